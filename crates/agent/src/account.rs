@@ -11,14 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 /// The processes that belong to the instrument.
 #[derive(Clone, Debug, Default)]
 pub struct Instruments {
-    /// The modelled disks' servers.
+    /// The servers of the modelled disks.
     pub servers: Vec<Pid>,
-    /// The processes inside NBD_DO_IT, one for each disk.
+    /// The processes inside NBD_DO_IT, one per disk.
     pub drivers: Vec<Pid>,
-    /// The processes that do a FUSE file system's work: no part of the instrument, and listed with the
+    /// The processes that do the work of a FUSE file system: not part of the instrument, and listed together with the
     /// kernel's threads.
     pub workers: Vec<Pid>,
-    /// The process that looks at what is dirty.
+    /// The process that samples the dirty memory.
     pub sampler: Option<Pid>,
 }
 
@@ -27,17 +27,17 @@ pub struct Instruments {
 pub struct Account {
     /// CPU time of this process, exact.
     pub cpu: Nanos,
-    /// Its part in user mode, by ticks.
+    /// The part of it in user mode, measured in ticks.
     pub user: Nanos,
-    /// Its part in the kernel, by ticks.
+    /// The part of it in the kernel, measured in ticks.
     pub system: Nanos,
-    /// CPU time of kernel threads, by work. Pooled workers are one: `kworker`.
+    /// CPU time of kernel threads, by work. Pooled workers are counted as one: `kworker`.
     pub kernel: BTreeMap<String, Nanos>,
-    /// The same by thread, for a thread that ends takes its time with it.
+    /// The same by thread, because a thread that ends takes its time with it.
     threads: BTreeMap<String, (Work, Nanos)>,
-    /// CPU time of the processes that do a FUSE file system's work, exact.
+    /// CPU time of the processes that do the work of a FUSE file system, exact.
     workers: Nanos,
-    /// CPU time of the disks' servers.
+    /// CPU time of the servers of the disks.
     pub server: Nanos,
     /// CPU time of the block driver's own threads.
     pub driver: Nanos,
@@ -45,22 +45,22 @@ pub struct Account {
     pub sampler: Nanos,
 }
 
-/// The CPU time of this process, exact.
+/// Returns the CPU time of this process, exact.
 pub fn own_cpu() -> Nanos {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     Nanos(cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64)
 }
 
 impl Account {
-    /// The counters at the start of a phase: this process's own clocks are read last, so that what
-    /// reading the rest costs is not counted.
+    /// Reads the counters at the start of a phase. This process's own clocks are read last, so that the cost of reading
+    /// the rest is not counted.
     pub fn open(instruments: &Instruments) -> Account {
         let mut account = Account::of_others(instruments);
         account.read_own();
         account
     }
 
-    /// Accounts for what was spent since the start of a phase; reads this process's own clocks first.
+    /// Returns what was spent since the start of a phase. Reads this process's own clocks first.
     pub fn close(instruments: &Instruments, opened: &Account) -> Account {
         let mut own = Account::default();
         own.read_own();
@@ -68,7 +68,7 @@ impl Account {
         Account { cpu: own.cpu, user: own.user, system: own.system, ..others }.since(opened)
     }
 
-    /// Adds the time of a command and of its children.
+    /// Adds the time of a command and its children.
     pub fn with(mut self, user: Nanos, system: Nanos) -> Account {
         self.cpu += user + system;
         self.user += user;
@@ -76,7 +76,8 @@ impl Account {
         self
     }
 
-    /// The part that the measurement itself took, with the time by which answers were late and that of the engine.
+    /// Returns the part that the measurement itself took, together with the lateness of answers and the time of the
+    /// engine.
     pub fn instrument(&self, late_ns: Nanos, engine_ns: Nanos) -> Instrument {
         Instrument {
             server_cpu_ns: self.server,
@@ -107,7 +108,7 @@ impl Account {
         }
     }
 
-    /// Kernel threads that did nothing are left out.
+    /// Returns the difference from earlier counters, without the kernel threads that did nothing.
     fn since(&self, earlier: &Account) -> Account {
         let mut spent = Account {
             cpu: self.cpu - earlier.cpu,
@@ -123,7 +124,7 @@ impl Account {
         }
         for (pid, (work, time)) in &self.threads {
             let before = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
-            // A number that was given to another thread meanwhile has less time than before.
+            // A pid that was reused for another thread in the meantime has less time than before.
             let time = if *time < before { *time } else { *time - before };
             match work {
                 Work::BlockDriver => spent.driver += time,
@@ -152,11 +153,11 @@ fn run_times(processes: &[Pid]) -> Nanos {
     processes.iter().map(|pid| run_time(*pid)).fold(Nanos(0), |sum, time| sum + time)
 }
 
-/// Time on a CPU of all threads of a process, those that have ended too.
+/// Returns the CPU time of all threads of a process, including those that have ended.
 pub fn process_time(pid: Pid) -> Nanos {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both calls fill what they are given pointers to, which lives here.
+    // SAFETY: both calls only write to the pointers passed to them, which point to locals.
     let read = unsafe {
         libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &mut clock) == 0
             && libc::clock_gettime(clock, &mut time) == 0
@@ -164,7 +165,7 @@ pub fn process_time(pid: Pid) -> Nanos {
     if read { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos(0) }
 }
 
-/// Time on a CPU by /proc/PID/schedstat, exact to the nanosecond.
+/// Returns the CPU time according to /proc/PID/schedstat, exact to the nanosecond.
 fn run_time(pid: Pid) -> Nanos {
     run_time_of(&pid.as_raw_nonzero().to_string())
 }
@@ -197,8 +198,8 @@ fn kernel_threads() -> BTreeMap<String, (Work, Nanos)> {
         .collect()
 }
 
-/// The work that a kernel thread's name stands for: `jbd2/nbd0-8` is jbd2, `kworker/u2:1-flush` a
-/// pooled worker whose last work says little, so all of them are one.
+/// Returns the work that the name of a kernel thread stands for: `jbd2/nbd0-8` is jbd2; `kworker/u2:1-flush` is a
+/// pooled worker, whose most recent work says little, so all of them count as one.
 fn work_of(comm: &str) -> Work {
     if comm.contains("nbd") && comm.ends_with("-recv") {
         return Work::BlockDriver;
@@ -206,7 +207,7 @@ fn work_of(comm: &str) -> Work {
     if comm.starts_with("kworker/") {
         return Work::Named("kworker".into());
     }
-    // The thread of an array: md0_raid5.
+    // The thread of an md array: md0_raid5.
     if comm.strip_prefix("md").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
         return Work::Named("md".into());
     }
@@ -217,15 +218,15 @@ fn work_of(comm: &str) -> Work {
     Work::Named(name.to_string())
 }
 
-/// Dirty and write-back pages of the whole system.
+/// Returns the dirty and write-back memory of the whole system.
 pub fn dirty_bytes() -> Option<Bytes> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     Some(Bytes(meminfo_kb(&meminfo, "Dirty")? * 1024 + meminfo_kb(&meminfo, "Writeback")? * 1024))
 }
 
-/// Memory that can cache files: free, or holding what of files and of the kernel's own objects can
-/// be dropped. These lists leave out what the page cache counts and cannot drop: an initramfs,
-/// shared memory, whatever is locked.
+/// Returns the memory that can cache files: free memory, and the droppable memory of files and of the kernel's own
+/// objects. The counters used here exclude what the page cache includes but cannot drop: an initramfs, shared memory,
+/// locked memory.
 pub fn cacheable_memory() -> Bytes {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let keys = ["MemFree", "Active(file)", "Inactive(file)", "SReclaimable"];
@@ -237,8 +238,8 @@ fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The activity of a device between two moments. The peak is that of the later one, which its source
-/// counts from the start of the phase.
+/// Returns the activity of a device between two moments. The peak is that of the later one, which its source counts
+/// from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
     let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
     Device {
@@ -254,7 +255,7 @@ pub fn device_since(now: &Device, earlier: &Device) -> Device {
     }
 }
 
-/// The sum over several devices; the peak is that of one of them.
+/// Returns the sum over several devices; the peak is the highest of any one device.
 pub fn sum(devices: impl IntoIterator<Item = Device>) -> Option<Device> {
     let either = |a: Option<u64>, b: Option<u64>, with: fn(u64, u64) -> u64| match (a, b) {
         (Some(a), Some(b)) => Some(with(a, b)),
@@ -316,8 +317,8 @@ mod tests {
 
     #[test]
     fn an_account_of_nothing_holds_none_of_its_own_cost() {
-        // Reading /proc takes milliseconds; between the two readings of the clock lie microseconds. Other
-        // tests are threads of this process, whose time may come in between, but not each time.
+        // Reading /proc takes milliseconds, but the two readings of the clock are only microseconds apart. Other tests
+        // are threads of this process, whose time may be counted too, but not in every attempt.
         let nothing = || {
             let scan = clock_gettime(ClockId::ProcessCPUTime);
             let opened = Account::open(&Instruments::default());

@@ -1,12 +1,12 @@
-//! Ageing: a fresh file system is filled, and then written over, before the first phase.
+//! Ages a file system before the first phase: fills it, then overwrites it.
 //!
-//! Files of drawn sizes are written until the file system has the requested fill. Then follow
-//! rounds: each removes a twentieth of the files, chosen at random over all directories, and writes
-//! others, of other sizes, until it is as full again. So free space ends up in pieces among what
-//! stays, as it does in years of use. Names, sizes and order are drawn from a seed and nothing else.
+//! Files of random sizes are written until the file system reaches the requested fill. Rounds follow: each removes a
+//! twentieth of the files, chosen at random over all directories, and writes others, of other sizes, until the file
+//! system is as full again. Free space thus ends up in pieces among the remaining files, as it does in years of use.
+//! Names, sizes and order depend only on a seed.
 //!
-//! The files hold zeros: only their places matter, and the lab does not store zeros. They stay
-//! next to the trial's own tree, with a census of them, by which they are counted at the end.
+//! The files hold zeros: only their location matters, and the lab does not store zeros. They stay next to the trial's
+//! own tree, together with a census that they are compared with at the end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,28 +22,29 @@ use rustix::io::Errno;
 /// The folder of the aged files, next to the root of the trial.
 const FOLDER: &str = "aged";
 
-/// The file in it that says what must be there.
+/// The file in it that records the expected counts.
 const CENSUS: &str = "census";
 
-/// Files in a directory: few enough for a file system whose directories are lists.
+/// Number of files in a directory: small enough for a file system whose directories are linear lists.
 const FILES_IN_DIRECTORY: usize = 256;
 
-/// Rounds in which as many files as there are get removed once.
+/// Number of rounds in which as many files as exist are removed once.
 const ROUNDS: usize = 20;
 
-/// Fills of one round: each writes what is still wanting, so that they close in on it.
-const FILLS: usize = 40;
+/// Maximum number of passes in one round: each writes most of what is still missing, so that they converge on the
+/// target.
+const MAX_PASSES: usize = 40;
 
-/// Bytes of one write call.
+/// Size of one write call in bytes.
 const CHUNK: usize = 1 << 20;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Ages the file system that `root`, a directory of its own on it, lies on. `beat` is called with the
-/// bytes written so far and the bytes expected in all.
+/// Ages the file system of `root`, which is a directory below that file system's top directory. `beat` is called with
+/// the bytes written so far and the bytes expected in total.
 ///
 /// # Errors
-/// What the kernel reports; a file system that does not reach the requested fill.
+/// What the kernel reports; an error if the file system does not reach the requested fill.
 pub fn age(
     plan: &AgePlan,
     seed: u64,
@@ -121,7 +122,7 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
     )))
 }
 
-/// The directory that `root` lies in, on the same file system.
+/// Returns the parent directory of `root`, which must be on the same file system.
 fn parent_of(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let above = open_directory(root, "..")?;
     match rustix::fs::fstat(&above)?.st_dev == rustix::fs::fstat(root)?.st_dev {
@@ -135,8 +136,7 @@ fn open_directory(at: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
 }
 
-/// The names in a directory, but for itself and the one above. Not their types: jfs, for one, does not
-/// tell them there.
+/// Returns the names in a directory except `.` and `..`. Without types: jfs, for example, does not report them here.
 fn entries(directory: BorrowedFd<'_>) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let entries = Dir::read_from(directory)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -154,7 +154,7 @@ struct Space {
 }
 
 impl Space {
-    /// After a sync: before it, what is to be allocated late is not counted by every file system.
+    /// Reads the usage after a sync: before it, some file systems do not count delayed allocations.
     fn of(folder: BorrowedFd<'_>) -> io::Result<Space> {
         rustix::fs::syncfs(folder)?;
         let stat = rustix::fs::fstatvfs(folder)?;
@@ -163,7 +163,7 @@ impl Space {
     }
 }
 
-/// A place for a file: how many files it has had, and whether it has one.
+/// A place for a file: the number of files it has had, and whether it has one now.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
@@ -173,12 +173,12 @@ struct Slot {
 struct Tree<'a> {
     folder: OwnedFd,
     sizes: Sizes,
-    /// No file is larger: one must not be most of what is there.
+    /// Maximum size of a file: a single file must not make up most of the data.
     largest: u64,
     size_seed: u64,
     choices: SplitMix64,
     slots: Vec<Slot>,
-    /// Slots without a file, in the order in which they lost it.
+    /// Slots without a file, in the order in which their files were removed.
     free: Vec<usize>,
     aged: Aged,
     written: u64,
@@ -190,9 +190,9 @@ impl Tree<'_> {
     /// Writes files until `wanted` bytes are in use.
     fn fill(&mut self, wanted: u64) -> io::Result<()> {
         let mut full = false;
-        for _ in 0..FILLS {
+        for _ in 0..MAX_PASSES {
             let space = Space::of(self.folder.as_fd())?;
-            // Within a part in 500 of all there is.
+            // Within 1/500 of the total size.
             let missing = wanted.saturating_sub(space.used);
             if missing <= space.total / 500 {
                 return Ok(());
@@ -200,7 +200,8 @@ impl Tree<'_> {
             if full {
                 break;
             }
-            // The space that a file takes in addition to its bytes is not known before: not all of it at once.
+            // The space that a file takes in addition to its bytes is not known in advance: do not write all of it at
+            // once.
             full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
         let space = Space::of(self.folder.as_fd())?;
@@ -216,7 +217,7 @@ impl Tree<'_> {
     /// Writes files of about `bytes`; false if the file system is full.
     fn write_about(&mut self, bytes: u64) -> io::Result<bool> {
         let mut left = bytes;
-        // The slots that became free first.
+        // The slots that became free first are used first.
         let mut free = std::mem::take(&mut self.free).into_iter();
         let mut fits = true;
         while left > 0 && fits {
@@ -246,14 +247,14 @@ impl Tree<'_> {
         Ok(slot)
     }
 
-    /// The size of the file that a slot has, or gets next.
+    /// Returns the size of the file that a slot has, or will get next.
     fn size_of(&self, slot: usize) -> u64 {
         let file = ((slot as u64) << 32) | u64::from(self.slots[slot].generation);
         let mut draws = SplitMix64::new(seed::mix(self.size_seed ^ seed::mix(file)));
         self.sizes.draw(&mut draws).min(self.largest)
     }
 
-    /// The path of the file that a slot has, or gets next.
+    /// Returns the path of the file that a slot has, or will get next.
     fn path_of(&self, slot: usize) -> String {
         format!("{}/f{slot:08}-{}", directory_of(slot), self.slots[slot].generation)
     }

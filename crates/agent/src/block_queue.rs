@@ -1,4 +1,4 @@
-//! The settings of a block queue: set from the disk's file, read back into the conditions.
+//! Sets a block queue's parameters as the disk's file says, and reads them back into the conditions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,10 +24,10 @@ const KEYS: &[&str] = &[
     "iostats",
 ];
 
-/// The requests that nbd can have in flight (linux/drivers/block/nbd.c, `queue_depth`).
+/// The maximum number of requests that nbd can have in flight (linux/drivers/block/nbd.c, `queue_depth`).
 const NBD_TAGS: u32 = 128;
 
-/// A partition has the queue of its drive.
+/// Returns the sysfs folder of a device's queue. A partition shares the queue of its drive.
 fn folder(name: &str) -> PathBuf {
     let own = of_device(name);
     let whole = own.canonicalize().ok().filter(|own| own.join("partition").exists());
@@ -35,18 +35,18 @@ fn folder(name: &str) -> PathBuf {
     whole.unwrap_or(own).join("queue")
 }
 
-/// The folder in sysfs of a drive or a partition.
+/// Returns the sysfs folder of a drive or a partition.
 pub fn of_device(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
-/// The settings that make a queue behave as the disk's own would, in the order in which they are written.
+/// Returns the settings that make a queue behave as the disk's own would, in the order in which they are written.
 ///
-/// The driver's tags, [`NBD_TAGS`], are cut down to the disk's queue depth first, while no scheduler is
-/// attached: a scheduler keeps requests of its own, so once it is there `nr_requests` no longer
-/// bounds what is in flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set
-/// last: since Linux 6.11 every other setting has the kernel compute it anew, as twice the driver's
-/// optimal size (linux/block/blk-settings.c, `blk_apply_bdi_limits`).
+/// The driver's tags, [`NBD_TAGS`], are first reduced to the disk's queue depth while no scheduler is attached: a
+/// scheduler has its own requests, so once it is attached, `nr_requests` no longer bounds what is in flight
+/// (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set last: since Linux 6.11, any other setting
+/// makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
+/// `blk_apply_bdi_limits`).
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("scheduler", "none".into()),
@@ -72,7 +72,7 @@ fn settings_of(name: &str, queue: &Queue, scheduler: Option<&str>) -> Vec<(&'sta
     settings(queue, scheduler, folder(name).join("wbt_lat_usec").exists())
 }
 
-/// Makes the queue of `/dev/NAME` behave as the disk's own would.
+/// Makes the queue of `/dev/NAME` behave as that of the modelled disk would.
 ///
 /// # Errors
 /// A setting that the kernel refuses, by its name and value, and what [`prove`] reports.
@@ -85,10 +85,10 @@ pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()>
     prove(name, queue, scheduler)
 }
 
-/// Proves that all that was set is in effect.
+/// Checks that all settings are in effect.
 ///
 /// # Errors
-/// The first setting that is not, with its value.
+/// The first setting that is not in effect, with its value.
 pub fn prove(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
     match unmet(&settings_of(name, queue, scheduler), &read_back(name)) {
         Some(what) => Err(io::Error::other(format!("the queue of {name}: {what}"))),
@@ -96,7 +96,7 @@ pub fn prove(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<(
     }
 }
 
-/// The first setting that has another value than was written last.
+/// Returns the first setting whose value differs from the one written last.
 fn unmet(
     settings: &[(&'static str, String)],
     in_effect: &BTreeMap<String, String>,
@@ -105,32 +105,32 @@ fn unmet(
         settings.iter().map(|(key, value)| (*key, value)).collect();
     wanted.into_iter().find_map(|(key, value)| {
         let found = in_effect.get(key).map_or("", String::as_str);
-        // Of several words the one in brackets is in effect: `[mq-deadline] none`.
+        // If there are several words, the one in brackets is in effect: `[mq-deadline] none`.
         let chosen = found.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         let found = chosen.map_or(found, |(chosen, _)| chosen);
         (found != value).then(|| format!("{key} was set to {value} and is {found}"))
     })
 }
 
-/// Has the kernel count the requests of a device without a request queue, which it does not by
-/// itself; without counts a result looks as if it had never reached the device.
+/// Makes the kernel count the requests of a device without a request queue, which it does not do by default; without
+/// these counts, a result looks as if nothing had ever reached the device.
 ///
 /// # Errors
-/// A kernel that cannot.
+/// A kernel that cannot do it.
 pub fn count_requests(name: &str) -> io::Result<()> {
     fs::write(folder(name).join("iostats"), "1")
 }
 
-/// Describes what cannot be set in the driver, in sentences: nbd, for one, has physical blocks as
-/// large as its logical ones.
+/// Describes, in sentences, what cannot be set in the driver: nbd's physical blocks, for example, are always as large
+/// as its logical ones.
 pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
     let wanted = [
         ("rotational", u64::from(wanted.rotational)),
         ("read_ahead_kb", u64::from(wanted.read_ahead_kb)),
         ("logical_block_size", u64::from(wanted.logical_block_size)),
         ("physical_block_size", u64::from(wanted.physical_block_size)),
-        // No drive of ours prefers a size. nbd says 128 KiB since Linux 6.10, and mkfs may lay its file system out
-        // by it.
+        // None of our drives has a preferred size. nbd has reported 128 KiB since Linux 6.10, and mkfs may lay out its
+        // file system accordingly.
         ("optimal_io_size", 0),
     ];
     wanted
@@ -146,14 +146,15 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
 /// Returns the size of a device in bytes.
 ///
 /// # Errors
-/// A device that is not there.
+/// A device that does not exist.
 pub fn size(name: &str) -> io::Result<u64> {
-    // In sectors of 512 bytes, whatever the device's own are (Documentation/ABI/stable/sysfs-block).
+    // The unit is sectors of 512 bytes, whatever the device's own sector size is
+    // (Documentation/ABI/stable/sysfs-block).
     let sectors = fs::read_to_string(of_device(name).join("size"))?;
     Ok(sectors.trim().parse::<u64>().map_err(io::Error::other)? * 512)
 }
 
-/// The settings in effect.
+/// Returns the settings in effect.
 pub fn read_back(name: &str) -> BTreeMap<String, String> {
     KEYS.iter()
         .filter_map(|key| {

@@ -1,4 +1,4 @@
-//! Memory that is held through a trial, so that a given amount is left to cache files in.
+//! Holds memory throughout a trial, so that a given amount is left for caching files.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,43 +11,43 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
 use crate::account::cacheable_memory;
 use crate::process;
 
-/// Rounds of holding memory: holding takes memory too, for page tables and for pages on their way between
-/// the kernel's lists. Two rounds reach 0.1 % at 100 MB of 256 MiB, and the third is for other kernels.
+/// Number of rounds of holding memory: holding takes memory too, for page tables and for pages in transit between the
+/// kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
 const ROUNDS: usize = 3;
 
-/// Less than this is left as it is.
-const CLOSE_ENOUGH: Bytes = Bytes(256 << 10);
+/// The tolerance: a smaller difference is left as it is.
+const TOLERANCE: Bytes = Bytes(256 << 10);
 
-/// Leaves `wanted` of the guest's memory to caches, whose RAM is `ram`. A child holds the rest until
-/// the guest goes off; it is never the one that is killed where memory runs short, for then the trial
-/// would go on with more memory than it says.
+/// Leaves `wanted` of the guest's memory to caches; the guest's RAM is `ram`. A child holds the rest until the guest is
+/// shut down. It is never the one that is killed when memory runs short, because the trial would then go on with more
+/// memory than it states.
 ///
 /// # Errors
-/// A guest that has less, with the RAM that would do; what fork(2), mmap(2) and mlock(2) report.
+/// A guest that has less, with the RAM that would suffice; what fork(2), mmap(2) and mlock(2) report.
 pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
-    let there = cacheable_memory();
-    if there < wanted {
-        return Err(io::Error::other(too_little(wanted, there, ram)));
+    let available = cacheable_memory();
+    if available < wanted {
+        return Err(io::Error::other(too_little(wanted, available, ram)));
     }
-    let (mut ours, mut childs) = UnixStream::pair()?;
+    let (mut our_end, mut child_end) = UnixStream::pair()?;
     process::fork(|| {
-        // A folder of the file system that is still open would keep it from being unmounted.
-        process::close_all_but(childs.as_fd())?;
+        // An open folder of the file system would keep it from being unmounted.
+        process::close_all_but(child_end.as_fd())?;
         process::never_kill_for_memory()?;
         for _ in 0..ROUNDS {
             hold(less(cacheable_memory(), wanted))?;
         }
-        childs.write_all(&[1])?;
+        child_end.write_all(&[1])?;
         loop {
-            // SAFETY: takes nothing and touches no memory.
+            // SAFETY: takes no arguments and touches no memory.
             unsafe { libc::pause() };
         }
     })?;
-    drop(childs);
-    ours.read_exact(&mut [0]).map_err(|_| {
+    drop(child_end);
+    our_end.read_exact(&mut [0]).map_err(|_| {
         io::Error::other(format!(
             "{} of the guest's memory could not be held{}",
-            less(there, wanted),
+            less(available, wanted),
             crate::kernel_log::hint()
         ))
     })
@@ -59,26 +59,26 @@ fn less(from: Bytes, amount: Bytes) -> Bytes {
 
 /// Maps, touches and locks `amount` of memory, which is never released.
 fn hold(amount: Bytes) -> io::Result<()> {
-    if amount < CLOSE_ENOUGH {
+    if amount < TOLERANCE {
         return Ok(());
     }
     let length = usize::try_from(amount.0).map_err(io::Error::other)?;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no code reads or writes
-    // it, and mlock touches every page of it.
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice; no code reads or writes it, and mlock
+    // touches every page of it.
     unsafe {
         let start = mmap_anonymous(ptr::null_mut(), length, prot, MapFlags::PRIVATE)?;
         Ok(mlock(start, length)?)
     }
 }
 
-/// The message of a guest that has too little, with the RAM that suffices in whole mebibytes.
-fn too_little(wanted: Bytes, there: Bytes, ram: Bytes) -> String {
-    // The kernel's table of pages takes 1/64 of what is added.
-    let more = less(wanted, there).0 * 65 / 64;
+/// Returns the message for a guest that has too little, with the RAM that suffices in whole mebibytes.
+fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
+    // The kernel's page table entries for additional memory take 1/64 of it.
+    let more = less(wanted, available).0 * 65 / 64;
     let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
     format!(
-        "--cacheable {wanted} is not possible with --ram {ram}: of it {there} can cache files before \
+        "--cacheable {wanted} is not possible with --ram {ram}: of it {available} can cache files before \
          the first phase; --ram {}M would do",
         enough.0 >> 20
     )

@@ -1,4 +1,4 @@
-//! The signal that a child has ended, waited for with a deadline.
+//! Waits, with a deadline, for the signal that a child has ended.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use fsdyno_record::Nanos;
 /// # Errors
 /// What the kernel refuses.
 pub fn block_child_signal() -> io::Result<()> {
-    // SAFETY: fills and uses a signal set of our own.
+    // SAFETY: fills and uses a signal set of ours.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -21,13 +21,13 @@ pub fn block_child_signal() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of a child, but no longer than `limit`.
+/// Waits for the end of a child, but not longer than `limit`.
 pub fn wait_for_child_signal(limit: Nanos) {
     let limit = libc::timespec {
         tv_sec: (limit.0 / 1_000_000_000) as libc::time_t,
         tv_nsec: (limit.0 % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: waits on a signal set of our own; nothing is written through the null pointer.
+    // SAFETY: waits on a signal set of ours; nothing is written through the null pointer.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);

@@ -1,10 +1,10 @@
-//! The guest's random number generator, ready from the start.
+//! Makes the guest's random number generator ready from the start.
 //!
-//! The lab's CPU has no instruction for entropy, and in a guest nothing else provides any for minutes. Until the
-//! kernel calls its generator ready, each number that it draws is paid for with a hash: ext4, which draws one
-//! for each inode, then takes some 5 % more instructions to create a file, and when that ends depends on
-//! timing (`fsdyno why` of two speeds of the CPU showed it). A machine that has been up for a while is
-//! ready, so the guest is made so: with bytes that are the same in each, since what it draws has to repeat.
+//! The lab's CPU has no instruction for entropy, and in a guest nothing else provides any for minutes. Until the kernel
+//! considers its generator ready, every number drawn costs a hash: ext4, which draws one per inode, then takes some 5 %
+//! more instructions to create a file, and when that ends depends on timing (shown by `fsdyno why` with two CPU
+//! speeds). On a machine that has been up for a while the generator is ready, so it is made ready in the guest too:
+//! with the same bytes in every guest, because what it draws must be repeatable.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 /// linux/random.h `RNDADDENTROPY`: `_IOW('R', 0x03, int[2])`.
 const RNDADDENTROPY: libc::c_ulong = 0x4008_5203;
 
-/// linux/random.h `rand_pool_info`, with the 256 bits that the kernel wants (`POOL_READY_BITS`).
+/// linux/random.h `rand_pool_info`, with the 256 bits that the kernel requires (`POOL_READY_BITS`).
 #[repr(C)]
 struct PoolInfo {
     entropy_bits: libc::c_int,
@@ -24,12 +24,12 @@ struct PoolInfo {
 /// Makes the generator ready.
 ///
 /// # Errors
-/// What the kernel says; only root may do it.
+/// What the kernel reports; only root may do it.
 pub fn credit() -> io::Result<()> {
     let info =
         PoolInfo { entropy_bits: 256, bytes: 32, seed: *b"the same seed in each lab guest!" };
     let device = File::options().write(true).open("/dev/random")?;
-    // SAFETY: the kernel reads `info` as long as the call takes, and no more than its size.
+    // SAFETY: the kernel reads `info` only during the call, and no more than its size.
     if unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY as _, &info) } < 0 {
         return Err(io::Error::last_os_error());
     }

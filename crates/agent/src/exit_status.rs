@@ -1,10 +1,10 @@
-//! How a process ended.
+//! The way in which a process ended.
 
 use std::fmt;
 
 use rustix::process::WaitStatus;
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// By itself, with an exit code.

@@ -1,7 +1,7 @@
-//! Whether the work can fit where it is to run, found before the first op.
+//! Checks before the first op whether the work can fit on the file system.
 //!
-//! The space that a file system needs in addition to names and bytes is not known, so only what cannot fit is refused;
-//! the rest may still run out of space, and that failure says where.
+//! The space that a file system needs in addition to names and bytes is not known, so only work that certainly cannot
+//! fit is refused. Other work may still run out of space, and that error says where.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,27 +9,27 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Needs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-/// The free space of a file system for this user; none where it has no limit of that kind.
+/// The free space of a file system for this user; `None` where the file system has no limit of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
     /// Free space.
     pub bytes: Option<Bytes>,
-    /// Files and directories that may still be made.
+    /// The number of files and directories that can still be created.
     pub inodes: Option<u64>,
 }
 
 impl FreeSpace {
-    /// Asks the file system below `root`.
+    /// Queries the file system of `root`.
     ///
     /// # Errors
     /// What fstatvfs(3) reports.
     pub fn of(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
         let stat = rustix::fs::fstatvfs(root)?;
-        let mine = geteuid().is_root();
-        let blocks = if mine { stat.f_bfree } else { stat.f_bavail };
-        let inodes = if mine { stat.f_ffree } else { stat.f_favail };
+        let is_root = geteuid().is_root();
+        let blocks = if is_root { stat.f_bfree } else { stat.f_bavail };
+        let inodes = if is_root { stat.f_ffree } else { stat.f_favail };
         Ok(FreeSpace {
-            // A tmpfs without a limit has no blocks at all, a btrfs no inodes.
+            // A tmpfs without a limit reports no blocks, and btrfs no inodes.
             bytes: (stat.f_blocks > 0).then(|| Bytes(blocks.saturating_mul(stat.f_frsize))),
             inodes: (stat.f_files > 0).then_some(inodes),
         })
@@ -40,17 +40,17 @@ impl FreeSpace {
     /// # Errors
     /// What does not fit, with the amounts needed and free.
     pub fn holds(&self, needs: &Needs) -> Result<(), String> {
-        let less = "make the work smaller with --set, or use a larger medium";
+        let hint = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
             return Err(format!(
-                "the workload has {} of file data at once and {bytes} are free; {less}",
+                "the workload has {} of file data at once and {bytes} are free; {hint}",
                 needs.bytes
             ));
         }
         if let Some(inodes) = self.inodes.filter(|inodes| *inodes < needs.inodes) {
             return Err(format!(
                 "the workload has {} files and directories at once and there are {inodes} free \
-                 inodes; {less}",
+                 inodes; {hint}",
                 needs.inodes
             ));
         }
@@ -58,11 +58,11 @@ impl FreeSpace {
     }
 }
 
-/// Lets this process open as many files as it may: hundreds of threads, each with a few open, are
-/// above the usual limit, which a process may raise by itself up to the hard one.
+/// Raises this process's limit of open files to the hard limit: hundreds of threads, each with a few open files, exceed
+/// the usual soft limit, which a process may raise by itself.
 pub fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // If it is refused, the op that runs out says so.
+    // If this is refused, the op that runs out reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

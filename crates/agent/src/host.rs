@@ -1,5 +1,5 @@
-//! The agent as a child process of a host: mailbox and directory come as descriptors, devices by
-//! their names and with a descriptor that keeps them.
+//! The agent as a child process on a host: the mailbox and the directory are passed as descriptors, devices by name and
+//! with a descriptor that holds them.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
@@ -23,8 +23,8 @@ use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, tool, trial};
 
-/// Below which a file system is mounted, in a mount namespace of its own: the first of these that is
-/// there. What of the user's lies there is neither touched nor seen meanwhile.
+/// Candidates for the folder below which a file system is mounted, in a private mount namespace: the first that exists
+/// is used. The user's files in it are neither touched nor visible meanwhile.
 const MOUNT_POINTS: &[&str] = &["/mnt", "/media", "/srv", "/tmp"];
 
 /// Runs the job in the mailbox and puts the report into the mailbox.
@@ -40,7 +40,7 @@ pub fn host(handover: &Handover) -> ExitCode {
     }
 }
 
-/// The keeper holds the devices too: until it has seen the end of all that may write to them.
+/// Runs the job. The keeper holds the devices too, until everything that may write to them has ended.
 fn begin(handover: &Handover) -> io::Result<()> {
     let held =
         handover.devices.iter().map(|device| Held::new(take(device.fd)?, device.path.clone()));
@@ -51,13 +51,13 @@ fn begin(handover: &Handover) -> io::Result<()> {
     }
 }
 
-/// Takes apart what lies over our devices, which our parent does while it lives, after a check of what is
-/// on it. An array over anything else is not ours, whatever its name.
+/// Stops the arrays on our devices. While our parent lives, it does this itself, after checking what is on them. An
+/// array on any other device is not ours, whatever its name.
 fn stop_arrays(held: &[Held]) {
     let members: Vec<PathBuf> = held.iter().map(|device| device.path().to_path_buf()).collect();
     for device in array::arrays_over(&members) {
         let argv = array::stop(&device.to_string_lossy());
-        // No process is left to report to; `fsdyno doctor` finds what could not be stopped.
+        // There is no process left to report to; `fsdyno doctor` finds what could not be stopped.
         let _ = tool::run(&argv, &array::env());
     }
 }
@@ -71,9 +71,9 @@ fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
         (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
-    // Dirty bytes are sampled on file systems that are the trial's own.
-    let own = job.plan.device().is_some();
-    let sampler = own.then(|| Sampler::start(mailbox, false)).transpose()?;
+    // Dirty bytes are sampled only on file systems that belong to the trial.
+    let has_device = job.plan.device().is_some();
+    let sampler = has_device.then(|| Sampler::start(mailbox, false)).transpose()?;
     let run = |target: &mut dyn Target, input: Option<Input>| {
         let report = trial::run(&job, target, mailbox, input, sampler);
         trial::put_report(mailbox, &report)
@@ -95,9 +95,9 @@ fn formatted(
         return Err(io::Error::other("the plan names no file system"));
     };
     let data = plan.data_disks() as usize;
-    let disks = held.iter().enumerate().map(|(at, device)| {
+    let disks = held.iter().enumerate().map(|(index, device)| {
         let role = match plan.raid {
-            _ if at >= data => DiskRole::Journal,
+            _ if index >= data => DiskRole::Journal,
             Some(_) => DiskRole::Member,
             None => DiskRole::Data,
         };
@@ -114,21 +114,22 @@ fn formatted(
     Ok(made.with_others(array, uuids, held.clone()))
 }
 
-/// Makes the mount point, on a tmpfs of this mount namespace alone: what is made next to it (the mount point
-/// of a file system below another) is made there too and goes with it, and nothing of the user's is written.
+/// Creates the mount point, on a tmpfs in this private mount namespace: anything created next to it (the mount point of
+/// a file system below another) is also on the tmpfs and disappears with it, and nothing is written to the user's
+/// files.
 fn mount_point() -> io::Result<PathBuf> {
-    let there = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
-    let there = there.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
+    let parent = MOUNT_POINTS.iter().map(Path::new).find(|path| path.is_dir());
+    let parent = parent.ok_or_else(|| io::Error::other("there is no /mnt to mount on"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("fsdyno", there, "tmpfs", flags, Some(c"size=1m,mode=755")).map_err(
-        |error| io::Error::other(format!("mount -t tmpfs {}: {error}", there.display())),
+    rustix::mount::mount("fsdyno", parent, "tmpfs", flags, Some(c"size=1m,mode=755")).map_err(
+        |error| io::Error::other(format!("mount -t tmpfs {}: {error}", parent.display())),
     )?;
-    let at = there.join("trial");
-    std::fs::create_dir(&at)?;
-    Ok(at)
+    let mount_point = parent.join("trial");
+    std::fs::create_dir(&mount_point)?;
+    Ok(mount_point)
 }
 
-/// As the kernel names a device.
+/// Returns the kernel's name of a device.
 fn name_of(path: &Path) -> io::Result<String> {
     let name = path.file_name().and_then(|name| name.to_str());
     name.map(String::from).ok_or_else(|| io::Error::other("a device without a name"))
@@ -143,7 +144,6 @@ fn take(fd: RawFd) -> io::Result<OwnedFd> {
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, was handed over by the parent by number, and nothing else in this
-    // process owns it.
+    // SAFETY: it is open, the parent handed it over by number, and nothing else in this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,9 +1,8 @@
-//! A trial with mounts and processes of its own, of which nothing is left however anything ends.
+//! Runs a trial that has its own mounts and processes so that nothing is left behind however it ends.
 //!
-//! The work is done by the first process of a namespace of process numbers, in a private mount
-//! namespace: when it ends, the kernel kills every process that it started, and what it mounted
-//! goes with the namespace. The process that waits for it, the keeper, outlives the death of its
-//! own parent for a moment, to end the work and to do what no namespace does (an md array stays).
+//! The work is done by PID 1 of a PID namespace, in a private mount namespace: when it ends, the kernel kills every
+//! process that it started, and its mounts disappear with the namespace. The process that waits for it, the keeper,
+//! briefly outlives its own parent, to end the work and to clean up what no namespace does (an md array stays).
 
 use std::fs::File;
 use std::io::{self, Error};
@@ -18,10 +17,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::exit_status::ExitStatus;
 use crate::process;
 
-/// Runs `work` to its end or to that of our parent; in the second case `last` follows.
+/// Runs `work` until it ends or our parent does; in the second case, calls `last` afterwards.
 ///
 /// # Errors
-/// What the kernel refuses, and how a work ended that did not end well.
+/// What the kernel refuses, and how the work ended if it did not succeed.
 pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::Result<()> {
     watch_for_signals()?;
     let parent = rustix::process::getppid();
@@ -29,13 +28,13 @@ pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::R
     if rustix::process::getppid() != parent {
         return Err(Error::other("the process that started this one has ended"));
     }
-    // Closed on both sides by the kernel when its process ends.
+    // The kernel closes each end when its process ends.
     let (ours, keepers) = pipe_with(PipeFlags::CLOEXEC)?;
     let number = keepers.as_raw_fd();
     let home = File::open("/proc/self/ns/pid")?;
     unshare(libc::CLONE_NEWPID)?;
     let child = process::fork(|| {
-        // SAFETY: the child's copy, which nothing in the child owns: the owner is the keeper's.
+        // SAFETY: this is the child's copy, which nothing in the child owns; the owner is in the keeper.
         unsafe { rustix::io::close(number) };
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut gone = [PollFd::new(&ours, PollFlags::empty())];
@@ -48,7 +47,7 @@ pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::R
         rustix::mount::mount_change("/", private)?;
         work()
     })?;
-    // Children that are born from now on, such as those of `last`, are of the old namespace again.
+    // Children created from now on, such as those of `last`, are in the old namespace again.
     move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     let ended = wait(child);
     drop(keepers);
@@ -61,7 +60,7 @@ pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::R
     }
 }
 
-/// Waits for the child and returns how it ended; it is killed when our parent dies.
+/// Waits for the child and returns how it ended; kills it when our parent dies.
 fn wait(child: Pid) -> io::Result<ExitStatus> {
     loop {
         if let Some(how) = process::ended(child)? {
@@ -77,13 +76,13 @@ fn wait(child: Pid) -> io::Result<ExitStatus> {
 }
 
 fn unshare(what: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes a number; this process has one thread, and no other relies on what it leaves.
+    // SAFETY: takes a number; this process has one thread, and no other thread relies on what it leaves.
     check(unsafe { libc::unshare(what) }).map(drop)
 }
 
 /// The signals that [`wait`] waits for: a child's end, and the end of our parent.
 fn watched() -> libc::sigset_t {
-    // SAFETY: a signal set is plain numbers, and both calls write only to this one.
+    // SAFETY: a signal set is plain numbers, and the calls write only to this one.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -94,18 +93,18 @@ fn watched() -> libc::sigset_t {
 }
 
 fn watch_for_signals() -> io::Result<()> {
-    // SAFETY: reads a signal set of our own.
+    // SAFETY: reads a signal set of ours.
     check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &watched(), std::ptr::null_mut()) }).map(drop)
 }
 
 fn forget_signals() -> io::Result<()> {
-    // SAFETY: reads a signal set of our own.
+    // SAFETY: reads a signal set of ours.
     check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &watched(), std::ptr::null_mut()) })
         .map(drop)
 }
 
 fn next_signal() -> io::Result<libc::c_int> {
-    // SAFETY: reads a signal set of our own; nothing is written through the null pointer.
+    // SAFETY: reads a signal set of ours; nothing is written through the null pointer.
     check(unsafe { libc::sigwaitinfo(&watched(), std::ptr::null_mut()) })
 }
 
@@ -144,7 +143,7 @@ mod tests {
                 std::fs::write(&begun, "")?;
                 forever()
             };
-            // The work has ended by then, for its lock is free.
+            // The work has ended by then, because its lock is free.
             let last = || drop(lock(&held).map(|_| std::fs::write(&done, "")));
             process::fork(|| keep(work, last))?;
             forever()

@@ -1,4 +1,4 @@
-//! What the guest's kernel said, for the message of a failed trial.
+//! Reads the messages of the guest's kernel, for the message of a failed trial.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
 
-/// Words of the kernel after which no number of the trial can be trusted. Those of the nbd driver
-/// come before its I/O errors and tell their cause.
+/// Kernel messages after which no number of the trial can be trusted. Those of the nbd driver precede its I/O errors
+/// and name their cause.
 const FATAL: &[&str] = &[
     "Out of memory",
     "oom-kill:",
@@ -24,12 +24,12 @@ const FATAL: &[&str] = &[
 /// Number of last messages in a report.
 const TAIL: usize = 20;
 
-/// The nbd driver says this of every request that takes over 30 s; a full drive cache may
-/// honestly take that long to destage, so only what takes [`STUCK_SECONDS`] is called stuck.
+/// The nbd driver logs this for every request that takes over 30 s. A full drive cache may legitimately take that long
+/// to destage, so only a request that takes [`STUCK_SECONDS`] counts as stuck.
 const STUCK: &str = "Possible stuck request";
 const STUCK_SECONDS: u64 = 120;
 
-/// All of the kernel's messages that are still there, without their time stamps.
+/// Returns all messages still in the kernel's log, without their time stamps.
 fn messages() -> Vec<String> {
     let Ok(mut log) = File::open("/dev/kmsg") else { return Vec::new() };
     if rustix::fs::fcntl_setfl(log.as_fd(), OFlags::NONBLOCK).is_err() {
@@ -37,7 +37,7 @@ fn messages() -> Vec<String> {
     }
     let mut lines = Vec::new();
     let mut record = [0; 8192];
-    // Each read gives one record, "level,sequence,time,flags;text\n KEY=value" (kmsg ABI).
+    // Each read returns one record, "level,sequence,time,flags;text\n KEY=value" (kmsg ABI).
     while let Ok(length @ 1..) = log.read(&mut record) {
         let text = String::from_utf8_lossy(&record[..length]);
         if let Some((_, message)) = text.split_once(';') {
@@ -47,7 +47,7 @@ fn messages() -> Vec<String> {
     lines
 }
 
-/// The first message that makes the trial worthless.
+/// Returns the first message that makes the trial worthless.
 pub fn fatal() -> Option<String> {
     messages().into_iter().find(|line| is_fatal(line))
 }
@@ -61,8 +61,8 @@ fn is_fatal(line: &str) -> bool {
     FATAL.iter().any(|word| line.contains(word))
 }
 
-/// The message that tells the cause, if there is one, and the last ones, for a trial that ended without a word
-/// of its own.
+/// Returns the message that names the cause, if there is one, and the last messages, for a trial that ended without its
+/// own message.
 pub fn tail() -> String {
     let lines = messages();
     let cause = lines.iter().find(|line| is_fatal(line));
@@ -75,7 +75,7 @@ pub fn tail() -> String {
     }
 }
 
-/// The last message in brackets, for an error whose reason only the kernel knows.
+/// Returns the last message in parentheses, for an error whose reason only the kernel knows.
 pub fn hint() -> String {
     messages().last().map(|line| format!(" (kernel: {line})")).unwrap_or_default()
 }

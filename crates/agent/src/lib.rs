@@ -1,6 +1,6 @@
-//! Run one trial: prepare, phases, verify, tear down; PID 1 of the lab's guest; serve the disk.
+//! Runs one trial: prepare, phases, verify, tear down; acts as PID 1 of the lab's guest; serves the disk.
 //!
-//! The mailbox carries the plan in and the report out, in a guest and in a child process of a host.
+//! The mailbox passes the plan in and the report out, both in a guest and in a child process on a host.
 
 mod account;
 mod acks;

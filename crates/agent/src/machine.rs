@@ -1,4 +1,4 @@
-//! What the conditions say of the machine that the ops run on, and its sysctls.
+//! Describes the machine that the ops run on for the conditions, and sets its sysctls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::plan::CpuPlan;
 use fsdyno_record::trial::Conditions;
 
-/// Sysctls that bear on write-back and caches.
+/// Sysctls that affect write-back and caches.
 const SYSCTLS: &[&str] = &[
     "vm.dirty_background_bytes",
     "vm.dirty_background_ratio",
@@ -23,7 +23,7 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
-/// Of a CPU faster than QEMU's clock knows, what does not follow the guest's own, slower clock.
+/// Describes, for a CPU faster than QEMU's clock allows, what does not follow the guest's own, slower clock.
 pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
     (cpu.processor().is_none() && cpu.own_clock().is_some()).then(|| {
         format!(
@@ -34,8 +34,8 @@ pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
     })
 }
 
-/// Checks that the guest's clock has the speed that its CPU requires: the time stamp counter,
-/// which goes up by one with each instruction, against the kernel's clock.
+/// Checks that the guest's clock has the speed that its CPU requires, by comparing the time stamp counter, which
+/// advances by one per instruction, with the kernel's clock.
 ///
 /// # Errors
 /// A kernel that ignores the setting.
@@ -44,7 +44,7 @@ pub fn check_clock(cpu: &CpuPlan) -> io::Result<()> {
     let (before, started) = (ticks(), clock::now());
     clock::sleep_until(started + Nanos(10_000_000));
     let (ticks, elapsed) = (ticks() - before, clock::now().since(started));
-    // Both ends are read one after the other, so a percent is more than they can differ by.
+    // At both ends the two clocks are read one after the other; the resulting error is well below one percent.
     let wanted = elapsed.0 * per_us / 1000;
     if ticks.abs_diff(wanted) <= wanted / 100 {
         return Ok(());
@@ -55,20 +55,20 @@ pub fn check_clock(cpu: &CpuPlan) -> io::Result<()> {
     )))
 }
 
-/// The time stamp counter.
+/// Reads the time stamp counter.
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 CPU has the counter, and reading it touches no memory.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// The lab's guests are x86-64.
+/// Unused: the lab's guests are x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
     0
 }
 
-/// Returns how many of `threads` threads can run at once here.
+/// Returns how many of `threads` threads can run at the same time on this machine.
 pub fn at_once(threads: u32) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     threads.clamp(1, processors)
@@ -81,7 +81,7 @@ fn path_of(sysctl: &str) -> PathBuf {
 /// Sets sysctls.
 ///
 /// # Errors
-/// The first that the kernel does not have or refuses, by its name and value.
+/// The first sysctl that the kernel does not have or refuses, with its name and value.
 pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     for (key, value) in wanted {
         fs::write(path_of(key), value).map_err(|error| {
@@ -95,7 +95,7 @@ pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills in kernel, CPU and sysctls in effect (those of the table and those that were `requested`).
+/// Fills in the kernel, the CPU and the sysctls in effect (those of the table and those that were `requested`).
 ///
 /// # Errors
 /// The name of a requested sysctl that cannot be read back.
@@ -121,7 +121,7 @@ pub fn describe(
         let value = sysctl(key).map_err(|error| {
             io::Error::new(error.kind(), format!("read sysctl {key} back: {error}"))
         })?;
-        // Some switch each other off, such as vm.dirty_bytes and vm.dirty_ratio.
+        // Some sysctls disable each other, such as vm.dirty_bytes and vm.dirty_ratio.
         if !value.split_whitespace().eq(wanted.split_whitespace()) {
             let changed = format!("sysctl {key} was set to {wanted} and is {value}");
             conditions.not_in_effect.push(changed);

@@ -1,7 +1,7 @@
-//! `fsdyno-agent`: PID 1 of the lab's guest, and the process that runs one trial for a venue of a host.
+//! `fsdyno-agent`: PID 1 of the lab's guest, and the process that runs one trial for a venue on a host.
 //!
-//! The main program starts it; see [`fsdyno_record::agent`]. A lab identity has the bytes of this program, so nothing
-//! is linked into it that does not run here: no command line, study, report or statistics, and no commit or version.
+//! The main program starts it; see [`fsdyno_record::agent`]. The bytes of this program are part of a lab identity, so
+//! it contains only code that runs here: no command line, study, report or statistics, and no commit or version.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use fsdyno_record::agent::{HOST_ARGUMENT, Handover, NAME, PROTOCOL};
 use fsdyno_record::guest::INIT_ARGUMENTS;
 
-/// The protocol, in a section of its own: the main program reads it without starting the agent.
+/// The protocol version, in a separate section: the main program reads it without starting the agent.
 #[used]
-// SAFETY: the section means nothing to linker and loader, and what it holds is plain bytes.
+// SAFETY: the section has no meaning to the linker and the loader, and its content is plain bytes.
 #[unsafe(link_section = ".fsdyno.agent")]
 static PROTOCOL_SECTION: [u8; 4] = PROTOCOL.to_le_bytes();
 

@@ -1,4 +1,4 @@
-//! Memory that both sides see: the mailbox, the modelled disk's bytes, the server's counters.
+//! Maps memory that is shared with another process: the mailbox, the modelled disk's bytes, the server's counters.
 
 use std::fs::File;
 use std::io;
@@ -12,8 +12,8 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Input;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
-/// Size of the part of a region that is mapped at a time. Mapping costs the guest page tables of 1/512 of what
-/// is mapped (lab.md), so only windows in use are.
+/// Size of the part of a region that is mapped at a time. Page tables cost the guest 1/512 of what is mapped (lab.md),
+/// so only windows in use are mapped.
 const WINDOW: u64 = 16 << 20;
 
 /// Maps `length` bytes of a file as words that live as long as the process.
@@ -24,7 +24,7 @@ pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [A
     shared_words_at(fd, 0, length)
 }
 
-/// As [`shared_words`], from byte `offset` of the file on, a multiple of a page.
+/// Like [`shared_words`], but from byte `offset` of the file, which must be a multiple of the page size.
 ///
 /// # Errors
 /// What mmap(2) reports.
@@ -41,7 +41,7 @@ pub fn shared_words_at(
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), length / 8) })
 }
 
-/// Maps the first bytes of the workload's input, to be read as long as the process lives.
+/// Maps the first bytes of the workload's input; they stay mapped as long as the process lives.
 ///
 /// # Errors
 /// What mmap(2) reports.
@@ -49,13 +49,13 @@ pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Inpu
     let length = usize::try_from(length).map_err(io::Error::other)?;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
     let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, fd, 0)? };
-    // SAFETY: the mapping is `length` bytes long and never unmapped, and the process that handed the
-    // file over neither writes to it nor shrinks it any more.
+    // SAFETY: the mapping is `length` bytes long and never unmapped, and the process that handed the file over no
+    // longer writes to it or shrinks it.
     let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(start.cast(), length) };
     Ok(Input::new(bytes))
 }
 
-/// Zeroed words shared with the children that this process forks.
+/// Returns zeroed words shared with the children that this process forks.
 ///
 /// # Errors
 /// What mmap(2) reports.
@@ -86,8 +86,8 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Reserves addresses for the whole region and maps nothing yet. The table of windows is the
-    /// only allocation, so that none is needed once the disk serves.
+    /// Reserves addresses for the whole region but maps nothing yet. The table of windows is the only allocation, so
+    /// that none is needed once the disk is being served.
     ///
     /// # Errors
     /// What mmap(2) and fstat(2) report.
@@ -121,8 +121,8 @@ impl Windows {
     fn map(&mut self, window: usize) -> io::Result<()> {
         let offset = window as u64 * WINDOW;
         let length = WINDOW.min(self.size - offset) as usize;
-        // SAFETY: the range lies inside the reservation made in `new`, which only this struct
-        // uses, so replacing that part of it harms nothing.
+        // SAFETY: the range lies within the reservation made in `new`, which only this struct uses, so replacing that
+        // part of it harms nothing.
         unsafe {
             let window = mmap(
                 self.start.add(offset as usize).cast(),
@@ -132,7 +132,7 @@ impl Windows {
                 self.file.as_fd(),
                 offset,
             )?;
-            // A fork is spared the page tables of what only a disk's server uses.
+            // A fork need not copy the page tables of memory that only a disk's server uses.
             madvise(window, length, Advice::LinuxDontFork)?;
         }
         self.mapped[window] = true;
@@ -142,8 +142,8 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        // SAFETY: unmaps the reservation made in `new`, of which no slice outlives this struct. A failure
-        // leaves it mapped, which harms nothing.
+        // SAFETY: unmaps the reservation made in `new`; no slice of it outlives this struct. After a failure it stays
+        // mapped, which is harmless.
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.size as usize) };
     }
 }
@@ -158,13 +158,12 @@ impl Memory for Windows {
         let offset = offset.min(end);
         for window in offset / WINDOW..end.div_ceil(WINDOW) {
             if !self.mapped[window as usize] && self.map(window as usize).is_err() {
-                // A disk that cannot reach its own bytes has failed; the trial learns it from the
-                // server's death, as it would be by a drive that stops answering.
+                // A disk that cannot reach its own bytes has failed; the trial notices the server's death, as it would
+                // notice a drive that stops responding.
                 std::process::abort();
             }
         }
-        // SAFETY: the range was mapped readable and writable above, and `&mut self` makes this the
-        // only slice of it.
+        // SAFETY: the range was mapped readable and writable above, and `&mut self` makes this the only slice of it.
         unsafe {
             std::slice::from_raw_parts_mut(self.start.add(offset as usize), (end - offset) as usize)
         }

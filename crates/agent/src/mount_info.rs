@@ -1,21 +1,21 @@
-//! What /proc/self/mountinfo says of a mount.
+//! Reads mounts from /proc/self/mountinfo.
 
 use std::fs;
 use std::io;
 
 use fsdyno_record::mount_table::mounts;
 
-/// Type, own options and file system options of the newest mount at a path; none if there is none.
+/// Returns the type, own options and file system options of the newest mount at a path; `None` if there is none.
 ///
 /// # Errors
-/// If /proc is not there.
+/// If /proc does not exist.
 pub fn in_effect(at: &str) -> io::Result<Option<String>> {
     Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, at))
 }
 
-/// Every option in effect of what is mounted from a device (`nbd0`), its driver's defaults too, where the
-/// driver tells: mountinfo leaves out what is so anyway, and of ext4 that is data=, commit=, delalloc and
-/// barrier. ext4.ko has them in /proc/fs/ext4/DEVICE/options, one a line.
+/// Returns every option in effect of the file system on a device (`nbd0`), including its driver's defaults, if the
+/// driver reports them: mountinfo omits defaults, which for ext4 are data=, commit=, delalloc and barrier. ext4.ko
+/// lists them in /proc/fs/ext4/DEVICE/options, one per line.
 pub fn all_options(device: &str) -> Option<String> {
     let mut drivers: Vec<_> =
         fs::read_dir("/proc/fs").ok()?.flatten().map(|entry| entry.path()).collect();

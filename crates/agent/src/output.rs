@@ -1,4 +1,4 @@
-//! The output of child processes: as much of it is kept as a reader can use, however long it is.
+//! Captures the output of child processes: keeps as much of it as a reader can use, however long it is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,39 +15,39 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::process;
 
-/// Bytes of an output that are kept: a mkfs that lists every superblock prints some hundred KiB.
+/// Number of bytes of an output that are kept: a mkfs that lists every superblock prints several hundred KiB.
 const KEPT: usize = 1 << 20;
 
-/// Bytes of the output of a process that stays that are kept; a report has a few lines of them.
+/// Number of bytes that are kept of the output of a long-running process; a report shows a few lines of it.
 const KEPT_OF_STAYING: usize = 16 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug)]
 struct Tail {
     bytes: Vec<u8>,
-    most: usize,
+    limit: usize,
 }
 
 impl Tail {
-    fn new(most: usize) -> Tail {
-        Tail { bytes: Vec::new(), most }
+    fn new(limit: usize) -> Tail {
+        Tail { bytes: Vec::new(), limit }
     }
 
     fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
-        // Not at each byte too many, or each would move all others.
-        if self.bytes.len() >= 2 * self.most {
-            self.bytes.drain(..self.bytes.len() - self.most);
+        // Not at every excess byte, or each would move all the others.
+        if self.bytes.len() >= 2 * self.limit {
+            self.bytes.drain(..self.bytes.len() - self.limit);
         }
     }
 
     fn text(&self) -> String {
-        let from = self.bytes.len().saturating_sub(self.most);
+        let from = self.bytes.len().saturating_sub(self.limit);
         String::from_utf8_lossy(&self.bytes[from..]).into_owned()
     }
 }
 
-/// Reads both outputs of a child until no process has them open any more: the last MiB of each.
+/// Reads both outputs of a child until no process has them open any more, and returns the last MiB of each.
 ///
 /// # Errors
 /// What the kernel reports.
@@ -72,7 +72,7 @@ pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     Ok((out, err))
 }
 
-/// Waits until one of these can be read, or has ended; of each whether it is one that can.
+/// Waits until one of these can be read or has ended; returns for each whether it is one of those.
 fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bool>> {
     let mut ends: Vec<PollFd<'_>> =
         ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)).collect();
@@ -85,12 +85,12 @@ fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bo
     }
 }
 
-/// The last output of a process that stays: read for as long as any process may write it, so that a writer never
+/// The last output of a long-running process: read for as long as any process may write to it, so that a writer never
 /// waits, and a long output takes no more memory than a short one.
 ///
-/// The reader is a process that shares our memory ([`process::spawn_vm_child`]): a thread would share our
-/// descriptors, and then the kernel counts references in each call that is given one; and a fork would have each
-/// page that we write to copied once more, in the time that is measured.
+/// The reader is a process that shares our memory ([`process::spawn_vm_child`]): a thread would share our descriptors,
+/// so that the kernel would count references in each call that takes one; and after a fork, each page that we write to
+/// would be copied once more, within the measured time.
 #[derive(Clone, Debug)]
 pub struct OutputTail(Arc<Capture>);
 
@@ -102,12 +102,12 @@ struct Capture {
     _reader: process::VmChild,
 }
 
-/// The last bytes, shared by both sides. A few pages for each mount that are never freed.
+/// The last bytes, shared by both sides. It takes a few pages per mount, which are never freed.
 #[derive(Debug)]
 struct Ring {
-    /// The bytes of the whole output; the last of them are in `kept`, each at its number modulo the length.
+    /// The number of bytes of the whole output; the last of them are in `kept`, each at its number modulo the length.
     all: AtomicUsize,
-    /// True while the reader holds no bytes that are not in `kept` yet.
+    /// True while the reader holds no bytes that are not yet in `kept`.
     waits: AtomicBool,
     kept: Vec<AtomicU8>,
 }
@@ -136,7 +136,7 @@ impl Ring {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Reads until no process can write any more. Neither allocates nor touches a thread's own storage, as
+    /// Reads until no process can write any more. Neither allocates nor touches thread-local storage, as
     /// [`process::spawn_vm_child`] requires.
     fn fill(&self, end: BorrowedFd<'_>) {
         let mut part = [0; 4 << 10];
@@ -155,8 +155,8 @@ impl Ring {
     }
 }
 
-/// Longest wait for output that is not read yet.
-const A_MOMENT: Duration = Duration::from_millis(500);
+/// The maximum wait for output that has not been read yet.
+const MAX_WAIT: Duration = Duration::from_millis(500);
 
 impl OutputTail {
     /// Starts a reader; returns the file to write to.
@@ -170,14 +170,14 @@ impl OutputTail {
         Ok((writer, OutputTail(Arc::new(Capture { end, ring, _reader: reader }))))
     }
 
-    /// Returns the last output, with what is written and not read yet.
+    /// Returns the last output, including what has been written but not yet read.
     pub fn text(&self) -> String {
         let Capture { end, ring, .. } = &*self.0;
         let begun = Instant::now();
-        // In this order: what was in the pipe has been read if the reader then holds nothing.
+        // The order matters: what was in the pipe has been read if the reader then holds nothing.
         let all =
             || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.waits.load(Ordering::SeqCst);
-        while !all() && begun.elapsed() < A_MOMENT {
+        while !all() && begun.elapsed() < MAX_WAIT {
             thread::sleep(Duration::from_millis(1));
         }
         ring.text()
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn the_reader_is_no_thread_of_ours_and_ends_with_the_last_writer() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-        // Other tests have threads that come and go: some try has to find no more of them than before.
+        // Other tests have threads that come and go: at least one try has to find no more of them than before.
         let alone = (0..100).any(|_| {
             let before = threads();
             let tail = OutputTail::start().unwrap();

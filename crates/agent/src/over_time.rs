@@ -1,4 +1,4 @@
-//! A phase over time: what the engine counted and what the sampler saw, in intervals of one length.
+//! Merges what the engine counted and what the sampler saw in a phase into intervals of equal length.
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
@@ -6,18 +6,18 @@ use fsdyno_record::series::{MAX_INTERVALS, PhaseSeries, SHORTEST_SAMPLED};
 
 use crate::sampler::Samples;
 
-/// The sampler's values of a phase, and those at its end.
+/// The sampler's values during a phase and at its end.
 pub struct PhaseSamples {
-    /// At the ends of intervals.
+    /// The values at the ends of intervals.
     pub samples: Samples,
-    /// Dirty bytes and bytes under write-back at the end; none where they are not the trial's to tell.
+    /// Dirty bytes and bytes under write-back at the end; `None` if those of the trial cannot be determined.
     pub unwritten: Option<[u64; 2]>,
-    /// Bytes written to the device in the whole phase; none if unknown.
+    /// Bytes written to the device in the whole phase; `None` if unknown.
     pub written: Option<u64>,
 }
 
-/// The series of a phase that took so long from the start of its timeline to its last stamp; none where
-/// it is too short for two intervals.
+/// Returns the series of a phase that took `length` from the start of its timeline to its last stamp; `None` if it is
+/// too short for two intervals.
 pub fn series(
     name: &str,
     timeline: &Timeline,
@@ -60,26 +60,26 @@ pub fn series(
         ..PhaseSeries::default()
     };
     let Some(PhaseSamples { samples, unwritten, written }) = seen else { return Some(series) };
-    let of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
+    let values_of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
         last.map_or_else(Vec::new, |last| values(&gauge, at, intervals, first, last))
     };
     let before = samples.written_before;
-    let sums = of(2, before, written.map(|written| before + written));
+    let sums = values_of(2, before, written.map(|written| before + written));
     let each = sums.iter().scan(before, |so_far, sum| {
         let written = sum.saturating_sub(*so_far);
         *so_far = *sum.max(so_far);
         Some(written)
     });
     Some(PhaseSeries {
-        dirty_bytes: of(0, 0, unwritten.map(|[dirty, _]| dirty)),
-        writeback_bytes: of(1, 0, unwritten.map(|[_, writeback]| writeback)),
+        dirty_bytes: values_of(0, 0, unwritten.map(|[dirty, _]| dirty)),
+        writeback_bytes: values_of(1, 0, unwritten.map(|[_, writeback]| writeback)),
         device_written_bytes: each.collect(),
         ..series
     })
 }
 
-/// One of the values at the end of each interval: as it was seen, where it was not seen any more as it was
-/// before, and at last what it is at the end.
+/// Returns one of the values at the end of each interval: the sampled value; after the last sample, that sample; and
+/// for the last interval, the value at the end of the phase.
 fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
     let mut values: Vec<u64> = gauge.samples().iter().map(|seen| seen[at]).collect();
     values.truncate(intervals - 1);
@@ -97,7 +97,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// One op a millisecond for so long.
+    /// One op per millisecond for `ms` milliseconds.
     fn timeline(ms: u64) -> Timeline {
         let mut timeline = Timeline::new();
         timeline.begin(Nanos(0));

@@ -13,15 +13,14 @@ use crate::exit_status::ExitStatus;
 /// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-/// Forks a child that runs `work` and exits: 0 if it returned Ok, else 1 with the error on the
-/// console.
+/// Forks a child that runs `work` and exits: with 0 if it returned Ok, else with 1 and the error on the console.
 ///
 /// # Errors
 /// What fork(2) reports.
 pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
-    // SAFETY: when the agent forks it has one thread that runs (PID 1, or the trial before its workers),
-    // and what [`spawn_sharing_memory`] started allocates nothing any more, so the child may go on with
-    // everything it inherited, allocator included.
+    // SAFETY: when the agent forks, only one of its threads runs (PID 1, or the trial before its workers start), and
+    // what [`spawn_sharing_memory`] started no longer allocates, so the child may use everything it inherited,
+    // including the allocator.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -33,17 +32,16 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     }
 }
 
-/// Real-time priority of the disks' servers, for which the write-back waits.
+/// Real-time priority of the disks' servers, which write-back waits for.
 const SERVER_PRIORITY: i32 = 50;
 
-/// Stack of a process of [`spawn_sharing_memory`]. A disk's server takes 20 KiB of it.
+/// Stack size of a process started by [`spawn_sharing_memory`]. A disk's server uses 20 KiB of it.
 const STACK: usize = 256 << 10;
 
-/// Starts a process that runs `work` in this process's own memory, and exits as one that [`fork`]
-/// started. It gets the descriptors of `given` and the standard streams, in a table of its own, under the same
-/// numbers; those of `given` are closed here once it has started, and `work` has to own them. It has its own
-/// number and CPU time; but a switch between it and this process switches no address space, for which an
-/// emulated processor pays with all that it has translated.
+/// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. It gets the
+/// descriptors in `given` and the standard streams, in its own table, under the same numbers; those in `given` are
+/// closed here once it has started, and `work` has to own them. It has its own pid and CPU time, but a switch between
+/// it and this process switches no address space; on an emulated processor, such a switch costs all translated code.
 ///
 /// # Errors
 /// What starting a thread, unshare(2), close_range(2) or clone(2) reports.
@@ -54,18 +52,18 @@ pub fn spawn_sharing_memory(
     let (started, pid) = mpsc::channel();
     let failed = started.clone();
     let work = move || {
-        // The other end waits for this.
+        // The other end waits for this message.
         let _ = started.send(Ok(rustix::process::getpid()));
         work()
     };
-    // clone(2) gives the child the thread-local storage of the thread that calls it. So a thread of its own
-    // calls it, and with CLONE_VFORK that one sleeps in the kernel for as long as the child lives.
+    // clone(2) gives the child the thread-local storage of the calling thread. Therefore a dedicated thread calls it,
+    // and because of CLONE_VFORK that thread sleeps in the kernel as long as the child lives.
     let kept = given.to_vec();
     let asleep = move || {
-        // Nothing of it is dropped here: what it owns is closed by the child, or by us below.
+        // It is never dropped here: what it owns is closed by the child, or by us below.
         let work = Box::into_raw(Box::new(Box::new(work) as Work));
-        // A thread that shares our table would have the kernel count references in each call that is given a
-        // descriptor, for as long as it sleeps, and in the trial that is measured.
+        // If this thread shared our table, the kernel would count references in each call that takes a descriptor, as
+        // long as the thread sleeps, and thus in the measured trial.
         if let Err(error) = own_table(&kept) {
             let _ = failed.send(Err(error));
             return;
@@ -73,8 +71,8 @@ pub fn spawn_sharing_memory(
         let mut stack = vec![0u128; STACK / size_of::<u128>()];
         // SAFETY: one past the end of the stack, which grows down and is kept by this thread.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
-        // SAFETY: `enter` takes what `work` points to; nothing else uses stack and thread-local storage
-        // while this call lasts, which is until the child has ended.
+        // SAFETY: `enter` takes what `work` points to; nothing else uses this stack and thread-local storage during
+        // this call, which lasts until the child has ended.
         let pid = unsafe {
             libc::clone(
                 enter,
@@ -90,51 +88,51 @@ pub fn spawn_sharing_memory(
     thread::Builder::new().name(SLEEPER.into()).stack_size(STACK).spawn(asleep)?;
     let started = pid.recv().map_err(|_| io::Error::other("a child in our memory was not started"));
     for fd in given {
-        // SAFETY: `work` owned it, and was given to the child, in whose table it is another; nothing of ours has it.
+        // SAFETY: `work` owned it and was given to the child, whose table has its own copy; nothing else here owns it.
         unsafe { libc::close(*fd) };
     }
     started?
 }
 
-/// The name of a thread that sleeps while the process lives that [`spawn_sharing_memory`] started from it.
+/// The name of a thread that sleeps as long as the process lives that [`spawn_sharing_memory`] started from it.
 const SLEEPER: &str = "vm-parent";
 
-/// Gives the calling thread a table of descriptors of its own, with the standard streams and `kept`.
+/// Gives the calling thread its own descriptor table, with only the standard streams and `kept`.
 fn own_table(kept: &[RawFd]) -> io::Result<()> {
-    // SAFETY: takes a number; what this thread has open is copied.
+    // SAFETY: takes a number; this thread's open descriptors are copied.
     check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
     close_all_others(kept)
 }
 
-/// A child that shares our memory, with a stack of its own; dropping this kills it and then frees its stack.
+/// A child that shares our memory but has its own stack; dropping this kills it and then frees its stack.
 #[derive(Debug)]
 pub struct VmChild {
-    /// Its process.
+    /// The child's pid.
     pub pid: Pid,
-    // Of the process alone, until it has ended.
+    // Used only by the child until it has ended.
     _stack: Vec<u128>,
 }
 
 impl Drop for VmChild {
     fn drop(&mut self) {
         let _ = rustix::process::kill_process(self.pid, rustix::process::Signal::KILL);
-        // If another call has waited for it, nothing is left to wait for.
+        // If another call has already waited for it, nothing is left to wait for.
         while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
         {
         }
     }
 }
 
-/// The work of a [`VmChild`], and the descriptor that it keeps.
+/// The work of a [`VmChild`] and the descriptor that it keeps.
 struct VmWork<F> {
     work: F,
     kept: RawFd,
 }
 
-/// Starts a process that runs `work` in this process's own memory, with a copy of the standard streams and `kept` as
-/// its descriptors, and without the thread that [`spawn_sharing_memory`] needs. So `work` must not touch the calling
-/// thread's storage, which that thread goes on to use: no allocation, no panic, no libc call that may fail. Calls that
-/// rustix makes without libc are allowed.
+/// Starts a process that runs `work` in this process's own memory, with copies of the standard streams and `kept` as
+/// its descriptors, and without the thread that [`spawn_sharing_memory`] needs. Therefore `work` must not touch the
+/// calling thread's thread-local storage, which that thread continues to use: no allocation, no panic, no libc call
+/// that may fail. Calls that rustix makes without libc are allowed.
 ///
 /// # Errors
 /// What clone(2) reports.
@@ -145,7 +143,7 @@ where
     extern "C" fn enter<F: FnOnce(BorrowedFd<'_>) + Copy>(stay: *mut libc::c_void) -> libc::c_int {
         // SAFETY: a `VmWork<F>` that [`spawn_vm_child`] has leaked for this call.
         let stay = unsafe { &*stay.cast::<VmWork<F>>() };
-        // SAFETY: a descriptor of this process's own table, a copy of one that was open.
+        // SAFETY: a descriptor in this process's own table, a copy of one that was open.
         let kept = unsafe { BorrowedFd::borrow_raw(stay.kept) };
         if close_all_but(kept).is_ok() {
             (stay.work)(kept);
@@ -153,18 +151,18 @@ where
         // SAFETY: ends this process at once; exit handlers belong to the owner of the memory.
         unsafe { libc::_exit(0) }
     }
-    // Tried here, on nothing, where it may fail: the child itself must not touch our errno.
-    // SAFETY: takes numbers; there is no descriptor of that one.
+    // Tried here, where it may fail, on an empty range: the child itself must not touch our errno.
+    // SAFETY: takes only numbers; no descriptor has this number.
     if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
     let mut stack = vec![0u128; VM_CHILD_STACK / size_of::<u128>()];
     // SAFETY: one past the end of the stack, which grows down.
     let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
-    // A few bytes for each that are never freed: it may begin after this function has returned.
+    // A few bytes per child that are never freed: the child may start after this function has returned.
     let stay = Box::into_raw(Box::new(VmWork { work, kept: kept.as_raw_fd() }));
-    // SAFETY: `enter` is given what it takes, and a stack that is kept until the process has ended. It shares the
-    // caller's thread-local storage and touches none of it: close_range(2), which alone could set errno, has just
+    // SAFETY: `enter` gets the argument that it takes, and a stack that is kept until the process has ended. It shares
+    // the caller's thread-local storage but does not touch it: only close_range(2) could set errno, and it has just
     // been found to work.
     let pid =
         unsafe { libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, stay.cast()) };
@@ -180,14 +178,14 @@ const VM_CHILD_STACK: usize = 64 << 10;
 type Work = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: [`spawn_sharing_memory`] made it of a box for this call alone.
+    // SAFETY: [`spawn_sharing_memory`] created it from a box for this call alone.
     let work: Box<Work> = unsafe { Box::from_raw(work.cast()) };
     let code = exit_code(work());
     // SAFETY: ends this process at once; exit handlers belong to the parent.
     unsafe { libc::_exit(code) }
 }
 
-/// 0 if all went well, else 1 with the error on the console.
+/// Returns 0 on success, else prints the error to the console and returns 1.
 fn exit_code(result: io::Result<()>) -> libc::c_int {
     match result {
         Ok(()) => 0,
@@ -198,7 +196,7 @@ fn exit_code(result: io::Result<()>) -> libc::c_int {
     }
 }
 
-/// Closes all that this process, just forked, has inherited, but for its standard streams and `kept`.
+/// Closes all descriptors that this process, just forked, has inherited, except the standard streams and `kept`.
 ///
 /// # Errors
 /// What close_range(2) reports.
@@ -206,13 +204,13 @@ pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     close_all_others(&[kept.as_raw_fd()])
 }
 
-/// Closes all of an unshared table but for the standard streams and `kept`. Allocates nothing.
+/// Closes all descriptors of an unshared table except the standard streams and `kept`. Allocates nothing.
 fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
     let mut first: libc::c_uint = 3;
     loop {
         let next = kept.iter().map(|fd| *fd as libc::c_uint).filter(|fd| *fd >= first).min();
         let last = next.map_or(libc::c_uint::MAX, |next| next.saturating_sub(1));
-        // SAFETY: takes numbers; an owner of one of these descriptors has it in another table.
+        // SAFETY: takes only numbers; an owner of one of these descriptors has it in another table.
         if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -223,7 +221,7 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Returns how a child ended; none while it runs.
+/// Returns how a child ended, or `None` while it runs.
 ///
 /// # Errors
 /// What waitpid(2) reports.
@@ -231,7 +229,7 @@ pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
     Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| status.into()))
 }
 
-/// Has the kernel, where it runs out of memory, kill others.
+/// Makes the kernel kill other processes when it runs out of memory.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -239,16 +237,16 @@ pub fn never_kill_for_memory() -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", "-1000")
 }
 
-/// Makes this process one that the guest's write-back can wait for: all its memory is there and locked,
-/// its allocations start no write-back, it runs before everything else, it is never killed for memory,
-/// and its sleeps are exact. What is mapped later is not locked: it may be another's whose memory it is
-/// too, such as the stacks of a trial's threads.
+/// Makes this process one that the guest's write-back can wait for: all its memory is resident and locked, its
+/// allocations start no write-back, it runs before everything else, it is never killed when memory runs out, and its
+/// sleeps are exact. What is mapped later is not locked: it may belong to another process that shares this memory, such
+/// as the stacks of a trial's threads.
 ///
 /// # Errors
 /// What the kernel refuses.
 pub fn never_wait_for_memory() -> io::Result<()> {
     never_kill_for_memory()?;
-    // SAFETY: plain system calls on this process, with numbers.
+    // SAFETY: plain system calls on this process, which take only numbers.
     unsafe {
         check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
         check(libc::mlockall(libc::MCL_CURRENT))?;
@@ -256,13 +254,13 @@ pub fn never_wait_for_memory() -> io::Result<()> {
     run_first(SERVER_PRIORITY)
 }
 
-/// Makes this process run before everything of a lower priority, with sleeps that are exact.
+/// Makes this process run before everything of lower priority, with exact sleeps.
 ///
 /// # Errors
 /// What the kernel refuses.
 pub fn run_first(priority: i32) -> io::Result<()> {
     let fifo = libc::sched_param { sched_priority: priority };
-    // SAFETY: plain system calls on this process; the one pointer is to a live struct.
+    // SAFETY: plain system calls on this process; the only pointer is to a live struct.
     unsafe {
         check(libc::prctl(libc::PR_SET_TIMERSLACK, 1))?;
         check(libc::sched_setscheduler(0, libc::SCHED_FIFO, &fifo))
@@ -284,7 +282,7 @@ mod tests {
 
     use super::*;
 
-    /// The descriptors above the standard streams of a process or thread, by its folder in /proc.
+    /// Returns the descriptors of a process or thread above the standard streams, by its folder in /proc.
     fn open(folder: &Path) -> Vec<RawFd> {
         let fds = fs::read_dir(folder.join("fd")).unwrap().flatten();
         let numbers = fds.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
@@ -293,7 +291,8 @@ mod tests {
         open
     }
 
-    /// The process that a test below starts for itself: other tests' threads share its table.
+    /// The variable that marks the process which a test below starts for itself: threads of other tests share its
+    /// table.
     const ALONE: &str = "FSDYNO_TEST_SHARING_MEMORY";
 
     #[test]
@@ -329,7 +328,7 @@ mod tests {
         let ours = Path::new("/proc/thread-self");
         let mine = open(ours);
         assert!(mine.contains(&not_given.as_raw_fd()) && mine.contains(&line.as_raw_fd()));
-        // What we open next may get such a number.
+        // What we open next may get the same number.
         let what =
             |folder: &Path, fd: RawFd| fs::read_link(folder.join("fd").join(fd.to_string())).ok();
         assert!(
@@ -337,7 +336,7 @@ mod tests {
                 .iter()
                 .all(|fd| what(&childs, *fd).is_some() && what(ours, *fd) != what(&childs, *fd))
         );
-        // The thread that sleeps has a table of its own, with nothing of ours.
+        // The sleeping thread has its own table, with nothing of ours.
         let tasks: Vec<_> = fs::read_dir("/proc/self/task").unwrap().flatten().collect();
         let named = |path: &Path| fs::read_to_string(path.join("comm")).unwrap().trim() == SLEEPER;
         let sleeper = tasks.iter().map(fs::DirEntry::path).find(|path| named(path)).unwrap();

@@ -1,4 +1,5 @@
-//! The processor model that the guest runs under, as QEMU's plugin answers: it counts and charges events.
+//! Controls the processor model that the guest runs under: QEMU's plugin counts and charges events and answers
+//! commands.
 //!
 //! The commands are those of crates/lab/processor/processor.c.
 
@@ -9,29 +10,30 @@ use fsdyno_record::processor::{EVENTS, ProcessorCounts};
 /// A command to the model.
 #[derive(Clone, Copy)]
 enum Command {
-    /// Begins to charge, from empty caches and counts of zero.
+    /// Starts charging, with empty caches and zeroed counts.
     Start = 1,
-    /// Begins to look for the kernel stack of the calling thread, by its system calls.
+    /// Starts searching for the kernel stack of the calling thread, by its system calls.
     ThreadBegin = 2,
-    /// Ends that: from now on a counting model counts this thread alone.
+    /// Ends the search: from now on, a counting model counts only this thread.
     ThreadEnd = 3,
-    /// Ends charging the calling thread, from its next system call on.
+    /// Stops charging the calling thread, from its next system call on.
     Free = 4,
-    /// Begins to charge it again, likewise.
+    /// Resumes charging it, from its next system call on.
     NotFree = 5,
     /// Returns the ticks charged so far.
-    Paid = 8,
+    Charged = 8,
     /// Returns the count of the first event; further events follow.
     Count = 16,
 }
 
-/// Not a command: without a model it is also the answer.
-const QUESTION: u64 = 0;
+/// Not a command; without a model, the register keeps this value as the answer.
+const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
 fn ask(command: u64) -> u64 {
     let mut word = command;
-    // The jump ends a block of translated code, so that the NOP begins one; its displacement is the plugin's mark.
+    // The jump ends a block of translated code, so that the NOP starts a new one; its displacement is the mark that the
+    // plugin looks for.
     // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
     unsafe {
         std::arch::asm!(
@@ -44,18 +46,18 @@ fn ask(command: u64) -> u64 {
     word
 }
 
-/// The lab's guests are x86-64.
+/// Unused: the lab's guests are x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 fn ask(command: u64) -> u64 {
     command
 }
 
-/// Makes the model begin to charge, with empty caches; `counting` makes it count the calling thread alone.
+/// Makes the model start charging, with empty caches; with `counting`, it counts only the calling thread.
 ///
 /// # Errors
 /// A QEMU without the model.
 pub fn start(counting: bool) -> io::Result<()> {
-    if ask(QUESTION) != 1 {
+    if ask(PROBE) != 1 {
         return Err(io::Error::other(
             "the processor model is not loaded in this QEMU; take --cpu 1",
         ));
@@ -71,30 +73,30 @@ pub fn start(counting: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the model charge the calling thread nothing while `work` runs: it is part of the instrument, and no real machine
-/// executes it. Its instructions take their time. Without a model `work` just runs.
+/// Makes the model charge nothing to the calling thread while `work` runs: that work is part of the instrument, and no
+/// real machine executes it. Its instructions still take their time. Without a model, `work` simply runs.
 pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
-    let tell = |command: Command| {
+    let send = |command: Command| {
         ask(command as u64);
-        // The model knows a thread by the kernel stack of its next system call.
+        // The model identifies a thread by the kernel stack of its next system call.
         let _ = rustix::process::getppid();
     };
-    tell(Command::Free);
+    send(Command::Free);
     let result = work();
-    tell(Command::NotFree);
+    send(Command::NotFree);
     result
 }
 
-/// The counts since the start.
+/// Returns the counts since the start.
 pub fn counts(counting: bool) -> ProcessorCounts {
     let names = EVENTS.iter().copied().chain(counting.then_some("instructions"));
     let events = names
         .enumerate()
         .map(|(index, name)| (name.to_string(), ask(Command::Count as u64 + index as u64)));
-    ProcessorCounts { charged: ask(Command::Paid as u64), events: events.collect() }
+    ProcessorCounts { charged: ask(Command::Charged as u64), events: events.collect() }
 }
 
-/// The counts between two moments; none without a model.
+/// Returns the counts between two moments; `None` without a model.
 pub fn between(
     before: Option<ProcessorCounts>,
     after: Option<ProcessorCounts>,
@@ -103,21 +105,21 @@ pub fn between(
     Some(join(&after, &before, |count, earlier| count - earlier.min(count)))
 }
 
-/// The counts of two spans.
-pub fn sum(one: &ProcessorCounts, other: &ProcessorCounts) -> ProcessorCounts {
-    join(one, other, |a, b| a + b)
+/// Returns the sum of the counts of two spans.
+pub fn sum(a: &ProcessorCounts, b: &ProcessorCounts) -> ProcessorCounts {
+    join(a, b, |a, b| a + b)
 }
 
 fn join(
-    one: &ProcessorCounts,
-    other: &ProcessorCounts,
-    of: impl Fn(u64, u64) -> u64,
+    a: &ProcessorCounts,
+    b: &ProcessorCounts,
+    combine: impl Fn(u64, u64) -> u64,
 ) -> ProcessorCounts {
     let event = |(name, count): (&String, &u64)| {
-        (name.clone(), of(*count, other.events.get(name).copied().unwrap_or_default()))
+        (name.clone(), combine(*count, b.events.get(name).copied().unwrap_or_default()))
     };
     ProcessorCounts {
-        charged: of(one.charged, other.charged),
-        events: one.events.iter().map(event).collect(),
+        charged: combine(a.charged, b.charged),
+        events: a.events.iter().map(event).collect(),
     }
 }

@@ -1,8 +1,8 @@
-//! Devices of this host that the venue holds for us: held here too, for as long as anything may write to
-//! them, and proven to be what their names still mean.
+//! Devices of this host that the venue holds for us: they are held here too, as long as anything may write to them, and
+//! their names are checked to still refer to them.
 //!
-//! A loop goes with its last user, and its number may then be given to any process. As the keeper and the
-//! trial have it open too, it stays until both have ended, whatever becomes of the venue.
+//! A loop device disappears with its last user, and its number may then be reused by any process. Because the keeper
+//! and the trial have it open too, it stays until both have ended, whatever happens to the venue.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,10 +19,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Holds what was handed over; no program that is started inherits it.
+    /// Takes a device that was handed over; programs started later do not inherit it.
     ///
     /// # Errors
-    /// What is no block device, or not the one of that name.
+    /// A file that is not a block device, or not the device of that name.
     pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<Held> {
         fcntl_setfd(fd.as_fd(), FdFlags::CLOEXEC)?;
         let held = Held { fd, path };
@@ -30,15 +30,15 @@ impl Held {
         Ok(held)
     }
 
-    /// Its node.
+    /// Returns its device node.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Checks that the name still means the held device, or a partition of the same drive.
+    /// Checks that the name still refers to the held device, or to a partition of the same drive.
     ///
     /// # Errors
-    /// What it means instead.
+    /// What the name refers to instead.
     pub fn prove(&self) -> io::Result<()> {
         let (held, named) = (fstat(&self.fd)?, stat(&self.path)?);
         let is_block = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
@@ -54,7 +54,7 @@ impl Held {
     }
 }
 
-/// The folder in sysfs of the drive that a partition lies on; none for what is no partition.
+/// Returns the sysfs folder of the drive that a partition is on; `None` if the device is not a partition.
 fn drive_of(number: u64) -> Option<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", major(number), minor(number));
     let folder = std::fs::canonicalize(link).ok()?;
@@ -86,7 +86,7 @@ mod tests {
         };
         let copy = || OwnedFd::from(one.try_clone().unwrap());
         assert!(Held::new(copy(), first.clone()).is_ok());
-        // A link stands for a name that was given to another device.
+        // A symbolic link stands for a name that was reassigned to another device.
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("name");
         std::os::unix::fs::symlink(&first, &name).unwrap();

@@ -1,12 +1,12 @@
-//! Looks at the end of each interval of a phase at what is dirty, under write-back, and written.
+//! Samples, at the end of each interval of a phase, how much is dirty, under write-back, and written.
 //!
-//! It is a process of its own, so that its CPU time is no part of the trial's, and not a thread: a process
-//! with two threads shares its table of descriptors, and then the kernel counts references in each call
-//! that is given one, which would be measured. It begins before the trial has files or mounts, holds none,
-//! and does nothing between phases. In the lab it runs before everything but the disks' servers.
+//! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
+//! with two threads, which share the table of descriptors, the kernel counts references in each call that takes one,
+//! and that would be measured. It starts before the trial has files or mounts, holds none, and does nothing between
+//! phases. In the lab, it runs before everything except the disks' servers.
 //!
-//! /proc/vmstat is read and not /proc/meminfo: the kernel writes it line by line, and the two that are
-//! wanted stand in its first third.
+//! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces it line by line, and the two lines needed are
+//! in its first third.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,46 +24,45 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use crate::{memory, process, processor};
 
-/// Of the disks' servers, which nothing may keep waiting, it is behind.
+/// Lower than the priority of the disks' servers, which nothing may delay.
 const PRIORITY: i32 = 40;
 
 /// The file with the two numbers.
 const VMSTAT: &str = "/proc/vmstat";
 
-/// Bytes of it that are read beyond those needed: its numbers grow, and each further line costs.
+/// Number of bytes read beyond those needed: the numbers grow, but each further line costs time.
 const SLACK: usize = 16;
 
-/// Around where the two stood last they are looked for first.
+/// Distance before the last position of the two lines at which the search starts.
 const NEAR: usize = 64;
 
-/// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the
-/// device so far.
+/// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the device so far.
 pub type Seen = [u64; 3];
 
 /// The samples of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// At the end of each interval.
+    /// The values at the end of each interval.
     pub gauge: Gauge<3>,
     /// Bytes written to the device before the phase.
     pub written_before: u64,
 }
 
-/// The sampler as the trial knows it.
+/// The trial's handle of the sampler.
 pub struct Sampler {
     pid: Pid,
-    line: UnixStream,
-    /// The start of the phase; zero while that is not known.
+    socket: UnixStream,
+    /// The start of the phase; zero while it is unknown.
     began: &'static AtomicU64,
 }
 
 impl Sampler {
-    /// Starts it. In a guest nothing but the disks' servers is to run before it.
+    /// Starts the sampler. In a guest, only the disks' servers run before it.
     ///
     /// # Errors
     /// What fork(2), mmap(2) and socketpair(2) report.
     pub fn start(mailbox: Mailbox<'static>, in_guest: bool) -> io::Result<Sampler> {
-        let (line, theirs) = UnixStream::pair()?;
+        let (socket, theirs) = UnixStream::pair()?;
         let words = memory::shared_with_children(1)?;
         let [began, ..] = words else { return Err(io::Error::other("no memory to share")) };
         let parent = rustix::process::getpid();
@@ -78,16 +77,16 @@ impl Sampler {
             }
             processor::free_of_charge(|| serve(&theirs, began, mailbox))
         })?;
-        Ok(Sampler { pid, line, began })
+        Ok(Sampler { pid, socket, began })
     }
 
-    /// Its process.
+    /// Returns the sampler's pid.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// A phase is about to begin. What its device has written is counted by the disks' servers, and in
-    /// these files of the kernel's (as /sys/block/NAME/stat).
+    /// Announces that a phase is about to begin. The bytes written to its device are counted by the disks' servers, and
+    /// in these kernel files (in the format of /sys/block/NAME/stat).
     ///
     /// # Errors
     /// A sampler that has ended.
@@ -95,12 +94,12 @@ impl Sampler {
         self.began.store(0, Ordering::Release);
         let names: Vec<String> =
             counters.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        send(&self.line, names.join("\n").as_bytes())?;
-        // It has opened all that it will look at.
-        take(&self.line).map(drop)
+        send(&self.socket, names.join("\n").as_bytes())?;
+        // By then, the sampler has opened everything that it will read.
+        receive(&self.socket).map(drop)
     }
 
-    /// The phase begins now.
+    /// Sets the start of the phase.
     pub fn begin(&self, now: Nanos) {
         self.began.store(now.0, Ordering::Release);
     }
@@ -110,8 +109,8 @@ impl Sampler {
     /// # Errors
     /// A sampler that has ended.
     pub fn end(&mut self) -> io::Result<Samples> {
-        send(&self.line, b"")?;
-        let bytes = take(&self.line)?;
+        send(&self.socket, b"")?;
+        let bytes = receive(&self.socket)?;
         let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok());
         let mut next = || words.next().map(u64::from_le_bytes);
         let (Some(interval), Some(written_before)) = (next(), next()) else {
@@ -125,59 +124,59 @@ impl Sampler {
     }
 }
 
-/// A message with its length before it.
-fn send(mut line: &UnixStream, message: &[u8]) -> io::Result<()> {
+/// Sends a message, preceded by its length.
+fn send(mut socket: &UnixStream, message: &[u8]) -> io::Result<()> {
     let mut bytes = (message.len() as u64).to_le_bytes().to_vec();
     bytes.extend_from_slice(message);
-    line.write_all(&bytes)
+    socket.write_all(&bytes)
 }
 
-fn take(mut line: &UnixStream) -> io::Result<Vec<u8>> {
+fn receive(mut socket: &UnixStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
-    line.read_exact(&mut length)?;
+    socket.read_exact(&mut length)?;
     let mut message = vec![0; u64::from_le_bytes(length) as usize];
-    line.read_exact(&mut message)?;
+    socket.read_exact(&mut message)?;
     Ok(message)
 }
 
-/// The sampler's own side: phase after phase, until the trial's end is closed.
-fn serve(line: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
+/// Runs the sampler's side: phase after phase, until the trial's end of the socket is closed.
+fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
     loop {
-        let names = match take(line) {
+        let names = match receive(socket) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut look = Look::open(&names, mailbox)?;
-        // With it the first look finds how much it has to read.
+        let mut sources = Sources::open(&names, mailbox)?;
+        // This first look also finds out how much has to be read.
         let mut gauge = Gauge::default();
-        let written_before = look.now()[2];
-        send(line, b"")?;
-        watch(line, began, &mut gauge, &mut look)?;
-        take(line)?;
+        let written_before = sources.now()[2];
+        send(socket, b"")?;
+        watch(socket, began, &mut gauge, &mut sources)?;
+        receive(socket)?;
         let mut words = vec![gauge.interval().0, written_before];
         words.extend(gauge.samples().iter().flatten());
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        send(line, &bytes)?;
+        send(socket, &bytes)?;
     }
 }
 
-/// Looks at the end of each interval until there is a message.
+/// Takes a sample at the end of each interval until there is a message.
 fn watch(
-    line: &UnixStream,
+    socket: &UnixStream,
     began: &AtomicU64,
     gauge: &mut Gauge<3>,
-    look: &mut Look<'_>,
+    sources: &mut Sources<'_>,
 ) -> io::Result<()> {
     let ready = clock::now();
     loop {
-        // The time of the first op is not known before it; it is by the end of an interval.
+        // The time of the first op is not known in advance; it is known by the end of an interval.
         let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
         let now = clock::now();
         if let Some(start) = start
             && now.since(start) >= gauge.next_sample()
         {
-            gauge.add(now.since(start), look.now());
+            gauge.add(now.since(start), sources.now());
             continue;
         }
         let until = match start {
@@ -187,19 +186,19 @@ fn watch(
                 ready + Nanos((intervals + 1) * gauge.interval().0)
             }
         };
-        if is_called(line, until.since(now))? {
+        if has_message(socket, until.since(now))? {
             return Ok(());
         }
     }
 }
 
-/// Sleeps for so long; whether there is a message before.
-fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
+/// Sleeps for up to `wait`; returns true if a message arrives before.
+fn has_message(socket: &UnixStream, wait: Nanos) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: (wait.0 / 1_000_000_000) as i64,
         tv_nsec: (wait.0 % 1_000_000_000) as i64,
     };
-    match poll(&mut [PollFd::new(line, PollFlags::IN)], Some(&timeout)) {
+    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
@@ -207,21 +206,21 @@ fn is_called(line: &UnixStream, wait: Nanos) -> io::Result<bool> {
 }
 
 /// The sources that are sampled in one phase.
-struct Look<'a> {
+struct Sources<'a> {
     vmstat: File,
-    /// The part of it that is read.
+    /// The buffer for the part of it that is read.
     bytes: Vec<u8>,
-    /// The offset at which the wanted lines were last.
+    /// The offset at which the wanted lines were found last.
     near: usize,
     counters: Vec<File>,
     mailbox: Mailbox<'a>,
     page: u64,
 }
 
-impl<'a> Look<'a> {
-    fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Look<'a>> {
+impl<'a> Sources<'a> {
+    fn open(counters: &[u8], mailbox: Mailbox<'a>) -> io::Result<Sources<'a>> {
         let names = String::from_utf8_lossy(counters);
-        Ok(Look {
+        Ok(Sources {
             vmstat: File::open(VMSTAT)?,
             bytes: vec![0; 512],
             near: 0,
@@ -231,7 +230,7 @@ impl<'a> Look<'a> {
         })
     }
 
-    /// Reads the values of this moment; zero for those that the kernel does not have.
+    /// Reads the current values; zero for those that the kernel does not have.
     fn now(&mut self) -> Seen {
         let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);
@@ -244,7 +243,7 @@ impl<'a> Look<'a> {
         [dirty * self.page, writeback * self.page, written]
     }
 
-    /// Pages that are dirty, and pages under write-back.
+    /// Returns the numbers of dirty pages and of pages under write-back.
     fn pages(&mut self) -> (u64, u64) {
         loop {
             let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
@@ -262,7 +261,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The numbers of both lines, looked for from a place on, and where the first stands, if both are whole.
+/// Returns the numbers of both lines, searched from an offset on, and the position of the first, if both are complete.
 fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
     let (dirty, end) = line_of(text, DIRTY)?;
@@ -273,7 +272,7 @@ fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
 const DIRTY: &[u8] = b"\nnr_dirty ";
 const WRITEBACK: &[u8] = b"\nnr_writeback ";
 
-/// The number in the line that begins with `name`, and where it ends.
+/// Returns the number in the line that begins with `name`, and the offset of its end.
 fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
     let from = text.windows(name.len()).position(|word| word == name)? + name.len();
     let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
@@ -282,7 +281,7 @@ fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
     (count > 0).then_some((number, from + count))
 }
 
-/// Dirty bytes, bytes under write-back now; none where the kernel does not tell.
+/// Returns the current dirty bytes and bytes under write-back; `None` if the kernel does not report them.
 pub fn dirty_and_writeback() -> Option<[u64; 2]> {
     let (dirty, writeback, _) = both(&std::fs::read(VMSTAT).ok()?, 0)?;
     let page = rustix::param::page_size() as u64;
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
         assert_eq!(both(text, 0), Some((12, 3, 27)));
         assert_eq!(both(text, 9), Some((12, 3, 27)));
-        // A number that was cut is none.
+        // A truncated number is ignored.
         assert_eq!((both(&text[..42], 0), both(text, 20)), (None, None));
         assert!(dirty_and_writeback().is_some());
     }
@@ -322,7 +321,7 @@ mod tests {
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
             assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
-            // In a second it ran once, however busy the machine is.
+            // It ran at least once in a second, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);
         }
@@ -342,6 +341,6 @@ mod tests {
         let mailbox = Mailbox::new(&WORDS).unwrap();
         mailbox.add(Word::Written, 4096);
         let names = stat.to_string_lossy().into_owned();
-        assert_eq!(Look::open(names.as_bytes(), mailbox).unwrap().now()[2], 4096 + 16 * 512);
+        assert_eq!(Sources::open(names.as_bytes(), mailbox).unwrap().now()[2], 4096 + 16 * 512);
     }
 }

@@ -1,4 +1,4 @@
-//! A command of the user's, run by sh(1) in the root of a trial.
+//! Runs a command of the user with sh(1) in the root of a trial.
 
 use std::ffi::c_uint;
 use std::io;
@@ -16,43 +16,44 @@ use rustix::process::{
 use crate::output::OutputTail;
 use crate::target::{Child, children};
 
-/// Lines of its output in an error.
+/// Number of lines of its output in an error.
 const LINES: usize = 3;
 
-/// Rounds of ending what a command left running: each finds the children of what the round before has ended.
-const ROUNDS: usize = 100;
+/// Maximum number of rounds of ending what a command left running: each finds the children of the processes that the
+/// previous one ended.
+const MAX_ROUNDS: usize = 100;
 
 /// A command that has ended.
 #[derive(Debug)]
 pub struct Ran {
-    /// The moment before it was started.
+    /// The time just before it was started.
     pub started: Nanos,
-    /// The moment after it had ended.
+    /// The time just after it had ended.
     pub returned: Nanos,
-    /// CPU time in user mode, of it and of the children that it waited for.
+    /// CPU time in user mode of the command and the children that it waited for.
     pub user: Nanos,
-    /// The same in the kernel.
+    /// CPU time in the kernel, likewise.
     pub system: Nanos,
-    /// Number of processes that it had left running, which were ended.
+    /// Number of processes that it left running, which were then ended.
     pub left: usize,
-    /// The failure with its last lines; none if its exit code was 0.
+    /// The failure with its last lines; `None` if its exit code was 0.
     pub failure: Option<String>,
 }
 
-/// Runs a line in the directory `root` under this umask, in this process's own environment, and ends every process
-/// that it leaves running.
+/// Runs a command line in the directory `root` under this umask, with this process's environment, and ends every
+/// process that it leaves running.
 ///
 /// # Errors
-/// A shell that cannot be started.
+/// What the kernel refuses, such as starting the shell.
 pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
-    // What loses its parent becomes a child of this process.
+    // Orphaned processes become children of this process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (writer, tail) = OutputTail::start()?;
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(line).env_remove("PWD").env_remove("OLDPWD");
     command.stdin(Stdio::null()).stdout(Stdio::from(writer.try_clone()?)).stderr(writer);
     let (parent, root) = (rustix::process::getpid(), root.as_raw_fd());
-    // SAFETY: between fork and exec the closure makes system calls only and allocates nothing.
+    // SAFETY: between fork and exec, the closure makes only system calls and allocates nothing.
     unsafe { command.pre_exec(move || before_exec(parent, root, umask)) };
     let before = children()?;
     let started = clock::now();
@@ -71,17 +72,17 @@ pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
     Ok(Ran { started, returned, user, system, left, failure })
 }
 
-/// Runs in the child. Nothing of this process's stays open in the command but the standard streams.
+/// Runs in the child. No descriptor of this process except the standard streams stays open in the command.
 fn before_exec(parent: Pid, root: i32, umask: Mode) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if rustix::process::getppid() != Some(parent) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     rustix::process::umask(umask);
-    // SAFETY: takes numbers; the directory is open until this process has been started.
+    // SAFETY: takes only numbers; the directory is open until this process has been started.
     check(unsafe { libc::fchdir(root) }.into())?;
     let (first, last): (c_uint, c_uint) = (3, c_uint::MAX);
-    // SAFETY: takes numbers, and closes nothing before exec.
+    // SAFETY: takes only numbers, and closes nothing before exec.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC) })
 }
 
@@ -109,10 +110,10 @@ fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
     }
 }
 
-/// Ends all children of this process but those of before; returns their number.
+/// Ends all children of this process except those in `before`; returns how many.
 fn end_others(before: &[Child]) -> io::Result<usize> {
     let mut count = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let all = children()?;
         let others: Vec<Pid> = all
             .iter()
@@ -123,7 +124,7 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
             return Ok(count);
         }
         for pid in &others {
-            // One that has ended meanwhile is only waited for.
+            // One that has ended in the meantime only needs to be waited for.
             let _ = kill_process(*pid, Signal::KILL);
             while matches!(waitpid(Some(*pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
             {
@@ -134,7 +135,7 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
     Err(io::Error::other("the command left processes running that start new ones again and again"))
 }
 
-/// The last lines of an output, without control characters.
+/// Returns the last lines of an output, without control characters.
 fn last_lines(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()

@@ -1,8 +1,8 @@
-//! Diagnosis of a guest that makes no progress: distinguished from one that computes or sleeps, with a list of what its threads wait for.
+//! Diagnoses a guest that makes no progress: distinguishes it from one that computes or sleeps, and lists what its
+//! threads wait for.
 //!
-//! Where nothing runs, the guest's clock jumps from timer to timer, so hours of waiting pass in seconds of the
-//! host's time. PID 1 looks once a minute of the guest's time, and reads no more than the mailbox while there
-//! is progress.
+//! When nothing runs, the guest's clock jumps from timer to timer, so hours of waiting pass in seconds of host time.
+//! PID 1 checks once per minute of the guest's time, and reads only the mailbox while there is progress.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,23 +11,24 @@ use std::path::Path;
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Word};
 
-/// Period of looks, in the guest's time.
+/// The interval between checks, in the guest's time.
 pub const PERIOD: Nanos = Nanos(60_000_000_000);
 
-/// After so long without progress an idle guest is stuck. The longest silence of one that is not is that of a
-/// drive that writes its cache out, half a minute.
+/// The time without progress after which an idle guest counts as stuck. Without being stuck, a guest is silent for half
+/// a minute at most, while a drive destages its cache.
 const LIMIT: Nanos = Nanos(5 * PERIOD.0);
 
-/// An idle machine has spent at least this part of the time idle, in percent.
+/// The minimum share of idle time, in percent, of an idle machine.
 const IDLE: u64 = 90;
 
-/// Length of the list of waiting threads in a report, in characters.
-const LONGEST: usize = 6000;
+/// Maximum length of the report with the list of waiting threads, in bytes.
+const MAX_TEXT: usize = 6000;
 
-/// Number of functions of a stack in a report: enough to reach from the scheduler to the file system.
-const FRAMES: usize = 12;
+/// Maximum number of functions of a stack in a report: enough to reach from the scheduler to the file system.
+const MAX_FRAMES: usize = 12;
 
-/// The functions in which the parent of a vfork(2) waits as long as its child lives: the agent's own do, to share their memory.
+/// The functions in which the parent of a vfork(2) waits as long as its child lives: the agent's own threads do so, for
+/// children that share their memory.
 const PARENTS: [&str; 2] = ["kernel_clone", "_do_fork"];
 
 /// The words of the mailbox that change while there is progress.
@@ -40,13 +41,13 @@ pub struct Stuck {
     first: Option<First>,
 }
 
-/// The first look without progress.
+/// The first check without progress.
 #[derive(Debug)]
 struct First {
     at: Nanos,
     /// The idle time of the processor until then.
     idle: Nanos,
-    /// The tasks that no signal wakes, and that waited at each look since.
+    /// The tasks in uninterruptible sleep that were waiting at each check since.
     waiting: Vec<u32>,
 }
 
@@ -55,17 +56,16 @@ struct First {
 struct Task {
     id: u32,
     name: String,
-    /// `D` waits and no signal wakes it.
+    /// The state; `D` is uninterruptible sleep.
     state: char,
-    /// True for a thread of the kernel.
+    /// True for a kernel thread.
     is_kernels: bool,
-    /// The functions that it waits in, innermost first; not looked up of one of the kernel's own that a signal
-    /// would wake.
+    /// The functions that it waits in, innermost first; not read for a kernel thread whose sleep is interruptible.
     stack: Vec<String>,
 }
 
 impl Task {
-    /// True if it waits for an event that only the kernel can cause.
+    /// Returns true if it waits for an event that only the kernel can cause.
     fn waits(&self) -> bool {
         let parent = self.stack.first().is_some_and(|it| PARENTS.contains(&it.as_str()));
         self.state == 'D' && !parent
@@ -73,14 +73,14 @@ impl Task {
 }
 
 impl Stuck {
-    /// Looks; if nothing goes on any more, the reason says who waits for what.
+    /// Checks for progress; if there is none any more, returns the reason with what each thread waits for.
     pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
         let signs = SIGNS.map(|word| mailbox.get(word));
         self.step(now, signs, || (tasks(), idle())).map(|tasks| waiting(&tasks))
     }
 
-    /// Takes the signs of progress, and without any looks at all threads and the idle time of the processor;
-    /// the threads, if nothing goes on any more.
+    /// Compares the signs of progress; without progress, examines all threads and the idle time of the processor.
+    /// Returns the threads if there is no progress any more.
     fn step(
         &mut self,
         now: Nanos,
@@ -105,7 +105,7 @@ impl Stuck {
     }
 }
 
-/// Lists what threads wait for: all of the programs' threads, and those of the kernel that no signal wakes.
+/// Lists what threads wait for: all threads of programs, and kernel threads in uninterruptible sleep.
 fn waiting(tasks: &[Task]) -> String {
     let mut text = format!(
         "nothing has gone on for {LIMIT} of the guest's time, with its processor idle; {}",
@@ -120,12 +120,12 @@ fn waiting(tasks: &[Task]) -> String {
         let times = if times > 1 { format!("{times} times ") } else { String::new() };
         text.push_str(&format!("; {times}{line}"));
     }
-    let end = (0..=LONGEST.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=MAX_TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
     text
 }
 
-/// All threads. The number of a thread is a folder of /proc too, though no entry shows it.
+/// Returns all threads. /proc also has a folder for the id of each thread, although it does not list it.
 fn tasks() -> Vec<Task> {
     let ids = |folder: &Path| -> Vec<u32> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -145,7 +145,7 @@ fn tasks() -> Vec<Task> {
     threads.filter_map(read).collect()
 }
 
-/// A line of /proc/PID/stat: `7 (a name) D 2 0 0 0 -1 69238848 ...`.
+/// Parses a line of /proc/PID/stat: `7 (a name) D 2 0 0 0 -1 69238848 ...`.
 fn task(stat: &str) -> Option<Task> {
     // include/linux/sched.h
     const PF_KTHREAD: u64 = 0x0020_0000;
@@ -162,17 +162,17 @@ fn task(stat: &str) -> Option<Task> {
     })
 }
 
-/// The functions of /proc/PID/stack, innermost first: `[<0>] io_schedule+0x46/0x80`.
+/// Returns the functions in /proc/PID/stack, innermost first: `[<0>] io_schedule+0x46/0x80`.
 fn functions(stack: &str) -> Vec<String> {
     stack
         .lines()
         .filter_map(|line| line.split_once("] "))
         .map(|(_, rest)| rest.split('+').next().unwrap_or(rest).to_string())
-        .take(FRAMES)
+        .take(MAX_FRAMES)
         .collect()
 }
 
-/// The lines of /proc/meminfo about memory that such a wait may be for.
+/// Returns the lines of /proc/meminfo about memory that a thread may be waiting for.
 fn memory(meminfo: &str) -> String {
     const KEYS: &[&str] = &["MemFree", "MemAvailable", "Dirty", "Writeback"];
     let of = |key: &&str| {
@@ -182,7 +182,7 @@ fn memory(meminfo: &str) -> String {
     KEYS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns how long the processor was idle since boot, from /proc/uptime, in steps of a hundredth of a second.
+/// Returns the idle time of the processor since boot, from /proc/uptime, with a resolution of a hundredth of a second.
 fn idle() -> Nanos {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let hundredths = text.split_whitespace().nth(1).map(|word| word.replace('.', ""));
@@ -223,7 +223,7 @@ mod tests {
         vec![Task { id: 7, name: "fsdyno".into(), state, is_kernels: false, stack }]
     }
 
-    /// The minute in which a guest counts as stuck, of an hour; what it is like in each minute is a function.
+    /// Returns the minute, within an hour, at which a guest counts as stuck; `machine` gives its state in each minute.
     fn stuck_after(machine: impl Fn(u64) -> ([u64; SIGNS.len()], char, u64)) -> Option<u64> {
         let mut stuck = Stuck::default();
         (1..60).find(|minute| {
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn an_idle_guest_in_which_one_waits_all_the_time_is_stuck_and_no_other() {
         let still = [1; SIGNS.len()];
-        // The first look sees the signs for the first time, the second that they stay.
+        // The first check sees the signs for the first time, the second that they do not change.
         assert_eq!(stuck_after(|minute| (still, 'D', 100 * minute)), Some(7));
         assert_eq!(stuck_after(|minute| (still, 'D', 20 * minute)), None, "it computes");
         assert_eq!(stuck_after(|minute| (still, 'S', 100 * minute)), None, "it sleeps");
@@ -268,8 +268,8 @@ mod tests {
                     #[expect(deprecated, reason = "a vfork is what is tested")]
                     if libc::vfork() == 0 {
                         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                        // The parent may be dead by now; then no signal comes, and the descriptors of
-                        // the tests that run meanwhile would stay open.
+                        // The parent may be dead by now; then no signal comes, and descriptors of tests that run at the
+                        // same time would stay open.
                         if libc::getppid() == parent {
                             libc::pause();
                         }

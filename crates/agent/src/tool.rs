@@ -8,19 +8,19 @@ use crate::output;
 /// The outcome of a tool.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
-    /// Its exit code; none if it was killed.
+    /// Its exit code; `None` if it was killed.
     pub exit: Option<i32>,
-    /// Both its outputs, of each the last MiB.
+    /// Both its outputs, the last MiB of each.
     pub output: String,
     /// The part of it on standard error.
     pub errors: String,
 }
 
 impl Ran {
-    /// Nothing, if it ended well.
+    /// Returns `Ok` if it succeeded.
     ///
     /// # Errors
-    /// The command, how it ended, and its last words.
+    /// The command, how it ended, and its last lines.
     pub fn good(&self, argv: &[String]) -> io::Result<()> {
         if self.exit == Some(0) {
             return Ok(());
@@ -33,8 +33,8 @@ impl Ran {
         )))
     }
 
-    /// Returns its lines about a failure: of standard error, unless that is empty, the last lines before the
-    /// usage that some tools print after every wrong option.
+    /// Returns its lines about a failure, from standard error unless that is empty: the last lines before the usage
+    /// that some tools print after every wrong option.
     fn words(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
         let said: Vec<&str> =
@@ -44,7 +44,7 @@ impl Ran {
         said[end.saturating_sub(3)..end].iter().map(ToString::to_string).collect()
     }
 
-    /// The last lines of the output that are not blank.
+    /// Returns the last non-blank lines of the output.
     pub fn last_lines(&self, count: usize) -> Vec<String> {
         let lines: Vec<&str> =
             self.output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -52,10 +52,10 @@ impl Ran {
     }
 }
 
-/// Runs a tool to its end with nothing to read.
+/// Runs a tool to its end, with no standard input.
 ///
 /// # Errors
-/// If it cannot be started; the message names it.
+/// If the tool cannot be started; the message names it.
 pub fn run<'a>(
     argv: &[String],
     env: impl IntoIterator<Item = (&'a String, &'a String)>,

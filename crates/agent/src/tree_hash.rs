@@ -1,4 +1,4 @@
-//! The hash of a tree of which nothing is known, for comparison with other trees.
+//! Hashes a tree of unknown content, for comparison with other trees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -10,16 +10,16 @@ use fsdyno_record::canonical::Hash;
 use fsdyno_record::trial::TreeReport;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 
-/// The deepest tree, in directories: each level has an open file.
-const DEEPEST: usize = 400;
+/// Maximum depth of a tree, in directories: each level has an open file.
+const MAX_DEPTH: usize = 400;
 
-/// The most entries with a hash of their own.
-const MOST_PARTS: usize = 256;
+/// Maximum number of entries whose own hashes are reported.
+const MAX_PARTS: usize = 256;
 
-/// The most entries of a level that are kept to choose from.
-const MOST_KNOWN: usize = 20_000;
+/// Maximum number of entries kept per level as candidates.
+const MAX_KNOWN: usize = 20_000;
 
-/// Hex digits of the hash of a part.
+/// Number of hex digits of the hash of a part.
 const DIGITS: usize = 16;
 
 /// The walk of a tree.
@@ -27,18 +27,18 @@ struct Walk<'a> {
     beat: &'a mut dyn FnMut(),
     /// The number of each inode with several links, in the order of their first names.
     links: HashMap<(u64, u64), u64>,
-    /// Hashes of the entries of the first level and of the second.
+    /// Hashes of the entries of the first and the second level.
     parts: [BTreeMap<String, String>; 2],
     report: TreeReport,
 }
 
-/// The hash of an entry without the contents of files, and with them.
+/// The hashes of an entry without and with the contents of files.
 struct Hashes {
     shape: String,
     whole: String,
 }
 
-/// The hash of the tree below `root`, without `root` itself. `beat` is called for each entry.
+/// Returns the hash of the tree below `root`, without `root` itself. `beat` is called for each entry.
 ///
 /// # Errors
 /// An entry that cannot be read.
@@ -51,13 +51,13 @@ pub fn hash(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<TreeRepo
     Ok(TreeReport { shape: found.shape, whole: found.whole, parts, ..report })
 }
 
-/// The entries of the first level, and of the second those of the smallest directories: large ones have files that differ
-/// together, small ones those that a program keeps for itself.
+/// Selects the entries of the first level, and from the second level those of the smallest directories: files in large
+/// directories tend to differ together, while small directories hold files that a program keeps for itself.
 fn chosen(
     mut first: BTreeMap<String, String>,
     second: BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    if first.len() > MOST_PARTS {
+    if first.len() > MAX_PARTS {
         return BTreeMap::new();
     }
     let mut by_directory: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
@@ -68,7 +68,7 @@ fn chosen(
     let mut directories: Vec<Vec<(String, String)>> = by_directory.into_values().collect();
     directories.sort_by_key(Vec::len);
     for entries in directories {
-        if first.len() + entries.len() > MOST_PARTS {
+        if first.len() + entries.len() > MAX_PARTS {
             break;
         }
         first.extend(entries);
@@ -79,8 +79,10 @@ fn chosen(
 impl Walk<'_> {
     fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<Hashes> {
         let depth = path.iter().filter(|byte| **byte == b'/').count();
-        if depth > DEEPEST {
-            return Err(io::Error::other(format!("the tree is deeper than {DEEPEST} directories")));
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!(
+                "the tree is deeper than {MAX_DEPTH} directories"
+            )));
         }
         let entries = Dir::read_from(dir)?.collect::<rustix::io::Result<Vec<_>>>()?;
         let mut names: Vec<_> = entries.iter().map(|entry| entry.file_name()).collect();
@@ -96,7 +98,7 @@ impl Walk<'_> {
                 hash.update(name.to_bytes_with_nul());
                 hash.update(of.as_bytes());
             }
-            if let Some(parts) = self.parts.get_mut(depth).filter(|it| it.len() < MOST_KNOWN) {
+            if let Some(parts) = self.parts.get_mut(depth).filter(|it| it.len() < MAX_KNOWN) {
                 let text = String::from_utf8_lossy(&below).escape_debug().to_string();
                 parts.insert(text, found.whole[..DIGITS].to_string());
             }
@@ -149,7 +151,7 @@ impl Walk<'_> {
         Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
     }
 
-    /// Adds the number of links and the group of a file with several; returns true for its first name.
+    /// Adds the link count of a file, and its group if it has several links; returns true for its first name.
     fn link(&mut self, stat: &Stat, both: &mut dyn FnMut(&[u8])) -> bool {
         both(&stat.st_nlink.to_le_bytes());
         if stat.st_nlink < 2 {

@@ -1,4 +1,4 @@
-//! One trial from the first mkfs to the last check, on whatever it lies.
+//! Runs one trial, from the first mkfs to the last check, on any target.
 
 use std::ffi::CString;
 use std::io;
@@ -33,27 +33,27 @@ mod end;
 mod phase;
 mod replay;
 
-/// In life a benchmark starts at any moment between two rounds of the kernel's timers (jbd2 every
-/// 5 s, the flusher every 5 s and at 30 s); the seed draws that moment.
-const MOST_START_DELAY: Nanos = Nanos(30_000_000_000);
+/// In practice, a benchmark starts at an arbitrary moment within the periods of the kernel's timers (jbd2 every 5 s,
+/// the flusher every 5 s and at 30 s); the seed determines that moment.
+const MAX_START_DELAY: Nanos = Nanos(30_000_000_000);
 
-/// Grid of the guest's clock on which the first phase starts: a round minute. However long boot, mkfs and mount
-/// took, and wherever the disk was made, the platter is at the same angle at the first phase in every trial of
-/// the seed; a shift of a millisecond turns it by 43 degrees at 7200 rpm.
+/// The first phase starts relative to a multiple of this on the guest's clock: a full minute. However long boot, mkfs
+/// and mount took, and wherever the disk was made, the platter is then at the same angle at the first phase in every
+/// trial with the same seed; a shift of one millisecond turns it by 43 degrees at 7200 rpm.
 const START_GRID: Nanos = Nanos(60_000_000_000);
 
-/// No guest mounts a trial's file system earlier by its clock, where time is virtual. ReiserFS takes a
-/// transaction that began in second 0 after boot for one that has not begun, and would see its age otherwise
-/// than in every later mount; only a guest that goes on from a snapshot is that early.
+/// The earliest time, on the guest's clock, at which a guest in virtual time mounts a trial's file system. ReiserFS
+/// assumes that a transaction which began in second 0 after boot has not begun, and would compute its age differently
+/// than in every later mount; only a guest resumed from a snapshot is that early.
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
-/// The attempt named in the sampler's failures.
+/// The attempted action, as named in the sampler's failures.
 const SAMPLER: &str = "look at what is dirty";
 
 /// Runs a job on its target; failures become part of the report.
 ///
-/// `input` is the file that the plan's workload works on, where it does. Without a `sampler` nothing is
-/// known of what was dirty when.
+/// `input` is the file that the plan's workload works on, if it has one. Without a `sampler`, it is unknown how much
+/// was dirty when.
 pub fn run(
     job: &Job,
     target: &mut dyn Target,
@@ -61,7 +61,7 @@ pub fn run(
     input: Option<Input>,
     sampler: Option<Sampler>,
 ) -> AgentReport {
-    // Modes are what the workload says, whatever the caller's shell takes off new files.
+    // Modes are those that the workload specifies, whatever the umask of the caller's shell.
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let mut trial = Trial {
         job,
@@ -100,10 +100,10 @@ pub fn run(
     AgentReport { outcome, reason, conditions, measured, series }
 }
 
-/// Puts the report into the mailbox; if that has no space for its series, without them.
+/// Puts the report into the mailbox, without its series if they do not fit.
 ///
 /// # Errors
-/// A report that is too long even so.
+/// A report that is still too long.
 pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> {
     let put = |report: &AgentReport| {
         mailbox.put_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
@@ -118,7 +118,7 @@ pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> 
     })
 }
 
-/// Reads a clock twice and keeps the difference with what it belongs to.
+/// Runs `work`; returns its result and the time that it took.
 fn elapsed<T>(work: impl FnOnce() -> T) -> (T, Nanos) {
     let start = clock::now();
     let done = work();
@@ -129,7 +129,7 @@ fn failed(what: &str) -> impl FnOnce(io::Error) -> String + '_ {
     move |error| format!("{what}: {error}")
 }
 
-/// A phase that failed, with what a user can do about it.
+/// Describes a phase that failed, with what a user can do about it.
 fn failure(phase: &str, error: &PhaseError) -> String {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("phase {phase}: {error}{hint}")
@@ -144,17 +144,17 @@ struct Trial<'a> {
     contents: Arc<Contents>,
     input: Option<Input>,
     ops_before: u64,
-    /// The device that stands for the workload's one file, and that file's name.
+    /// The device that stands for the workload's single file, and that file's name.
     device: Option<(CString, Vec<u8>)>,
     /// The log of the times at which ops returned, if there is one.
     acks: Option<AckLog>,
-    /// Of each phase so far, what each rank has done.
+    /// For each phase so far, what each rank has done.
     done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
     series: Vec<PhaseSeries>,
-    /// The open files that all threads share, if the workload's do.
+    /// The open files that all threads share, if they are shared in this workload.
     slots: Option<Arc<Slots>>,
-    /// The umask of the caller, for commands of the user's.
+    /// The umask of the caller, for commands of the user.
     umask: rustix::fs::Mode,
 }
 
@@ -185,18 +185,19 @@ impl Trial<'_> {
                 CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
             self.device = Some((text, file));
         }
-        if self.calls() && device.is_none() {
+        if self.makes_calls() && device.is_none() {
             let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
         self.beforehand(workload.as_ref())?;
         if self.acks.is_some() {
-            // Neither the tree's root nor what the first phase finds is anything that a power cut should take back.
+            // A power cut must undo neither the tree's root nor what the first phase finds.
             self.target.sync().map_err(failed("syncfs"))?;
             self.target.flush_device().map_err(failed("flush the device"))?;
         }
         let engine_cost = calibrate();
-        let empty = workload.fills().then(|| self.held()).transpose().map_err(failed("statfs"))?;
+        let empty =
+            workload.fills().then(|| self.read_capacity()).transpose().map_err(failed("statfs"))?;
         self.wait_for_start();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
@@ -213,7 +214,7 @@ impl Trial<'_> {
         self.finish(workload.as_ref(), &phases)
     }
 
-    /// Does what stays on the disks, and nothing else.
+    /// Makes the part that stays on the disks, and nothing else.
     fn make(&mut self) -> Result<(), String> {
         self.stage(Stage::Preparing);
         self.describe()?;
@@ -233,7 +234,7 @@ impl Trial<'_> {
         self.target.finish().map_err(failed("unmount"))
     }
 
-    /// Ages what was just mounted for the first time, untimed.
+    /// Ages the freshly mounted file system, untimed.
     fn age(&mut self) -> Result<(), String> {
         let Some(plan) = self.job.plan.age().cloned() else { return Ok(()) };
         self.target.set_timed(false);
@@ -253,7 +254,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Counts the files that ageing left, after everything that is measured.
+    /// Counts the files that ageing left, after everything measured.
     fn count_aged(&mut self) -> Result<(), String> {
         if self.job.plan.age().is_none() {
             return Ok(());
@@ -281,8 +282,8 @@ impl Trial<'_> {
         self.stage(Stage::Preparing);
     }
 
-    /// True if calls are made at all.
-    fn calls(&self) -> bool {
+    /// Returns true if the issuer actually makes calls.
+    fn makes_calls(&self) -> bool {
         self.job.plan.issuer != IssuerPlan::Null
     }
 
@@ -334,36 +335,36 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// If the guest runs under a processor model, whether the model counts the issuing thread alone.
+    /// Returns, if the guest runs under a processor model, whether the model counts only the issuing thread.
     fn processor(&self) -> Option<bool> {
         let processor = self.job.plan.lab()?.cpu.processor()?;
         self.in_virtual_time().then_some(processor.counting)
     }
 
-    /// True if time is virtual, so that waiting costs the host nothing.
+    /// Returns true if time is virtual, so that waiting costs the host nothing.
     fn in_virtual_time(&self) -> bool {
         self.job.plan.lab().is_some_and(|lab| lab.accel.is_exact())
     }
 
-    /// Waits until the guest's clock is past its first seconds, see [`FIRST_MOUNT`].
+    /// Waits until the guest's clock has passed its first seconds; see [`FIRST_MOUNT`].
     fn wait_for_clock(&self) {
         if self.in_virtual_time() {
             clock::sleep_until(FIRST_MOUNT);
         }
     }
 
-    /// Waits for the moment at which the first phase begins.
+    /// Waits for the time at which the first phase begins.
     fn wait_for_start(&self) {
         if self.in_virtual_time() {
-            let delay = seed::stream(self.job.seed, "start delay").below(MOST_START_DELAY.0);
+            let delay = seed::stream(self.job.seed, "start delay").below(MAX_START_DELAY.0);
             let minute = clock::now().0.next_multiple_of(START_GRID.0);
             clock::sleep_until(Nanos(minute + delay));
         }
     }
 
-    /// Makes the gap before a phase, and verifies the phase before it: after the gap, so that a cold gap
-    /// verifies what was read back from the device, and followed by the same gap again, untimed, so that
-    /// the phase finds the state that it requires.
+    /// Makes the gap before a phase, and then verifies the previous phase: after the gap, so that a cold gap verifies
+    /// what is read back from the device, and followed by the same gap again, untimed, so that the phase finds the
+    /// state that it requires.
     fn gap(
         &mut self,
         workload: &dyn Workload,
@@ -372,7 +373,7 @@ impl Trial<'_> {
     ) -> Result<(), String> {
         let spec = &phases[index];
         if spec.gap == GapKind::BackToBack && index > 0 {
-            self.follow_on(spec.name, phases[index - 1].name);
+            self.begin_back_to_back(spec.name, phases[index - 1].name);
             return Ok(());
         }
         self.stage(Stage::Gap);
@@ -381,7 +382,7 @@ impl Trial<'_> {
         let before = spec.name.to_string();
         let wanted = spec.gap.name().to_string();
         self.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
-        if index > 0 && phases[index - 1].verify && self.calls() {
+        if index > 0 && phases[index - 1].verify && self.makes_calls() {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
@@ -405,8 +406,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A phase begins at once, as in the original program.
-    fn follow_on(&mut self, name: &str, before: &str) {
+    /// Begins a phase at once, as in the original program.
+    fn begin_back_to_back(&mut self, name: &str, before: &str) {
         let wanted = GapKind::BackToBack.name().to_string();
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
         self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
@@ -431,8 +432,8 @@ impl Trial<'_> {
         Ok(Bytes(stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize))
     }
 
-    /// Reads the capacity with statfs(2), as of an empty file system.
-    fn held(&self) -> io::Result<Capacity> {
+    /// Reads the capacity with statfs(2), as that of an empty file system.
+    fn read_capacity(&self) -> io::Result<Capacity> {
         let stat = rustix::fs::fstatvfs(self.target.root())?;
         let inodes = (stat.f_files > 0).then_some(stat.f_ffree);
         Ok(Capacity {
@@ -444,19 +445,19 @@ impl Trial<'_> {
         })
     }
 
-    /// The capacity that a file system had which is full now.
+    /// Returns the capacity of a file system that was empty before and is now full.
     fn capacity(&self, empty: Capacity) -> io::Result<Capacity> {
-        let full = self.held()?;
-        let book = |unit: &str| {
+        let full = self.read_capacity()?;
+        let count = |unit: &str| {
             let phases = self.measured.phases.iter();
             phases.filter_map(|phase| phase.books.get(unit).copied()).sum()
         };
         Ok(Capacity {
             free_full: full.free_empty,
             inodes_full: full.inodes_empty,
-            files: book("files"),
-            directories: book("directories"),
-            data: Bytes(book("data bytes")),
+            files: count("files"),
+            directories: count("directories"),
+            data: Bytes(count("data bytes")),
             ..empty
         })
     }

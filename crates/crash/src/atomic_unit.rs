@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "u32", into = "u32")]
 pub struct AtomicUnit(u32);
 
-/// Valid sizes, those of a disk profile.
+/// The valid sizes, which are those of a disk profile.
 const SIZES: [u32; 4] = [512, 1024, 2048, 4096];
 
 /// A size that is not valid.
@@ -39,7 +39,7 @@ impl AtomicUnit {
     /// 512 bytes: the smallest sector that a host can address, which no disk splits.
     pub const MIN: AtomicUnit = AtomicUnit(512);
 
-    /// Returns the physical sector of the disk of a lab plan; the least for any other plan.
+    /// Returns the physical sector size of the disk of a lab plan, or the minimum for any other plan.
     pub fn of(plan: &Plan) -> AtomicUnit {
         let disk = plan.lab().and(plan.medium.disk());
         let spec = disk.and_then(|disk| DiskSpec::from_json(&disk.spec).ok());

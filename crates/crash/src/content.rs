@@ -11,8 +11,8 @@ pub(crate) struct Timing {
     pub(crate) in_flight: bool,
 }
 
-/// The part of a file's content that is durable, and what the ops since then may have changed. Its content after
-/// all ops that returned is [`Tree::content`](crate::tree::Tree::content).
+/// The part of a file's content that is durable, and what later ops may have changed. Its content after all ops that
+/// returned is [`Tree::content`](crate::tree::Tree::content).
 #[derive(Clone, Debug, Default)]
 pub struct File {
     /// Its last content, once it has no name and is not open.
@@ -23,7 +23,7 @@ pub struct File {
     pub in_flight: Option<Content>,
     /// Byte ranges changed since the last sync: first, and one past the last.
     pub changed: Vec<(u64, u64)>,
-    /// Smallest size since the last sync.
+    /// Minimum size since the last sync.
     pub shortest: u64,
     /// Time at which the first change since the last sync returned.
     pub since: Option<Nanos>,
@@ -32,7 +32,7 @@ pub struct File {
 }
 
 impl File {
-    /// Marks a content as durable, which is the present one.
+    /// Marks the present content as durable.
     pub(crate) fn sync(&mut self, now: Content) {
         self.changed.clear();
         self.shortest = now.size();
@@ -40,7 +40,7 @@ impl File {
         self.synced = Some(now);
     }
 
-    /// Notes a change of a byte range: first, and one past the last.
+    /// Records a change of a byte range: first, and one past the last.
     pub(crate) fn change(&mut self, when: Timing, range: (u64, u64)) {
         self.changed.push(range);
         if !when.in_flight {

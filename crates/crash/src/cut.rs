@@ -1,4 +1,4 @@
-//! Crash points and surviving writes: a stratified sample, most of it where a loss is likeliest.
+//! Chooses crash points and surviving writes: a stratified sample, mostly at moments at which a loss is most likely.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl From<Stored> for Cut {
 }
 
 impl Cut {
-    /// Returns the sort key by moment: neither events nor time go back.
+    /// Returns the sort key by moment: in this order, neither the events nor the time go back.
     pub fn place(&self) -> (u32, Nanos, u32) {
         (self.after, self.at, self.number)
     }
@@ -69,7 +69,7 @@ pub enum Moment {
     Between,
 }
 
-/// The strata of ten cuts, in turn.
+/// The moments of ten consecutive cuts.
 const MOMENTS: [Moment; 10] = [
     Moment::AfterAcknowledgement,
     Moment::DuringFlush,
@@ -93,7 +93,7 @@ pub enum SurvivingWrites {
     All,
     /// Each write survives whole or not at all, drawn from the seed.
     Writes(u64),
-    /// Likewise each physical sector of a write.
+    /// Likewise for each physical sector of a write.
     Sectors(u64),
     /// All writes up to one torn write, of which the first, the last or arbitrary physical sectors survive.
     Torn(u64),
@@ -115,7 +115,7 @@ pub enum DiskFault {
 }
 
 impl DiskFault {
-    /// Every fault, with the name on the command line and its meaning.
+    /// All faults, each with its name on the command line and its meaning.
     pub const ALL: &[(&str, &str, DiskFault)] = &[
         ("honest", "What it has flushed is on the medium", DiskFault::Honest),
         ("drops-flushes", "Answers a flush and writes nothing for it", DiskFault::DropsFlushes),
@@ -128,8 +128,8 @@ impl DiskFault {
     ];
 }
 
-/// Returns the spans of the timed phases: from the first op until the sync. Between them the trial is inspected,
-/// which is no part of the work.
+/// Returns the spans of the timed phases, each from the first op until the sync. Between them, the trial inspects the
+/// tree, which is not part of the work.
 fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     let mut spans = Vec::new();
     let mut begin: Option<Nanos> = None;
@@ -145,14 +145,14 @@ fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     spans
 }
 
-/// Returns the ranges of events at which a cut can come: those of the timed phases.
+/// Returns the ranges of events at which a cut can occur: those of the timed phases.
 pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
     let until = |time: Nanos| events.partition_point(|event| event.at <= time);
     let windows = timed_spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
     windows.filter(|window| window.start < window.end).collect()
 }
 
-/// Returns the flushes of the timed phases: the index of the request and of its answer.
+/// Returns the flushes of the timed phases: for each, the index of the request and of its answer.
 fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     let answers = windows.iter().flat_map(|window| window.clone());
     answers
@@ -164,10 +164,10 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Draws `count` cuts from `seed`, ordered by moment. Of ten, four come right after a time of `acknowledged`, two
-/// before, two during and one after a flush, and one at any time; a kind without candidates is drawn from any
-/// time. The surviving writes rotate within each kind of moment. If the disk received no event at all, as with a
-/// file system that acknowledges and writes nothing, the moments of the last kind are drawn from the time.
+/// Draws `count` cuts from `seed`, ordered by moment. Of ten, four come right after a time in `acknowledged`, two
+/// before, two during and one after a flush, and one at any time; a kind without candidates is drawn from any time. The
+/// surviving writes rotate within each kind of moment. If the disk received no event at all, as with a file system that
+/// acknowledges but writes nothing, moments at any time are drawn from the timed spans.
 pub fn choose(
     events: &[Event],
     acks: &Acks,
@@ -206,14 +206,14 @@ struct Drawing<'a> {
     windows: Vec<Range<usize>>,
     /// The timed phases.
     spans: Vec<(Nanos, Nanos)>,
-    /// Where flushes came and were answered.
+    /// The indices at which flushes arrived and were answered.
     flushes: Vec<(usize, usize)>,
     /// The number of events in the windows.
     places: usize,
 }
 
 impl Drawing<'_> {
-    /// Returns the kind of moment of a cut; one without candidates is any time.
+    /// Returns the kind of moment of a cut; `Between` if its kind has no candidates.
     fn moment(&self, number: u32) -> Moment {
         match MOMENTS[number as usize % MOMENTS.len()] {
             Moment::AfterAcknowledgement if self.acknowledged.is_empty() => Moment::Between,
@@ -272,8 +272,8 @@ fn random_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
     Nanos(0)
 }
 
-/// Returns the surviving writes of the `turn`th cut of its kind of moment. Half of the cuts after an
-/// acknowledgement keep nothing of the cache, which shows at once whether it held what was acknowledged.
+/// Returns the surviving writes of the `turn`th cut of its kind of moment. Half of the cuts after an acknowledgement
+/// keep nothing of the cache, which shows at once whether acknowledged data was only in the cache.
 fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> SurvivingWrites {
     let partial = |turn: usize| match turn % 4 {
         0 => SurvivingWrites::Writes(seed),
@@ -300,7 +300,7 @@ fn nth_event(windows: &[Range<usize>], mut place: usize) -> usize {
     0
 }
 
-/// Returns a number of events and the last moment at which exactly these have happened: just before the next.
+/// Returns `after` and the last moment at which exactly that number of events have happened: just before the next.
 fn before_next(events: &[Event], after: usize) -> (usize, Nanos) {
     let at = match events.get(after) {
         Some(next) => next.at,

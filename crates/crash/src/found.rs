@@ -1,9 +1,9 @@
 //! The result of a recovery: how the file system was mounted, and its tree.
 //!
-//! The recovering guest writes one record per image into memory that the venue reads meanwhile: three words (a
-//! mark, and the lengths of what follows), the [`Recovery`] as JSON, then the tree. An entry of the tree is kind
-//! (8 bits), error number (8), length of its path (16), number of hashes (32), size (64), inode (64), path,
-//! hashes (32 each).
+//! The recovering guest writes one record per image into memory that the venue reads meanwhile: three words (a mark,
+//! and the lengths of the two parts that follow), the [`Recovery`] as JSON, then the tree. An entry of the tree
+//! consists of kind (8 bits), error number (8), length of its path (16), number of hashes (32), size (64), inode (64),
+//! path, hashes (32 each).
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::mix;
@@ -19,7 +19,7 @@ const MARK: u64 = u64::from_le_bytes(*b"fsdynocu");
 pub struct Recovery {
     /// Number of the cut within its guest, from 0; in results the cut's number.
     pub index: u32,
-    /// Reason for which the first mount was refused, if it was.
+    /// Reason why the first mount was refused, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Virtual time of the mount on the modelled disk, recovery included.
@@ -33,7 +33,7 @@ pub struct Recovery {
     /// Outcome of the last resort, if the repair failed and there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_resort: Option<String>,
-    /// Reason for which it could not be mounted or read even then; there is no tree.
+    /// Reason why it could not be mounted or read even then, in which case there is no tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Kernel messages that report damage.
@@ -58,7 +58,7 @@ pub enum Kind {
 pub struct Entry {
     /// Type.
     pub kind: Kind,
-    /// Error number of reading it; 0 on success.
+    /// Error number from reading it; 0 on success.
     pub error: u8,
     /// Path below the trial's root.
     pub path: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct Entry {
     pub size: u64,
     /// Inode number.
     pub inode: u64,
-    /// The [`hash`] of each 512 bytes of a file, and of the rest at its end.
+    /// The [`hash`] of each 512 bytes of a file, and of the remainder at its end.
     pub hashes: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ pub struct Found {
     pub entries: Vec<Entry>,
 }
 
-/// Returns the hash of up to 512 bytes: 0 if and only if all are zero.
+/// Returns the hash of up to 512 bytes: 0 if and only if all bytes are zero.
 pub fn hash(bytes: &[u8]) -> u32 {
     let mut sum = bytes.len() as u64;
     let mut any = 0;
@@ -120,7 +120,7 @@ pub fn record(recovery: &Recovery, tree: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Returns the length of a record that begins with these 24 bytes; `None` if they begin no record.
+/// Returns the length of a record that begins with these 24 bytes; `None` if it is not a record.
 pub fn length(head: &[u8]) -> Option<usize> {
     let [mark, words, tree] = lengths(head)?;
     let sum = words.checked_add(tree)?.checked_add(24)?;

@@ -18,7 +18,7 @@ use crate::cut::{Cut, DiskFault, SurvivingWrites};
 const BLOCK: u64 = 4096;
 const PER_BLOCK: u64 = BLOCK / SECTOR;
 
-/// Most sectors that a faulty disk holds back: 8 MiB, a small cache.
+/// Maximum number of sectors that a faulty disk holds back: 8 MiB, a small cache.
 const HELD_BACK: u64 = (8 << 20) / SECTOR;
 
 /// The error of a store that is full.
@@ -56,7 +56,7 @@ impl CachedWrite {
     }
 }
 
-/// A builder of the images of one trial's cuts, whose moments must not go back.
+/// Builds the images of one trial's cuts, whose moments must not go back.
 pub struct Builder<M, N> {
     log: DataLog<M>,
     medium: Store<N>,
@@ -250,7 +250,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         }
     }
 
-    /// Returns all writes since the last flush that was answered, and a random half of the older ones.
+    /// Returns all writes since the last answered flush, and a random half of the older ones.
     fn reordered(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let events = self.log.events();
         let answered = events[..self.at].iter().rev().find_map(|event| match event.kind {
@@ -287,7 +287,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     }
 }
 
-/// Splits parts of a write at the bounds of physical sectors.
+/// Splits parts of a write at the boundaries of physical sectors.
 fn pieces(parts: &[SectorRange], unit: u64) -> Vec<SectorRange> {
     let mut pieces = Vec::new();
     for (from, to) in parts {
@@ -301,7 +301,7 @@ fn pieces(parts: &[SectorRange], unit: u64) -> Vec<SectorRange> {
     pieces
 }
 
-/// Returns whether two pieces lie in one physical sector.
+/// Returns whether two pieces are in the same physical sector.
 fn same_unit(unit: u64) -> impl Fn(&SectorRange, &SectorRange) -> bool {
     move |one, other| one.0 / unit == other.0 / unit
 }

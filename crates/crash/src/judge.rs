@@ -11,7 +11,7 @@ use crate::content::File;
 use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::tree::{Binding, End, Id, Path, Tree};
 
-/// Most example sentences kept per cut.
+/// Maximum number of example sentences kept per cut.
 const EXAMPLES: usize = 8;
 
 /// The losses found after one cut.
@@ -27,11 +27,11 @@ pub struct Findings {
     pub files_empty: u64,
     /// Files with zeros, or with bytes that were never written there.
     pub files_stale: u64,
-    /// Synced files that none of their names leads to.
+    /// Synced files that cannot be reached by any of their names.
     pub names_lost: u64,
     /// Files under both names of a rename.
     pub names_doubled: u64,
-    /// Removed names that are back. Only unacknowledged removals.
+    /// Removed names that exist again. Only unacknowledged removals.
     pub names_back: u64,
     /// Time from the first lost op to the cut.
     pub lost_ns: Nanos,
@@ -62,7 +62,7 @@ impl Findings {
 enum Fit {
     /// Its last state.
     Exact,
-    /// All acknowledged bytes are present, some later ones are missing.
+    /// All acknowledged bytes are present, but some later ones are missing.
     Short,
     /// Likewise, and the file is empty.
     Empty,
@@ -72,7 +72,7 @@ enum Fit {
     Broken,
 }
 
-/// Compares the entries found after a cut at `cut` with the tree of the ops done until then.
+/// Compares the entries found after a cut at `cut` with the tree after the ops done until then.
 pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Findings {
     let mut findings = Findings::default();
     if let Some(why) = &found.recovery.lost {
@@ -106,7 +106,7 @@ struct Oracle<'a> {
     entries: BTreeMap<&'a [u8], &'a Entry>,
     contents: &'a Contents,
     cut: Nanos,
-    /// For each name of each node, whether the node was found by it.
+    /// For each name of each node, whether the node was found by that name.
     seen: Vec<Vec<bool>>,
     findings: Findings,
 }
@@ -164,7 +164,7 @@ impl Oracle<'_> {
         let Some(now) = history.iter().rfind(|binding| !binding.in_flight) else { return };
         let Some(lost) = now.node.and_then(|id| self.tree.nodes.get(id)) else { return };
         if history.iter().any(|binding| binding.node.is_none()) {
-            // Its state since it was made, or since it got this name, did not last.
+            // Its state since it was made, or since it got this name, did not survive.
             self.findings.extend_loss(self.cut, Some(now.at));
             self.findings.files_lost += u64::from(lost.file.is_some() && !lost.is_guaranteed());
         }
@@ -177,7 +177,7 @@ impl Oracle<'_> {
             (Some(file), Kind::File) => Some(self.fits(id, file, entry)),
             (None, Kind::Directory) => node.directory.then_some(Fit::Exact),
             (None, Kind::Other) => (!node.directory).then_some(Fit::Exact),
-            // An entry that cannot be read shows no type.
+            // The type of an entry that cannot be read is unknown.
             (Some(file), Kind::Other) if entry.error != 0 => Some(self.fits(id, file, entry)),
             _ => None,
         }
@@ -202,7 +202,7 @@ impl Oracle<'_> {
         let mut all = true;
         for at in (0..node.held.len()).filter(|at| node.held[*at].durable) {
             let (successors, may_end) = self.successors(id, at);
-            // A later durable name stands for all before it.
+            // A later durable name replaces all before it.
             let is_durable = |(id, at): &(Id, usize)| self.tree.nodes[*id].held[*at].durable;
             if successors[1..].iter().any(is_durable) || self.is_kept(&successors, may_end) {
                 continue;
@@ -220,8 +220,8 @@ impl Oracle<'_> {
         all
     }
 
-    /// Returns a durable name of a node and all that may replace it after a power cut, in order: later names of the
-    /// node, or the nodes that replaced it; and whether the last of them may be gone.
+    /// Returns a durable name of a node and everything that may replace it after a power cut, in order: later names of
+    /// the node, or the nodes that replaced it; and whether the last of them may be gone.
     fn successors(&self, id: Id, at: usize) -> (Vec<(Id, usize)>, bool) {
         let mut all = Vec::new();
         let (mut id, mut at) = (id, at);
@@ -240,8 +240,8 @@ impl Oracle<'_> {
         }
     }
 
-    /// Returns whether a name or a successor of it is found. Each is gone only after the next one was made, so that
-    /// none before the found one may still refer to an older node.
+    /// Returns whether a name or a successor of it is found. Each is gone only after the next one was made, so none
+    /// before the found one may still refer to an older node.
     fn is_kept(&self, successors: &[(Id, usize)], may_end: bool) -> bool {
         for (id, at) in successors {
             if self.finds(*id, *at) {
@@ -264,8 +264,8 @@ impl Oracle<'_> {
         !self.entries.contains_key(path.as_slice()) || later.iter().any(is_there)
     }
 
-    /// Requires that an acknowledged file which always had a name is found by one not older than its last durable
-    /// one. `named` says whether all of its durable names, or their successors, were found.
+    /// Requires that an acknowledged file which always had a name is found by a name not older than its last durable
+    /// one. `named` is true if all of its durable names, or their successors, were found.
     fn bytes(&mut self, id: Id, named: bool) {
         let node = &self.tree.nodes[id];
         let synced = node.file.as_ref().is_some_and(|file| file.synced.is_some());
@@ -337,9 +337,9 @@ fn fits(now: &Content, file: &File, entry: &Entry, contents: &Contents) -> Fit {
     let versions: Vec<&Content> =
         [Some(now), file.synced.as_ref(), file.in_flight.as_ref()].into_iter().flatten().collect();
     if let Some(synced) = &file.synced {
-        let least = synced.size().min(file.shortest);
+        let min_size = synced.size().min(file.shortest);
         let exactly = file.changed.is_empty() && entry.size != synced.size();
-        if entry.size < least || exactly {
+        if entry.size < min_size || exactly {
             return Fit::Broken;
         }
     }
@@ -370,7 +370,7 @@ fn fits(now: &Content, file: &File, entry: &Entry, contents: &Contents) -> Fit {
     }
 }
 
-/// Returns the hash of a range of a content; holes and bytes past the end are zeros.
+/// Returns the hash of a range of contents; holes and bytes past the end are zeros.
 fn hash_of(content: &Content, from: u64, to: u64, contents: &Contents) -> u32 {
     let mut bytes = [0; SECTOR];
     let bytes = &mut bytes[..(to - from) as usize];

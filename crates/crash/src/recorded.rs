@@ -1,13 +1,13 @@
-//! Refuses recordings whose calls cannot be followed in one tree.
+//! Refuses recordings whose calls cannot be tracked in a single tree.
 //!
-//! Makes the calls in memory in an order that the points allow for which they wait, before any work. Calls that share
-//! a file, a name or an open file wait for each other, so that every order which they allow leaves the same tree.
+//! Makes the calls in memory, before any work, in an order that the points which they wait for allow. Calls that share
+//! a file, a name or an open file wait for each other, so every allowed order leaves the same tree.
 
 use fsdyno_workload::{
     After, Call, Expect, MemoryFs, Op, OpSource, RareCall, Recording, RenameHow, Share, Workload,
 };
 
-/// Returns why the calls of a recording cannot be followed, or `None` if they can.
+/// Returns why the calls of a recording cannot be tracked, or `None` if they can.
 pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) -> Option<String> {
     let several = recording.report.threads;
     if several > 1 && !recording.strict {
@@ -40,7 +40,7 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
 struct Rank<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     op: Op,
-    /// False after the last call.
+    /// False once there are no more calls.
     more: bool,
     done: u64,
 }
@@ -77,7 +77,7 @@ fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
     }
 }
 
-/// Returns whether all points are reached that a call waits for.
+/// Returns whether all points that a call waits for are reached.
 fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
     let is_reached = |point: &After| {
         let rank = ranks.get(point.thread as usize);
@@ -86,7 +86,7 @@ fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
     is_reached(&op.after) && op.also_after.iter().all(is_reached)
 }
 
-/// Makes a call; returns why it cannot be followed.
+/// Makes a call; returns why it cannot be tracked, or `None` if it can.
 fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
     if matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists) {
         return None;
@@ -97,7 +97,7 @@ fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
             "it exchanges the name '{name}' with another one, which is not tracked"
         ));
     }
-    // Of a call whose result is not compared it is not known whether it succeeds.
+    // If the result of a call is not compared, it is unknown whether it succeeds.
     let failed = tree.apply(op).is_err() && op.expect != Expect::Any;
     let kind = op.call.kind().map_or("a call", |kind| kind.name());
     failed.then(|| {

@@ -1,6 +1,6 @@
-//! Refuses workloads that cannot be crash-tested because their ops cannot be replayed to one tree.
+//! Refuses workloads that cannot be crash-tested because replaying their ops does not lead to a single tree.
 //!
-//! Reads the ops from the generators, rank after rank, before any work.
+//! Reads the ops from the generators, one rank after another, before any work.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
@@ -50,12 +50,12 @@ pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
     None
 }
 
-/// The effects of the ops so far. Paths are kept as hashes, for there may be millions.
+/// The effects of the ops so far. Paths are kept as hashes, because there may be millions.
 #[derive(Default)]
 struct ReplayCheck {
     dirs: Dirs,
     directories: HashSet<u64>,
-    /// The rank that opened a file for writing, in this phase.
+    /// The rank that opened each file for writing in this phase.
     writers: HashMap<u64, u32>,
 }
 
@@ -130,12 +130,12 @@ impl ReplayCheck {
     }
 }
 
-/// The open directories of threads, by slot.
+/// The open directories of all threads, by slot.
 #[derive(Default)]
 struct Dirs(HashMap<(u32, u16), Path>);
 
 impl Dirs {
-    /// Returns the path of a name in a directory; an unknown directory is the root.
+    /// Returns the path of a name in a directory; an unknown directory counts as the root.
     fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
         match (dir, self.0.get(&(thread, dir.0))) {
             (DirSlot::ROOT, _) | (_, None) => name.to_vec(),

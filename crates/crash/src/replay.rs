@@ -20,7 +20,7 @@ pub struct Replay<'a> {
     ranks: Vec<Rank<'a>>,
     /// Number of phase events replayed.
     events_read: usize,
-    /// True if all threads share one table of open files.
+    /// True if all threads share a single table of open files.
     shared: bool,
 }
 
@@ -33,7 +33,7 @@ struct Rank<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Creates a replay at the start of the trial, with what the first phase finds.
+    /// Creates a replay at the start of the trial, with the tree that the first phase finds.
     pub fn new(
         work: &'a dyn Workload,
         threads: u32,
@@ -86,7 +86,7 @@ impl<'a> Replay<'a> {
         tree
     }
 
-    /// Returns whether an op waits for an op that has not returned. Known of ops that are one call each.
+    /// Returns whether an op waits for an op that has not returned. This is known only if each op is a single call.
     fn waits(&self, op: &Op) -> bool {
         let is_ahead = |point: &After| {
             let rank = self.ranks.get(point.thread as usize);
@@ -124,8 +124,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Returns the sorted times at which durability was acknowledged: by each fsync(2) and sync(2), and by the
-/// syncfs(2) after a phase if that makes all of it durable.
+/// Returns the sorted times at which durability was acknowledged: by each fsync(2) and sync(2), and by the syncfs(2)
+/// after a phase if that makes the whole phase durable.
 pub fn acknowledged(
     work: &dyn Workload,
     threads: u32,

@@ -9,10 +9,10 @@ use crate::cut::{Cut, DiskFault};
 /// Offset of the guest's results in the region of the request log: the share of the sixteenth disk, which no
 /// guest has.
 pub const RESULTS_OFFSET: u64 = 15 * (512 << 20);
-/// Largest size of the results in bytes.
+/// Maximum size of the results in bytes.
 pub const RESULTS_MAX: u64 = 512 << 20;
-/// Offset of the records, after a page whose second word holds their length. Its first word stays zero, which
-/// marks this share as an empty request log.
+/// Offset of the records, after a page whose second word holds their length. Its first word stays zero, which marks
+/// this share as an empty request log.
 pub const RECORDS: u64 = 4096;
 
 /// The images to recover, ordered by moment. Stored in the job under `order`.

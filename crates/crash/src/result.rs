@@ -86,7 +86,7 @@ pub struct Row {
     pub rate: Rate,
     /// The outcomes of all cuts.
     pub tried: Vec<CutOutcome>,
-    /// Reason for which it could not run; then there are no outcomes.
+    /// Reason why it could not run, in which case there are no outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
@@ -133,13 +133,13 @@ impl Row {
         Row { skipped: Some(reason), ..row }
     }
 
-    /// Returns the physical sector of its disk if the atomic write unit is smaller: harsher than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is smaller, which is harsher than that disk.
     pub fn finer_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear < whole).then_some(whole)
     }
 
-    /// Returns the physical sector of its disk if the atomic write unit is larger: milder than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is larger, which is milder than that disk.
     pub fn coarser_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear > whole).then_some(whole)
@@ -155,7 +155,7 @@ impl Row {
         self.count(|tried| tried.recovery.lost.is_some())
     }
 
-    /// Returns whether anything acknowledged is lost, or may be because it could not be examined.
+    /// Returns whether anything acknowledged is lost, or may be lost because it could not be examined.
     pub fn is_bad(&self) -> bool {
         self.violations() > 0 || self.unmountable() > 0
     }
@@ -187,7 +187,7 @@ impl Row {
     }
 }
 
-/// A finding as a file: everything needed to repeat it.
+/// A finding, stored in a file with everything needed to repeat it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// Format version: 1.
@@ -212,10 +212,10 @@ pub struct Finding {
     pub tried: CutOutcome,
 }
 
-/// Returns the first `most` findings of a row as files, and the number of the others.
-pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize) {
+/// Returns the first `max` findings of a row as files, and the number of the others.
+pub fn findings(row: &Row, deadline: Nanos, max: usize) -> (Vec<Finding>, usize) {
     let all = row.tried.iter().filter(|tried| tried.is_finding());
-    let more = all.clone().count().saturating_sub(most);
+    let more = all.clone().count().saturating_sub(max);
     let file = |tried: &CutOutcome| Finding {
         crash_finding: VERSION,
         plan: row.plan.clone(),
@@ -227,7 +227,7 @@ pub fn findings(row: &Row, deadline: Nanos, most: usize) -> (Vec<Finding>, usize
         lab_id: row.lab_id.clone(),
         tried: tried.clone(),
     };
-    (all.take(most).map(file).collect(), more)
+    (all.take(max).map(file).collect(), more)
 }
 
 fn version() -> u32 {
@@ -238,7 +238,7 @@ fn first_oracle() -> u32 {
     1
 }
 
-/// The error of a text that is no result of `fsdyno crash`, with its line if known.
+/// The error for a text that is not a result of `fsdyno crash`, with its line if known.
 pub type Unreadable = String;
 
 impl Finding {

@@ -1,9 +1,9 @@
 //! The tree of names and files at a moment, and the part of it that must survive a power cut.
 //!
-//! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may
-//! refer to any of them. A node has all names that it ever had, each with the name that a rename gave it next, so
-//! that a name which a later durable one has replaced does not count. A file has its content when last synced; the
-//! present tree is a file system in memory, whose changes make the history.
+//! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may refer to
+//! any of them. A node has all names that it ever had, each with the name that a rename gave it next, so that a name
+//! replaced by a later durable one does not count. A file has its content as of the last sync. The present tree is a
+//! file system in memory, whose changes make up the history.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::content::{File, Timing};
 /// A path below the trial's root.
 pub type Path = Vec<u8>;
 
-/// Number of a node of the tree: that of its inode; 0 is the root.
+/// The number of a node of the tree: the number of its inode; 0 is the root.
 pub type Id = Inode;
 
 /// A file, directory or link.
@@ -30,26 +30,26 @@ pub struct Node {
     pub directory: bool,
     /// Number of names now.
     pub names: u32,
-    /// All names that it ever had, the oldest first.
+    /// All names that it ever had, oldest first.
     pub held: Vec<Held>,
     /// True if it may have no name after a cut.
     pub droppable: bool,
 }
 
 impl Node {
-    /// Returns whether it was acknowledged: a name, and the bytes of a file.
+    /// Returns whether it was acknowledged: one of its names and, for a file, its bytes.
     pub fn is_guaranteed(&self) -> bool {
         let synced = self.file.as_ref().is_none_or(|file| file.synced.is_some());
         synced && self.held.iter().any(|held| held.durable)
     }
 
-    /// Returns whether this name was durable, or replaced a durable one by renames.
+    /// Returns whether this name was durable, or replaced a durable one through renames.
     pub fn is_acknowledged(&self, at: usize) -> bool {
         let durable = (0..self.held.len()).filter(|from| self.held[*from].durable);
         durable.into_iter().any(|from| self.renamed(from).any(|to| to == at))
     }
 
-    /// Returns a name and those that renames gave the node after it, as indices into [`Node::held`].
+    /// Returns a name, and those that renames gave the node after it, as indices into [`Node::held`].
     pub fn renamed(&self, at: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(at), |at| match self.held[*at].end {
             Some(End::Renamed(next)) => Some(next),
@@ -63,11 +63,11 @@ impl Node {
 pub struct Held {
     /// The name.
     pub path: Path,
-    /// True if it was durable at any time.
+    /// True if it was durable at some time.
     pub durable: bool,
     /// The op that ended it, or may have; `None` while the node has the name.
     pub end: Option<End>,
-    /// True if a rename gave it to a directory.
+    /// True if it is a directory's name from a rename.
     pub moved: bool,
 }
 
@@ -102,9 +102,9 @@ pub struct Tree {
     pub names: BTreeMap<Path, Vec<Binding>>,
     /// The nodes that names refer to.
     pub nodes: Vec<Node>,
-    /// Names that fsync(2) of a file makes durable.
+    /// The names that fsync(2) of a file makes durable.
     names_with: Names,
-    /// The tree after all ops that returned; shared with the copies that are made of this one.
+    /// The tree after all ops that returned; shared with the copies of this tree.
     now: Arc<MemoryFs>,
 }
 
@@ -117,7 +117,7 @@ impl Tree {
         tree
     }
 
-    /// Applies the ops that make what the first phase finds, which is durable when that phase begins.
+    /// Applies the ops that create what the first phase finds, which is durable when that phase begins.
     pub(crate) fn make(&mut self, ops: &mut dyn OpSource, guarantee: &Guarantee) {
         let mut op = Op::default();
         let when = Timing { start: Nanos(0), at: Nanos(0), in_flight: false };
@@ -179,7 +179,7 @@ impl Tree {
         held
     }
 
-    /// Adds a node; if the op returned, its number is that of the inode.
+    /// Adds a node and returns its id, which equals its inode number if the op returned.
     fn add(&mut self, file: Option<File>, directory: bool) -> Id {
         let (names, held, droppable) = (0, Vec::new(), false);
         self.nodes.push(Node { file, directory, names, held, droppable });
@@ -211,8 +211,8 @@ impl Tree {
         }
     }
 
-    /// Returns whether a name keeps its path if it is durable: no directory above it was renamed, unless durably. A
-    /// file that did not change since need not take such a rename with it when it is synced.
+    /// Returns whether a name certainly keeps its path if it is durable: no directory above it was renamed, except
+    /// durably. Syncing a file that has not changed since need not persist such a rename.
     fn is_certain(&self, path: &[u8]) -> bool {
         let mut parents = (0..path.len()).filter(|at| path[*at] == b'/').map(|at| &path[..at]);
         parents.all(|parent| {
@@ -230,7 +230,7 @@ impl Tree {
     /// Makes everything done until a moment durable.
     pub(crate) fn settle_all(&mut self, until: Nanos) {
         for id in 0..self.nodes.len() {
-            // Writes of other threads while sync(2) ran may be too late for it.
+            // Writes of other threads during sync(2) may be too late for it.
             if self.nodes[id].file.as_ref().is_some_and(|file| file.last <= until) {
                 self.sync_bytes(id);
             }
@@ -247,8 +247,8 @@ impl Tree {
         }
     }
 
-    /// Makes a file durable. fdatasync(2), `data`, has the name that the file was created with, without which its
-    /// bytes could not be read, and none that a link or rename gave it.
+    /// Makes a file durable. fdatasync(2) (`data`) persists the name that the file was created with, without which its
+    /// bytes could not be read, but no name from a link or rename.
     fn fsync(&mut self, id: Id, start: Nanos, data: bool) {
         self.sync_bytes(id);
         if self.names_with == Names::WithDirectory {
@@ -264,7 +264,7 @@ impl Tree {
         }
     }
 
-    /// Makes the names in a directory durable: fsync(2) of a directory.
+    /// Makes the names in a directory durable, as fsync(2) of the directory does.
     fn fsync_dir(&mut self, path: &[u8], start: Nanos) {
         if !self.is_certain(path) {
             return;
@@ -273,7 +273,7 @@ impl Tree {
             self.settle(path, start);
             self.settle_parents(path, start);
         }
-        // If a later directory may have this path after a cut, the names in it are not certain either.
+        // If a different directory may have this path after a cut, the names in it are not certain either.
         let history = self.names.get(path).map(Vec::as_slice).unwrap_or_default();
         let mut directories = history.iter().filter_map(|binding| binding.node);
         let first = directories.next();
@@ -285,7 +285,7 @@ impl Tree {
         }
     }
 
-    /// Notes a change of the bytes of a file: of a range, by what an op in flight does to them.
+    /// Records a change to a byte range of a file; applies it to the in-flight content if the op is in flight.
     fn change(&mut self, id: Id, range: (u64, u64), when: Timing, with: impl Fn(&mut Content)) {
         let in_flight = when.in_flight.then(|| self.content(id).cloned().unwrap_or_default());
         let Some(file) = self.nodes[id].file.as_mut() else { return };
@@ -301,7 +301,7 @@ impl Tree {
         Some(if dir.is_empty() { at.name.to_vec() } else { [&dir, &b"/"[..], &at.name].concat() })
     }
 
-    /// Applies an op. One that cannot be done has no effect.
+    /// Applies an op. An op that cannot be done has no effect.
     pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
         if matches!(op.expect, Expect::Missing | Expect::Exists | Expect::Errno) {
             return;
@@ -326,7 +326,7 @@ impl Tree {
         }
     }
 
-    /// Makes a file, or the names in a directory, durable. That fdatasync(2) of a directory does so is nowhere said.
+    /// Makes a file, or the names in a directory, durable. Nothing documents that fdatasync(2) of a directory does so.
     fn synced(&mut self, inode: Inode, start: Nanos, data: bool) {
         if !self.nodes[inode].directory {
             return self.fsync(inode, start, data);
@@ -376,7 +376,7 @@ impl Tree {
                 let range = (old.min(*size), old.max(*size));
                 self.change(*inode, range, when, |content| content.resize(*size));
             }
-            // Modes, times and open slots are no part of what must survive.
+            // Modes, times and open slots are not part of what must survive.
             Change::Synced { .. }
             | Change::SyncedAll
             | Change::Mode { .. }
@@ -393,14 +393,14 @@ impl Tree {
         }
     }
 
-    /// Gives a node another name: the new one first, so that it always has one.
+    /// Gives a node a new name: binds the new one first, so that the node always has a name.
     fn rename(&mut self, from: Path, to: Path, node: Id, when: Timing) {
         let next = self.bind(to, Some(node), when, None);
         self.bind(from, None, when, Some(next));
     }
 
-    /// Returns the names below a directory, without its path, each directory before what is in it, and their nodes.
-    /// A rename of the directory moves each of them as a rename of its own would.
+    /// Returns the names below a directory, without its path, and their nodes; each directory precedes its contents. A
+    /// rename of the directory moves each of them as a rename of its own would.
     fn below(&self, path: &[u8], node: Id) -> Vec<(Path, Id)> {
         if !self.nodes[node].directory {
             return Vec::new();

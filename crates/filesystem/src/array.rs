@@ -14,7 +14,7 @@ pub const TOOL: &str = "mdadm";
 /// The Debian and Ubuntu package that provides it.
 pub const PACKAGE: &str = "mdadm";
 
-/// No write-intent bitmap.
+/// The option for no write-intent bitmap.
 const NO_BITMAP: &str = "--bitmap=none";
 
 /// The kernel's folder of block devices.
@@ -35,8 +35,8 @@ const KEYS: &[&str] = &[
 /// Returns the command that creates the array `{device}` from these disks; `{uuid:array}` is drawn from the
 /// seed.
 ///
-/// Nothing is resynchronised (fresh disks read zeros, for which mirrors and parity are correct) and there is
-/// no write-intent bitmap, so that nothing runs during the trial. `--run` suppresses mdadm's questions.
+/// Nothing is resynchronised (fresh disks read as zeros, for which mirrors and parity are correct), and there is no
+/// write-intent bitmap, so that nothing runs during the trial. `--run` suppresses mdadm's questions.
 pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
     let words = [
         TOOL,
@@ -112,7 +112,7 @@ pub fn module(raid: RaidPlan) -> &'static str {
     match raid.level {
         0 => "raid0",
         1 => "raid1",
-        // It benchmarks parity algorithms at boot for 1.6 virtual seconds.
+        // The module benchmarks parity algorithms at boot, for 1.6 virtual seconds.
         5 => "raid456",
         _ => "raid10",
     }

@@ -1,8 +1,8 @@
 //! Restrictions on specs from files when a file system is made on this host.
 //!
-//! A study file may come from someone else. In a guest of the lab it can do no harm; on this host its file systems
-//! are made and mounted as root, so it may contain no commands and no options that load code or reach outside the
-//! trial. The user's own command line is not restricted.
+//! A study file may come from someone else. In a guest of the lab it can do no harm; on this host, its file systems are
+//! made and mounted as root, so it may contain neither commands nor options that load code or reach outside the trial.
+//! The user's own command line is not restricted.
 
 use crate::catalog::{self, Filesystem};
 use crate::options::Item;
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Words by which options of mkfs programs, drivers and FUSE name a file, a device or a piece of code.
+    /// Words with which options of mkfs programs, drivers and FUSE name a file, a device or a piece of code.
     const REACHING: &[&str] = &[
         "modules",
         "fsname",
@@ -142,7 +142,7 @@ mod tests {
             let mut parts = name.split(['_', '-']);
             REACHING.contains(&name) || parts.any(|part| REACHING.contains(&part))
         };
-        // Similar names that refer to the file system itself only.
+        // Similar names that refer only to the file system itself.
         let harmless = [
             "root_owner",
             "root_reserve_percent",

@@ -1,4 +1,4 @@
-//! The catalog: one TOML file for each file system, in one ordered table.
+//! The catalog: one TOML file per file system, in one ordered table.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use crate::known::Known;
 use crate::sizing::{Sizing, size};
 use crate::{Guarantee, SpecError, version};
 
-/// All file systems in the order of `fsdyno list filesystems`: the ext family by age, then the others
-/// by use, then those without a device or outside the kernel. To add one, add its file and a row here.
+/// All file systems, in the order of `fsdyno list filesystems`: the ext family by age, then the others by use, then
+/// those without a device or outside the kernel. To add one, add its file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("ext2", include_str!("../../../catalog/filesystems/ext2.toml")),
     ("ext3", include_str!("../../../catalog/filesystems/ext3.toml")),
@@ -48,11 +48,11 @@ pub struct Filesystem {
     pub about: String,
     /// The first Linux release that has it.
     pub since: String,
-    /// The last Linux release that has it; none if current releases do.
+    /// The last Linux release that has it; `None` if current releases still have it.
     pub until: Option<String>,
-    /// A kernel to request that has it, if the default one does not: a series of Debian's (`6.12`), or a whole release.
+    /// A kernel that has it, to be requested if the default one does not: a Debian series (`6.12`), or a full release.
     pub kernel: Option<String>,
-    /// A hint for getting a kernel that has it, if no distribution's does.
+    /// A hint for getting a kernel that has it, if no distribution's kernel does.
     pub kernel_hint: Option<String>,
     /// Its backing.
     #[serde(default)]
@@ -65,35 +65,35 @@ pub struct Filesystem {
     /// All programs that a venue must have: those of mkfs, mount, check and features.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Packages of any Debian suite that provide `tools` and all their libraries. A host without these tools gets them
-    /// in the lab's cache.
+    /// Packages, from any Debian suite, that provide `tools` and all their libraries. A host without these tools gets
+    /// them in the lab's cache.
     #[serde(default)]
     pub downloaded: Vec<String>,
     /// Files that the tools read. If the host has them, they are copied into the lab's guest and are
     /// part of the lab's identity.
     #[serde(default)]
     pub files: Vec<String>,
-    /// More files that the tools read in the guest, identical on every host: path and contents.
+    /// Additional files that the tools read in the guest, identical on every host: path and contents.
     #[serde(default)]
     pub own_files: BTreeMap<String, String>,
     /// A command that prints the version of mkfs, on standard output or error; empty if there is none.
     #[serde(default)]
     pub version: Vec<String>,
-    /// The smallest device that mkfs accepts with its defaults.
+    /// The minimum size of a device that mkfs accepts with its defaults.
     #[serde(default, deserialize_with = "size")]
     pub minimum_size: Bytes,
-    /// The longest name of a file, in bytes.
+    /// The maximum length of a file name, in bytes.
     pub longest_name: usize,
-    /// Its number in statfs(2); none if another file system has the same.
+    /// Its magic number in statfs(2); `None` if another file system has the same.
     pub magic: Option<u64>,
-    /// Its colour in reports, an index into the palette; none if its name determines it.
+    /// Its colour in reports, an index into the palette; `None` if its name determines it.
     pub colour: Option<usize>,
-    /// The way to read which of its structures lies where; none if there is none.
+    /// The way to read where its structures are; `None` if there is none.
     pub map: Option<MapFormat>,
-    /// Programs of the package besides `tools`.
+    /// Programs of the package other than `tools`.
     #[serde(default)]
     pub more_tools: Vec<String>,
-    /// What survives a power cut, and the commands that repair it; none if it cannot be crash-tested.
+    /// The durability guarantee in a power cut, with the repair commands; `None` if it cannot be crash-tested.
     pub guarantee: Option<Guarantee>,
     /// Environment of all its commands, in addition to `PATH`.
     #[serde(default)]
@@ -109,24 +109,24 @@ pub struct Filesystem {
     /// The way to read back its features in effect.
     #[serde(default)]
     pub features: Features,
-    /// Missing capabilities → the reason: `op link` for a kind of op, `workload maildir` for a workload,
-    /// `overlayfs` for lying under one. Work that needs one is refused before it begins.
+    /// Missing capabilities → the reason: `op link` for a kind of op, `workload maildir` for a workload, `overlayfs`
+    /// for being its lower file system. Work that needs one is refused before it begins.
     #[serde(default)]
     pub lacks: BTreeMap<String, String>,
-    /// Options that give up durability, so that acknowledged work may be lost at a power cut → the reason:
-    /// `mount nobarrier` for a mount option, `mount barrier=0` for one with a value, `-O sync=disabled` for one of mkfs,
-    /// `always` for the file system.
+    /// Options that give up durability, so that acknowledged work may be lost in a power cut → the reason: `mount
+    /// nobarrier` for a mount option, `mount barrier=0` for one with a value, `-O sync=disabled` for an mkfs option,
+    /// `always` for the file system itself.
     #[serde(default)]
     pub gives_up_durability: BTreeMap<String, String>,
-    /// The way to put its journal or log on a second disk; none if it cannot be.
+    /// The way to put its journal or log on a second disk; `None` if that is impossible.
     pub journal: Option<Journal>,
     /// The file system whose `known` table this one shares, because they share mkfs and driver.
     pub known_as: Option<String>,
     /// The known options.
     pub(crate) known: Option<Known>,
-    /// Options that on this host are allowed on the command line only, not in files → the reason: they load code,
-    /// name something outside the trial, or may stop the kernel. A name in a list is written `-d name`, a mount
-    /// option `mount modules`.
+    /// Options that are allowed on this host only on the command line, not in files → the reason: they load code, name
+    /// something outside the trial, or may stop the kernel. A name in a list is written `-d name`, a mount option
+    /// `mount modules`.
     #[serde(default)]
     pub only_typed: BTreeMap<String, String>,
     /// Notes for the user.
@@ -135,19 +135,19 @@ pub struct Filesystem {
     pub limits: Option<Limits>,
 }
 
-/// Size limits, in words because most depend on options.
+/// Size limits, as text because most depend on options.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The largest file.
+    /// The maximum size of a file.
     pub file: String,
-    /// The largest file system.
+    /// The maximum size of a file system.
     pub filesystem: String,
-    /// The most files, or what bounds them.
+    /// The maximum number of files, or what bounds it.
     pub files: String,
-    /// The most entries of a directory, if the format limits it.
+    /// The maximum number of entries in a directory, if the format limits it.
     pub directory: Option<String>,
-    /// The least space that a file or directory takes, with the options that make it smallest: its inode or
+    /// The minimum space that a file or directory takes, with the options that make it smallest: its inode or
     /// equivalent. 0 if unknown.
     #[serde(default, deserialize_with = "size")]
     pub smallest_file: Bytes,
@@ -178,7 +178,7 @@ pub enum Backing {
     Memory,
     /// Another file system, named in the spec.
     Filesystem,
-    /// A device, used by the user's own command, which is the spec.
+    /// A device, used by the user's own command, which is given in the spec.
     Command,
 }
 
@@ -199,10 +199,10 @@ pub struct Mkfs {
 pub struct Addition {
     /// The options.
     pub options: Vec<String>,
-    /// Only in the lab, where unwritten blocks of the disk read as zeros.
+    /// True if they apply only in the lab, where unwritten blocks of the disk read as zeros.
     #[serde(default)]
     pub lab: bool,
-    /// Only on a single disk, not on an array.
+    /// True if they apply only to a single disk, not to an array.
     #[serde(default)]
     pub one_disk: bool,
     /// The first version of mkfs that supports them.
@@ -223,7 +223,7 @@ pub struct Mount {
     /// the mount point, `{options}` is replaced by `-o` and the mount options.
     #[serde(default)]
     pub command: Vec<String>,
-    /// The options of this command, if they differ from those of `known`.
+    /// The mount options of this command, if they differ from those of `known`.
     #[serde(default)]
     pub known: Vec<String>,
     /// The pool that it is mounted from, if any.
@@ -239,7 +239,7 @@ pub struct Mount {
 pub struct Check {
     /// The command.
     pub argv: Vec<String>,
-    /// True if the check writes to the device nevertheless; it must then not precede a measurement.
+    /// True if the check nevertheless writes to the device; it must then not precede a measurement.
     #[serde(default)]
     pub writes: bool,
     /// Exit codes that mean "clean".
@@ -254,7 +254,7 @@ pub struct Check {
 pub struct Journal {
     /// The option of `{journal}` in a spec: an option of mkfs, or option and name such as `-J device`.
     pub at: String,
-    /// The option of its size, on a second disk or not.
+    /// The option for its size, on a second disk or not.
     pub size: Option<Sizing>,
     /// The command that makes it, before mkfs; empty if mkfs does. `{options}` is replaced by the options
     /// of `shared`.
@@ -309,7 +309,7 @@ pub fn names() -> Vec<&'static str> {
 /// Returns all file systems, in the order of the table.
 pub fn all() -> &'static [Filesystem] {
     static ALL: OnceLock<Vec<Filesystem>> = OnceLock::new();
-    // The files are part of the program, and a test parses each.
+    // The files are part of the program, and a test parses each of them.
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
@@ -375,8 +375,8 @@ impl Filesystem {
         }
     }
 
-    /// Returns the kernels that have it, with one of Debian's to request, if its default one does not:
-    /// `it is in kernels 6.7 to 6.17; --kernel 6.16`.
+    /// Returns the kernels that have it, with a Debian kernel to request, if Debian's default kernel does not: `it is
+    /// in kernels 6.7 to 6.17; --kernel 6.16`.
     pub fn kernels(&self) -> Option<String> {
         let (kernel, since) = (self.kernel.as_deref()?, &self.since);
         let range = match &self.until {

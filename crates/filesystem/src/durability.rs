@@ -1,4 +1,4 @@
-//! File systems and mount options that give up durability: acknowledged work may be lost at a power cut.
+//! Finds file systems and mount options that give up durability: acknowledged work may be lost in a power cut.
 
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::Conditions;
@@ -12,8 +12,8 @@ const ALWAYS: &str = "always";
 /// The prefix of a mount option in the keys of `gives_up_durability`.
 const MOUNT: &str = "mount ";
 
-/// Returns the reasons why work that a trial acknowledged may be lost, one sentence each: from the options of the
-/// plan, and from those in effect by the kernel's mount table. Empty if the catalog has none.
+/// Returns the reasons why work that a trial acknowledged may be lost, one sentence each: from the options of the plan,
+/// and from those in effect according to the kernel's mount table. Empty if the catalog lists none.
 pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<String> {
     let mut mounted: Vec<(&Filesystem, String)> = Vec::new();
     for line in [&conditions.mount, &conditions.below] {
@@ -45,8 +45,8 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
     risks.into_iter().map(|(option, reason)| format!("{option}: {reason}")).collect()
 }
 
-/// Returns the options of mkfs among a plan's that give up durability, with their reasons; their keys have a value, as in
-/// `-O sync=disabled`.
+/// Returns the mkfs options of a plan that give up durability, with their reasons; their keys have a value, as in `-O
+/// sync=disabled`.
 fn losses_of_mkfs(plan: &FilesystemPlan) -> Vec<(String, &'static str)> {
     let kinds = all().iter().filter(|it| it.name == plan.kind);
     let table = kinds.flat_map(Filesystem::durability_losses);
@@ -69,7 +69,7 @@ fn durability_losses(
             return Some(filesystem.name.clone());
         }
         let name = key.strip_prefix(MOUNT)?;
-        // `checkpoint=disable` may have a limit after a colon.
+        // `checkpoint=disable` may be followed by a colon and a limit.
         let is = |item: &&String| item.as_str() == name || item.starts_with(&format!("{name}:"));
         items.iter().find(is).cloned()
     };

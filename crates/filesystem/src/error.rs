@@ -9,7 +9,7 @@ use std::fmt;
 pub struct SpecError {
     /// The problem, quoting the text.
     pub problem: String,
-    /// The column of the problem, in characters from 1; none if the grammar is valid.
+    /// The column of the problem, in characters from 1; `None` if the grammar is valid.
     pub column: Option<usize>,
     /// The hint: what would be valid.
     pub hint: String,

@@ -1,4 +1,4 @@
-//! The features in effect, parsed from what a tool prints about a file system.
+//! Parses the features in effect from what a tool prints about a file system.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ pub fn features(output: &str, keys: &[String]) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the size in bytes of the journal in use: the product of the numbers that these features begin
-/// with (`8193 blocks` is 8193). `journal: KEY`, a feature of a journal on a second disk, takes precedence
-/// over the file system's own `KEY`. None if one of them is missing, not a number, or 0.
+/// Returns the size in bytes of the journal in use: the product of the leading numbers of these features (`8193 blocks`
+/// is 8193). `journal: KEY`, a feature of a journal on a second disk, takes precedence over the file system's own
+/// `KEY`. `None` if one of them is missing, not a number, or 0.
 pub fn journal_bytes(found: &BTreeMap<String, String>, keys: &[String]) -> Option<u64> {
     let number = |key: &String| -> Option<u64> {
         let text = found.get(&format!("journal: {key}")).or_else(|| found.get(key))?;
@@ -44,8 +44,8 @@ fn after_key(line: &str, key: &str) -> Option<String> {
     ends.then(|| value.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns `section name` → value of each `name=value` in lines of the form `section =word name=value ...`,
-/// where an empty section continues the one above.
+/// Returns `section name` → value for each `name=value` in lines of the form `section =word name=value ...`, where an
+/// empty section continues the previous one.
 fn geometry(output: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut section = "";

@@ -1,5 +1,5 @@
-//! Placeholders of commands: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`,
-//! `{volume_id}`, `{uuid:NAME}`.
+//! Fills in the placeholders of commands: `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}`,
+//! `{uuid:NAME}`.
 
 use fsdyno_record::seed;
 
@@ -10,14 +10,14 @@ pub struct Devices<'a> {
     pub device: &'a str,
     /// The device of its journal, if separate: `{journal}`.
     pub journal: Option<&'a str>,
-    /// The seed of UUIDs, if not the trial's: a kernel, and mkfs.btrfs, accept no second file system with
-    /// the same UUID, so on a host each gets its own.
+    /// The seed of UUIDs, if it differs from the trial's: neither a kernel nor mkfs.btrfs accepts a second file system
+    /// with the same UUID, so on a host each gets its own.
     pub uuids: Option<u64>,
 }
 
-/// Replaces the placeholders of a command. Arbitrary values are drawn from the seed: `{uuid}` and
-/// `{hash_seed}` are draws of these names, `{volume_id}` has 32 bits, `{uuid:NAME}` is a draw called
-/// `uuid:NAME`. Other words in braces, and `{journal}` without a journal device, are left unchanged.
+/// Replaces the placeholders of a command. Arbitrary values are drawn from the seed: `{uuid}` and `{hash_seed}` are
+/// draws with these names, `{volume_id}` has 32 bits, `{uuid:NAME}` is a draw named `uuid:NAME`. Other words in braces,
+/// and `{journal}` without a journal device, are left unchanged.
 pub fn fill(argv: &[String], devices: Devices<'_>, seed: u64) -> Vec<String> {
     argv.iter().map(|word| fill_word(word, devices, seed)).collect()
 }

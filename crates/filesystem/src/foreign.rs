@@ -5,17 +5,18 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// An existing file system that is not in the catalog. It is no typing error, so similar names would be no help.
+/// An existing file system that is not in the catalog. Its name is not a typing error, so suggesting similar names
+/// would not help.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Other {
     /// A spec that mounts it through FUSE.
     fuse: Option<String>,
-    /// Its number in statfs(2).
+    /// Its magic number in statfs(2).
     pub magic: Option<u64>,
 }
 
-/// Returns them by name.
+/// Returns these file systems by name.
 pub(crate) fn others() -> &'static BTreeMap<String, Other> {
     static OTHERS: OnceLock<BTreeMap<String, Other>> = OnceLock::new();
     let text = include_str!("../../../catalog/other-filesystems.toml");

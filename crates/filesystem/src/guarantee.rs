@@ -2,26 +2,26 @@
 
 use serde::Deserialize;
 
-/// The directory entries that fsync(2) of a file makes durable.
+/// The directory entries that become durable through fsync(2) of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Names {
-    /// The file's own names, and the directories on the way to them.
+    /// The file's own names, and the directories on their paths.
     WithFile,
-    /// None: the directory has to be synced too, as fsync(2) says.
+    /// None: the directory must be synced too, as the manual page of fsync(2) says.
     WithDirectory,
 }
 
 /// The durability guarantee of a kind of file system that can be crash-tested.
 ///
-/// All include this for rename(2): a file with a durable name that is renamed has the old name or the new one,
-/// and the target name of a rename refers to that file or to the one before. The journals of those with
-/// [`Names::WithFile`] provide it, for a rename is one transaction; POSIX does not specify crashes, but every
+/// All guarantees include this for rename(2): a file with a durable name that is renamed has the old or the new name,
+/// and the target name of a rename refers to that file or to the previous one. The journals of file systems with
+/// [`Names::WithFile`] provide it, because a rename is one transaction; POSIX does not specify crashes, but every
 /// program that replaces a file relies on it.
 ///
-/// fsync(2) itself: "Calling fsync() does not necessarily ensure that the entry in the directory
-/// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for
-/// the directory is also needed." Guarantees beyond that are the file system's own.
+/// The manual page of fsync(2) says: "Calling fsync() does not necessarily ensure that the entry in the directory
+/// containing the file has also reached disk. For that an explicit fsync() on a file descriptor for the directory is
+/// also needed." Guarantees beyond that are the file system's own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Guarantee {
@@ -31,11 +31,11 @@ pub struct Guarantee {
     /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
     #[serde(default = "yes")]
     pub whole: bool,
-    /// Command that repairs it unattended; empty if none does so safely.
+    /// Command that repairs it unattended; empty if no command does so safely.
     #[serde(default)]
     pub repair: Vec<String>,
-    /// Command to try if it cannot be mounted after the repair, which may discard the journal; empty if the
-    /// tool has none.
+    /// Command to try if it cannot be mounted after the repair, which may discard the journal; empty if the tool has
+    /// none.
     #[serde(default)]
     pub last_resort: Vec<String>,
     /// Source of the guarantee.

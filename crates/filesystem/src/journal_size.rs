@@ -16,7 +16,7 @@ struct SizeEntry {
 }
 
 impl Spec {
-    /// Returns the sizing rules of the base file system's journal; none if it has no journal.
+    /// Returns the sizing rules of the base file system's journal; `None` if it has no journal.
     pub fn journal_sizing(&self) -> Option<&'static Sizing> {
         let kind = catalog::get(&self.base().kind).ok()?;
         let shared = || catalog::get(kind.known_as.as_deref()?).ok()?.journal.as_ref();

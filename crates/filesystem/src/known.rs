@@ -1,11 +1,10 @@
-//! The options that an mkfs program and a file system driver know.
+//! The options that an mkfs program and a file system driver support.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The options that an mkfs program and a file system driver know. Names only: the program itself checks
-/// values.
+/// The options that an mkfs program and a file system driver support. Names only: the program itself checks values.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
@@ -19,7 +18,7 @@ pub(crate) struct Known {
     /// Those of these options that take one entry each, and are repeated: `-o a=1 -o b=2`.
     #[serde(default)]
     pub repeated: Vec<String>,
-    /// Long option → the short one of the same meaning.
+    /// Long option → the short one with the same meaning.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
     /// Mount options in addition to [`crate::mount::FLAGS`].

@@ -1,9 +1,8 @@
 //! The catalog of file systems: mkfs, mount, check, versions, modules, and the spec grammar.
 //!
-//! Pure data and text: this crate runs nothing. The text of a spec is parsed to a [`Spec`]; the
-//! catalog's entry for its kind, a [`Filesystem`], turns it into a plan of commands; the agent fills in
-//! the device and the seed's draws ([`fill`]), runs the commands and calls mount(2) with the flags and
-//! data of [`mount::split`].
+//! Pure data and text: this crate runs nothing. The text of a spec is parsed into a [`Spec`]; the catalog's entry for
+//! its kind, a [`Filesystem`], turns it into a plan of commands; the agent fills in the device and values drawn from
+//! the seed ([`fill`]), runs the commands and calls mount(2) with the flags and data from [`mount::split`].
 //!
 //! ```
 //! use fsdyno_filesystem::{Context, Spec, catalog};

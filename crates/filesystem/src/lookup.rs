@@ -1,17 +1,17 @@
-//! Finds file systems by what the host shows of them: a magic number, a tool, a name that is not in the catalog.
+//! Finds file systems by what the host shows of them: a magic number, a tool, or a name that is not in the catalog.
 
 pub use crate::foreign::foreign_hint;
 use crate::foreign::others;
 use crate::{array, catalog};
 
-/// Returns the name of the file system with this number in statfs(2).
+/// Returns the name of the file system with this magic number in statfs(2).
 pub fn by_magic(number: u64) -> Option<&'static str> {
     let own = catalog::all().iter().map(|kind| (kind.name.as_str(), kind.magic));
     let others = others().iter().map(|(name, other)| (name.as_str(), other.magic));
     own.chain(others).find(|(_, magic)| *magic == Some(number)).map(|(name, _)| name)
 }
 
-/// Returns the Debian package of a program of the catalog or of arrays.
+/// Returns the Debian package of a program used by the catalog or for arrays.
 pub fn package_of(tool: &str) -> Option<&'static str> {
     let has = |tools: &[String]| tools.iter().any(|name| name == tool);
     let of = catalog::all().iter().find(|kind| has(&kind.tools) || has(&kind.more_tools));
@@ -24,7 +24,7 @@ pub fn kernel_hint_of(module: &str) -> Option<&'static str> {
     with_module(module)?.kernel_hint.as_deref()
 }
 
-/// Returns the kernels with a module that only some of Debian's have, and one to request.
+/// Returns the kernels with a module that only some Debian kernels have, and one to request.
 pub fn kernels_of(module: &str) -> Option<String> {
     with_module(module)?.kernels()
 }

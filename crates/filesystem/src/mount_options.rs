@@ -8,10 +8,10 @@ use crate::mount::{self, FLAGS, find_flag};
 use crate::period::PeriodSettings;
 use crate::{Filesystem, Spec, SpecError};
 
-/// The reason for the options of mount(8) that the kernel does not have.
+/// The reason given for options of mount(8) that the kernel does not have.
 const FSTAB_ONLY: &str = "it is for fstab, and the kernel does not have it";
 
-/// Mount options that make no sense in a trial, whatever the file system.
+/// Mount options that make no sense in a trial, for any file system.
 const NEVER: &[(&str, &str)] = &[
     ("ro", "a trial writes"),
     ("remount", "every trial mounts a fresh file system"),
@@ -54,7 +54,7 @@ impl Filesystem {
         Err(SpecError::new(problem, suggest::hint(name, names)))
     }
 
-    /// Returns the mount options of a spec: the catalog's, the period's unless overridden, the user's.
+    /// Returns the mount options of a spec: the catalog's, the period's unless overridden, and the user's.
     pub(crate) fn mount_options(
         &self,
         spec: &Spec,

@@ -25,7 +25,7 @@ impl Known {
         let mut items = Vec::new();
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            // The -o of mkfs, if any, differs from that of mount(8).
+            // The -o of mkfs, if it has one, differs from that of mount(8).
             let behind = word.strip_prefix("-o").map(|rest| match rest {
                 "" => words.clone().next().map_or("", String::as_str),
                 attached => attached,
@@ -48,7 +48,7 @@ impl Known {
         Ok(items)
     }
 
-    /// Parses one-letter options in one word; the first that takes a value takes the rest.
+    /// Parses one-letter options in one word; the first one that takes a value takes the rest.
     fn cluster<'a>(
         &self,
         program: &str,
@@ -112,7 +112,7 @@ impl Known {
         let mut all: Vec<&str> = known.map(String::as_str).collect();
         all.sort_unstable_by_key(|name| (name.len() > 2, name.to_lowercase()));
         let problem = format!("{program} has no option {name}");
-        // One-letter options are all similar, so only long ones have a nearest name.
+        // One-letter options are all similar, so only long ones can have a nearest name.
         let hint = if name.starts_with("--") {
             suggest::hint(name, all)
         } else {
@@ -184,7 +184,7 @@ impl Known {
         });
     }
 
-    /// Returns an item for each entry of the lists whose options are repeated.
+    /// Splits lists into one item per entry for options that are repeated.
     pub fn each(&self, items: Vec<Item>) -> Vec<Item> {
         let split = |item: Item| match &item.value {
             Some(list) if self.repeated.contains(&item.option) => list
@@ -233,7 +233,7 @@ fn key_and_value(entry: &str) -> (&str, &str) {
     (name.strip_prefix('^').unwrap_or(name), value)
 }
 
-/// Merges two comma lists; of two entries with one name, or a name and its `no`, the later wins.
+/// Merges two comma-separated lists; of two entries with the same name, or a name and its `no`, the later one wins.
 fn merge_lists(old: &str, new: &str) -> String {
     let mut entries: Vec<&str> = old.split(',').collect();
     for entry in new.split(',') {

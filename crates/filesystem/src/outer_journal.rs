@@ -1,4 +1,4 @@
-//! A journal on a second disk: its option in a spec, and the commands that make and check it.
+//! Plans a journal on a second disk: its option in a spec, and the commands that make and check it.
 
 use fsdyno_record::plan::OuterJournalPlan;
 

@@ -51,25 +51,25 @@ pub struct Period {
 pub struct Settings {
     /// Options of mkfs.
     pub mkfs: Vec<String>,
-    /// More mkfs options for larger file systems, smallest size first; a later one wins.
+    /// Additional mkfs options for larger file systems, smallest size first; a later one takes precedence.
     pub from: Vec<Larger>,
     /// Mount options.
     pub mount: Vec<String>,
     /// Environment of mkfs and check.
     pub env: BTreeMap<String, String>,
-    /// The setting of the disk's write cache, if the old kernel sent no flush and the current driver
-    /// cannot suppress them.
+    /// The setting of the disk's write cache, if the old kernel sent no flushes and the current driver cannot suppress
+    /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
     /// Differences of this file system that no setting restores, in sentences.
     pub lost: Vec<String>,
 }
 
-/// Options of mkfs for file systems of a size or larger.
+/// Options of mkfs for file systems of a given size or larger.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Larger {
-    /// The smallest size to which they apply.
+    /// The minimum size to which they apply.
     #[serde(deserialize_with = "size")]
     pub size: Bytes,
     /// The options.
@@ -82,11 +82,11 @@ pub struct Larger {
 pub struct Source {
     /// The settings, comma-separated.
     pub what: String,
-    /// The source; `[MEM]` is from memory, unconfirmed.
+    /// The source; `[MEM]` means from memory, unconfirmed.
     pub from: String,
 }
 
-/// A period's settings for one file system of a size.
+/// A period's settings for one file system of a given size.
 #[derive(Clone, Copy, Debug)]
 pub struct PeriodSettings<'a> {
     /// The period.
@@ -105,7 +105,7 @@ impl<'a> PeriodSettings<'a> {
         std::iter::once(&self.settings.mkfs).chain(larger.map(|from| &from.mkfs))
     }
 
-    /// Reports whether an option of the period is replaced by one of the user's.
+    /// Reports whether an option of the period is replaced by one of the user's options.
     pub(crate) fn is_overridden(&self, item: &Item, user: &[Item]) -> bool {
         let by = self.period.gives_way.get(&item.option);
         by.is_some_and(|by| user.iter().any(|own| by.contains(&own.option)))
@@ -120,7 +120,7 @@ pub fn names() -> Vec<&'static str> {
 /// Returns all periods, in the order of the table.
 pub fn all() -> &'static [Period] {
     static ALL: OnceLock<Vec<Period>> = OnceLock::new();
-    // The files are part of the program, and a test parses each.
+    // The files are part of the program, and a test parses each of them.
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
@@ -130,7 +130,7 @@ pub fn all() -> &'static [Period] {
 /// [`Unknown`], with the nearest valid name.
 pub fn get(name: &str) -> Result<&'static Period, Unknown> {
     let found = all().iter().find(|period| period.name == name);
-    // Another year is not a typing error: list the periods.
+    // A different year is not a typing error: list the periods.
     let is_year = name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit());
     let hint = || match is_year {
         true => format!("there are: {}", names().join(", ")),
@@ -150,7 +150,7 @@ pub struct Unknown {
 }
 
 impl Period {
-    /// Returns its settings for a file system of this size; none if that did not exist yet.
+    /// Returns its settings for a file system of this size; `None` if that did not exist yet.
     pub fn settings_for(&self, kind: &str, size: Bytes) -> Option<PeriodSettings<'_>> {
         let settings = self.filesystem.get(kind)?;
         Some(PeriodSettings { period: self, settings, size })

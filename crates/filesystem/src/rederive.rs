@@ -1,8 +1,7 @@
 //! Derives the commands of a stored plan again, so that a file never supplies a command.
 //!
-//! A plan holds the command lines and the environment of its file system, so that a record shows what ran.
-//! To run a stored plan they are derived here from the catalog and the plan's spec; a plan that differs is
-//! refused.
+//! A plan holds the command lines and the environment of its file system, so that a record shows what ran. To run a
+//! stored plan, they are derived again here from the catalog and the plan's spec; a plan that differs is refused.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +15,11 @@ use crate::{Context, Spec, SpecError, memory, period};
 
 /// Derives a plan's file system from the catalog, its spec and its medium.
 ///
-/// Some options exist only in newer tools, and a plan does not record their version, so it is compared with
+/// Some options exist only in newer tools, and a plan does not record the tool's version, so the plan is compared with
 /// the catalog's commands for each version.
 ///
 /// # Errors
-/// A plan that differs from all of these; the error has the first difference.
+/// A plan that differs from all of these; the error states the first difference.
 pub fn rederive(
     stored: &FilesystemPlan,
     medium: &MediumPlan,
@@ -79,7 +78,7 @@ fn derive(
     Ok(fresh)
 }
 
-/// Returns the tool versions by which the commands of a file system differ: none, and each that adds options.
+/// Returns the tool versions for which the commands of a file system differ: none, and each version that adds options.
 fn versions(made: &Filesystem) -> impl Iterator<Item = Option<&str>> {
     let since = made.mkfs.add.iter().filter_map(|addition| addition.since.as_deref());
     std::iter::once(None).chain(since.map(Some))

@@ -3,36 +3,37 @@
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Deserializer};
 
-/// Suffixes of a number of bytes: powers of 1,024.
+/// Suffixes for a number of bytes: powers of 1,024.
 const BINARY: [char; 8] = ['k', 'm', 'g', 't', 'K', 'M', 'G', 'T'];
 
-/// The mkfs option of the journal size, and the smallest size that mkfs accepts.
+/// The mkfs option for the journal size, and the minimum size that mkfs accepts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizing {
     /// An option of mkfs, or option and name such as `-J size`.
     pub at: String,
-    /// The unit of a plain number; an mkfs that counts bytes accepts K, M and G after it too.
+    /// The unit of a plain number; an mkfs that counts in bytes also accepts the suffixes K, M and G.
     #[serde(deserialize_with = "size")]
     pub unit: Bytes,
-    /// The smallest journal that mkfs accepts.
+    /// The minimum size of a journal that mkfs accepts.
     #[serde(deserialize_with = "size")]
     pub least: Bytes,
-    /// The smallest journal with the settings of a period, if it differs.
+    /// The minimum size of a journal with the settings of a period, if it differs.
     #[serde(default, deserialize_with = "some_size")]
     pub least_for_period: Option<Bytes>,
-    /// The smallest second disk for a journal without a given size, if larger than the smallest journal.
+    /// The minimum size of a second disk for a journal without a given size, if larger than the minimum size of a
+    /// journal.
     #[serde(default, deserialize_with = "some_size")]
     pub least_disk: Option<Bytes>,
 }
 
 impl Sizing {
-    /// Returns the smallest journal.
+    /// Returns the minimum size of a journal.
     pub fn least(&self, for_period: bool) -> Bytes {
         self.least_for_period.filter(|_| for_period).unwrap_or(self.least)
     }
 
-    /// Returns the smallest disk for a journal whose spec gives no size.
+    /// Returns the minimum size of a disk for a journal whose spec gives no size.
     pub fn least_disk(&self, for_period: bool) -> Bytes {
         self.least_disk.unwrap_or(self.least(for_period))
     }
@@ -40,7 +41,7 @@ impl Sizing {
     pub(crate) fn read(&self, value: &str) -> Option<Bytes> {
         match value.bytes().all(|byte| byte.is_ascii_digit()) {
             true => value.parse::<u64>().ok()?.checked_mul(self.unit.0).map(Bytes),
-            // mkfs.xfs's b and s are blocks and sectors, whose size depends on other options.
+            // mkfs.xfs's suffixes b and s mean blocks and sectors, whose size depends on other options.
             false if self.unit == Bytes(1) && value.ends_with(BINARY) => value.parse().ok(),
             false => None,
         }

@@ -1,8 +1,7 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
-//! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another
-//! file system, `nfs:SPEC`, which shares another one over a network, and `fuse: [MKFS... ;] COMMAND...`, mounted by a
-//! command.
+//! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
+//! `nfs:SPEC`, which shares another one over a network; and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,12 +18,12 @@ use crate::{SpecError, mount, nfs};
 /// The catalog checks whether the kind and the options exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// The name in tables, if one was given: letters, digits and `_ . + -`. Names of file systems are
-    /// not allowed, because a row named `xfs` that is an ext4 would mislead.
+    /// The name in tables, if given: letters, digits and `_ . + -`. Names of file systems are not allowed, because a
+    /// row named `xfs` for an ext4 would mislead.
     pub label: Option<String>,
     /// The name in the catalog.
     pub kind: String,
-    /// Options for mkfs, one word each, as given; of a FUSE command all its words.
+    /// Options for mkfs, one word each, as given; for FUSE, all words of the command.
     pub mkfs: Vec<String>,
     /// Mount options, one each; a comma inside double quotes does not separate.
     pub mount: Vec<String>,
@@ -66,7 +65,7 @@ impl Spec {
         base.mkfs.iter().chain(&base.mount).any(|word| word.contains("{journal}"))
     }
 
-    /// Returns the spec of the file system that mkfs makes: the lower one if this is mounted over another.
+    /// Returns the spec of the file system that mkfs makes: the lower one if this one is mounted over another.
     pub fn base(&self) -> &Spec {
         self.below.as_deref().map_or(self, Spec::base)
     }
@@ -117,8 +116,8 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Splits the first word into an optional `NAME=` and the rest. After a comma or a colon an equals sign
-/// belongs to an option.
+/// Splits the first word into an optional `NAME=` and the rest. After a comma or a colon, an equals sign belongs to an
+/// option.
 fn split_label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
     let before = word.text.find([',', ':']).unwrap_or(word.text.len());
     match word.text.split_once('=') {
@@ -220,7 +219,7 @@ fn parse_kind(word: &Word) -> Result<String, SpecError> {
     Ok(kind.to_string())
 }
 
-/// The error of a list of names of which one is misspelt.
+/// Returns the error for a list of names of which one is misspelt.
 fn misspelt(word: &Word) -> Option<SpecError> {
     let list = Some(word.text.as_str()).filter(|text| text.contains(','))?;
     let unknown = list.split(',').find(|part| catalog::get(part).is_err())?;

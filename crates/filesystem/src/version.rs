@@ -1,4 +1,4 @@
-//! Versions of tools and kernels, compared number by number.
+//! Compares versions of tools and kernels number by number.
 
 /// Reports whether the version in this line, such as `mke2fs 1.47.0 (5-Feb-2023)` or `btrfs-progs v6.2`,
 /// is `wanted` or later. A line without a version counts as too old.
@@ -17,7 +17,7 @@ pub(crate) fn later_series(release: &str, last: &str) -> bool {
     }
 }
 
-/// Finds the first word that begins with a digit, after an optional `v`, and has a dot.
+/// Finds the first word that begins with a digit, after an optional `v`, and contains a dot.
 fn find(line: &str) -> Option<Vec<u64>> {
     line.split(|c: char| c.is_whitespace() || "(),;".contains(c))
         .map(|word| word.strip_prefix('v').unwrap_or(word))

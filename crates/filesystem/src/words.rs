@@ -1,4 +1,4 @@
-//! Splits a spec into words with the quoting rules of a shell, and nothing else of a shell.
+//! Splits a spec into words with the quoting rules of a shell, but without any other shell syntax.
 
 use fsdyno_record::shell;
 
@@ -15,10 +15,10 @@ pub(crate) struct Word {
     pub at_sign: bool,
 }
 
-/// Splits a text into words at blanks; `'...'`, `"..."` and `\` quote.
+/// Splits text into words at blanks; `'...'`, `"..."` and `\` quote.
 ///
 /// # Errors
-/// An unclosed quote, a backslash at the end, a control character inside a word.
+/// An unclosed quote, a backslash at the end, or a control character inside a word.
 pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
     let mut words = Vec::new();
     let mut word: Option<Word> = None;
@@ -46,8 +46,8 @@ pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
     Ok(words)
 }
 
-/// Reads characters up to the closing quote. Inside double quotes a backslash escapes a quote or a
-/// backslash; inside single quotes nothing is special.
+/// Reads characters up to the closing quote. Inside double quotes, a backslash escapes a quote or a backslash; inside
+/// single quotes, nothing is special.
 fn quoted(
     quote: char,
     opened: usize,

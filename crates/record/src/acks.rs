@@ -1,17 +1,17 @@
-//! The return times of the ops of a logged trial, in memory that agent and venue share.
+//! The return times of the ops of a logged trial, in memory shared by the agent and the venue.
 //!
-//! It follows the log of bytes in the same region. Words of 64 bits, little-endian: a header of eight
-//! (magic, ranks, words of each rank's part, events), then [`MAX_EVENTS`] events of two words
-//! (kind and phase, time), then a part for each rank. A part begins with the number of words that follow;
-//! each is the return time of an op of the rank, in the order of its generator, with [`FAILED_FLAG`] set if it failed
-//! although it was to succeed, or, with [`PHASE_FLAG`] set, the phase of the words after it.
+//! The log follows the log of bytes in the same region. It consists of 64-bit words, little-endian: a header of eight
+//! (magic, ranks, words per rank's part, events), then [`MAX_EVENTS`] events of two words each (kind and phase, time),
+//! then a part per rank. A part begins with the number of words that follow; each of these is the return time of an op
+//! of the rank, in the order of its generator, with [`FAILED_FLAG`] set if it failed although it should have succeeded;
+//! or, with [`PHASE_FLAG`] set, it is the phase of the words after it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Nanos;
 
-/// Size of the region that a logged trial has in addition to its disks.
+/// Size of the region that a logged trial has in addition to the regions of its disks.
 pub const REGION: u64 = 16 << 30;
 /// Offset of the times in the region.
 pub const OFFSET: u64 = 14 << 30;
@@ -19,14 +19,14 @@ pub const OFFSET: u64 = 14 << 30;
 pub const MAX_EVENTS: usize = 2044;
 /// Flag of a word in a rank's part: the other bits are the phase of the words after it.
 pub const PHASE_FLAG: u64 = 1 << 63;
-/// Flag of a return time: the op failed, and was to succeed.
+/// Flag of a return time: the op failed although it should have succeeded.
 pub const FAILED_FLAG: u64 = 1 << 62;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynoak");
 const HEADER: usize = 8;
 const PARTS_AT: usize = HEADER + 2 * MAX_EVENTS;
 
-/// The kind of an [`PhaseEvent`].
+/// The kind of a [`PhaseEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum PhaseEventKind {
@@ -43,7 +43,7 @@ pub enum PhaseEventKind {
 pub struct PhaseEvent {
     /// The kind of step.
     pub kind: PhaseEventKind,
-    /// The phase, from 0; for a sync between phases, the one before it.
+    /// The phase, from 0; for a sync between phases, the preceding one.
     pub phase: usize,
     /// The time, on the guest's clock.
     pub at: Nanos,
@@ -61,13 +61,13 @@ pub struct AckLog {
 #[derive(Clone, Copy, Debug)]
 pub struct RankAcks(&'static [AtomicU64]);
 
-/// The number of words that a log of `ranks` ranks takes, each with `each` ops and phases.
+/// Returns the number of words that a log of `ranks` ranks takes, each with up to `each` ops and phases.
 pub fn words_needed(ranks: usize, each: usize) -> usize {
     PARTS_AT + ranks * (each + 1)
 }
 
 impl AckLog {
-    /// An empty log; none if the memory is too small for it.
+    /// Creates an empty log; `None` if the memory is too small for it.
     pub fn new(words: &'static [AtomicU64], ranks: usize, each: usize) -> Option<AckLog> {
         if words.len() < words_needed(ranks, each) {
             return None;
@@ -89,7 +89,7 @@ impl AckLog {
         }
     }
 
-    /// The part of a rank, if it has one.
+    /// Returns the part of a rank, if it has one.
     pub fn rank(&self, rank: u32) -> Option<RankAcks> {
         let from = PARTS_AT + rank as usize * self.each;
         let part = self.words.get(from..from + self.each)?;
@@ -98,12 +98,12 @@ impl AckLog {
 }
 
 impl RankAcks {
-    /// Begins a phase: the times that follow belong to it.
+    /// Begins a phase: subsequent times belong to it.
     pub fn phase(&self, phase: usize) {
         self.add(PHASE_FLAG | phase as u64);
     }
 
-    /// Adds the return time of an op; `failed` if it was to succeed and did not.
+    /// Adds the return time of an op; `failed` is true if it failed although it should have succeeded.
     #[inline]
     pub fn returned(&self, at: Nanos, failed: bool) {
         self.add(at.0 | if failed { FAILED_FLAG } else { 0 });
@@ -120,21 +120,21 @@ impl RankAcks {
     }
 }
 
-/// A log, read.
+/// The contents of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
     /// The events, in order of time.
     pub events: Vec<PhaseEvent>,
     /// Return times by phase, rank and op of its generator.
     pub returned: Vec<Vec<Vec<Nanos>>>,
-    /// The ops that failed and were to succeed: phase, rank, and number of the op.
+    /// The ops that failed although they should have succeeded: phase, rank, and number of the op.
     pub failed: BTreeSet<(usize, usize, usize)>,
 }
 
-/// Reads a log; `get` returns a number of words from an index on.
+/// Reads a log; `get` returns a number of words, starting at an index.
 ///
 /// # Errors
-/// A sentence on what is wrong with it.
+/// A sentence about what is wrong with it.
 pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'static str> {
     let header = get(0, HEADER);
     let [magic, ranks, each, events, ..] = header[..] else {

@@ -25,10 +25,10 @@ pub struct AgePlan {
     pub seed: Option<u64>,
 }
 
-/// Highest fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
+/// Maximum fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
 const MAX_FILL: u32 = 95;
 
-/// Highest churn: more rounds change nothing that a trial sees, and each rewrites all data.
+/// Maximum churn: more rounds change nothing that a trial can see, but each rewrites all data.
 const MAX_CHURN: u32 = 100;
 
 /// The default of `files`: a median of 64 KiB, a mean of 200 KiB.
@@ -67,12 +67,12 @@ impl FromStr for AgePlan {
                 return Err(format!("'{text}' gives {key} twice"));
             }
         }
-        let number = |key: &str, value: &str, least: u32, most: u32| {
+        let number = |key: &str, value: &str, min: u32, max: u32| {
             let number = value.parse().ok().and_then(|Count(number)| u32::try_from(number).ok());
-            number.filter(|number| (least..=most).contains(number)).ok_or(format!(
+            number.filter(|number| (min..=max).contains(number)).ok_or(format!(
                 "{key}={value} is invalid: {key} must be a number from {} to {}",
-                Count(least.into()),
-                Count(most.into())
+                Count(min.into()),
+                Count(max.into())
             ))
         };
         let fill = fill.ok_or(format!("'{text}' has no fill; add one, such as fill=80%"))?;
@@ -123,7 +123,7 @@ pub struct Aged {
 }
 
 impl Aged {
-    /// Blocks in use, in percent of the file system's blocks.
+    /// Returns the blocks in use, in percent of the file system's blocks.
     pub fn fill(&self) -> f64 {
         100.0 * self.used.0 as f64 / self.size.0.max(1) as f64
     }

@@ -1,8 +1,8 @@
 //! Opens and reads untrusted files within stated bounds.
 //!
-//! All code that reads such a file does it here. The file must be regular, or a pipe of this process, and at most
-//! the limit of its kind is read. So neither a device nor an endless pipe blocks a
-//! command, and no file takes more memory than its kind allows.
+//! All code that reads such a file uses this module. The file must be a regular file, or a pipe of this process, and at
+//! most the limit for its kind is read. Thus neither a device nor an endless pipe blocks a command, and no file takes
+//! more memory than its kind allows.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -22,29 +22,29 @@ pub struct Limit {
     pub line: Option<Bytes>,
 }
 
-/// `trials.ndjson`, `series.ndjson`, `why.ndjson`.
+/// Limit for `trials.ndjson`, `series.ndjson`, `why.ndjson`.
 pub const RECORDS: Limit =
     Limit { what: "records", whole: Bytes(4 << 30), line: Some(Bytes(32 << 20)) };
 
-/// `crash.json`, `schedule.json`, findings of `crash`.
+/// Limit for `crash.json`, `schedule.json`, findings of `crash`.
 pub const RESULTS: Limit = Limit { what: "results in JSON", whole: Bytes(256 << 20), line: None };
 
-/// Files that people write: a study, a disk profile, another program's configuration.
+/// Limit for files that people write: a study, a disk profile, another program's configuration.
 pub const WRITTEN: Limit =
     Limit { what: "studies, disk profiles and configurations", whole: Bytes(1 << 20), line: None };
 
-/// A trial's log of requests.
+/// Limit for a trial's log of requests.
 pub const LOGS: Limit = Limit { what: "logs of requests", whole: Bytes(1 << 30), line: None };
 
-/// Parts of a guest: kernels, modules, programs and their data.
+/// Limit for parts of a guest: kernels, modules, programs and their data.
 pub const PARTS: Limit =
     Limit { what: "kernels, modules and programs", whole: Bytes(1 << 30), line: None };
 
-/// Input of workloads.
+/// Limit for input of workloads.
 pub const INPUTS: Limit =
     Limit { what: "archives and folders for workloads", whole: Bytes(64 << 30), line: None };
 
-/// All limits, for the document that states them.
+/// All limits, for the document that lists them.
 pub const ALL: &[&Limit] = &[&RECORDS, &RESULTS, &WRITTEN, &LOGS, &PARTS, &INPUTS];
 
 impl Limit {
@@ -55,15 +55,15 @@ impl Limit {
     }
 }
 
-/// Opens a file for reading. A pipe is opened only by a path of this process (`/dev/stdin`,
-/// `/dev/fd/63` of a shell's `<(...)`).
+/// Opens a file for reading. A pipe is opened only through a path of this process (`/dev/stdin`, `/dev/fd/63` of a
+/// shell's `<(...)`).
 ///
 /// # Errors
 /// The system's error; an error if it is a folder, a device, or a named pipe or socket.
 pub fn open(path: &Path) -> io::Result<File> {
     let is_own = ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|own| path.starts_with(own));
-    // Checked before opening, because opening has side effects on some devices and blocks on a pipe, and after,
-    // because the path may name another file by then.
+    // Checked before opening, because opening has side effects on some devices and blocks on a pipe, and again
+    // afterwards, because the path may refer to another file by then.
     check(&fs::metadata(path)?, is_own)?;
     let flags = if is_own { 0 } else { libc::O_NONBLOCK };
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -71,10 +71,10 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Checks that an open file is a regular one.
+/// Checks that an open file is a regular file.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 pub fn check_regular(file: &File) -> io::Result<()> {
     check(&file.metadata()?, false)
 }
@@ -93,7 +93,7 @@ fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
 /// Reads a whole file.
 ///
 /// # Errors
-/// As [`open`]; a file that is too large, before it is read.
+/// Those of [`open`]; a file that is too large, before any of it is read.
 pub fn read(path: &Path, limit: &Limit) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Bounded::of_file(open(path)?, limit)?.read_to_end(&mut bytes)?;
@@ -103,13 +103,13 @@ pub fn read(path: &Path, limit: &Limit) -> io::Result<Vec<u8>> {
 /// Reads a whole text file.
 ///
 /// # Errors
-/// As [`read`]; a file that is not UTF-8.
+/// Those of [`read`]; a file that is not UTF-8.
 pub fn read_to_string(path: &Path, limit: &Limit) -> io::Result<String> {
     let text = String::from_utf8(read(path, limit)?);
     text.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Replaces `text` by the next line with its newline; returns its length in bytes.
+/// Replaces `text` with the next line including its newline; returns its length in bytes.
 ///
 /// # Errors
 /// The source's error; a line that is too long, before the rest of it is read.
@@ -119,10 +119,10 @@ pub fn read_line(
     text: &mut Vec<u8>,
 ) -> io::Result<usize> {
     text.clear();
-    let most = limit.line.unwrap_or(limit.whole);
-    let length = source.by_ref().take(most.0 + 1).read_until(b'\n', text)?;
-    if length as u64 > most.0 {
-        let text = format!("the line is longer than {most}, the limit for lines of {}", limit.what);
+    let max = limit.line.unwrap_or(limit.whole);
+    let length = source.by_ref().take(max.0 + 1).read_until(b'\n', text)?;
+    if length as u64 > max.0 {
+        let text = format!("the line is longer than {max}, the limit for lines of {}", limit.what);
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
     }
     Ok(length)
@@ -147,7 +147,7 @@ impl Bounded<File> {
     /// Bounds an open file that is read from its start.
     ///
     /// # Errors
-    /// A file that is too large; nothing of it is read.
+    /// A file that is too large; nothing is read from it.
     pub fn of_file(file: File, limit: &Limit) -> io::Result<Bounded<File>> {
         match file.metadata()?.len() > limit.whole.0 {
             true => Err(limit.too_large()),
@@ -158,9 +158,9 @@ impl Bounded<File> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // One byte beyond the limit distinguishes the end from an excess.
-        let most = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
-        let length = self.source.read(&mut buffer[..most])?;
+        // One byte beyond the limit distinguishes the end of the source from an excess.
+        let max = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
+        let length = self.source.read(&mut buffer[..max])?;
         match self.left.checked_sub(length as u64) {
             Some(left) => self.left = left,
             None => return Err(self.limit.too_large()),

@@ -1,7 +1,7 @@
-//! The commit that a program was built from, and its stamp in the program's file.
+//! The commit that a program was built from, and the stamp with it in the program's file.
 //!
-//! A commit that changes only a document must not change a lab identity, so the commit is stored in a section of
-//! its own, [`SECTION`], which is blank in the bytes of a guest and of an identity.
+//! A commit that changes only a document must not change a lab identity, so the commit is stored in a separate section,
+//! [`SECTION`], which is blank in the bytes of a guest and of an identity.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The ELF section that holds the stamp of a build.
 pub const SECTION: &str = ".fsdyno.build";
 
-/// The length of that section. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+` if
-/// the source differed from it, then zeros; only zeros if no commit is known.
+/// The length of that section. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+` if the
+/// source differed from it, then zeros; it consists only of zeros if no commit is known.
 pub const STAMP_LENGTH: usize = 72;
 
 /// A build of fsdyno: the commit of its source.
@@ -26,7 +26,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Reads a stamp; none if it is blank.
+    /// Reads a stamp; `None` if it is blank.
     pub fn of_stamp(stamp: &[u8]) -> Option<Build> {
         let end = stamp.iter().position(|byte| *byte == 0).unwrap_or(stamp.len());
         let text = std::str::from_utf8(&stamp[..end]).ok().filter(|text| !text.is_empty())?;
@@ -35,7 +35,7 @@ impl Build {
     }
 }
 
-/// The commit as git abbreviates it, and whether there were changes: `7d48d33aa10c, dirty`.
+/// Formats the commit as git abbreviates it, and whether there were changes: `7d48d33aa10c, dirty`.
 impl fmt::Display for Build {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short: String = self.commit.chars().take(12).collect();
@@ -43,7 +43,7 @@ impl fmt::Display for Build {
     }
 }
 
-/// A version with its build: `0.1.0 (7d48d33aa10c)`, or `0.1.0` if the build is not known.
+/// Formats a version with its build: `0.1.0 (7d48d33aa10c)`, or `0.1.0` if the build is unknown.
 pub fn program(version: &str, build: Option<&Build>) -> String {
     build.map_or_else(|| version.to_string(), |build| format!("{version} ({build})"))
 }

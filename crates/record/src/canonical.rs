@@ -1,26 +1,26 @@
-//! Canonical JSON and its SHA-256: the same value gives the same bytes, hence the same hash.
+//! Canonical JSON and its SHA-256: equal values have the same bytes, and therefore the same hash.
 
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Canonical JSON: sorted keys and no white space (the parts of RFC 8785 that this
-/// project's records need: hashed values hold no floating-point numbers).
+/// Returns canonical JSON: sorted keys and no white space (the parts of RFC 8785 that this project's records need:
+/// hashed values contain no floating-point numbers).
 ///
 /// # Errors
-/// Only what `serde_json` reports for a value that has no JSON form.
+/// Only what `serde_json` reports for a value without a JSON form.
 pub fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
-    // serde_json's map is a BTreeMap, so a value sorts its keys by passing through it.
+    // serde_json's map is a BTreeMap, so converting to a value sorts the keys.
     let value: Value = serde_json::to_value(value)?;
     serde_json::to_string(&value)
 }
 
-/// SHA-256 of some bytes.
+/// Returns the SHA-256 of some bytes.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// SHA-256 of some bytes, in lower-case hex.
+/// Returns the SHA-256 of some bytes, in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&sha256(bytes))
 }
@@ -29,7 +29,7 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An incremental SHA-256.
+/// An incremental SHA-256 computation.
 #[derive(Clone, Debug, Default)]
 pub struct Hash(Sha256);
 
@@ -39,7 +39,7 @@ impl Hash {
         self.0.update(bytes);
     }
 
-    /// The hash of all bytes, in lower-case hex.
+    /// Returns the hash of all bytes, in lower-case hex.
     pub fn hex(self) -> String {
         hex(&self.0.finalize())
     }

@@ -1,21 +1,21 @@
 //! A latency histogram of fixed size and bounded relative error, cheap enough for every op.
 //!
-//! Log-linear buckets, as in HdrHistogram (G. Tene): each power of two is divided into 64 equal
-//! buckets, so a bucket is never wider than 1/64 of the values in it. Values below 128 have a
-//! bucket each. So a percentile is never too low and at most 1/64 (1.6 %) too high, for one histogram and
-//! for any number of merged ones: merging adds counts and no error.
+//! The buckets are log-linear, as in HdrHistogram (G. Tene): each power of two is divided into 64 equal buckets, so a
+//! bucket is never wider than 1/64 of the values in it. Values below 128 have a bucket each. A percentile is therefore
+//! never too low and at most 1/64 (1.6 %) too high, both for a single histogram and for any number of merged ones:
+//! merging adds counts but no error.
 
 /// Number of bits that select the bucket within its octave: 2^6 = 64 buckets.
 const SUB_BITS: u32 = 6;
 
-/// Number of buckets for every `u64`: 58 octaves of 64, and 64 exact ones.
+/// Number of buckets that cover every `u64`: 58 octaves of 64, and 64 exact ones.
 const BUCKETS: usize = 3776;
 
 /// Counts of latencies in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Empty until the first count, because a thread has a histogram for each kind of op and uses few
-    /// of them; then one counter for each bucket (30 KiB).
+    /// Empty until the first count, because a thread has a histogram for each kind of op but uses few of them;
+    /// afterwards one counter per bucket (30 KiB).
     buckets: Box<[u64]>,
     total: u64,
     max: u64,
@@ -32,7 +32,7 @@ impl PartialEq for Histogram {
 impl Eq for Histogram {}
 
 impl Histogram {
-    /// An empty histogram that has not allocated memory.
+    /// Creates an empty histogram that has not allocated memory.
     pub fn new() -> Histogram {
         Histogram::default()
     }
@@ -51,7 +51,7 @@ impl Histogram {
             Some(bucket) => *bucket += 1,
             None => self.record_first(ns),
         }
-        // 584 years fit.
+        // A sum of 584 years fits.
         self.total = self.total.wrapping_add(ns);
         self.max = self.max.max(ns);
     }
@@ -76,7 +76,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns true if nothing was counted; reads no bucket but the first.
+    /// Returns true if nothing was counted; reads only the first bucket.
     pub fn is_empty(&self) -> bool {
         self.max == 0 && self.buckets.first().is_none_or(|first| *first == 0)
     }
@@ -91,22 +91,22 @@ impl Histogram {
         self.max = 0;
     }
 
-    /// The number of latencies (summed on demand, to keep it off the hot path).
+    /// Returns the number of latencies (summed on demand, to keep it off the hot path).
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    /// The exact sum of the latencies in nanoseconds.
+    /// Returns the exact sum of the latencies in nanoseconds.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The longest latency in nanoseconds, exact; zero if nothing was counted.
+    /// Returns the exact maximum latency in nanoseconds; zero if nothing was counted.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The latency in nanoseconds that `p` percent of the ops did not exceed.
+    /// Returns the latency in nanoseconds that `p` percent of the ops did not exceed.
     ///
     /// It is the upper bound of the bucket that contains the op of rank ceil(p/100 * count) ("nearest
     /// rank"), at most 1/64 too high and never above [`Histogram::max`]; zero if nothing was counted.
@@ -123,7 +123,7 @@ impl Histogram {
         self.max
     }
 
-    /// The non-empty buckets: upper bound in nanoseconds (inclusive) and count, ascending.
+    /// Returns the non-empty buckets: upper bound in nanoseconds (inclusive) and count, ascending.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         self.buckets
             .iter()
@@ -133,7 +133,7 @@ impl Histogram {
             .collect()
     }
 
-    /// A histogram from stored buckets and the sum and maximum stored with them.
+    /// Creates a histogram from stored buckets, and the sum and maximum stored with them.
     pub fn from_buckets(buckets: &[(u64, u64)], total: u64, max: u64) -> Histogram {
         let mut histogram = Histogram::new();
         histogram.make_ready();
@@ -147,14 +147,14 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value: its leading seven bits and the number of bits shifted out.
+/// Returns the bucket of a value: its leading seven bits, and the number of bits shifted out.
 #[inline]
 fn bucket_of(ns: u64) -> usize {
     let shift = 63 - SUB_BITS - (ns | (1 << SUB_BITS)).leading_zeros();
     ((shift as usize) << SUB_BITS) + (ns >> shift) as usize
 }
 
-/// The largest value that falls into a bucket.
+/// Returns the largest value that falls into a bucket.
 fn upper_bound(index: usize) -> u64 {
     let shift = (index >> SUB_BITS).saturating_sub(1) as u32;
     let lead = (index - ((shift as usize) << SUB_BITS)) as u64;

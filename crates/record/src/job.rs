@@ -12,7 +12,7 @@ use crate::units::Nanos;
 /// A plan with a seed, ready for one agent, which receives the plan in its flat form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job<P = Plan> {
-    /// Identity of the trial.
+    /// The trial's id.
     pub trial_id: String,
     /// The seed that everything arbitrary is drawn from.
     pub seed: u64,
@@ -25,25 +25,25 @@ pub struct Job<P = Plan> {
     pub task: Task,
 }
 
-/// The part of a trial that an agent runs: one guest may prepare a disk image that others use.
+/// The part of a trial that an agent runs: one guest may prepare a disk image that other guests use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// The whole trial.
     #[default]
     Whole,
-    /// Only the preparation that persists on the disk: mkfs and ageing.
+    /// Only the preparation, which persists on the disk: mkfs and ageing.
     Make,
     /// The trial on prepared disks, without that part.
     Use,
-    /// The whole trial, with a log of the bytes written and of the time at which each op returned, in a
-    /// memory region after those of the disks ([`crate::acks`]).
+    /// The whole trial, with a log of the bytes written and of the time at which each op returned, in a memory region
+    /// after those of the disks ([`crate::acks`]).
     Logged,
-    /// No phases: the file system of this plan is recovered repeatedly from the states that a
-    /// logged trial left at its crash points.
+    /// No phases: the file system of this plan is recovered repeatedly from the states that a logged trial left at its
+    /// crash points.
     Recover,
-    /// The whole trial of a command that the user gave on the command line, now: nothing else makes an agent
-    /// run one, so a plan that someone else wrote cannot.
+    /// The whole trial of a command that the user has just given on the command line. An agent runs a command only for
+    /// this task, so a plan that someone else wrote cannot run one.
     Command,
 }
 
@@ -59,12 +59,12 @@ impl Task {
     }
 }
 
-/// Deadline of preparing a disk, on the venue's clock: two days.
+/// The deadline for preparing a disk, on the venue's clock: two days.
 const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 impl Job {
-    /// The job that prepares the disks of this one. It holds only what decides their
-    /// contents, so that equal texts of such jobs mean equal disks in one lab.
+    /// Returns the job that prepares the disks of this one. It contains only what determines their contents, so that
+    /// equal texts of such jobs mean equal disks in one lab.
     pub fn preparation(&self) -> Job {
         let mut job = self.for_agent();
         job.trial_id = "make".into();
@@ -76,15 +76,14 @@ impl Job {
         plan.hash.clear();
         if let VenuePlan::Lab(lab) = &mut plan.venue {
             lab.cacheable = None;
-            // The network begins where the server's disk ends.
+            // The network begins beyond the server's disk, so it cannot affect the disk.
             (lab.clients, lab.network) = (None, None);
         }
         job
     }
 
-    /// The job as sent to an agent, without what the hash leaves out and the agent does not need: in the
-    /// lab a name that is a byte longer costs instructions, and must not change the
-    /// result.
+    /// Returns the job as sent to an agent, without what the hash excludes and the agent does not need: in the lab, a
+    /// name that is one byte longer costs instructions, but must not change the result.
     pub fn for_agent(&self) -> Job {
         let mut job = self.clone();
         job.plan.label.clear();
@@ -103,7 +102,7 @@ impl Job {
         job
     }
 
-    /// The job with its plan in the flat form.
+    /// Returns the job with its plan in the flat form.
     ///
     /// # Errors
     /// A venue that cannot use the medium.

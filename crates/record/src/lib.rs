@@ -1,7 +1,7 @@
 //! Plain data that crosses a boundary: plan, job, trial record, mailbox, units, schema version.
 //!
-//! What happens inside a trial (agent over engine, workload, disk, file system) and what happens
-//! around trials (study over venue, lab, media; report over stats) meet only here.
+//! The inside of a trial (agent over engine, workload, disk, file system) and the code around trials (study over venue,
+//! lab, media; report over stats) meet only here.
 
 pub mod acks;
 pub mod age;
@@ -43,5 +43,5 @@ pub use shared::Shared;
 pub use trial::Trial;
 pub use units::{Bytes, Count, Nanos};
 
-/// Version of the record's schema; a reader refuses what is newer than it knows.
+/// Version of the schema of records; a reader refuses versions newer than this one.
 pub const SCHEMA: u32 = 2;

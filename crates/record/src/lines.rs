@@ -1,7 +1,7 @@
 //! Reads `trials.ndjson` and `series.ndjson`: one record per line; a crash may have torn the last one.
 //!
-//! Reporting and resuming both read a result folder here, so they agree on what is a record,
-//! a torn line or a foreign file.
+//! Both reporting and resuming read result folders with this module, so they agree on what is a record, a torn line or
+//! a foreign file.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
@@ -13,7 +13,7 @@ use crate::{SCHEMA, Trial};
 /// Name of the file of records in a result folder.
 pub const FILE: &str = "trials.ndjson";
 
-/// The start of every line, since `schema` is the first field of a record.
+/// The start of every line, because `schema` is the first field of a record.
 const BEGIN: &[u8] = b"{\"schema\":";
 
 /// The contents of `trials.ndjson`.
@@ -30,7 +30,7 @@ pub struct LinesOf<T> {
     pub good: usize,
     /// True if the last record lacks its newline.
     pub unended: bool,
-    /// The number, from one, of a last line that was cut off while it was written.
+    /// The line number, from one, of a last line that was cut off while being written.
     pub torn: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl<T> Default for LinesOf<T> {
     }
 }
 
-/// A line that is neither a trial nor the torn beginning of one.
+/// A line that is neither a record nor the torn beginning of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// Line number, from one.
@@ -58,7 +58,7 @@ pub enum Fault {
     Broken(String),
 }
 
-/// An error of reading lines.
+/// An error while reading lines.
 #[derive(Debug)]
 pub enum ReadError {
     /// The source failed.
@@ -70,7 +70,7 @@ pub enum ReadError {
 /// Reads the bytes of a whole file of records: trials or a sidecar.
 ///
 /// # Errors
-/// The first line that is not a record, except a torn last one.
+/// The first line that is not a record, unless it is a torn last line.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
     read_from(bytes, Some).map_err(|error| match error {
         ReadError::Bad(bad) => bad,
@@ -82,7 +82,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
 /// Reads an open file from its current position, line by line; stores what `keep` returns for each record.
 ///
 /// # Errors
-/// As [`read_from`]; a file beyond the limit of records.
+/// Those of [`read_from`]; a file beyond the limit for records.
 pub fn read_file<T: DeserializeOwned, K>(
     file: impl Read,
     keep: impl FnMut(T) -> Option<K>,
@@ -94,7 +94,7 @@ pub fn read_file<T: DeserializeOwned, K>(
 /// what `keep` returns for each record.
 ///
 /// # Errors
-/// As [`read`]; an error of the source.
+/// Those of [`read`]; an error of the source.
 pub fn read_from<T: DeserializeOwned, K>(
     mut source: impl BufRead,
     mut keep: impl FnMut(T) -> Option<K>,
@@ -146,10 +146,9 @@ pub fn read_from<T: DeserializeOwned, K>(
     Ok(lines)
 }
 
-/// Returns true if a line without its newline is the beginning of a record. A writer writes each line
-/// with its newline at once, so a crash leaves a prefix, which may end within a multi-byte
-/// character or be filled up with zeros. In a file without any record the prefix must be long
-/// enough to distinguish it from a foreign file.
+/// Returns true if a line without its newline is the beginning of a record. A writer writes each line together with its
+/// newline, so a crash leaves a prefix, which may end within a multi-byte character or be filled up with zeros. In a
+/// file without any record, the prefix must be long enough to distinguish the file from a foreign one.
 fn is_torn(text: &[u8], error: &serde_json::Error, first: bool) -> bool {
     let is_text = std::str::from_utf8(text).is_ok() && !text.contains(&0);
     let short = BEGIN.starts_with(text) || text.iter().all(|byte| *byte == 0);
@@ -166,7 +165,7 @@ fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Wrong> {
     struct Version {
         schema: u64,
     }
-    // The version comes first: a newer record may have any other shape.
+    // The version is parsed first: a newer record may have any shape.
     let version: Version = serde_json::from_slice(text).map_err(Wrong::Json)?;
     if version.schema > u64::from(SCHEMA) {
         return Err(Wrong::Newer(version.schema));

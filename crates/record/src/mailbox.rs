@@ -1,8 +1,8 @@
-//! The memory that a venue and its agent share: job in, progress and report out.
+//! The memory that a venue and its agent share: the job goes in, progress and the report come out.
 //!
-//! On a host it is a memfd inherited by the child; in the lab a PCI memory region of the guest.
-//! It needs no system call and no interrupt while the trial runs, so watching costs the trial
-//! nothing. Everything is 64-bit words, little-endian, accessed atomically.
+//! On a host, it is a memfd inherited by the child; in the lab, a PCI memory region of the guest. It needs no system
+//! call and no interrupt while the trial runs, so watching costs the trial nothing. All accesses are atomic, to 64-bit
+//! little-endian words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub enum Word {
     Magic = 0,
     /// Length of the job in bytes.
     JobLength = 1,
-    /// Length of the report in bytes; set last, so not zero means "complete".
+    /// Length of the report in bytes; set last, so a non-zero value means "complete".
     ReportLength = 2,
     /// A [`Stage`].
     Stage = 3,
@@ -37,14 +37,14 @@ pub enum Word {
     OpsTotal = 7,
     /// The agent's clock at the last update, in nanoseconds.
     Now = 8,
-    /// Requests that the disks' servers have answered: a second sign of progress.
+    /// Number of requests that the disks' servers have answered: a second sign of progress.
     Requests = 9,
-    /// Bytes of the modelled disk that are stored.
+    /// Number of bytes of the modelled disks that are stored.
     Stored = 10,
-    /// The guest's processor's own clock (rdtsc, in the lab nanoseconds since power on) when it
+    /// The own clock of the guest's processor (rdtsc; in the lab, nanoseconds since power-on) at the time when it
     /// stopped to be saved.
     StoppedAt = 11,
-    /// Bytes that the disks' servers completed writing, including those outside the trial's phases.
+    /// Number of bytes that the disks' servers have completed writing, including those outside the trial's phases.
     Written = 12,
 }
 
@@ -53,9 +53,9 @@ pub enum Word {
 #[serde(rename_all = "snake_case")]
 #[repr(u64)]
 pub enum Stage {
-    /// Nothing from the agent yet.
+    /// Nothing has come from the agent yet.
     Starting = 0,
-    /// The agent runs; next it reads its job.
+    /// The agent runs; it reads its job next.
     Ready = 1,
     /// mkfs and mount.
     Preparing = 2,
@@ -72,7 +72,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The name in a record's account of host time.
+    /// Returns the name in a record's account of host time.
     pub fn account(self) -> &'static str {
         match self {
             Stage::Starting | Stage::Ready => "boot",
@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// The stage of a number; an unknown number is [`Stage::Starting`].
+    /// Returns the stage with a number; an unknown number yields [`Stage::Starting`].
     pub fn from_word(word: u64) -> Stage {
         use Stage::*;
         [Starting, Ready, Preparing, Running, Gap, Verifying, Checking, Done]
@@ -94,7 +94,7 @@ impl Stage {
             .unwrap_or(Starting)
     }
 
-    /// The name in logs.
+    /// Returns the name in logs.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Starting => "starting",
@@ -149,12 +149,12 @@ pub enum MailboxError {
     },
 }
 
-/// A view of the mailbox; both sides hold one over the same memory.
+/// A view of the mailbox; both sides hold one of the same memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox<'a>(&'a [AtomicU64]);
 
 impl<'a> Mailbox<'a> {
-    /// A view of mapped memory.
+    /// Creates a view of mapped memory.
     ///
     /// # Errors
     /// [`MailboxError::TooSmall`].
@@ -165,7 +165,7 @@ impl<'a> Mailbox<'a> {
         Ok(Mailbox(words))
     }
 
-    /// One word.
+    /// Returns one word.
     pub fn get(&self, word: Word) -> u64 {
         self.0[word as usize].load(Ordering::Acquire)
     }
@@ -182,7 +182,7 @@ impl<'a> Mailbox<'a> {
         self.0[word as usize].fetch_add(value, Ordering::AcqRel);
     }
 
-    /// Venue: writes the job.
+    /// Writes the job. Called by the venue.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
@@ -193,7 +193,7 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Agent: reads the job.
+    /// Reads the job. Called by the agent.
     ///
     /// # Errors
     /// [`MailboxError::NoJob`].
@@ -204,7 +204,7 @@ impl<'a> Mailbox<'a> {
         Ok(self.take(JOB_AT, REPORT_AT, self.get(Word::JobLength)))
     }
 
-    /// Agent: writes the report and marks it complete.
+    /// Writes the report and marks it complete. Called by the agent.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
@@ -215,13 +215,13 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Venue: the report, once it is complete.
+    /// Returns the report, once it is complete. Called by the venue.
     pub fn report(&self) -> Option<Vec<u8>> {
         let length = self.get(Word::ReportLength);
         (length > 0).then(|| self.take(REPORT_AT, SIZE / 8, length))
     }
 
-    /// Venue: the trial's progress.
+    /// Returns the trial's progress. Called by the venue.
     pub fn progress(&self) -> Progress {
         Progress {
             stage: Stage::from_word(self.get(Word::Stage)),

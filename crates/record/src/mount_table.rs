@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A line: `id parent major:minor root mountpoint options [tags] - type source options`.
+/// A line of the table: `id parent major:minor root mountpoint options [tags] - type source options`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountLine {
-    /// The number of the mount.
+    /// The id of the mount.
     pub id: u64,
-    /// Device number of the file system, major and minor. A file system on several devices or on none has an
-    /// anonymous one, with major 0.
+    /// Device number of the file system, major and minor. A file system on several devices or on none has an anonymous
+    /// device number, with major 0.
     pub device: (u32, u32),
     /// The mount point.
     pub at: String,
@@ -18,7 +18,7 @@ pub struct MountLine {
     pub options: String,
     /// File system type.
     pub kind: String,
-    /// The source: mostly a device's path, but any text.
+    /// The source: usually a device's path, but it can be any text.
     pub source: String,
     /// The file system's options.
     pub superblock: String,
@@ -41,19 +41,19 @@ impl MountLine {
         })
     }
 
-    /// Type, mount options and file system options, as a record's conditions have them.
+    /// Returns the type, mount options and file system options, in the form used in a record's conditions.
     pub fn in_effect(&self) -> String {
         format!("{} {} {}", self.kind, self.options, self.superblock)
     }
 }
 
-/// The lines of a table, the newest mount last.
+/// Returns the lines of a table, the newest mount last.
 pub fn mounts(table: &str) -> impl DoubleEndedIterator<Item = MountLine> + '_ {
     table.lines().filter_map(MountLine::parse)
 }
 
-/// The mount that an open file is on. The file's device number does not suffice: each subvolume of a btrfs has one
-/// of its own, which is in no table.
+/// Returns the mount that an open file is on. The file's device number does not suffice: each subvolume of a btrfs has
+/// its own, which is in no table.
 ///
 /// # Errors
 /// If /proc is not mounted.
@@ -64,7 +64,7 @@ pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     Ok(id.and_then(|id| mounts(&table).find(|line| line.id == id)))
 }
 
-/// Decodes a path of /proc, in which blank, tab, line break, hash and backslash are octal numbers.
+/// Decodes a path in /proc, in which blank, tab, newline, hash and backslash are octal numbers.
 pub fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")]
         .iter()

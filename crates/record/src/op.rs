@@ -1,8 +1,8 @@
-//! Kinds of op, named like their system calls.
+//! The kinds of ops, named after their system calls.
 
 use serde::{Deserialize, Serialize};
 
-/// The bytes that the result of a call counts.
+/// The bytes that the result of a call counts, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// None: the result counts no bytes.
@@ -16,7 +16,7 @@ pub enum Moved {
 /// Whether a call can be made on a raw device instead of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDevice {
-    /// The device answers it as a file does, or it means nothing there (unlink).
+    /// The device handles it as a file does, or it has no meaning there (unlink).
     Valid,
     /// It needs a file system.
     Invalid,

@@ -1,4 +1,4 @@
-//! The CPU of a guest: a plain speed, or a processor profile; and the counts of the processor model.
+//! The CPU of a guest: a plain speed or a processor profile; and the counts of the processor model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Speed {
     pub log2: i32,
 }
 
-/// Slowest and fastest speed, as powers of two.
+/// The minimum and the maximum speed, as powers of two.
 const SPEEDS: std::ops::RangeInclusive<i32> = -6..=3;
 
 /// The events that cost time beyond the instruction itself, in the order of the model's plugin.
@@ -80,7 +80,7 @@ pub struct Caches {
     pub fetch_ways: u64,
 }
 
-/// Ways of an instruction cache of 32 KiB, the only one that records before this field have.
+/// Ways of an instruction cache of 32 KiB, the only kind in records older than this field.
 pub const USUAL_FETCH_WAYS: u64 = 8;
 
 fn usual_fetch_ways() -> u64 {
@@ -116,7 +116,7 @@ pub struct ProcessorCounts {
 }
 
 impl Processor {
-    /// Name and error of the profile.
+    /// Returns the name and the error of the profile.
     pub fn described(&self) -> String {
         let error = match self.error {
             None => "error not measured".to_string(),
@@ -130,12 +130,12 @@ impl Processor {
     }
 }
 
-/// Events of an earlier model, in records of its trials.
+/// Events of an earlier model that occur in records of its trials.
 const FORMER_EVENTS: [&str; 2] = ["indirect", "mispredicted"];
 
-/// Ranges of valid profiles, wherever they are read.
+/// Ranges of valid values in profiles, wherever they are read from.
 const PER_US: std::ops::RangeInclusive<u64> = 125..=33_334;
-const MOST_PS: u64 = 100_000_000;
+const MAX_PS: u64 = 100_000_000;
 const WAYS: std::ops::RangeInclusive<u64> = 1..=32;
 const SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
 
@@ -145,7 +145,7 @@ fn valid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Processor>, D:
     let Caches { first_ways, second_sets, second_ways, fetch_ways } = caches;
     let is_known = |event: &str| EVENTS.contains(&event) || FORMER_EVENTS.contains(&event);
     let is_valid = PER_US.contains(instructions_per_us)
-        && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MOST_PS)
+        && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MAX_PS)
         && WAYS.contains(first_ways)
         && WAYS.contains(second_ways)
         && WAYS.contains(fetch_ways)
@@ -171,7 +171,7 @@ impl CpuPlan {
         *self == CpuPlan::default()
     }
 
-    /// The speed with its unit, or the profile with its error.
+    /// Returns the speed with its unit, or the profile with its error.
     pub fn described(&self) -> String {
         match self {
             CpuPlan::Speed(speed) => match speed.log2 {
@@ -183,7 +183,7 @@ impl CpuPlan {
         }
     }
 
-    /// The profile, if it has one.
+    /// Returns the profile, if it has one.
     pub fn processor(&self) -> Option<&Processor> {
         match self {
             CpuPlan::Speed(_) => None,
@@ -191,8 +191,9 @@ impl CpuPlan {
         }
     }
 
-    /// The instructions that QEMU must execute in a microsecond of the guest's clock, if that clock has another speed
-    /// than QEMU's own, of one per nanosecond or slower by a power of two.
+    /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if the speed of
+    /// that clock differs from that of QEMU's own clock, which is one instruction per nanosecond, or slower by a power
+    /// of two.
     pub fn own_clock(&self) -> Option<u64> {
         match self {
             CpuPlan::Speed(speed) => (speed.log2 > 0).then(|| 1000 << speed.log2),
@@ -209,7 +210,7 @@ impl CpuPlan {
         })
     }
 
-    /// Binary logarithm of the nanoseconds that an instruction takes by QEMU's clock.
+    /// Returns the binary logarithm of the nanoseconds that an instruction takes on QEMU's clock.
     pub fn shift(&self) -> i32 {
         match self {
             CpuPlan::Speed(speed) => (-speed.log2).max(0),
@@ -270,7 +271,7 @@ impl From<Speed> for String {
     }
 }
 
-/// A plain speed.
+/// Parses a plain speed.
 impl FromStr for CpuPlan {
     type Err = String;
 

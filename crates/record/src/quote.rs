@@ -3,8 +3,7 @@
 /// Maximum length of a value in a message.
 const MAX_LENGTH: usize = 100;
 
-/// Escapes control characters; does not shorten, so that names of files can be
-/// found again.
+/// Escapes control characters; does not shorten the text, so that file names remain recognisable.
 pub fn escape(text: &str) -> String {
     let escape_letter = |letter: char| match letter {
         '\'' | '"' | '\\' => letter.to_string(),
@@ -13,7 +12,7 @@ pub fn escape(text: &str) -> String {
     text.chars().map(escape_letter).collect()
 }
 
-/// Escapes control characters and cuts the text after 100 characters.
+/// Escapes control characters and truncates the text to 100 characters.
 pub fn short(text: &str) -> String {
     match text.char_indices().nth(MAX_LENGTH) {
         Some((at, _)) => format!("{}...", escape(&text[..at])),

@@ -1,7 +1,7 @@
-//! Measurements of a trial that several processes share: its ranks, on one or several hosts.
+//! Measurements of a trial that is shared by several processes, its ranks, on one or several hosts.
 //!
-//! All times are by the clock of the process that coordinates them; those of another host are converted by the offset
-//! measured between the two clocks, and are as uncertain as that.
+//! All times are measured by the clock of the coordinating process; those of another host are converted by the measured
+//! offset between the two clocks, and share the uncertainty of that offset.
 
 use serde::{Deserialize, Serialize};
 
@@ -147,8 +147,8 @@ pub struct View {
     pub settled_ns: Nanos,
 }
 
-/// Reports whether a rank of this duration is a straggler: it took more than half again as long as the median, and more
-/// than three times the median deviation longer.
+/// Reports whether a rank of this duration is a straggler: its excess over the median is more than half of the median,
+/// and more than three times the median deviation.
 pub fn is_straggler(duration: Nanos, all: &[Nanos]) -> bool {
     let median = |mut values: Vec<u64>| {
         values.sort_unstable();

@@ -1,4 +1,5 @@
-//! What the JSON Schemas of records cannot take from the types: plans of schema 1, and shared values.
+//! The parts of the JSON Schemas of records that cannot be derived from the types: plans of schema 1, and shared
+//! values.
 
 use std::borrow::Cow;
 
@@ -23,12 +24,12 @@ pub enum StoredMedium {
     Flat(FlatMedium),
 }
 
-/// The kinds of op, as the names of a map's fields.
+/// Returns the kinds of op, as a constraint on the names of a map's fields.
 pub fn op_names() -> Value {
     json!({"enum": OpKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>()})
 }
 
-/// Requires the venue of a plan from schema 2 on; in schema 1 it is part of the medium.
+/// Requires the venue of a plan from schema 2 on; in schema 1, it is part of the medium.
 pub fn venue_since_schema_2(trial: &mut Schema) {
     trial.insert("if".into(), json!({"properties": {"schema": {"minimum": 2}}}));
     trial.insert("then".into(), json!({"properties": {"plan": {"required": ["venue"]}}}));

@@ -1,36 +1,36 @@
-//! Deterministic draws of everything arbitrary in a trial from its seed.
+//! Draws everything arbitrary in a trial deterministically from its seed.
 //!
-//! A repeat in the lab varies only what is arbitrary on real hardware: UUID, hash seed, start
-//! delay, rotational position, offset of the partition, order of files. Each is drawn from the
-//! seed and its own name, so a new draw never changes the others.
+//! A repeat in the lab varies only what is arbitrary on real hardware: UUID, hash seed, start delay, rotational
+//! position, offset of the partition, order of files. Each value is drawn from the seed and its own name, so adding a
+//! draw never changes the others.
 
-/// A small generator for draws that need a stream: SplitMix64 (Steele, Lea, Flood, "Fast
-/// splittable pseudorandom number generators", OOPSLA 2014; constants from Vigna's splitmix64.c).
+/// A small generator for draws that need a stream: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014; constants from Vigna's splitmix64.c).
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// A stream that starts at `state`.
+    /// Creates a stream that starts at `state`.
     pub fn new(state: u64) -> SplitMix64 {
         SplitMix64(state)
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number below `bound` (zero if the bound is zero), by multiplication (Lemire 2019, without
-    /// the rejection step: the bias is below bound / 2^64).
+    /// Returns a number below `bound` (zero if the bound is zero), by multiplication (Lemire 2019, without the
+    /// rejection step: the bias is below bound / 2^64).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((self.draw() as u128 * bound as u128) >> 64) as u64
     }
 }
 
-/// The finaliser of SplitMix64: a bijection of 64-bit words that spreads every bit.
+/// Applies the finaliser of SplitMix64: a bijection of 64-bit words in which every bit affects all bits.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,9 +38,9 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The stream of draws called `name` under `seed`.
+/// Returns the stream of draws named `name` for `seed`.
 pub fn stream(seed: u64, name: &str) -> SplitMix64 {
-    // FNV-1a over the name (Fowler, Noll, Vo), spread by the finaliser.
+    // FNV-1a over the name (Fowler, Noll, Vo), mixed by the finaliser.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in name.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -48,7 +48,7 @@ pub fn stream(seed: u64, name: &str) -> SplitMix64 {
     SplitMix64::new(mix(hash) ^ mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// A version 4 UUID (RFC 9562) called `name` under `seed`.
+/// Returns a version 4 UUID (RFC 9562) for `name` and `seed`.
 pub fn uuid(seed: u64, name: &str) -> String {
     let mut draws = stream(seed, name);
     let high = (draws.draw() & !0xf000) | 0x4000;

@@ -1,7 +1,8 @@
-//! Values that several records share: ten thousand trials of one study have few disks and few labs.
+//! Values shared by several records: ten thousand trials of one study have few disks and few labs.
 //!
-//! A [`Shared`] value is read, compared and written like the value itself; a record that is changed gets its own
-//! copy. A [`ValuePool`](crate::value_pool::ValuePool) replaces equal values by one, while records are read.
+//! A [`Shared`] value is read, compared and written like the value itself; modifying it in one record gives that record
+//! its own copy. A [`ValuePool`](crate::value_pool::ValuePool) replaces equal values by a single one while records are
+//! read.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! Host time by the stages of a trial, as its mailbox shows them.
+//! Accounts host time by the stages of a trial, as shown in its mailbox.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,11 +6,10 @@ use std::time::Duration;
 use crate::mailbox::{Progress, Stage};
 use crate::units::Nanos;
 
-/// Host time by stage: the time since the last observation counts to the stage observed
-/// now.
+/// Host time by stage: the time since the last observation is attributed to the stage observed now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// Time by stage and, for [`Stage::Running`], the phase's index.
+    /// Time by stage and, for [`Stage::Running`], by the index of the phase.
     spent: Vec<(Stage, u64, Duration)>,
     observed: Duration,
 }
@@ -28,7 +27,7 @@ impl Stages {
         }
     }
 
-    /// Host time by the names of a record's account: `boot`, `gap`, `phase create`.
+    /// Returns the host time by the names in a record's account: `boot`, `gap`, `phase create`.
     pub fn by_name(&self, phases: &[&str]) -> BTreeMap<String, Nanos> {
         let mut named = BTreeMap::new();
         for (stage, phase, spent) in &self.spent {

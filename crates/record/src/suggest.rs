@@ -1,11 +1,11 @@
 //! Suggests the nearest valid name for an unknown one.
 
-/// The name among `names` that is nearest to `unknown`, if any is near enough.
+/// Returns the name among `names` that is nearest to `unknown`, if any is near enough.
 ///
-/// The distance is that of optimal string alignment (Damerau 1964: insert, delete, replace,
-/// swap neighbours); near enough is at most a third of the longer name, at least two. Of equally near names
-/// the one whose letters are nearest in the alphabet wins: for `ext5`, `ext4`, not `ext2`. If none is near, it
-/// is the first that begins with `unknown`: for `ssd`, `ssd-sata`.
+/// The distance is that of optimal string alignment (Damerau 1964: insert, delete, replace, swap neighbours). A name is
+/// near enough if the distance is at most a third of the longer name's length, or at most two. Among equally near
+/// names, the one whose letters are nearest in the alphabet wins: for `ext5`, `ext4` and not `ext2`. If none is near
+/// enough, the result is the first name that begins with `unknown`: for `ssd`, `ssd-sata`.
 pub fn nearest<'a>(
     unknown: &str,
     names: impl IntoIterator<Item = &'a str> + Clone,
@@ -21,12 +21,12 @@ pub fn nearest<'a>(
     near.or_else(|| names.into_iter().find(is_begun))
 }
 
-/// Sum of the differences between the letters of two names, position by position.
+/// Returns the sum of the differences between the letters of two names, position by position.
 fn letter_distance(a: &str, b: &str) -> u32 {
     a.chars().zip(b.chars()).map(|(a, b)| u32::from(a).abs_diff(u32::from(b))).sum()
 }
 
-/// `did you mean 'x'?` or, if none is near, the list of valid names.
+/// Returns `did you mean 'x'?` or, if no name is near, the list of valid names.
 pub fn hint<'a>(unknown: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(unknown, names.clone()) {
         Some(name) => format!("did you mean '{name}'?"),

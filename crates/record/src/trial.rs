@@ -1,7 +1,7 @@
 //! The record of one trial: one line of `trials.ndjson`.
 //!
-//! Only [`Trial::host`] depends on the speed of the host; under one lab identity
-//! [`Trial::measured`] is bit-identical on every machine.
+//! Only [`Trial::host`] depends on the speed of the host; under one lab identity, [`Trial::measured`] is bit-identical
+//! on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -348,28 +348,28 @@ fn is_empty(map: &Shared<BTreeMap<String, String>>) -> bool {
     map.is_empty()
 }
 
-/// The identity of a trial. Under one lab identity a plan and a seed have one result, however often
-/// they are run; on a host, and in a guest under KVM, each run is a separate trial.
+/// The identity of a trial. Under one lab identity, a plan and a seed have a single result, however often they are run;
+/// on a host, and in a guest under KVM, each run is a separate trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity<'a> {
     /// Identity of plan and seed: [`Trial::trial_id`].
     pub trial_id: &'a str,
-    /// Label of its row, which `trial_id` leaves out.
+    /// Label of its row, which `trial_id` excludes.
     pub label: &'a str,
     /// Identity of the lab.
     pub lab_id: Option<&'a str>,
-    /// Start of the trial ([`Host::started`]), if that makes it a separate one; else empty.
+    /// Start of the trial ([`Host::started`]), if that makes it a separate one; otherwise empty.
     pub started: &'a str,
 }
 
-/// Names the components in which two lab identities differ.
+/// Returns the names of the components in which two lab identities differ.
 pub fn differing(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     names.into_iter().filter(|name| one.get(*name) != other.get(*name)).cloned().collect()
 }
 
 impl Trial {
-    /// The identity of the trial.
+    /// Returns the identity of the trial.
     pub fn identity(&self) -> Identity<'_> {
         Identity {
             trial_id: &self.trial_id,
@@ -379,18 +379,18 @@ impl Trial {
         }
     }
 
-    /// Version and commit of the fsdyno that ran it.
+    /// Returns the version and the commit of the fsdyno that ran it.
     pub fn program(&self) -> String {
         build::program(&self.version, self.host.build.as_ref())
     }
 
-    /// Returns true if another run of it is bit-identical: a trial by the clock of a host has no lab identity.
+    /// Returns true if another run of it is bit-identical: a trial timed by the clock of a host has no lab identity.
     pub fn is_bit_identical(&self) -> bool {
         self.lab_id.is_some()
     }
 }
 
-/// The identity of the trial of a plan with a seed.
+/// Returns the id of the trial of a plan with a seed.
 pub fn trial_id(plan: &Plan, seed: u64) -> String {
     format!("{}-{seed}", plan.hash.get(..16).unwrap_or(&plan.hash))
 }

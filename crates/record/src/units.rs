@@ -1,4 +1,4 @@
-//! Types for units: parsing and display of durations, sizes and counts.
+//! Types for units, with parsing and display of durations, sizes and counts.
 
 use std::fmt::{self, Write as _};
 use std::ops::{Add, AddAssign, Sub};
@@ -24,7 +24,7 @@ pub struct Nanos(pub u64);
 pub struct Bytes(pub u64);
 
 impl Nanos {
-    /// The duration in seconds.
+    /// Returns the duration in seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -34,7 +34,7 @@ impl Nanos {
         self.0 == 0
     }
 
-    /// This instant minus an earlier one; zero if the other is later.
+    /// Returns this instant minus an earlier one; zero if the other is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -55,7 +55,7 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
-    /// Saturates at zero: two stamps of one clock never make a negative duration.
+    /// Saturates at zero: two time stamps from one clock never make a negative duration.
     fn sub(self, other: Nanos) -> Nanos {
         self.since(other)
     }
@@ -69,7 +69,7 @@ impl Add for Bytes {
 }
 
 impl fmt::Display for Nanos {
-    /// Three significant digits and the unit that fits: `12.3 us`, `1.22 s`.
+    /// Formats three significant digits and the unit that fits: `12.3 us`, `1.22 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0 as f64;
         let (value, unit) = match self.0 {
@@ -90,7 +90,7 @@ impl fmt::Display for Nanos {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that gives at least one: `1.5 GiB`.
+    /// Formats the value in the largest binary unit in which it is at least one: `1.5 GiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut value = self.0 as f64;
         let mut unit = "B";
@@ -114,7 +114,7 @@ impl fmt::Display for Bytes {
 pub struct Count(pub u64);
 
 impl fmt::Display for Count {
-    /// Groups of three digits, from five digits on: `4096`, `100,000,000`.
+    /// Groups digits by three if there are at least five: `4096`, `100,000,000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         if digits.len() < 5 {
@@ -130,12 +130,12 @@ impl fmt::Display for Count {
     }
 }
 
-/// `1 trial`, `2 trials`.
+/// Formats a count with its noun: `1 trial`, `2 trials`.
 pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// An error of parsing a number.
+/// An error in parsing a number.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{}' is not a number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
 pub struct BadCount(pub String);
@@ -143,7 +143,7 @@ pub struct BadCount(pub String);
 impl std::str::FromStr for Count {
     type Err = BadCount;
 
-    /// `20000`, `20k`, `1.5M`, `1_000_000`: the suffix is a power of 1000, and the result must be whole.
+    /// Parses `20000`, `20k`, `1.5M` or `1_000_000`: the suffix is a power of 1000, and the result must be an integer.
     fn from_str(text: &str) -> Result<Count, BadCount> {
         let bad = || BadCount(text.to_string());
         let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -168,7 +168,7 @@ impl std::str::FromStr for Count {
     }
 }
 
-/// Removes the underscores between digits; none if one stands elsewhere.
+/// Removes the underscores between digits; `None` if there is one elsewhere.
 fn without_underscores(number: &str) -> Option<String> {
     let bytes = number.as_bytes();
     let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -177,7 +177,7 @@ fn without_underscores(number: &str) -> Option<String> {
     fits.then(|| number.replace('_', ""))
 }
 
-/// An error of parsing a size.
+/// An error in parsing a size.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{0}' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M")]
 pub struct BadSize(pub String);
@@ -185,7 +185,7 @@ pub struct BadSize(pub String);
 impl std::str::FromStr for Bytes {
     type Err = BadSize;
 
-    /// `4096`, `64K`, `1.5G`, `2GiB`: the suffix is a power of 1024, as in mkfs and fio.
+    /// Parses `4096`, `64K`, `1.5G` or `2GiB`: the suffix is a power of 1024, as in mkfs and fio.
     fn from_str(text: &str) -> Result<Bytes, BadSize> {
         let bad = || BadSize(text.to_string());
         let trimmed = text.trim();

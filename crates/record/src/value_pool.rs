@@ -1,4 +1,4 @@
-//! Interning of values that records repeat, while they are read.
+//! Interns values that records repeat while the records are read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
@@ -26,7 +26,7 @@ impl ValuePool {
             disk(&mut modelled.disk);
             modelled.journal.iter_mut().for_each(disk);
         }
-        // Deserialized lists have spare capacity, since they grow by doubling.
+        // Deserialized lists have spare capacity, because they grow by doubling.
         let ops = trial.measured.phases.iter_mut().flat_map(|phase| phase.ops.values_mut());
         ops.for_each(|stats| stats.histogram.shrink_to_fit());
     }

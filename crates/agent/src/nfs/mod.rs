@@ -1,5 +1,5 @@
-//! A file system shared over a modelled network: the kernel's NFS server and its clients, each with a network namespace
-//! of its own, in one guest.
+//! Shares a file system over a modelled network: the kernel's NFS server and its clients in one guest, each client in
+//! its own network namespace.
 
 mod netlink;
 mod network;
@@ -23,33 +23,34 @@ use crate::process;
 use netlink::Queue;
 use network::{Host, Network};
 
-/// The number of the server's threads: that of Debian's nfs-kernel-server.
+/// The number of the server's threads: the default of Debian's nfs-kernel-server.
 const THREADS: u32 = 8;
 
-/// The times that an unmount of what was exported is tried: the kernel lets go of it a moment after the server ended.
-const TRIES: u32 = 500;
+/// The maximum number of attempts to unmount the exported file system: the kernel releases it a moment after the server
+/// has ended.
+const MAX_TRIES: u32 = 500;
 
 /// The folder of a trial below the root of the export.
 const TRIAL: &str = "trial";
 
-/// The server's network, its clients and their mounts.
+/// The network of the server and its clients, and their mounts.
 pub struct Shared {
     clients: u16,
     queue: Queue,
-    /// The options of the spec that are those of NFS and its export.
+    /// The options in the spec that belong to NFS and its export.
     options: Vec<String>,
     /// The folder in which each client has its mount point.
-    place: PathBuf,
+    base: PathBuf,
     network: Option<Network>,
     roots: Vec<OwnedFd>,
 }
 
 impl Shared {
-    /// Clients and network of a plan of the lab, with the mount options of its spec.
+    /// Takes the clients and the network from a plan of the lab, and the mount options from its spec.
     ///
     /// # Errors
     /// A plan without clients or network.
-    pub fn of(lab: &FlatLab, options: &str, place: &Path) -> io::Result<Shared> {
+    pub fn of(lab: &FlatLab, options: &str, base: &Path) -> io::Result<Shared> {
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else {
             return Err(io::Error::other("the plan has no clients and no network"));
         };
@@ -58,25 +59,25 @@ impl Shared {
             "" => Vec::new(),
             options => mount::items(options).map_err(io::Error::other)?,
         };
-        let (queue, place) = (queue(network), place.to_path_buf());
-        Ok(Shared { clients, queue, options, place, network: None, roots: Vec::new() })
+        let (queue, base) = (queue(network), base.to_path_buf());
+        Ok(Shared { clients, queue, options, base, network: None, roots: Vec::new() })
     }
 
-    /// The root of the trial's tree as each client sees it.
+    /// Returns the root of the trial's tree as each client sees it.
     pub fn roots(&self) -> Vec<BorrowedFd<'_>> {
         self.roots.iter().map(AsFd::as_fd).collect()
     }
 
-    /// The mount point of the first client.
+    /// Returns the mount point of the first client.
     pub fn first(&self) -> PathBuf {
-        self.place_of(1)
+        self.mount_point_of(1)
     }
 
-    fn place_of(&self, client: u16) -> PathBuf {
-        self.place.join(format!("client{client}"))
+    fn mount_point_of(&self, client: u16) -> PathBuf {
+        self.base.join(format!("client{client}"))
     }
 
-    /// The host that mounts the file system only to look at it.
+    /// Returns the number of the host that mounts the file system only to observe it.
     fn observer(&self) -> u16 {
         self.clients + 1
     }
@@ -85,7 +86,7 @@ impl Shared {
         nfs::version(self.options.iter().map(String::as_str))
     }
 
-    /// Exports a folder, and mounts it for each client.
+    /// Exports a folder and mounts it for each client.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -111,7 +112,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts the process that answers calls of rpcbind and MOUNT, which only version 3 makes.
+    /// Starts the process that answers calls to rpcbind and MOUNT, which only version 3 makes.
     fn answer_calls(&self) -> io::Result<()> {
         if self.version() != "3" {
             return Ok(());
@@ -123,9 +124,9 @@ impl Shared {
         process::fork(|| server::answer_calls(listeners)).map(drop)
     }
 
-    /// Mounts it for one client, and opens the trial's folder.
+    /// Mounts the export for one client, and opens the trial's folder.
     fn mount_for(&self, client: u16) -> io::Result<OwnedFd> {
-        let at = self.place_of(client);
+        let at = self.mount_point_of(client);
         fs::create_dir_all(&at)?;
         let own =
             self.options.iter().filter(|option| !["sync", "async"].contains(&option.as_str()));
@@ -160,20 +161,20 @@ impl Shared {
         Ok(rustix::fs::open(at.join(TRIAL), flags, Mode::empty())?)
     }
 
-    /// Unmounts it for all clients, stops the server and unmounts what it exported.
+    /// Unmounts the export for all clients, stops the server and unmounts the exported file system.
     ///
     /// # Errors
     /// What the kernel refuses.
     pub fn unmount(&mut self, folder: &Path) -> io::Result<()> {
         self.roots.clear();
         for client in 1..=self.clients {
-            rustix::mount::unmount(self.place_of(client), UnmountFlags::empty())?;
+            rustix::mount::unmount(self.mount_point_of(client), UnmountFlags::empty())?;
         }
         server::stop()?;
         let mut tries = 0;
         while let Err(error) = rustix::mount::unmount(folder, UnmountFlags::empty()) {
             tries += 1;
-            if error != rustix::io::Errno::BUSY || tries > TRIES {
+            if error != rustix::io::Errno::BUSY || tries > MAX_TRIES {
                 return Err(error.into());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -189,26 +190,26 @@ impl Shared {
         self.roots.iter().try_for_each(|root| Ok(rustix::fs::syncfs(root)?))
     }
 
-    /// Mounts it for one more client, which has nothing in a cache, while `look` looks at the trial's folder.
+    /// Mounts the export for one more client, which has nothing in its cache, while `look` examines the trial's folder.
     ///
     /// # Errors
-    /// What the kernel refuses, or `look` reports.
+    /// What the kernel refuses or `look` reports.
     pub fn observed<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         let root = self.mount_for(self.observer())?;
         let seen = look(root.as_fd());
         drop(root);
-        rustix::mount::unmount(self.place_of(self.observer()), UnmountFlags::empty())?;
+        rustix::mount::unmount(self.mount_point_of(self.observer()), UnmountFlags::empty())?;
         seen
     }
 }
 
-/// Has clients go over the network: since Linux 6.12 one whose server is in the same kernel otherwise reads and writes the
-/// server's files itself (Documentation/filesystems/nfs/localio.rst).
+/// Makes clients use the network: since Linux 6.12, a client whose server is in the same kernel otherwise reads and
+/// writes the server's files directly (Documentation/filesystems/nfs/localio.rst).
 fn forbid_local_io() -> io::Result<()> {
     write_if_there("/sys/module/nfs/parameters/localio_enabled", "N")
 }
 
-/// Writes to a file of the kernel's, if this kernel has it; such files cannot be created.
+/// Writes to a kernel file if this kernel has it; such files cannot be created.
 fn write_if_there(path: &str, text: &str) -> io::Result<()> {
     match fs::File::options().write(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()),

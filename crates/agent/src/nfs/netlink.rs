@@ -1,4 +1,4 @@
-//! Links, addresses and queues of a network namespace, set by rtnetlink(7).
+//! Configures links, addresses and queues of a network namespace through rtnetlink(7).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -29,8 +29,8 @@ const TC_H_ROOT: u32 = u32::MAX;
 const NLMSG_ERROR: u16 = 2;
 const NESTED: u16 = 1 << 15;
 
-/// Longest answer: an acknowledgement repeats the request.
-const ANSWER: usize = 4096;
+/// The maximum size of an answer: an acknowledgement repeats the request.
+const MAX_ANSWER: usize = 4096;
 
 /// The hardware address of an interface.
 pub type HardwareAddress = [u8; 6];
@@ -44,38 +44,38 @@ pub struct End<'a> {
     pub address: HardwareAddress,
 }
 
-/// A queue of netem: packets leave it at a rate, and arrive after a delay.
+/// A netem queue: packets leave it at a fixed rate and arrive after a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Bytes in a second.
+    /// Bytes per second.
     pub bytes_per_second: u64,
     /// The delay after a packet has left.
     pub delay: Nanos,
-    /// The most packets that wait or are on their way; further ones are lost.
+    /// The maximum number of packets that wait or are in transit; further ones are dropped.
     pub limit: u32,
 }
 
-/// A socket to the kernel's networking of the namespace in which it was opened.
+/// A socket for configuring the network namespace in which it was opened.
 pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
-    /// Opens one in the namespace of the caller.
+    /// Opens a socket in the namespace of the caller.
     pub fn open() -> io::Result<Netlink> {
-        // SAFETY: takes numbers.
+        // SAFETY: takes only numbers.
         let socket = unsafe {
             libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
         };
         if socket < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just opened, and of no other owner.
+        // SAFETY: just opened, and has no other owner.
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) }, sequence: 0 })
     }
 
-    /// Adds a pair of connected interfaces: one here, the other in `there`.
+    /// Adds a pair of connected interfaces: one in this namespace, the other in `there`.
     pub fn add_pair(
         &mut self,
         here: End<'_>,
@@ -112,13 +112,13 @@ impl Netlink {
         self.request(libc::RTM_NEWLINK, 0, body)
     }
 
-    /// Switches an interface on.
+    /// Activates an interface.
     pub fn up(&mut self, name: &str) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.request(libc::RTM_NEWLINK, 0, Body::of_link(index(name)?, up, up))
     }
 
-    /// Gives an interface an address in a network of this many leading bits.
+    /// Assigns an interface an address in a network with a prefix of `bits` bits.
     pub fn add_address(&mut self, name: &str, address: Ipv4Addr, bits: u8) -> io::Result<()> {
         let mut body = Body::default();
         body.0.extend([libc::AF_INET as u8, bits, 0, 0]);
@@ -128,7 +128,7 @@ impl Netlink {
         self.create(libc::RTM_NEWADDR, body)
     }
 
-    /// States the hardware address of a neighbour, so that no request for it is sent.
+    /// Sets the hardware address of a neighbour, so that no ARP request for it is sent.
     pub fn add_neighbour(
         &mut self,
         name: &str,
@@ -145,7 +145,7 @@ impl Netlink {
         self.create(libc::RTM_NEWNEIGH, body)
     }
 
-    /// Puts a queue before an interface.
+    /// Sets the queue of an interface.
     pub fn set_queue(&mut self, name: &str, queue: Queue) -> io::Result<()> {
         let mut body = Body::default();
         body.0.extend([0; 4]);
@@ -161,7 +161,7 @@ impl Netlink {
                 options.0.extend(u32::to_ne_bytes(word));
             }
             options.attribute(TCA_NETEM_LATENCY64, &delay.0.to_ne_bytes());
-            // struct tc_netem_rate: rate, and what is added to packets and cells.
+            // struct tc_netem_rate: rate, and the overhead per packet and cell.
             let rates: Vec<u8> =
                 [rate, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
             options.attribute(TCA_NETEM_RATE, &rates);
@@ -187,8 +187,8 @@ impl Netlink {
         message.extend([0; 4]);
         message.extend(body.0);
         let socket = self.socket.as_raw_fd();
-        let mut answer = [0u8; ANSWER];
-        // SAFETY: both calls get memory of ours with its length.
+        let mut answer = [0u8; MAX_ANSWER];
+        // SAFETY: both calls get memory of ours and its length.
         let length = unsafe {
             if libc::send(socket, message.as_ptr().cast(), message.len(), 0) < 0 {
                 return Err(io::Error::last_os_error());
@@ -211,22 +211,22 @@ impl Netlink {
     }
 }
 
-/// The number of an interface of the caller's namespace.
+/// Returns the index of an interface in the caller's namespace.
 fn index(name: &str) -> io::Result<i32> {
     let text = std::ffi::CString::new(name).map_err(io::Error::other)?;
-    // SAFETY: takes a text that ends with a zero.
+    // SAFETY: takes a string that ends with a zero.
     match unsafe { libc::if_nametoindex(text.as_ptr()) } {
         0 => Err(io::Error::other(format!("there is no interface {name}"))),
         index => Ok(index as i32),
     }
 }
 
-/// A request after its header: a fixed part and attributes.
+/// The part of a request after its header: a fixed part and attributes.
 #[derive(Default)]
 struct Body(Vec<u8>);
 
 impl Body {
-    /// struct ifinfomsg.
+    /// Starts with a struct ifinfomsg.
     fn of_link(index: i32, flags: u32, changed: u32) -> Body {
         let mut body = Body(vec![0; 4]);
         body.0.extend(index.to_ne_bytes());

@@ -1,5 +1,5 @@
-//! The modelled network: a switch with one link to the server and one to each client, each link with a queue of
-//! netem at either end.
+//! The modelled network: a switch with one link to the server and one to each client; each link has a netem queue at
+//! either end.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use super::netlink::{End, HardwareAddress, Netlink, Queue};
 
-/// The network's leading bits.
+/// The length of the network's prefix in bits.
 const BITS: u8 = 16;
 
-/// The name of an end of a link on its host.
+/// The name of the host's end of a link.
 const HOST_END: &str = "net0";
 
-/// The switch.
+/// The name of the switch.
 const BRIDGE: &str = "switch";
 
 /// A host: the server is number 0.
@@ -25,13 +25,13 @@ impl Host {
     /// The server.
     pub const SERVER: Host = Host(0);
 
-    /// Its address in the modelled network.
+    /// Returns its address in the modelled network.
     pub fn address(self) -> Ipv4Addr {
         let [high, low] = (self.0 + 1).to_be_bytes();
         Ipv4Addr::new(10, 0, high, low)
     }
 
-    /// The hardware address of its own end of the link, locally administered.
+    /// Returns the hardware address of the host's end of the link, locally administered.
     fn hardware(self) -> HardwareAddress {
         let [high, low] = self.0.to_be_bytes();
         [2, 0, 0, 0, high, low]
@@ -45,23 +45,23 @@ impl Host {
     }
 }
 
-/// A pair of namespaces: the network and the name of a host.
+/// The two namespaces of a host: its network and its host name.
 pub struct Namespace {
     network: File,
     name: File,
 }
 
 impl Namespace {
-    /// That of this process.
+    /// Returns the namespaces of this process.
     pub fn own() -> io::Result<Namespace> {
         let open = |what: &str| File::open(format!("/proc/thread-self/ns/{what}"));
         Ok(Namespace { network: open("net")?, name: open("uts")? })
     }
 
-    /// A new one. The kernel's NFS client tells clients apart by the host's name.
+    /// Creates new namespaces. The kernel's NFS client distinguishes clients by the host name.
     fn new(name: &str) -> io::Result<Namespace> {
         let own = Namespace::own()?;
-        // SAFETY: takes a number.
+        // SAFETY: takes only a number.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
         let made = set_host_name(name).and_then(|()| Namespace::own());
         own.enter()?;
@@ -77,7 +77,7 @@ impl Namespace {
         Ok(())
     }
 
-    /// Runs `work` in it.
+    /// Runs `work` in these namespaces.
     pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let own = Namespace::own()?;
         self.enter()?;
@@ -87,23 +87,23 @@ impl Namespace {
     }
 }
 
-/// The hosts of a network, of which the server is in the namespace of this process.
+/// The hosts of a network; the server is in the namespaces of this process.
 pub struct Network {
-    /// The clients, from host 1 on.
+    /// The clients, starting with host 1.
     pub clients: Vec<Namespace>,
-    /// The switch lives as long as this.
+    /// Keeps the switch alive.
     _switch: Namespace,
 }
 
 impl Network {
-    /// Builds a network of a server and this number of clients.
+    /// Builds a network of a server and `clients` clients.
     pub fn build(clients: u16, queue: Queue) -> io::Result<Network> {
         let server = Namespace::own()?;
         set_host_name(&Host::SERVER.name())?;
         let switch = Namespace::new(BRIDGE)?;
         let hosts: Vec<Host> = (0..=clients).map(Host).collect();
         switch.within(|| {
-            quiet()?;
+            disable_ipv6()?;
             let mut netlink = Netlink::open()?;
             netlink.add_bridge(End { name: BRIDGE, address: [2, 0, 0, 2, 0, 0] })?;
             netlink.up(BRIDGE)
@@ -115,37 +115,37 @@ impl Network {
                 Host(_) => Some(Namespace::new(&host.name())?),
             };
             namespace.as_ref().unwrap_or(&server).within(|| {
-                quiet()?;
+                disable_ipv6()?;
                 Netlink::open()?.up("lo")
             })?;
             connect(*host, namespace.as_ref().unwrap_or(&server), &switch, queue)?;
             namespaces.extend(namespace);
         }
         for host in &hosts {
-            let place = match host.0.checked_sub(1) {
+            let namespace = match host.0.checked_sub(1) {
                 None => &server,
                 Some(client) => &namespaces[usize::from(client)],
             };
-            place.within(|| introduce(*host, &hosts))?;
+            namespace.within(|| add_neighbours(*host, &hosts))?;
         }
         Ok(Network { clients: namespaces, _switch: switch })
     }
 }
 
-/// Connects a host with the switch.
-fn connect(host: Host, place: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
+/// Connects a host to the switch.
+fn connect(host: Host, namespace: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
     let port = format!("port{}", host.0);
     let [high, low] = host.0.to_be_bytes();
     switch.within(|| {
         let mut netlink = Netlink::open()?;
         let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
         let there = End { name: HOST_END, address: host.hardware() };
-        netlink.add_pair(here, there, place.network.as_fd())?;
+        netlink.add_pair(here, there, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
         netlink.up(&port)
     })?;
-    place.within(|| {
+    namespace.within(|| {
         let mut netlink = Netlink::open()?;
         netlink.set_queue(HOST_END, queue)?;
         netlink.add_address(HOST_END, host.address(), BITS)?;
@@ -153,8 +153,8 @@ fn connect(host: Host, place: &Namespace, switch: &Namespace, queue: Queue) -> i
     })
 }
 
-/// States the hardware addresses: of the server to a client, of all clients to the server.
-fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
+/// Sets the hardware addresses of neighbours: the server's on a client, all clients' on the server.
+fn add_neighbours(host: Host, hosts: &[Host]) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     for other in hosts.iter().filter(|other| **other != host) {
         if host == Host::SERVER || *other == Host::SERVER {
@@ -164,8 +164,8 @@ fn introduce(host: Host, hosts: &[Host]) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the kernel from traffic of its own: IPv6 asks for routers and reports its addresses.
-fn quiet() -> io::Result<()> {
+/// Prevents the kernel's own traffic: IPv6 solicits routers and reports its addresses.
+fn disable_ipv6() -> io::Result<()> {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
         super::write_if_there(&path, "1")?;
@@ -174,7 +174,7 @@ fn quiet() -> io::Result<()> {
 }
 
 fn set_host_name(name: &str) -> io::Result<()> {
-    // SAFETY: takes a text with its length.
+    // SAFETY: takes a string and its length.
     check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
 }
 

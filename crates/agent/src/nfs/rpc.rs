@@ -1,8 +1,8 @@
-//! Answers to the two small programs of ONC RPC without which the kernel neither serves nor mounts NFS version 3:
-//! rpcbind (100000), which notes where programs listen, and MOUNT (100005), which tells the file handle of an export.
+//! Answers for the two small ONC RPC programs without which the kernel neither serves nor mounts NFS version 3: rpcbind
+//! (100000), which records where programs listen, and MOUNT (100005), which returns the file handle of an export.
 //!
-//! RFC 5531 (messages), RFC 1833 (rpcbind), RFC 1813 appendix I (MOUNT). On a real server the daemons rpcbind and
-//! rpc.mountd answer; here the one export and the fixed ports are known.
+//! RFC 5531 (messages), RFC 1833 (rpcbind), RFC 1813 appendix I (MOUNT). On a real server, the daemons rpcbind and
+//! rpc.mountd answer; here, there is only one export, and the ports are fixed.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -17,12 +17,12 @@ const RPCBIND: u32 = 100_000;
 const MOUNT: u32 = 100_005;
 const MOUNT_MNT: u32 = 1;
 const AUTH_SYS: u32 = 1;
-/// The last fragment of a record.
+/// The flag of the last fragment of a record.
 const LAST: u32 = 1 << 31;
-/// Longest call that is read.
-const LONGEST: usize = 4096;
+/// The maximum length of a call.
+const MAX_LENGTH: usize = 4096;
 
-/// Answers the calls of a connection until it ends.
+/// Answers the calls on a connection until it ends.
 pub fn answer_all(mut stream: TcpStream, handle: &[u8]) -> io::Result<()> {
     loop {
         let mut mark = [0; 4];
@@ -31,7 +31,7 @@ pub fn answer_all(mut stream: TcpStream, handle: &[u8]) -> io::Result<()> {
             other => other?,
         }
         let length = (u32::from_be_bytes(mark) & !LAST) as usize;
-        if length > LONGEST {
+        if length > MAX_LENGTH {
             return Err(io::Error::other("a call that is too long"));
         }
         let mut call = vec![0; length];
@@ -48,7 +48,7 @@ pub fn listen(address: Ipv4Addr, port: u16) -> io::Result<TcpListener> {
     TcpListener::bind((address, port))
 }
 
-/// Returns the answer to a call; none to what is no call.
+/// Returns the answer to a call, or `None` if the message is not a call.
 fn answer(call: &[u8], handle: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u32::from_be_bytes(call.get(at * 4..at * 4 + 4)?.try_into().ok()?));
     let (id, is_call, program, procedure) = (word(0)?, word(1)? == 0, word(3)?, word(5)?);
@@ -57,11 +57,11 @@ fn answer(call: &[u8], handle: &[u8]) -> Option<Vec<u8>> {
     }
     let mut out = Vec::new();
     let mut put = |word: u32| out.extend(word.to_be_bytes());
-    // A reply that was accepted, with an empty verifier, and success.
+    // An accepted reply, with an empty verifier, and success.
     [id, 1, 0, 0, 0, 0].into_iter().for_each(&mut put);
     match (program, procedure) {
         (_, 0) => {}
-        // True to SET and UNSET; port or address of none to a question.
+        // True in reply to SET and UNSET; no port or address in reply to a query.
         (RPCBIND, 1 | 2) => put(1),
         (RPCBIND, _) => put(0),
         (MOUNT, MOUNT_MNT) => {

@@ -1,8 +1,8 @@
 //! The kernel's NFS server without daemons.
 //!
-//! The kernel asks daemons for what it does not know: whose an address is, what a client may see, what a file handle
-//! means (Documentation/filesystems/nfs/rpc-cache.rst). There are one export and one kind of client, so all answers
-//! are given beforehand, and no question is left.
+//! The kernel asks daemons for what it does not know: whom an address belongs to, what a client may see, what a file
+//! handle means (Documentation/filesystems/nfs/rpc-cache.rst). There is only one export and one kind of client, so all
+//! answers are given in advance, and the kernel never has to ask.
 
 use std::fs;
 use std::io;
@@ -15,19 +15,19 @@ use fsdyno_record::Nanos;
 use super::network::Host;
 use super::rpc;
 
-/// The kernel's control files of its server.
+/// The folder of the kernel's control files for its server.
 const NFSD: &str = "/proc/fs/nfsd";
 
-/// The shortest grace period that the kernel accepts, in seconds.
-const SHORTEST_GRACE: &str = "10";
+/// The minimum grace period that the kernel accepts, in seconds.
+const MIN_GRACE: &str = "10";
 
-/// The longest time to wait for its end.
-const LONGEST_GRACE: Nanos = Nanos(60_000_000_000);
+/// The maximum time to wait for the end of the grace period.
+const MAX_GRACE: Nanos = Nanos(60_000_000_000);
 
-/// Name of the group that all clients belong to.
+/// The name of the group that all clients belong to.
 const DOMAIN: &str = "clients";
 
-/// The time until which an answer holds: the end of the kernel's own 32-bit seconds.
+/// The expiry time of an answer: the end of the kernel's own 32-bit seconds.
 const FOREVER: u32 = i32::MAX as u32;
 
 /// include/uapi/linux/nfsd/export.h.
@@ -36,7 +36,8 @@ const ASYNC: u32 = 0x10;
 const NO_SUBTREE_CHECK: u32 = 0x400;
 const FSID: u32 = 0x2000;
 
-/// The root's handle of the export with fsid 0: version 1, no authentication, a file system by number (1), its root (0).
+/// The file handle of the root of the export with fsid 0: version 1, no authentication, a file system by number (1),
+/// its root (0).
 pub const ROOT_HANDLE: [u8; 8] = [1, 0, 1, 0, 0, 0, 0, 0];
 
 /// The exported folder and the settings of the server.
@@ -44,11 +45,11 @@ pub const ROOT_HANDLE: [u8; 8] = [1, 0, 1, 0, 0, 0, 0, 0];
 pub struct Export<'a> {
     /// The folder.
     pub folder: &'a Path,
-    /// True if the server answers before what a call changed is on its disk.
+    /// True if the server replies before the changes of a call are on its disk.
     pub is_async: bool,
     /// True if version 3 of the protocol is served.
     pub version_3: bool,
-    /// The number of its threads.
+    /// The number of the server's threads.
     pub threads: u32,
     /// The number of clients.
     pub clients: u16,
@@ -60,7 +61,7 @@ pub fn start(export: &Export<'_>) -> io::Result<()> {
         rustix::mount::mount("nfsd", NFSD, "nfsd", rustix::mount::MountFlags::empty(), None)?;
     }
     let three = if export.version_3 { "+3" } else { "-3" };
-    control("nfsv4gracetime", SHORTEST_GRACE)?;
+    control("nfsv4gracetime", MIN_GRACE)?;
     control("versions", &format!("{three} +4 +4.1 +4.2"))?;
     control("portlist", "tcp 2049")?;
     answer_beforehand(export)?;
@@ -68,10 +69,10 @@ pub fn start(export: &Export<'_>) -> io::Result<()> {
     wait_for_end_of_grace()
 }
 
-/// Waits for the end of the time in which clients of an earlier server could claim again what they had open. The server
-/// ends it at once only with a daemon that remembers clients.
+/// Waits for the end of the grace period, in which clients of an earlier server could reclaim what they had open. The
+/// server ends it at once only with a daemon that remembers clients.
 fn wait_for_end_of_grace() -> io::Result<()> {
-    let end = clock::now() + LONGEST_GRACE;
+    let end = clock::now() + MAX_GRACE;
     while !fs::read_to_string(format!("{NFSD}/v4_end_grace"))?.starts_with('Y') {
         if clock::now() > end {
             return Err(io::Error::other("the NFS server's grace period does not end"));
@@ -81,7 +82,7 @@ fn wait_for_end_of_grace() -> io::Result<()> {
     Ok(())
 }
 
-/// Stops the server, which then holds nothing of the file system.
+/// Stops the server, which then no longer holds any reference to the file system.
 pub fn stop() -> io::Result<()> {
     control("threads", "0")?;
     for cache in ["auth.unix.ip", "nfsd.export", "nfsd.fh"] {
@@ -95,7 +96,7 @@ fn answer_beforehand(export: &Export<'_>) -> io::Result<()> {
         let address = Host(client).address();
         answer("auth.unix.ip", &format!("nfsd {address} {FOREVER} {DOMAIN}"))?;
     }
-    // The groups of root are those that its call names.
+    // Root's groups are those named in its call.
     answer("auth.unix.gid", &format!("0 {FOREVER} 0"))?;
     let flags = FSID | NO_SUBTREE_CHECK | if export.is_async { ASYNC } else { GATHERED_WRITES };
     let folder = export.folder.display();
@@ -103,14 +104,14 @@ fn answer_beforehand(export: &Export<'_>) -> io::Result<()> {
     answer("nfsd.fh", &format!("{DOMAIN} 1 \\x00000000 {FOREVER} {folder}"))
 }
 
-/// Answers the calls of rpcbind and MOUNT, until it is killed.
+/// Answers the calls to rpcbind and MOUNT until it is killed.
 pub fn answer_calls(listeners: Vec<std::net::TcpListener>) -> io::Result<()> {
     let threads: Vec<_> = listeners
         .into_iter()
         .map(|listener| {
             std::thread::spawn(move || -> io::Result<()> {
                 for stream in listener.incoming() {
-                    // A connection that breaks is the caller's to report.
+                    // A broken connection is reported by the caller.
                     let _ = rpc::answer_all(stream?, &ROOT_HANDLE);
                 }
                 Ok(())

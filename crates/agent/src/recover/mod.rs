@@ -1,10 +1,9 @@
-//! Recovery of a file system, again and again, from what power cuts left of it.
+//! Recovers a file system repeatedly from the states that power cuts leave.
 //!
-//! The log of a trial's bytes lies in the region of the input; the cuts to try are in the text of the job. The
-//! builder's certain medium lies in the second disk's region, the disk that is mounted in the first's.
-//! For each cut that disk is laid out, served by the modelled disk from a rest, mounted, walked,
-//! unmounted and checked, in a process of its own, which may die or hang; the outcome is put where
-//! the venue sees it at once.
+//! The log of a trial's bytes is in the region of the input; the cuts to try are in the text of the job. The builder's
+//! certain medium is in the second disk's region; the disk to be mounted is in the first's. For each cut, that disk is
+//! written, served by the modelled disk starting from rest, mounted, walked, unmounted and checked, in a separate
+//! process, which may die or hang; each outcome is put where the venue sees it at once.
 
 mod walk;
 
@@ -39,14 +38,14 @@ use crate::target::{Formatted, Medium, ModelledDisk, Target};
 use crate::tool::{self, Ran};
 
 const MOUNT_POINT: &str = "/mnt";
-/// Words of the kernel that speak of damage.
+/// Words in kernel messages that indicate damage.
 const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
-/// Number of such lines that are kept of a cut.
+/// The maximum number of such lines that are kept per cut.
 const LINES: usize = 8;
 
-/// Tries all cuts of its order.
+/// Tries all cuts of the request.
 pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
-    let (outcome, reason) = match all(job, mailbox) {
+    let (outcome, reason) = match try_all(job, mailbox) {
         Ok(()) => (Outcome::Ok, None),
         Err(error) => (Outcome::Failed, Some(error.to_string())),
     };
@@ -57,7 +56,7 @@ fn missing(what: &'static str) -> impl FnOnce() -> io::Error {
     move || io::Error::other(what)
 }
 
-fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
+fn try_all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
     let lab = job.plan.lab().ok_or_else(missing("the plan is not for the lab"))?;
     let filesystem =
@@ -75,32 +74,32 @@ fn all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     mailbox.set(Word::OpsTotal, order.cuts.len() as u64);
     mailbox.set(Word::Stage, Stage::Running as u64);
     let mut touched = Vec::new();
-    let one = One { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
+    let context = Context { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
     for (index, cut) in order.cuts.iter().enumerate() {
         let mut work = Store::open(disk()?).map_err(io::Error::other)?;
         builder.image(cut, &touched, &mut work).map_err(io::Error::other)?;
         drop(work);
-        one.in_a_child(index as u32)?;
-        touched = written()?;
+        context.in_a_child(index as u32)?;
+        touched = written_ranges()?;
         mailbox.set(Word::OpsDone, index as u64 + 1);
         mailbox.set(Word::Now, clock::now().0);
     }
     Ok(())
 }
 
-/// The region of the disk that is mounted.
+/// Opens the region of the disk that is mounted.
 fn disk() -> io::Result<Windows> {
     Windows::new(open_pci_memory(&layout::disk_pci(0))?)
 }
 
-/// Reads the order, which is in the text of the job.
+/// Reads the request, which is in the text of the job.
 fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
     Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
 }
 
-/// Returns the ranges that were written to the disk since its server started, or discarded, in bytes.
-fn written() -> io::Result<Vec<(u64, u64)>> {
+/// Returns the ranges in bytes that were written or discarded on the disk since its server started.
+fn written_ranges() -> io::Result<Vec<(u64, u64)>> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let logged = region::read(&mut windows).map_err(io::Error::other)?;
     if logged.lost > 0 {
@@ -114,7 +113,7 @@ fn written() -> io::Result<Vec<(u64, u64)>> {
 
 /// The parts that all cuts share.
 #[derive(Clone, Copy)]
-struct One<'a> {
+struct Context<'a> {
     job: &'a Job,
     lab: &'a FlatLab,
     filesystem: &'a FilesystemPlan,
@@ -124,19 +123,19 @@ struct One<'a> {
     mailbox: Mailbox<'static>,
 }
 
-impl One<'_> {
-    /// Tries one cut in a process of its own. One that dies or hangs ends the guest, whose kernel is
-    /// not to be trusted any more; its record is then what was seen of that.
+impl Context<'_> {
+    /// Tries one cut in a separate process. If it dies or hangs, the guest is ended, because its kernel can no longer
+    /// be trusted; the record then holds what was seen of that.
     fn in_a_child(&self, index: u32) -> io::Result<()> {
-        let one = *self;
-        let child = process::fork(move || one.try_it(index))?;
+        let context = *self;
+        let child = process::fork(move || context.try_cut(index))?;
         let end = clock::now() + self.order.deadline;
         loop {
             let status = process::ended(child)?;
             let left = end.since(clock::now());
             let why = match status {
                 Some(ExitStatus::SUCCESS) => return Ok(()),
-                // The failure is ours (no space, a tool that does not start), and no finding; its message says so.
+                // The failure is ours (no space, a tool that does not start) and not a finding; its message says so.
                 Some(status @ ExitStatus::Exited(_)) => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
@@ -155,7 +154,7 @@ impl One<'_> {
         }
     }
 
-    fn try_it(&self, index: u32) -> io::Result<()> {
+    fn try_cut(&self, index: u32) -> io::Result<()> {
         let mut kernel = kernel_log();
         let shared = Shared::new()?;
         let regions = Regions {
@@ -166,23 +165,23 @@ impl One<'_> {
             made: true,
         };
         let seed = partition::disk_seed(self.job.seed, 0);
-        let One { spec, partition, .. } = *self;
+        let Context { spec, partition, .. } = *self;
         let served = Served { spec, seed, partition, cpu: &self.lab.cpu };
         let device = serve_disk::start(regions, served, shared, self.mailbox)?;
         let mut recovery = Recovery { index, ..Recovery::default() };
         let mut tree = Vec::new();
-        self.bring_back(&device, shared, &mut recovery, &mut tree)?;
+        self.recover(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
-        // The kernel gives a file system that is still mounted to any process that mounts the same device: the next
-        // image would be seen through this one. So the others are left to another guest.
+        // If a process mounts a device whose file system is still mounted, the kernel gives it that file system: the
+        // next image would be seen through this one. The remaining cuts are therefore left to another guest.
         if self.target(&device, shared).is_mounted()? {
             return Err(io::Error::other("what a cut left cannot be unmounted"));
         }
         end(&device)
     }
 
-    fn bring_back(
+    fn recover(
         &self,
         device: &BlockDevice,
         shared: Shared,
@@ -190,9 +189,9 @@ impl One<'_> {
         tree: &mut Vec<u8>,
     ) -> io::Result<()> {
         let mut target = self.target(device, shared);
-        match self.look(&mut target, recovery, tree) {
+        match self.mount_and_walk(&mut target, recovery, tree) {
             Ok(None) => {}
-            // It was reachable, and is perhaps mounted still: it must not be checked or repaired then.
+            // It was readable and is perhaps still mounted: it must not be checked or repaired then.
             Ok(Some(why)) => {
                 recovery.unclean = Some(format!("it was not unmounted in good order: {why}"));
                 return Ok(());
@@ -212,47 +211,47 @@ impl One<'_> {
             recovery.lost = recovery.refused.clone();
             return Ok(());
         }
-        // What the user gets is what is there after the repair, or after the last resort.
-        let mut again = Recovery::default();
+        // What counts for the user is the state after the repair, or after the last resort.
+        let mut after_repair = Recovery::default();
         recovery.repair =
-            Some(self.repaired(&self.order.repair, device, shared, &mut again, tree)?);
+            Some(self.repaired(&self.order.repair, device, shared, &mut after_repair, tree)?);
         let mounted = self.target(device, shared).is_mounted()?;
-        if again.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
+        if after_repair.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
             let forced =
-                self.repaired(&self.order.last_resort, device, shared, &mut again, tree)?;
+                self.repaired(&self.order.last_resort, device, shared, &mut after_repair, tree)?;
             recovery.last_resort = Some(forced);
         }
-        recovery.lost = again.lost;
-        recovery.unclean = recovery.unclean.take().or(again.unclean);
+        recovery.lost = after_repair.lost;
+        recovery.unclean = recovery.unclean.take().or(after_repair.unclean);
         if recovery.refused.is_some() {
-            recovery.mount_ns = again.mount_ns;
+            recovery.mount_ns = after_repair.mount_ns;
         }
         Ok(())
     }
 
-    /// Runs a repair, untimed, and looks at what it left: its words, the tree, and in `again` the time of
-    /// the mount, or why it could not be mounted even so.
+    /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `after_repair` the
+    /// time of the mount, or why it could not be mounted even so.
     fn repaired(
         &self,
         argv: &[String],
         device: &BlockDevice,
         shared: Shared,
-        again: &mut Recovery,
+        after_repair: &mut Recovery,
         tree: &mut Vec<u8>,
     ) -> io::Result<String> {
         let mut target = self.target(device, shared);
         target.set_timed(false);
         let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         tree.clear();
-        *again = Recovery::default();
-        match self.look(&mut target, again, tree) {
+        *after_repair = Recovery::default();
+        match self.mount_and_walk(&mut target, after_repair, tree) {
             Ok(None) => {}
             Ok(Some(why)) => {
-                again.unclean = Some(format!("it was not unmounted in good order: {why}"));
+                after_repair.unclean = Some(format!("it was not unmounted in good order: {why}"));
             }
-            Err(error) => again.lost = Some(error.to_string()),
+            Err(error) => after_repair.lost = Some(error.to_string()),
         }
-        Ok(words(&ran))
+        Ok(summary(&ran))
     }
 
     fn target(&self, device: &BlockDevice, shared: Shared) -> Formatted {
@@ -268,9 +267,9 @@ impl One<'_> {
             .made(true)
     }
 
-    /// Mounts it, timed, and looks at everything in it, untimed; why it could not be unmounted in good order
-    /// after that, if it could not.
-    fn look(
+    /// Mounts the file system, timed, and reads everything in it, untimed. Returns why it could not be unmounted
+    /// cleanly afterwards, if it could not.
+    fn mount_and_walk(
         &self,
         target: &mut Formatted,
         recovery: &mut Recovery,
@@ -280,12 +279,12 @@ impl One<'_> {
         recovery.mount_ns = target.setup().unwrap_or_default().mount_ns;
         target.set_timed(false);
         let walked = mounted.map(|()| walk::walk(&Path::new(MOUNT_POINT).join("trial"), tree));
-        // A file system that turned read-only may refuse to be unmounted in good order.
+        // A file system that became read-only may refuse to be unmounted cleanly.
         let ended = target.finish();
         walked.map(|()| ended.err().map(|error| error.to_string()))
     }
 
-    /// Runs a check and returns its findings; none if the file system is clean.
+    /// Runs a check and returns its findings, or `None` if the file system is clean.
     fn check(
         &self,
         target: &Formatted,
@@ -298,16 +297,16 @@ impl One<'_> {
         target.set_timed(false);
         let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
         let good = ran.exit.is_some_and(|exit| clean.contains(&exit));
-        Ok((!good).then(|| words(&ran)))
+        Ok((!good).then(|| summary(&ran)))
     }
 }
 
-fn words(ran: &Ran) -> String {
+fn summary(ran: &Ran) -> String {
     let exit = ran.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
     format!("{exit}: {}", ran.last_lines(6).join(" / "))
 }
 
-/// Ends the driver, and with it the server.
+/// Kills the driver, which also ends the server.
 fn end(device: &BlockDevice) -> io::Result<()> {
     rustix::process::kill_process(device.driver, Signal::KILL)?;
     for pid in [device.driver, device.server] {
@@ -338,7 +337,7 @@ fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The kernel's log from now on.
+/// Opens the kernel's log at its end.
 fn kernel_log() -> Option<File> {
     let mut log = File::open("/dev/kmsg").ok()?;
     log.seek(SeekFrom::End(0)).ok()?;
@@ -352,7 +351,8 @@ fn damage(log: &mut File) -> Vec<String> {
     loop {
         let length = match log.read(&mut record) {
             Ok(length @ 1..) => length,
-            // Some were overwritten before they were read; it goes on with the oldest that there is (kmsg ABI).
+            // Some messages were overwritten before they were read; the next read continues with the oldest that exists
+            // (kmsg ABI).
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
             _ => break,
         };

@@ -1,4 +1,4 @@
-//! Everything that is in a tree, by names, sizes and hashes.
+//! Lists everything in a tree, with names, sizes and hashes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fsdyno_crash::found::{self, Entry, Kind, SECTOR};
 
-/// Adds all names below `root` to the bytes of a tree. An entry that cannot be read is marked so.
+/// Appends all entries below `root` to the bytes of a tree. An entry that cannot be read is marked as such.
 pub fn walk(root: &Path, tree: &mut Vec<u8>) {
     let mut open = vec![root.to_path_buf()];
     while let Some(folder) = open.pop() {

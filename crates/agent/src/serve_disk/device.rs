@@ -1,4 +1,4 @@
-//! A modelled disk as /dev/nbdN: its server and its driver.
+//! A modelled disk as /dev/nbdN: starts its server and its driver.
 
 use std::fs::{self, File};
 use std::io;
@@ -31,49 +31,49 @@ const FLAG_SEND_FLUSH: u64 = 1 << 2;
 const FLAG_SEND_FUA: u64 = 1 << 3;
 const FLAG_SEND_TRIM: u64 = 1 << 5;
 
-/// Socket buffer of each side. The kernel takes it twice, for what it needs in addition to the bytes: space for
-/// the largest request, 1280 KiB, so that driver and server need not switch to each other in the
-/// middle of one.
+/// Socket buffer size of each side. The kernel doubles it, for its own overhead: enough for the largest request, 1280
+/// KiB, so that driver and server need not switch to each other in the middle of one.
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Memory that the kernel keeps free for each disk. A write is put into the socket while memory is short,
-/// for that is what makes memory free, and the driver then takes from a reserve that no other allocation
-/// may use; if that is empty it gives up, and the write has failed. A full socket takes half of this.
+/// Memory that the kernel keeps free per disk. A write is put into the socket even while memory is short, because
+/// writing is what frees memory, and the driver then allocates from a reserve that no other allocation may use; if that
+/// is empty, the driver gives up and the write fails. A full socket takes half of this.
 const RESERVE_KB: u64 = 4096;
 
 const MIN_FREE_KB: &str = "/proc/sys/vm/min_free_kbytes";
 
-/// Size of the part of the disk's bytes that is mapped before the trial: its page tables take 1 MiB of the guest.
+/// Size of the part of the disk's bytes that is mapped before the trial: its page tables take 1 MiB of the guest's
+/// memory.
 const MAPPED_AHEAD: u64 = 512 << 20;
 
 /// Size of the part of the request log that is mapped before the trial: half a million requests.
 const LOG_MAPPED_AHEAD: u64 = 16 << 20;
 
-/// Size of the part of the log of bytes that is mapped.
+/// Size of the part of the log of bytes that is mapped before the trial.
 const DATA_MAPPED_AHEAD: u64 = 64 << 20;
 
-/// The number of a disk of the guest, and the regions it lies in.
+/// The number of a disk of the guest, and its memory regions.
 pub struct Regions {
     /// Its number, from 0: nbd0, nbd1, ...
     pub index: u8,
-    /// Its bytes.
+    /// The disk's bytes.
     pub bytes: File,
-    /// The log of all disks' requests, of which it has a part.
+    /// The log of the requests of all disks, of which this disk has a part.
     pub log: File,
     /// The log of the bytes of all writes, if they are logged.
     pub data: Option<File>,
-    /// True if it holds a file system that another guest made.
+    /// True if the disk holds a file system that another guest made.
     pub made: bool,
 }
 
-/// A disk to be served, and the processor of the guest.
+/// A disk to be served, and the guest's processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Served<'a> {
     /// The disk.
     pub spec: &'a DiskSpec,
-    /// Its seed.
+    /// The disk's seed.
     pub seed: u64,
-    /// The part of it that the guest sees.
+    /// The part of the disk that the guest sees.
     pub partition: Partition,
     /// The guest's processor.
     pub cpu: &'a CpuPlan,
@@ -82,9 +82,9 @@ pub struct Served<'a> {
 /// A served disk.
 #[derive(Clone, Debug)]
 pub struct BlockDevice {
-    /// As the kernel names it: `nbd0`.
+    /// The kernel's name: `nbd0`.
     pub name: String,
-    /// Its node: `/dev/nbd0`.
+    /// The device node: `/dev/nbd0`.
     pub path: PathBuf,
     /// The server.
     pub server: Pid,
@@ -92,7 +92,7 @@ pub struct BlockDevice {
     pub driver: Pid,
 }
 
-/// Starts the server and the driver of a disk and waits until the kernel sees the disk.
+/// Starts the server and the driver of a disk, and waits until the kernel sees the disk.
 ///
 /// # Errors
 /// What forking, the store or the driver report; a disk that does not appear.
@@ -110,8 +110,8 @@ pub fn start(
     }
     let name = format!("nbd{}", regions.index);
     let path = PathBuf::from("/dev").join(&name);
-    // The driver first: a fork must not catch the server while it allocates. It must not have the server's end
-    // of the line: the kernel would not see that the server has ended.
+    // The driver comes first: a fork must not happen while the server allocates. The driver must not have the server's
+    // end of the socket: otherwise the kernel would not notice that the server has ended.
     let driver = process::fork(|| {
         process::close_all_but(drivers.as_fd())?;
         drive(drivers.try_clone()?, &path, spec, partition)
@@ -129,7 +129,7 @@ pub fn start(
     Ok(BlockDevice { name, path, server, driver })
 }
 
-/// Has the kernel keep the reserve of this number of disks; a guest of 1 GiB does for one by itself.
+/// Makes the kernel keep the reserve of this number of disks; a guest of 1 GiB already does so for one disk.
 fn keep_free(disks: u64) -> io::Result<()> {
     let there: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
     let wanted = disks * RESERVE_KB;
@@ -193,8 +193,7 @@ fn drive(
         (NBD_SET_SOCK, socket),
         (NBD_DO_IT, 0),
     ] {
-        // SAFETY: these requests of an open nbd device take a plain number and touch no memory of
-        // this process.
+        // SAFETY: these requests to an open nbd device take a plain number and touch no memory of this process.
         if unsafe { libc::ioctl(device.as_raw_fd(), request as _, value) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -202,7 +201,8 @@ fn drive(
     Ok(())
 }
 
-/// The size appears only once the driver is inside NBD_DO_IT (Linux 6.12 and later).
+/// Waits until the size of the disk appears, which happens only once the driver is inside NBD_DO_IT (Linux 6.12 and
+/// later).
 fn wait_for_size(name: &str, server: Pid, driver: Pid) -> io::Result<()> {
     let size = PathBuf::from("/sys/block").join(name).join("size");
     for _ in 0..5000 {

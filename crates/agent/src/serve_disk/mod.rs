@@ -1,4 +1,4 @@
-//! The modelled disk as a block device: an NBD server inside the guest, waiting on its own clock.
+//! Serves the modelled disk as a block device: an NBD server inside the guest, waiting on its own clock.
 
 mod device;
 mod protocol;

@@ -1,4 +1,4 @@
-//! The server's loop: take requests, ask the model when they are done, answer then.
+//! The server's loop: takes requests, asks the model when they complete, and answers then.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -18,47 +18,48 @@ use super::protocol::{self, Command, Malformed, REQUEST_LENGTH};
 use super::shared::Shared;
 use crate::memory::Windows;
 
-/// More than the driver can have in flight (linux/drivers/block/nbd.c: 128 tags).
-const MOST_IN_FLIGHT: usize = 256;
+/// Maximum number of requests in flight: more than the driver can have (linux/drivers/block/nbd.c: 128 tags).
+const MAX_IN_FLIGHT: usize = 256;
 
-/// Instructions that the driver needs to put a KiB of payload into the socket, switches included: the server waits as long
-/// as the guest's processor takes for them. Found by trial at an instruction per nanosecond with a streaming write
-/// (200 files of 1 MiB, ext4, hdd-7200): with 800, 1,200, 1,700, 2,500 the server took 0.79, 0.61,
-/// 0.62, 0.64 ns a byte, and answers were 0.09, 0.10, 0.47, 1.11 ms later than due. For the model a
-/// request has arrived before.
+/// Instructions that the driver needs to put 1 KiB of payload into the socket, including switches: the server waits as
+/// long as the guest's processor takes for them. Determined by experiment at one instruction per nanosecond with a
+/// streaming write (200 files of 1 MiB, ext4, hdd-7200): with 800, 1,200, 1,700, 2,500 the server took 0.79, 0.61,
+/// 0.62, 0.64 ns per byte, and answers were 0.09, 0.10, 0.47, 1.11 ms later than due. In the model, a request has
+/// arrived before its payload.
 const DRIVER_INSTRUCTIONS_PER_KIB: u64 = 1200;
 
-/// Period of looks at an idle disk that has bytes in its cache: it destages them when it is idle,
-/// and they are persisted from then on although no request arrives.
-const IDLE_LOOK: Nanos = Nanos(1_000_000_000);
+/// The polling interval of an idle disk that has bytes in its cache: it destages them when idle, and they are persisted
+/// from then on although no request arrives.
+const IDLE_POLL: Nanos = Nanos(1_000_000_000);
 
-/// Parts of one write that can reach the medium, by the model, before all of its bytes are here.
-const MOST_EARLY: usize = 64;
+/// Maximum number of parts of one write that can reach the medium, according to the model, before all of its bytes have
+/// arrived.
+const MAX_EARLY: usize = 64;
 
-/// Everything the server owns. Nothing in it grows after [`Server::new`].
+/// The server's state. Nothing in it grows after [`Server::new`].
 pub struct Server {
     socket: UnixStream,
     disk: Box<dyn Disk>,
     store: Store<Windows>,
     log: Writer<Windows>,
-    /// The log of the bytes too, if they are logged.
+    /// The log of the written bytes, if they are logged.
     data: Option<data::Writer<Windows>>,
     shared: Shared,
     mailbox: Mailbox<'static>,
     /// The part of the disk that is served.
     partition: Partition,
-    /// The guest's processor, whose speed decides how long a payload takes.
+    /// The guest's processor, whose speed determines how long a payload takes to arrive.
     cpu: CpuPlan,
     in_flight: Vec<InFlight>,
-    /// The sectors of the disk, first and end, whose bytes are on their way from the driver.
+    /// The sectors of the disk, first and end, whose bytes are still arriving from the driver.
     coming: Option<(u64, u64)>,
-    /// The ranges of them that the model has persisted already, first and count.
+    /// The ranges of them that the model has already persisted, first and count.
     early: Vec<(u64, u64)>,
-    /// Time before an answer is due at which the server is woken; see [`waking`].
+    /// The time by which the server is woken before an answer is due; see [`waking`].
     lead: Nanos,
-    /// Bytes that the mailbox knows to be stored on this disk; it holds the sum over all disks.
+    /// The stored bytes of this disk that the mailbox already includes; it holds the sum over all disks.
     reported: u64,
-    /// Bytes that it knows to be written to this disk, likewise.
+    /// The bytes written to this disk that the mailbox already includes, likewise.
     reported_written: u64,
 }
 
@@ -70,17 +71,17 @@ struct InFlight {
     stage: Stage,
     phase: u16,
     errno: u32,
-    /// True once all of it is here; a write's payload follows its header.
+    /// True once all of it has arrived; a write's payload follows its header.
     whole: bool,
-    /// The time at which the model completed it, if that was before all of it was here.
+    /// The time at which the model completed it, if that was before all of it had arrived.
     due: Option<Nanos>,
-    /// Its event in the log of bytes, from 1; 0 for none.
+    /// Its event in the log of bytes, starting at 1; 0 if there is none.
     event: u32,
 }
 
-/// Measures the least time that waking from a sleep takes on this CPU: timer, scheduler, return from the
-/// kernel. With a sleep shorter by this the server is awake when an answer is due; if it wakes too early
-/// it sleeps again, so nothing is answered too early.
+/// Measures the minimum time that waking from a sleep takes on this CPU: timer, scheduler, return from the kernel. If a
+/// sleep is shortened by this, the server is awake when an answer is due; if it wakes too early, it sleeps again, so
+/// nothing is answered too early.
 fn waking() -> Nanos {
     let late = (0..WAKINGS).map(|_| {
         let until = clock::now() + WAKING_SLEEP;
@@ -90,12 +91,12 @@ fn waking() -> Nanos {
     late.min().unwrap_or_default()
 }
 
-/// Number of sleeps that measure waking: 3 ms of the guest's boot in all.
+/// Number of sleeps that measure waking: 3 ms of the guest's boot in total.
 const WAKINGS: usize = 32;
 const WAKING_SLEEP: Nanos = Nanos(100_000);
 
 impl Server {
-    /// A server that is ready to run, in a guest of an instruction per nanosecond.
+    /// Creates a server that is ready to run, in a guest with one instruction per nanosecond.
     pub fn new(
         socket: UnixStream,
         disk: Box<dyn Disk>,
@@ -105,8 +106,8 @@ impl Server {
         mailbox: Mailbox<'static>,
         partition: Partition,
     ) -> Server {
-        let in_flight = Vec::with_capacity(MOST_IN_FLIGHT);
-        let (early, coming) = (Vec::with_capacity(MOST_EARLY), None);
+        let in_flight = Vec::with_capacity(MAX_IN_FLIGHT);
+        let (early, coming) = (Vec::with_capacity(MAX_EARLY), None);
         let (lead, reported, reported_written) = (Nanos(0), 0, 0);
         Server {
             socket,
@@ -127,12 +128,12 @@ impl Server {
         }
     }
 
-    /// The same, logging the bytes of all writes, and when they reached the medium.
+    /// Returns the same server, logging also the bytes of all writes and when they reach the medium.
     pub fn with_data(self, data: Option<data::Writer<Windows>>) -> Server {
         Server { data, ..self }
     }
 
-    /// The same, in a guest with this processor.
+    /// Returns the same server, in a guest with this processor.
     pub fn on(self, cpu: CpuPlan) -> Server {
         Server { cpu, ..self }
     }
@@ -140,7 +141,7 @@ impl Server {
     /// Serves until the driver disconnects.
     ///
     /// # Errors
-    /// A broken socket or a stream out of step.
+    /// A broken socket, or a stream out of sync.
     pub fn run(&mut self) -> io::Result<()> {
         self.lead = waking();
         loop {
@@ -153,10 +154,10 @@ impl Server {
         }
     }
 
-    /// Leaves the CPU to the driver until it has put a write's payload into the socket, answering
-    /// meanwhile what falls due. Reading at once would switch between driver and server at every
-    /// page, which took three times the instructions. A driver that needs longer than expected, as by a
-    /// processor profile, gets the rest of the time at its own rate until it makes no more progress.
+    /// Leaves the CPU to the driver until it has put a write's payload into the socket, and meanwhile answers what is
+    /// due. Reading at once would switch between driver and server at every page, which took three times the
+    /// instructions. A driver that needs longer than expected, for example because of a processor profile, gets the
+    /// rest of the time at its observed rate, until it makes no more progress.
     fn let_payload_come(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
         let instructions = u64::from(length) * DRIVER_INSTRUCTIONS_PER_KIB / 1024;
         let mut ready = arrived + self.cpu.time_of(instructions);
@@ -180,12 +181,12 @@ impl Server {
         }
     }
 
-    /// Waits for a request, for the next completion, or until the idle disk is to be looked at;
-    /// whether a request is there.
+    /// Waits for a request, for the next completion, or until the idle disk is due for polling; returns true if there
+    /// is a request.
     fn wait(&self) -> io::Result<bool> {
         let due = self.disk.next_due().map(|due| (due - self.lead).since(clock::now()));
         let timeout =
-            due.or((!self.store.is_persisted()).then_some(IDLE_LOOK)).map(|wait| Timespec {
+            due.or((!self.store.is_persisted()).then_some(IDLE_POLL)).map(|wait| Timespec {
                 tv_sec: (wait.0 / 1_000_000_000) as i64,
                 tv_nsec: (wait.0 % 1_000_000_000) as i64,
             });
@@ -197,21 +198,21 @@ impl Server {
         }
     }
 
-    /// Tells the disk the time, and takes up what has reached the medium by then.
+    /// Advances the disk to the current time and records what has reached the medium by then.
     fn look(&mut self) -> io::Result<()> {
         self.disk.advance_to(clock::now());
-        self.land()
+        self.record_persisted()
     }
 
-    /// Takes up what has reached the medium. Of a write whose bytes are still on their way it is what
-    /// they overwrite, which may have been acknowledged; they themselves follow as they arrive.
-    fn land(&mut self) -> io::Result<()> {
+    /// Records what has reached the medium. For a write whose bytes are still arriving, the bytes that they overwrite
+    /// are persisted, which may have been acknowledged; the new bytes follow when they have arrived.
+    fn record_persisted(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.persisted() {
             self.persisted(first, count);
             let Some(coming) = self.coming else { continue };
             let (from, to) = (coming.0.max(first), coming.1.min(first + count));
             if from < to {
-                if self.early.len() == MOST_EARLY {
+                if self.early.len() == MAX_EARLY {
                     return Err(io::Error::other("a write reached the medium in too many parts"));
                 }
                 self.early.push((from, to - from));
@@ -220,7 +221,7 @@ impl Server {
         Ok(())
     }
 
-    /// Sectors have reached the medium.
+    /// Records that sectors have reached the medium.
     fn persisted(&mut self, first: u64, count: u64) {
         self.store.persist(first, count);
         if let Some(data) = &mut self.data {
@@ -228,7 +229,7 @@ impl Server {
         }
     }
 
-    /// Logs a request that is here as a whole; its event.
+    /// Logs a request that has fully arrived; returns its event.
     fn received(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
         let request = self.on_disk(*request);
         let Some(data) = self.data.as_mut().filter(|_| errno == 0) else { return 0 };
@@ -246,7 +247,7 @@ impl Server {
         }
     }
 
-    /// Takes one request; false when the driver is done.
+    /// Takes one request; returns false when the driver disconnects.
     fn take(&mut self) -> io::Result<bool> {
         let mut header = [0; REQUEST_LENGTH];
         self.socket.read_exact(&mut header)?;
@@ -283,7 +284,7 @@ impl Server {
         Ok(true)
     }
 
-    /// Moves a write's payload from the socket straight into the store.
+    /// Moves a write's payload from the socket directly into the store.
     fn transfer_in(&mut self, to: Destination, request: &Request, length: u32) -> io::Result<u32> {
         let offset = self.partition.start.0 + request.sector * 512;
         match request.action {
@@ -315,7 +316,7 @@ impl Server {
                 self.store.trim(offset, u64::from(length));
                 Ok(0)
             }
-            // Without the model's time nothing waits for it either.
+            // For untimed requests, there is no model time to wait for.
             Action::Flush if to == Destination::Medium => {
                 self.store.persist_all();
                 Ok(0)
@@ -334,21 +335,21 @@ impl Server {
         Ok(())
     }
 
-    /// A request as it arrived.
+    /// Returns the record of a request that has just arrived.
     fn held(&self, arrived: Nanos, request: Request) -> InFlight {
         let stage = Stage::from_word(self.mailbox.get(Word::Stage));
         let phase = self.mailbox.get(Word::Phase) as u16;
         InFlight { request, arrived, stage, phase, errno: 0, whole: true, due: None, event: 0 }
     }
 
-    /// Hands a request to the model as it arrived, whether its payload is `whole` yet or not.
+    /// Hands a request to the model on its arrival; `whole` is false if its payload has not arrived yet.
     fn submit(&mut self, arrived: Nanos, request: Request, whole: bool) -> io::Result<()> {
-        if self.in_flight.len() == MOST_IN_FLIGHT {
+        if self.in_flight.len() == MAX_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
         // Bytes that an idle disk has destaged since the last call are persisted before the new bytes arrive.
         self.disk.advance_to(arrived);
-        self.land()?;
+        self.record_persisted()?;
         self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
         self.shared.in_flight(self.in_flight.len());
         let request = self.on_disk(request);
@@ -359,12 +360,12 @@ impl Server {
         Ok(())
     }
 
-    /// A request for the partition as one for the disk that it lies on.
+    /// Translates a request for the partition into one for the disk that it is on.
     fn on_disk(&self, request: Request) -> Request {
         Request { sector: request.sector + self.partition.start.0 / 512, ..request }
     }
 
-    /// The payload is in the store; if the model has been done with the request, it is answered.
+    /// Records that the payload is in the store, and answers the request if the model has already completed it.
     fn transferred(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
         self.coming = None;
         while let Some((first, count)) = self.early.pop() {
@@ -386,7 +387,7 @@ impl Server {
             let now = clock::now();
             let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
             let Some(id) = self.disk.completed(now) else { continue };
-            self.land()?;
+            self.record_persisted()?;
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
                 return Err(io::Error::other("the model completed a request that was not made"));
             };
@@ -402,7 +403,7 @@ impl Server {
         }
     }
 
-    /// Answers a request that was due at an instant of the model, or untimed.
+    /// Answers a request that was due at a time of the model, or an untimed one.
     fn answer(&mut self, held: &InFlight, due: Option<Nanos>) -> io::Result<()> {
         let InFlight { request, errno, .. } = held;
         let late = due.map_or(Nanos(0), |due| clock::now().since(due));
@@ -426,7 +427,7 @@ impl Server {
             fua: request.fua,
             untimed: due.is_none(),
             failed: *errno != 0,
-            // The log knows whose it is.
+            // The log fills in its own disk.
             disk: 0,
             stage: held.stage,
             phase: held.phase,
@@ -450,7 +451,7 @@ impl Server {
     }
 }
 
-/// Writes two slices in one call: one system call and one waking of the driver fewer than two.
+/// Writes two slices in one call, which saves a system call and a wakeup of the driver.
 fn write_both(socket: &mut UnixStream, first: &[u8], second: &[u8]) -> io::Result<()> {
     let sent = match socket.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,

@@ -1,4 +1,4 @@
-//! What the disk's server and the trial tell each other through shared memory.
+//! The shared memory through which the disk's server and the trial communicate.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use fsdyno_record::{Bytes, Nanos};
 
 use crate::memory::shared_with_children;
 
-/// One side's view; both processes hold the same words.
+/// One side's view; both processes access the same words.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared(&'static [AtomicU64]);
 
@@ -23,22 +23,22 @@ enum Word {
     Discards,
     BytesRead,
     BytesWritten,
-    /// Movements of the arm plus one; 0 where there is no arm.
+    /// Arm movements plus one; 0 if there is no arm.
     Seeks,
     Busy,
     Peak,
     Stored,
-    /// The first error number that the server had to answer with; zero for none.
+    /// The first error number that the server had to reply with; zero if there was none.
     Failed,
     /// Bytes in the drive's volatile cache when the last flush was answered.
     VolatileAfterFlush,
-    /// Sum over timed requests of how much later than due they were answered.
+    /// The lateness of replies, summed over all timed requests.
     Late,
     Count,
 }
 
 impl Shared {
-    /// Fresh words, all zero.
+    /// Creates words that are all zero.
     ///
     /// # Errors
     /// What mmap(2) reports.
@@ -54,7 +54,7 @@ impl Shared {
         self.0[word as usize].store(value, Ordering::Release);
     }
 
-    /// Trial: whether requests take the model's time from now on.
+    /// Sets whether requests take the model's time from now on. Called by the trial.
     pub fn set_timed(&self, timed: bool) {
         self.set(Word::Untimed, u64::from(!timed));
     }
@@ -79,7 +79,7 @@ impl Shared {
         self.set(Word::Peak, self.get(Word::Peak).max(now as u64));
     }
 
-    /// Trial: the most requests in flight are counted from now on.
+    /// Restarts counting the maximum number of requests in flight. Called by the trial.
     pub fn reset_peak(&self) {
         self.set(Word::Peak, 0);
     }
@@ -98,12 +98,12 @@ impl Shared {
         self.set(Word::VolatileAfterFlush, bytes.0);
     }
 
-    /// Trial: whether the drive's volatile cache was empty when it answered the last flush.
+    /// Returns true if the drive's volatile cache was empty when it answered the last flush. Called by the trial.
     pub fn flushed(&self) -> bool {
         self.get(Word::VolatileAfterFlush) == 0
     }
 
-    /// Trial: the disk's counters so far.
+    /// Returns the disk's counters so far. Called by the trial.
     pub fn device(&self) -> Device {
         Device {
             reads: self.get(Word::Reads),
@@ -118,13 +118,13 @@ impl Shared {
         }
     }
 
-    /// Trial: the error that the server had to answer with, if any.
+    /// Returns the error that the server had to reply with, if any. Called by the trial.
     pub fn failed(&self) -> Option<io::Error> {
         let errno = self.get(Word::Failed);
         (errno != 0).then(|| io::Error::from_raw_os_error(errno as i32))
     }
 
-    /// Trial: how much later than due the answers went out, summed over all timed requests.
+    /// Returns the lateness of replies, summed over all timed requests. Called by the trial.
     pub fn late(&self) -> Nanos {
         Nanos(self.get(Word::Late))
     }

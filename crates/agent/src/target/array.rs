@@ -1,4 +1,4 @@
-//! The md array under a file system: made, looked at.
+//! Creates and describes the md array under a file system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +11,17 @@ use fsdyno_record::trial::Conditions;
 
 use crate::tool;
 
-/// As the kernel names the array of a guest.
+/// The kernel's name of the array in a guest.
 pub const NAME: &str = "md0";
 
-/// Settings of the array's own that bear on its speed, where its level has them.
+/// Settings of the array itself that affect its speed, where its level has them.
 const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"];
 
-/// Puts the array together as `/dev/NAME`, and adds commands and outcome to the conditions. Whatever is
-/// arbitrary is drawn from the seed, UUIDs from `uuids` if that is given.
+/// Assembles the array as `/dev/NAME`, and adds the commands and the outcome to the conditions. Everything arbitrary is
+/// drawn from the seed, except UUIDs, which are drawn from `uuids` if given.
 ///
 /// # Errors
-/// What mdadm says; an array that does not appear.
+/// What mdadm reports; an array that does not appear.
 pub fn create(
     name: &str,
     raid: RaidPlan,

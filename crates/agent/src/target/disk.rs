@@ -1,4 +1,4 @@
-//! A disk under a file system, modelled or real: its device, what it is for, its figures.
+//! A disk under a file system, modelled or real: its device, role and counters.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::serve_disk::{BlockDevice, Shared};
 pub struct ModelledDisk {
     /// Its name in the plan.
     pub name: String,
-    /// Its file, where it is modelled.
+    /// Its disk profile, if it is modelled.
     pub spec: Option<DiskSpec>,
     /// Its role.
     pub role: DiskRole,
@@ -26,29 +26,29 @@ pub struct ModelledDisk {
     pub medium: Medium,
 }
 
-/// A disk as the kernel sees it.
+/// The kernel's access to a disk.
 pub enum Medium {
-    /// Through a server, which tells what it did.
+    /// Through a server, which reports what it did.
     Served {
         /// The device.
         device: BlockDevice,
         /// Its server's counters.
         shared: Shared,
     },
-    /// As a device that answers at once and has no server (the lab's NVDIMM).
+    /// As a device that responds at once and has no server (the lab's NVDIMM).
     Instant {
-        /// As the kernel names it: `pmem0`.
+        /// The kernel's name: `pmem0`.
         name: String,
     },
-    /// As a device of this host, whose queue stays as the host has it.
+    /// As a device of this host, whose queue stays as the host configured it.
     Real {
-        /// As the kernel names it: `loop0`.
+        /// The kernel's name: `loop0`.
         name: String,
     },
 }
 
 impl ModelledDisk {
-    /// As the kernel names its device: `nbd0`.
+    /// Returns the kernel's name of its device: `nbd0`.
     pub fn device_name(&self) -> &str {
         match &self.medium {
             Medium::Served { device, .. } => &device.name,
@@ -56,7 +56,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Its node: `/dev/nbd0`.
+    /// Returns its device node: `/dev/nbd0`.
     pub fn path(&self) -> PathBuf {
         match &self.medium {
             Medium::Served { device, .. } => device.path.clone(),
@@ -64,7 +64,7 @@ impl ModelledDisk {
         }
     }
 
-    /// The server's words, if it has a server.
+    /// Returns the memory shared with the server, if it has a server.
     pub fn shared(&self) -> Option<&Shared> {
         match &self.medium {
             Medium::Served { shared, .. } => Some(shared),
@@ -72,12 +72,12 @@ impl ModelledDisk {
         }
     }
 
-    /// True if it may hold in a cache of its own what a flush persists.
+    /// Returns true if it may hold data in a volatile cache that a flush persists.
     pub fn has_cache(&self) -> bool {
         !matches!(self.medium, Medium::Instant { .. })
     }
 
-    /// Makes its block queue what the disk's file says; what cannot be set in its driver, in sentences.
+    /// Configures its block queue as its disk profile says; returns, in sentences, what cannot be set in its driver.
     ///
     /// # Errors
     /// A setting that the kernel refuses or changes.
@@ -93,10 +93,10 @@ impl ModelledDisk {
         Ok(block_queue::differences(&spec.queue, &block_queue::read_back(self.device_name())))
     }
 
-    /// Proves that what was set is in effect still: a mount may change it.
+    /// Checks that the settings are still in effect: a mount may change them.
     ///
     /// # Errors
-    /// The first setting that is not.
+    /// The first setting that is not in effect.
     pub fn prove_queue(&self, scheduler: Option<&str>) -> io::Result<()> {
         match (&self.spec, &self.medium) {
             (Some(spec), Medium::Served { device, .. }) => {
@@ -117,7 +117,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Its counters.
+    /// Returns its counters.
     pub fn counters(&self) -> Option<Device> {
         match &self.medium {
             Medium::Served { shared, .. } => Some(shared.device()),
@@ -126,7 +126,7 @@ impl ModelledDisk {
         }
     }
 
-    /// The file in which the kernel counts what is written to it, if no server of ours does.
+    /// Returns the file in which the kernel counts what is written to the disk, if no server of ours does.
     pub fn stat_file(&self) -> Option<PathBuf> {
         match &self.medium {
             Medium::Served { .. } => None,
@@ -136,14 +136,14 @@ impl ModelledDisk {
         }
     }
 
-    /// Sum of the delays of its answers beyond the time due.
+    /// Returns the lateness of its answers, summed over all requests.
     pub fn late(&self) -> Nanos {
         self.shared().map_or(Nanos(0), Shared::late)
     }
 }
 
-/// Reads the kernel's counters of a device. It counts a flush on the whole drive only, which has no other
-/// user while a part of it belongs to a trial.
+/// Reads the kernel's counters of a device. The kernel counts flushes only for the whole drive; the drive has no other
+/// user while a partition of it belongs to a trial.
 fn kernel_counters(name: &str) -> Option<Device> {
     let folder = block_queue::of_device(name);
     let read =
@@ -152,7 +152,7 @@ fn kernel_counters(name: &str) -> Option<Device> {
     if !folder.join("partition").exists() {
         return Some(counted);
     }
-    // The part is a folder within its drive's.
+    // The partition is a folder within its drive's.
     let drive = fs::canonicalize(&folder).ok()?.parent().and_then(read);
     Some(Device { flushes: drive.map_or(0, |drive| drive.flushes), ..counted })
 }

@@ -27,14 +27,14 @@ pub struct Formatted {
     pub(super) plan: FilesystemPlan,
     pub(super) mounting: Mounting,
     pub(super) seed: u64,
-    /// The disks of the file system, and after them that of its journal.
+    /// The disks of the file system, followed by that of its journal.
     pub(super) disks: Vec<ModelledDisk>,
     pub(super) raid: Option<RaidPlan>,
-    /// As the kernel names the array, where there is one.
+    /// The kernel's name of the array, if there is one.
     pub(super) array: String,
-    /// The number that UUIDs are drawn from, if it is not the seed.
+    /// The number that UUIDs are drawn from, if it differs from the seed.
     pub(super) uuids: Option<u64>,
-    /// The devices of this host that it lies on, proven again before whatever writes to them.
+    /// The devices of this host that it is on, checked again before each command that writes to them.
     pub(super) held: Arc<[Held]>,
     pub(super) scheduler: Option<String>,
     pub(super) mount_point: PathBuf,
@@ -42,17 +42,17 @@ pub struct Formatted {
     pub(super) mounted: bool,
     /// The clients and the network over which it is shared, if it is.
     pub(super) shared: Option<nfs::Shared>,
-    /// The processes that do its work, where the kernel does not.
+    /// The processes that do its work, if the kernel does not.
     pub(super) workers: Workers,
     /// True once mkfs has run, perhaps in another guest.
     made: bool,
-    /// True once its disks are laid out.
+    /// True once its disks are prepared.
     laid_out: bool,
     setup: Setup,
 }
 
 impl Formatted {
-    /// A target that has not been touched yet, on these disks (one at least).
+    /// Creates a target on these disks (at least one), without touching them yet.
     pub fn new(
         plan: FilesystemPlan,
         seed: u64,
@@ -82,8 +82,8 @@ impl Formatted {
         }
     }
 
-    /// The same on a host, where others have arrays and UUIDs too: with another name for its array,
-    /// with what UUIDs are drawn from, and with what keeps the devices ours.
+    /// Returns the same target for a host, where other arrays and UUIDs exist too: with another array name, with the
+    /// number that UUIDs are drawn from, and with the handles that reserve the devices for us.
     pub fn with_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
@@ -93,22 +93,22 @@ impl Formatted {
         Formatted { shared, ..self }
     }
 
-    /// Checks that the devices' names still mean the held devices, before each command that writes.
+    /// Checks that the devices' names still refer to the held devices, before each command that writes.
     pub(super) fn prove(&self) -> io::Result<()> {
         self.held.iter().try_for_each(Held::prove)
     }
 
-    /// The same, on disks that another guest has made.
+    /// Returns the same target on disks that another guest has made, if `made`.
     pub fn made(self, made: bool) -> Formatted {
         Formatted { made, ..self }
     }
 
-    /// The same, with how long it took until here.
+    /// Returns the same target with the time that the previous steps took.
     pub fn after(self, boot_ns: Nanos, device_ns: Nanos) -> Formatted {
         Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 
-    /// The device that the file system lies on, as the kernel names it.
+    /// Returns the kernel's name of the device that the file system is on.
     pub(super) fn device_name(&self) -> &str {
         match self.raid {
             Some(_) => &self.array,
@@ -124,7 +124,7 @@ impl Formatted {
         self.disks.iter().find(|disk| disk.role == DiskRole::Journal)
     }
 
-    /// The devices that the file system writes to: its own, and that of its journal.
+    /// Returns the devices that the file system writes to: its own, and that of its journal.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         if self.mounting.in_memory() {
             return Vec::new();
@@ -133,7 +133,7 @@ impl Formatted {
         [Some(self.device_path()), journal].into_iter().flatten().collect()
     }
 
-    /// The words of a command with device, journal and UUIDs in their places.
+    /// Returns the words of a command with device, journal and UUIDs filled in.
     pub fn filled(&self, template: &[String]) -> Vec<String> {
         let device = self.device_path();
         let journal = self.journal().map(ModelledDisk::path);
@@ -145,12 +145,12 @@ impl Formatted {
         fill(template, devices, self.seed)
     }
 
-    /// The part of several disks that is theirs alone, where there are several.
+    /// Returns the disks if there are several, else none.
     fn several(&self) -> &[ModelledDisk] {
         if self.disks.len() > 1 { &self.disks } else { &[] }
     }
 
-    /// True if no disk has anything in its cache.
+    /// Returns true if no disk has anything in its cache.
     fn caches_are_empty(&self) -> bool {
         self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed)
     }
@@ -198,8 +198,8 @@ impl Target for Formatted {
     fn root(&self) -> BorrowedFd<'_> {
         match &self.root {
             Some(root) => root.as_fd(),
-            // Between unmount and mount there is no tree; the current directory stands in so
-            // that a misuse shows as a wrong tree in verification, not as a crash of PID 1.
+            // Between unmount and mount there is no tree; the current directory is used instead, so that a misuse shows
+            // up as a wrong tree in verification and not as a crash of PID 1.
             None => rustix::fs::CWD,
         }
     }
@@ -256,7 +256,7 @@ impl Target for Formatted {
     }
 
     fn flush_device(&mut self) -> io::Result<bool> {
-        // An array hands a flush on to all its disks.
+        // An array forwards a flush to all its disks.
         if self.disks.iter().any(ModelledDisk::has_cache) {
             for path in self.paths() {
                 rustix::fs::fsync(&File::open(path)?)?;
@@ -307,7 +307,7 @@ impl Target for Formatted {
         instruments
     }
 
-    /// As a shutdown does: what the file system has written leaves the drive's cache too.
+    /// Unmounts and flushes, like a shutdown: what the file system has written leaves the drive's cache too.
     fn finish(&mut self) -> io::Result<()> {
         self.unmount()?;
         self.flush_device()?;

@@ -1,4 +1,4 @@
-//! Making a file system: its disks laid out, its journal's command, mkfs, and what is in effect read back.
+//! Makes a file system: prepares its disks, runs its journal's command and mkfs, and reads back what is in effect.
 
 use std::fs::File;
 use std::io;
@@ -15,11 +15,11 @@ use super::{ModelledDisk, array};
 use crate::block_queue;
 use crate::tool;
 
-/// Number of a tool's last lines that are kept.
+/// Number of last lines of a tool's output that are kept.
 const TOOL_LINES: usize = 12;
 
 impl Formatted {
-    /// Sets up the disks' queues and puts the array together.
+    /// Sets up the disks' queues and assembles the array.
     pub(super) fn lay_out(&self, conditions: &mut Conditions) -> io::Result<()> {
         for disk in &self.disks {
             for note in disk.set_queue(self.scheduler.as_deref())? {
@@ -52,7 +52,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Makes the file system, unless it is already made, and adds commands and outcome to the conditions.
+    /// Makes the file system, if it needs making, and adds the commands and the outcome to the conditions.
     pub(super) fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
         if matches!(self.mounting, Mounting::Raw) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Formatted {
         let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
         ran.good(&conditions.mkfs)?;
-        // Where there is no command of its own for them, mkfs has just printed the features.
+        // If there is no separate command for them, mkfs has just printed the features.
         let shown = if self.plan.features.is_empty() {
             ran
         } else {
@@ -96,11 +96,11 @@ impl Formatted {
         conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
         let note = |said| format!("the features in effect could not be read back: {said}");
         conditions.notes.extend(unread.into_iter().map(note));
-        // What made a pool has imported it too.
+        // The command that made a pool has also imported it.
         self.export()
     }
 
-    /// Has the first mount of its life behind it.
+    /// Does the first mount of the file system's life in advance.
     pub(super) fn settle(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         self.mount()?;
         self.unmount()?;
@@ -113,7 +113,7 @@ impl Formatted {
     }
 }
 
-/// Reads a word that a file system keeps at a fixed offset of its device.
+/// Reads a word that a file system stores at a fixed offset of its device.
 fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
     let mut bytes = [0; 4];
     File::open(device)?.read_exact_at(&mut bytes, word.at)?;

@@ -1,4 +1,4 @@
-//! What the trial's tree lies on: a file system made for it, or a directory as it is.
+//! The place of the trial's tree: a file system made for it, or an existing directory.
 
 mod array;
 mod directory;
@@ -26,46 +26,48 @@ pub use disk::{Medium, ModelledDisk};
 pub use formatted::Formatted;
 pub use userspace::{Child, children};
 
-/// The counters of bytes written to a target's devices, in addition to those of the disks' servers in the mailbox.
+/// The sources of the number of bytes written to a target's devices, in addition to the mailbox counters of the disks'
+/// servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenAt {
-    /// Files of the kernel's, as /sys/block/NAME/stat.
+    /// Kernel files in the format of /sys/block/NAME/stat.
     pub files: Vec<PathBuf>,
-    /// True if it has a device.
+    /// True if the target has a device.
     pub any: bool,
 }
 
 /// The place of a trial's tree and what can be done to it between phases.
 pub trait Target {
-    /// Makes what the trial's tree lies on, without mounting it, untimed from here on. Says into the
-    /// conditions what was done; a target that is as it is makes nothing.
+    /// Makes what the trial's tree lies on, without mounting it; untimed from here on. Records in the conditions what
+    /// was done. A target that is used as it is makes nothing.
     ///
     /// # Errors
-    /// A command that failed, with its own words.
+    /// A command that failed, with its own message.
     fn make(&mut self, _conditions: &mut Conditions) -> io::Result<()> {
         Ok(())
     }
 
-    /// Makes it ready: mkfs, if it was not made, and mount. Says into the conditions what was done and is in effect.
+    /// Makes the target ready: runs mkfs, if not yet done, and mounts. Records in the conditions what was done and what
+    /// is in effect.
     ///
     /// # Errors
-    /// A command that failed, with its own words.
+    /// A command that failed, with its own message.
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()>;
 
-    /// The time that preparation took; none if nothing was made.
+    /// Returns the time that preparation took; `None` if nothing was made.
     fn setup(&self) -> Option<Setup> {
         None
     }
 
-    /// The root of the trial's tree.
+    /// Returns the root of the trial's tree.
     fn root(&self) -> BorrowedFd<'_>;
 
-    /// The root as each client sees it, if several share it; threads are distributed over them.
+    /// Returns the root as each client sees it, if several share it; threads are distributed over them.
     fn roots(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.root()]
     }
 
-    /// Looks at the tree as it is for verification: a shared one through a client that has nothing in a cache.
+    /// Calls `look` with the tree for verification: for a shared one, through a client that has nothing in its cache.
     ///
     /// # Errors
     /// What `look` or the kernel reports.
@@ -76,70 +78,70 @@ pub trait Target {
         look(self.root())
     }
 
-    /// The device that stands for the workload's one file, where there is no file system.
+    /// Returns the device that stands for the workload's single file, if there is no file system.
     fn device_file(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Does what lies between two phases; what was really done, in the words of `Gap::done`.
+    /// Does the step between two phases; returns what was actually done, in the words of `Gap::done`.
     ///
     /// # Errors
     /// What the kernel reports.
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str>;
 
-    /// A phase begins: whatever is counted by phase starts anew.
+    /// Marks the start of a phase: everything that is counted by phase starts again.
     fn start_phase(&mut self) {}
 
-    /// syncfs(2) on the tree's file system.
+    /// Calls syncfs(2) on the tree's file system.
     ///
     /// # Errors
     /// What the kernel reports.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Empties the device's own cache, after [`Target::sync`]; whether it is now shown to be empty.
+    /// Empties the device's own cache, after [`Target::sync`]; returns true if it is now known to be empty.
     ///
     /// # Errors
     /// What the kernel reports.
     fn flush_device(&mut self) -> io::Result<bool>;
 
-    /// Sets whether requests take the disk's time (not while formatting, verifying, checking).
+    /// Sets whether requests take the disk's time (they do not while formatting, verifying and checking).
     fn set_timed(&self, timed: bool);
 
-    /// The device's counters, of several the sum; none where it has none.
+    /// Returns the device's counters, summed if there are several; `None` if it has none.
     fn device(&self) -> Option<Device>;
 
-    /// The counters of each of several devices, by the kernel's names for them.
+    /// Returns the counters of each of several devices, by the kernel's names for them.
     fn devices(&self) -> BTreeMap<String, Device> {
         BTreeMap::new()
     }
 
-    /// The counters of bytes that are written to its devices while a phase runs; none if others write
-    /// to them too, and then dirty bytes are not known either.
+    /// Returns the sources of the number of bytes written to its devices during a phase; `None` if other processes
+    /// write to them too, in which case dirty bytes are unknown as well.
     fn written_at(&self) -> Option<WrittenAt> {
         None
     }
 
-    /// Sum of the delays of the device's answers beyond the time due.
+    /// Returns the lateness of the device's answers, summed over all requests.
     fn late(&self) -> Nanos {
         Nanos(0)
     }
 
-    /// The reason why the instrument itself answered a request with an error, if it did.
+    /// Returns the reason why the instrument itself answered a request with an error, if it did.
     fn device_error(&self) -> Option<io::Error> {
         None
     }
 
-    /// The cause of failed calls on it, if known.
+    /// Returns the cause of failed calls on it, if known.
     fn cause(&self) -> Option<String> {
         None
     }
 
-    /// The processes to keep out of the trial's figures.
+    /// Returns the processes to exclude from the trial's figures.
     fn instruments(&self) -> Instruments {
         Instruments::default()
     }
 
-    /// Takes it down; the venue then has it checked.
+    /// Takes it down; afterwards the venue has it checked.
     ///
     /// # Errors
     /// An unmount that fails.

@@ -1,5 +1,4 @@
-//! How a trial's file system is mounted, and what follows from that: the one place that knows how many
-//! kinds there are.
+//! The ways to mount a trial's file system, and what follows from each: this is the only place that distinguishes them.
 
 use fsdyno_record::plan::{BelowPlan, FilesystemPlan};
 use fsdyno_workload::GapKind;
@@ -11,28 +10,29 @@ pub enum Mounting {
     Device,
     /// By the kernel, in memory, where nothing is made, dropped or durable.
     Memory,
-    /// By the kernel, over an empty and an upper layer on another one, which is mounted first.
+    /// By the kernel, as an overlay with an empty lower and an upper layer on another file system, which is mounted
+    /// first.
     Over {
         /// The other file system.
         below: BelowPlan,
-        /// The way in which that is mounted.
+        /// The way in which that file system is mounted.
         on: Box<Mounting>,
     },
-    /// By the kernel on a server, and from there by clients over a modelled network.
+    /// By the kernel on a server, and by clients over a modelled network.
     Shared {
         /// The server's file system.
         below: BelowPlan,
-        /// The way in which that is mounted.
+        /// The way in which that file system is mounted.
         on: Box<Mounting>,
     },
-    /// By its command, of which a process stays that does its work (FUSE).
+    /// By its command, which leaves a process running that does its work (FUSE).
     Served,
-    /// Not at all: the device itself stands for the workload's one file.
+    /// Not at all: the device itself stands for the workload's single file.
     Raw,
 }
 
 impl Mounting {
-    /// Returns the way for a plan on this number of disks.
+    /// Returns the way to mount the file system of a plan on this number of disks.
     pub fn of(plan: &FilesystemPlan, disks: usize) -> Mounting {
         let by_kernel = if disks == 0 { Mounting::Memory } else { Mounting::Device };
         match &plan.below {
@@ -46,7 +46,7 @@ impl Mounting {
         }
     }
 
-    /// True if files are stored in memory, and on no device.
+    /// Returns true if files are stored in memory and not on a device.
     pub fn in_memory(&self) -> bool {
         match self {
             Mounting::Memory => true,
@@ -55,8 +55,8 @@ impl Mounting {
         }
     }
 
-    /// True if a sync that returned, and a flush of the device's cache, make durable what was done: not where
-    /// a process may hold it, nor where overlayfs has an option that has it sync nothing.
+    /// Returns true if a completed sync and a flush of the device's cache make changes durable: not if a process may
+    /// hold them back, nor if overlayfs has an option that disables syncing.
     pub fn syncs_are_durable(&self, options: &str) -> bool {
         match self {
             Mounting::Device | Mounting::Raw => true,
@@ -68,7 +68,8 @@ impl Mounting {
         }
     }
 
-    /// Returns the possible part of a wanted gap: in memory dropping keeps all, and unmounting keeps nothing.
+    /// Returns the part of a wanted gap that is possible: in memory, dropping caches has no effect, and unmounting
+    /// loses everything.
     pub fn can_do(&self, wanted: GapKind) -> GapKind {
         match wanted {
             GapKind::Drop | GapKind::Remount if self.in_memory() => GapKind::Sync,
@@ -76,8 +77,7 @@ impl Mounting {
         }
     }
 
-    /// The name of a gap: where nothing is mounted, a remount only drops what the page cache has of the
-    /// device.
+    /// Returns the name of a gap: if nothing is mounted, a remount only drops what the page cache holds of the device.
     pub fn name_of(&self, done: GapKind) -> &'static str {
         match (self, done) {
             (Mounting::Raw, GapKind::Remount) => GapKind::Drop.name(),
@@ -85,7 +85,7 @@ impl Mounting {
         }
     }
 
-    /// Notes for the readers of a record of a file system of this kind.
+    /// Returns notes for the readers of a record of a file system of this kind.
     pub fn notes(&self, kind: &str, has_check: bool) -> Vec<String> {
         let mut notes = Vec::new();
         match self {
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(mounting.syncs_are_durable("noatime"), durable, "{right:?}");
         }
         assert!(!on(Mounting::Device, "xfs").syncs_are_durable("noatime,volatile"));
-        // The meaning of that option for another file system is not known.
+        // It is unknown what that option means to another file system.
         assert!(Mounting::Device.syncs_are_durable("volatile"));
     }
 

@@ -1,4 +1,4 @@
-//! The mount of a file system that clients share, and its end.
+//! Mounts and unmounts a file system that clients share.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use super::formatted::Formatted;
 use crate::nfs;
 
 impl Formatted {
-    /// Mounts the file system that was made, exports it, and mounts it for each client.
+    /// Mounts the file system, exports it, and mounts it for each client.
     pub(super) fn mount_shared(&mut self, below: &BelowPlan) -> io::Result<()> {
         let place = self.place_below();
         fs::create_dir_all(&place)?;
@@ -42,7 +42,7 @@ impl Formatted {
         Ok(rustix::fs::syncfs(File::open(self.place_below())?)?)
     }
 
-    /// The place at which a user of the file system sees it: of several mounts the first.
+    /// Returns the path at which users see the file system: the first, if there are several mounts.
     pub(super) fn seen_at(&self) -> PathBuf {
         self.shared.as_ref().map_or(self.mount_point.clone(), nfs::Shared::first)
     }

@@ -1,4 +1,4 @@
-//! A file system whose work a process does (FUSE): mounted by its command, and waited for.
+//! Mounts a file system whose work is done by a process (FUSE) by running its command, and waits for its end.
 
 use std::fs;
 use std::io;
@@ -16,42 +16,43 @@ use crate::mount_info;
 use crate::output::OutputTail;
 use crate::process;
 
-/// Longest time for a command to mount, and for its process to end after the unmount: it may have
-/// gigabytes to write on a slow disk.
+/// The maximum time for a command to mount, and for its process to end after the unmount: it may have gigabytes to
+/// write to a slow disk.
 const LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
 
-/// A process that took no CPU time for so long, and waits for no device, hangs.
+/// The time without CPU time or waiting for a device after which a process counts as hung.
 const STILL: Nanos = Nanos(60 * 1_000_000_000);
 
-/// A command that goes to the background has mounted before, or will soon after.
-const AFTER_ITS_END: Nanos = Nanos(10_000_000_000);
+/// The maximum time until the mount appears after its command has ended: a command that daemonizes has mounted before,
+/// or will soon after.
+const MOUNT_DELAY: Nanos = Nanos(10_000_000_000);
 
-/// Longest time for a process to end after it has stopped serving.
-const A_MOMENT: Nanos = Nanos(500_000_000);
+/// The maximum time for a process to end after it has stopped serving.
+const END_LIMIT: Nanos = Nanos(500_000_000);
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Number of the command's last lines that are kept.
+/// Number of last lines of the command's output that are kept.
 const LINES: usize = 6;
 
 /// The processes that do the work of a mounted file system.
 #[derive(Debug, Default)]
 pub struct Workers {
-    /// The output of the command; none while nothing is mounted.
+    /// The output of the command; `None` while nothing is mounted.
     said: Option<OutputTail>,
-    /// The processes that were seen at work, so that their end is noticed even if it is immediate.
+    /// The processes seen at work, so that their end is noticed even if it is immediate.
     pids: Vec<Pid>,
-    /// Children of ours that were there before the command: the modelled disks' servers.
+    /// Our children that existed before the command: the modelled disks' servers.
     others: Vec<Pid>,
 }
 
 /// Runs the command until something is mounted at `at`.
 ///
-/// This process starts nothing else while the file system is mounted: all children that it has then and had
-/// not before are taken for the file system's, and are waited for after the unmount.
+/// This process starts nothing else while the file system is mounted: all children that it has then but did not have
+/// before are assumed to belong to the file system, and are waited for after the unmount.
 ///
 /// # Errors
-/// The command's own words, if it fails or does not mount.
+/// The command's own message, if it fails or does not mount.
 pub fn mount<'a>(
     argv: &[String],
     env: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -60,12 +61,12 @@ pub fn mount<'a>(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
     };
-    // A process that goes to the background stays our child, so that its end can be waited for.
-    // SAFETY: takes numbers only.
+    // A process that daemonizes stays our child, so that its end can be waited for.
+    // SAFETY: takes only numbers.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (mouth, said) = OutputTail::start()?;
+    let (output, said) = OutputTail::start()?;
     let others = children()?.into_iter().map(|child| child.pid).collect();
     let child = Command::new(program)
         .args(arguments)
@@ -73,8 +74,8 @@ pub fn mount<'a>(
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .envs(env)
         .stdin(Stdio::null())
-        .stdout(mouth.try_clone()?)
-        .stderr(mouth)
+        .stdout(output.try_clone()?)
+        .stderr(output)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
     let workers = Workers { said: Some(said), pids: Vec::new(), others };
@@ -96,7 +97,7 @@ pub fn mount<'a>(
             }
             ended_at = Some(now);
         }
-        if ended_at.is_some_and(|ended| now.since(ended) > AFTER_ITS_END) {
+        if ended_at.is_some_and(|ended| now.since(ended) > MOUNT_DELAY) {
             return Err(failed(&workers, "ended and mounted nothing"));
         }
         if work.is_still(&workers.living()?) {
@@ -111,8 +112,8 @@ pub fn mount<'a>(
 }
 
 impl Workers {
-    /// The processes that do its work now: a command that goes to the background does so after the mount, so
-    /// that what works is not what was started.
+    /// Returns the processes that do its work now: a command that daemonizes does so after the mount, so that the
+    /// working process differs from the one that was started.
     pub fn now(&self) -> Vec<Pid> {
         if self.said.is_none() {
             return Vec::new();
@@ -120,12 +121,12 @@ impl Workers {
         self.living().unwrap_or_default().into_iter().map(|child| child.pid).collect()
     }
 
-    /// Describes the end of the first process seen at work that should still run; none while all do. To be
-    /// called after a call has failed: the failure is known a moment before the end of the process that served it.
+    /// Describes the end of the first process seen at work that should still run; `None` while all do. To be called
+    /// after a call has failed: the failure is visible a moment before the end of the process that served it.
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
         let started = clock::now();
-        while self.said.is_some() && clock::now().since(started) < A_MOMENT {
+        while self.said.is_some() && clock::now().since(started) < END_LIMIT {
             if let Some(how) = self.pids.iter().find_map(ended) {
                 return Some(format!(
                     "the file system's process ended with {how}: {}",
@@ -137,7 +138,7 @@ impl Workers {
         None
     }
 
-    /// Takes down who works, once the file system has answered.
+    /// Records the processes at work, once the file system has answered.
     pub fn look(&mut self) {
         self.pids = self.now();
     }
@@ -146,11 +147,11 @@ impl Workers {
         Ok(children()?.into_iter().filter(|child| !self.others.contains(&child.pid)).collect())
     }
 
-    /// Waits until all have ended, after the unmount: until then they may write. One that ends may leave
-    /// another one to us, so all are looked for anew until there are none.
+    /// Waits, after the unmount, until all have ended: until then they may write. One that ends may leave its child to
+    /// us, so they are listed again until there are none.
     ///
     /// # Errors
-    /// One that does not end, or not well.
+    /// A process that does not end, or ends with a failure.
     pub fn wait(&mut self) -> io::Result<()> {
         self.wait_while_they_work(STILL)
     }
@@ -205,7 +206,7 @@ impl Workers {
         Ok(())
     }
 
-    /// The last words of the command.
+    /// Returns the last lines of the command's output.
     fn words(&self) -> String {
         let text = self.said.as_ref().map(OutputTail::text).unwrap_or_default();
         let lines: Vec<&str> =
@@ -217,29 +218,29 @@ impl Workers {
     }
 }
 
-/// A child of this process that lives.
+/// A living child of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Its number.
+    /// Its pid.
     pub pid: Pid,
-    /// True while it waits for a device, or in any wait that a signal does not end.
+    /// True while it waits for a device, or in any other uninterruptible sleep.
     waits: bool,
 }
 
-/// The progress of the processes.
+/// Tracks the progress of the processes.
 struct Work {
-    /// The last observation, and its time.
+    /// The CPU time at the last progress, and when that was.
     seen: (Nanos, Nanos),
     still: Nanos,
 }
 
 impl Work {
-    /// Seen to be done now.
+    /// Starts with progress made now.
     fn now(still: Nanos) -> Work {
         Work { seen: (Nanos(0), clock::now()), still }
     }
 
-    /// True if none of these has taken any CPU time, or waited for a device, for too long.
+    /// Returns true if none of these has used any CPU time, or waited for a device, for too long.
     fn is_still(&mut self, children: &[Child]) -> bool {
         let (now, times) = (clock::now(), children.iter().map(|child| process_time(child.pid)));
         let time = times.fold(Nanos(0), |sum, time| sum + time);
@@ -250,11 +251,11 @@ impl Work {
     }
 }
 
-/// The living children of this process, by /proc.
+/// Returns the living children of this process, according to /proc.
 ///
-/// On a host this process is the first of a namespace of process numbers and /proc is still that of the
-/// namespace outside, where kernel threads are seen: there we and our children have other numbers than
-/// those that waitpid(2) takes, which are the last of `NSpid` (proc(5)).
+/// On a host, this process is PID 1 of a PID namespace, but /proc is still that of the outer namespace, where kernel
+/// threads are visible: there, we and our children have pids different from those that waitpid(2) takes, which are the
+/// last in `NSpid` (proc(5)).
 pub fn children() -> io::Result<Vec<Child>> {
     let own = fs::read_link("/proc/self")?;
     let own = own.to_str().unwrap_or_default();
@@ -272,7 +273,7 @@ pub fn children() -> io::Result<Vec<Child>> {
     Ok(found)
 }
 
-/// A living child of `parent` by the number that it has for that one, by its /proc/NAME/status.
+/// Parses /proc/NAME/status; returns the process if it is a living child of `parent`, which is the pid in that /proc.
 fn living_child(status: &str, parent: &str, name: &str) -> Option<Child> {
     let field = |key: &str| {
         let mut lines = status.lines();
@@ -282,7 +283,7 @@ fn living_child(status: &str, parent: &str, name: &str) -> Option<Child> {
     if field("PPid") != Some(parent) || state.starts_with('Z') {
         return None;
     }
-    // Kernels before 4.1 do not tell; then there is one number, or the wait for it fails.
+    // Kernels before 4.1 do not report it; then there is only one pid, or waiting for it fails.
     let own = field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name);
     let pid = own.parse().ok().and_then(Pid::from_raw)?;
     Some(Child { pid, waits: state.starts_with('D') })
@@ -328,12 +329,12 @@ mod tests {
 
     #[test]
     fn all_that_the_command_left_is_waited_for() {
-        // In a process of its own: other tests have children too.
+        // In a separate process: other tests have children too.
         let alone = process::fork(|| {
             let mut other = Command::new("sleep").arg("1000").spawn()?;
             let known = children()?;
             let others: Vec<Pid> = known.iter().map(|child| child.pid).collect();
-            // As a daemon does: in a session of its own, and left to us by what was started.
+            // Like a daemon: in its own session, and orphaned by its parent, so that it becomes our child.
             let daemon = "sh -c 'setsid sleep 0.2 & exit 0'";
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
@@ -344,9 +345,9 @@ mod tests {
             if children()? != known || !workers.now().is_empty() {
                 return Err(io::Error::other("a child is left"));
             }
-            // Once unmounted nothing is waited for.
+            // Once unmounted, nothing is waited for.
             workers.wait()?;
-            // Until it has ended; it is left to be waited for.
+            // Waits until it has ended, but does not reap it.
             let ends = |pid: Pid| {
                 let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
                 rustix::process::waitid(WaitId::Pid(pid), how)

@@ -1,4 +1,4 @@
-//! What a workload's first phase finds: made before it, untimed, and read back.
+//! Makes what a workload's first phase finds: before it, untimed, and reads it back.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use fsdyno_workload::{GapKind, Prefill, Workload};
 use super::{Trial, failed, failure};
 
 impl Trial<'_> {
-    /// Makes what the first phase finds, untimed, and reads back that it is there.
+    /// Makes what the first phase finds, untimed, and reads it back to check it.
     pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
         self.set_up_command(workload)?;
-        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.calls()) else {
+        let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.makes_calls())
+        else {
             return Ok(());
         };
         let root = self.target.root().try_clone_to_owned().map_err(failed("open the root"))?;

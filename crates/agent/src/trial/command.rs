@@ -1,4 +1,4 @@
-//! Commands of the user's as the work of a trial.
+//! Runs commands of the user as the work of a trial.
 
 use fsdyno_engine::{Outcome, clock};
 use fsdyno_record::Nanos;
@@ -20,7 +20,7 @@ pub(super) struct Spent {
 }
 
 impl Trial<'_> {
-    /// Runs the setup of a command, if there is one, in no figure.
+    /// Runs the setup of a command, if there is one; it is not part of any figure.
     pub(super) fn set_up_command(&mut self, workload: &dyn Workload) -> Result<(), String> {
         let Some(shell) = workload.command() else { return Ok(()) };
         if self.job.task != Task::Command {
@@ -35,7 +35,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Runs the command of a phase, if it is one, and puts its times into the outcome.
+    /// Runs the command of a phase, if it has one, and puts its times into the outcome.
     pub(super) fn run_command(
         &mut self,
         workload: &dyn Workload,
@@ -65,7 +65,7 @@ impl Trial<'_> {
         Ok(ran)
     }
 
-    /// Hashes the tree that a command left, read back cold.
+    /// Hashes the tree that a command left, read back with cold caches.
     pub(super) fn hash_tree(&mut self, workload: &dyn Workload) -> Result<(), String> {
         if workload.command().is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Verification after a phase, and the end of the trial.
+//! Verifies after a phase, and ends the trial.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use fsdyno_workload::{GapKind, PhaseSpec, Tree, Workload};
 use super::{Trial, elapsed, failed};
 
 impl Trial<'_> {
-    /// Compares what is there with what a phase leaves.
+    /// Compares the tree with what a phase should leave.
     pub(super) fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
         self.stage(Stage::Verifying);
         let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
@@ -21,7 +21,7 @@ impl Trial<'_> {
         self.compare(tree.as_ref())
     }
 
-    /// Compares what is there with what must be, untimed.
+    /// Compares the tree with what it should contain, untimed.
     pub(super) fn compare(&mut self, tree: &dyn Tree) -> Result<(), String> {
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
@@ -55,14 +55,14 @@ impl Trial<'_> {
         }
     }
 
-    /// Unmounts, and sums up what the instrument took; a last phase is verified before.
+    /// Unmounts, and sums up what the instrument took; first verifies the last phase, if needed.
     pub(super) fn finish(
         &mut self,
         workload: &dyn Workload,
         phases: &[PhaseSpec],
     ) -> Result<(), String> {
         if let Some(last) =
-            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.calls())
+            phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.makes_calls())
         {
             let (verified, elapsed_ns) = elapsed(|| {
                 let done = self.untimed(|target| target.gap(GapKind::Remount));

@@ -81,7 +81,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The processes that measure, of the target and of this trial.
+    /// Returns the processes that measure, those of the target and of this trial.
     fn instruments(&self) -> Instruments {
         let sampler = self.sampler.as_ref().map(Sampler::pid);
         Instruments { sampler, ..self.target.instruments() }
@@ -140,7 +140,7 @@ impl Trial<'_> {
         Ok(Issued { done, command, opened, counts_before, written_at, together })
     }
 
-    /// Ends the samples of a phase, if there are any.
+    /// Ends the sampling of a phase, if there is a sampler.
     fn samples(
         &mut self,
         written_at: Option<WrittenAt>,
@@ -156,15 +156,15 @@ impl Trial<'_> {
         })
     }
 
-    /// Logs the time of an event, in a logged trial.
+    /// Logs the time of an event if the trial has a log.
     fn add_event(&self, kind: PhaseEventKind, phase: usize) {
         if let Some(acks) = &self.acks {
             acks.add_event(kind, phase, clock::now());
         }
     }
 
-    /// Reads the size of dirty pages, syncs the file system and empties the device's own cache, unless the work
-    /// runs on. Reading the size takes time of its own, which is subtracted from what follows.
+    /// Reads the size of dirty pages, syncs the file system and empties the device's own cache, unless the next phase
+    /// follows back to back. Reading the size takes time, which is subtracted from the later times.
     fn settle(&mut self, runs_on: bool, counting: Option<bool>) -> Result<Settled, String> {
         let counts_returned = counting.map(processor::counts);
         let cpu_before_reading = own_cpu();
@@ -182,7 +182,7 @@ impl Trial<'_> {
         Ok(Settled { synced, durable, dirty, reading_cpu, counts_returned, counts_read })
     }
 
-    /// Compares the calls that were made with those that the workload requires, if they are counted.
+    /// Compares the calls that were made with those that the workload requires, if calls are made.
     fn check_calls(
         &self,
         workload: &dyn Workload,
@@ -191,7 +191,7 @@ impl Trial<'_> {
         recorder: &Recorder,
         removals: bool,
     ) -> Result<(), String> {
-        if !self.calls() {
+        if !self.makes_calls() {
             return Ok(());
         }
         let right = workload.counts_after(index, shares);
@@ -205,11 +205,11 @@ struct Issued {
     done: PhaseResult,
     /// CPU time of its command.
     command: Spent,
-    /// The account at its start.
+    /// The account at the start of the phase.
     opened: Account,
     counts_before: Option<ProcessorCounts>,
     written_at: Option<WrittenAt>,
-    /// Threads at the same time.
+    /// The number of threads that run at the same time.
     together: u32,
 }
 
@@ -219,16 +219,16 @@ struct Settled {
     synced: Option<Nanos>,
     /// The time at which the device's own cache was empty, if that can be shown.
     durable: Option<Nanos>,
-    /// Dirty pages when the last call returned.
+    /// Size of dirty pages when the last call returned.
     dirty: Option<Bytes>,
-    /// CPU time of reading their size.
+    /// CPU time spent on reading their size.
     reading_cpu: Nanos,
     counts_returned: Option<ProcessorCounts>,
     counts_read: Option<ProcessorCounts>,
 }
 
 impl Settled {
-    /// Returns the events of the processor, without those of reading the size of dirty pages.
+    /// Returns the events of the processor, without those from reading the size of dirty pages.
     fn processor(
         &self,
         before: Option<ProcessorCounts>,
@@ -248,13 +248,13 @@ struct Counters {
 }
 
 impl Counters {
-    /// Reads them.
+    /// Reads the current counters.
     fn of(target: &dyn Target) -> Counters {
         let (device, devices) = (target.device(), target.devices());
         Counters { device, devices, late: target.late() }
     }
 
-    /// Returns what was counted since: of the device, of each of several, and the lateness of the servers.
+    /// Returns what has been counted since: for the device, for each of several, and the lateness of the servers.
     fn since(&self, target: &dyn Target) -> (Option<Device>, BTreeMap<String, Device>, Nanos) {
         let (device, devices) = (target.device(), target.devices());
         let device = device.zip(self.device).map(|(now, then)| device_since(&now, &then));

@@ -1,4 +1,5 @@
-//! What a replay needs of a trial: files that all threads share, contents that compress, results that are compared.
+//! Prepares a trial for a replay and closes it: files that all threads share, contents that compress, results that are
+//! compared.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::Trial;
 use crate::replayed;
 
 impl Trial<'_> {
-    /// Makes the table of open files and the pools of contents.
+    /// Creates the table of open files and the pools of contents.
     pub(super) fn prepare_replay(&mut self, workload: &dyn Workload) -> Result<(), String> {
         let Some(count) = workload.shared_slots() else { return Ok(()) };
         if matches!(self.job.plan.issuer, IssuerPlan::IoUring { .. }) {
@@ -42,7 +43,9 @@ impl Trial<'_> {
         if let Some(slots) = self.slots.as_ref().filter(|_| is_last) {
             slots.close_all();
         }
-        let Some(recording) = workload.recording().filter(|_| self.calls()) else { return Ok(()) };
+        let Some(recording) = workload.recording().filter(|_| self.makes_calls()) else {
+            return Ok(());
+        };
         if let Some(report) = &mut self.conditions.replay {
             report.differing += differences.count();
         }

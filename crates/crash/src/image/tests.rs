@@ -26,12 +26,12 @@ fn bytes(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
     image
 }
 
-/// An event of a test's data log.
+/// An event in a test's data log.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64, u32, u8, bool),
-    Land(u64, u32),
-    LandAll,
+    Persist(u64, u32),
+    PersistAll,
     Trim(u64, u32),
     Flush,
     Answer,
@@ -47,14 +47,14 @@ fn log(steps: &[Step]) -> DataLog<Vec<u8>> {
             Step::Write(sector, sectors, byte, untimed) => {
                 let length = u64::from(sectors) * SECTOR;
                 writer.begin_write(sector * SECTOR, length);
-                // Not one byte repeated, so that the bytes themselves are logged.
+                // Not one repeated byte, so that the bytes themselves are logged.
                 let bytes: Vec<u8> =
                     (0..length).map(|at| byte.wrapping_add((at / 100) as u8)).collect();
                 writer.add_bytes(&bytes);
                 writer.end_write(at, &request(Action::Write, sector, sectors), untimed);
             }
-            Step::Land(first, count) => writer.add_persisted(at, first, count.into()),
-            Step::LandAll => writer.add_all_persisted(at),
+            Step::Persist(first, count) => writer.add_persisted(at, first, count.into()),
+            Step::PersistAll => writer.add_all_persisted(at),
             Step::Trim(first, count) => {
                 writer.add_request(
                     at,
@@ -83,8 +83,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (place(), any::<u8>(), prop::bool::weighted(0.2))
             .prop_map(|((sector, sectors), byte, untimed)| Step::Write(sector % 200, sectors, byte, untimed)),
-        3 => place().prop_map(|(sector, sectors)| Step::Land(sector % 200, sectors)),
-        1 => Just(Step::LandAll),
+        3 => place().prop_map(|(sector, sectors)| Step::Persist(sector % 200, sectors)),
+        1 => Just(Step::PersistAll),
         1 => place().prop_map(|(sector, sectors)| Step::Trim(sector % 200, sectors)),
     ]
 }
@@ -95,8 +95,8 @@ fn tears() -> impl Strategy<Value = AtomicUnit> {
 }
 
 proptest! {
-    /// With nothing of the cache the image is the medium, and with all of it the contents that the drive
-    /// answered, at every moment and whatever was written over earlier images.
+    /// With nothing of the cache, the image is the medium; with all of it, the contents that the drive acknowledged, at
+    /// every moment and whatever was written over earlier images.
     #[test]
     fn nothing_yields_the_medium_and_all_yields_the_visible_contents(steps in prop::collection::vec(step(), 1..20)) {
         let tear = AtomicUnit::MIN;
@@ -113,7 +113,7 @@ proptest! {
             ] {
                 builder.image(&cut(after, choice), &touched, &mut work).unwrap();
                 prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
-                // A write of the recovering file system.
+                // A write by the recovering file system.
                 let at = (after as u64 * 5000) % (CAPACITY - 9000) / SECTOR * SECTOR;
                 work.write_bytes::<()>(Destination::Medium, at, &[after as u8 + 1; 8704]).unwrap();
                 touched = vec![(at, 8704)];
@@ -150,7 +150,7 @@ proptest! {
 const FLUSHED: [Step; 6] = [
     Step::Write(0, 8, 1, false),
     Step::Flush,
-    Step::Land(0, 8),
+    Step::Persist(0, 8),
     Step::Answer,
     Step::Write(64, 8, 9, false),
     Step::Write(0, 8, 5, false),
@@ -203,7 +203,7 @@ const ACROSS: Step = Step::Write(4, 24, 1, false);
 /// Its sectors, grouped by physical sector.
 const PIECES: [std::ops::Range<usize>; 4] = [4..8, 8..16, 16..24, 24..28];
 
-/// Returns for each of the first 32 sectors whether it was written.
+/// Returns, for each of the first 32 sectors, whether it was written.
 fn written(
     steps: &[Step],
     disk: DiskFault,
@@ -245,7 +245,7 @@ fn a_physical_sector_survives_whole_or_not_at_all() {
 
 #[test]
 fn a_partly_persisted_physical_sector_is_persisted_whole() {
-    let steps = [ACROSS, Step::Land(5, 4)];
+    let steps = [ACROSS, Step::Persist(5, 4)];
     let there = |tear| written(&steps, DiskFault::Honest, tear, SurvivingWrites::Nothing, 0);
     let sectors = |image: Vec<bool>| (0..32).filter(|at| image[*at]).collect::<Vec<_>>();
     assert_eq!(sectors(there(512)), [5, 6, 7, 8]);
@@ -263,7 +263,7 @@ fn a_disk_that_tears_writes_leaves_half_of_the_write_to_a_physical_sector() {
     }
 }
 
-/// Images with 512-byte sectors are those of older findings, made before there was a choice.
+/// Images with 512-byte sectors must equal those of older findings, made before the unit could be chosen.
 #[test]
 fn with_512_byte_sectors_the_images_are_those_of_older_findings() {
     for seed in 0..200 {

@@ -1,4 +1,4 @@
-//! The oracle against what a file system may leave, one by one and by brute force.
+//! Tests the oracle against what a file system may leave, case by case and by brute force.
 
 use fsdyno_workload::{Call, DirSlot, OpenFlags};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ impl Script {
         self.op(Call::Sync, "", "")
     }
 
-    /// fsync(2) of a directory; of the root by an empty path.
+    /// Calls fsync(2) on a directory, or on the root if the path is empty.
     fn sync_dir(&mut self, path: &str) -> &mut Script {
         if path.is_empty() {
             return self.op(Call::FsyncDir { dir: ROOT }, "", "");
@@ -42,7 +42,7 @@ impl Script {
         self.op(Call::Unlink { dir: ROOT }, path, "")
     }
 
-    /// Returns the violations if only these names are found, each with the bytes of the file of that number.
+    /// Returns the violations if only these names are found, each with the contents of the file with that number.
     fn violations(&self, found: &[(&str, u64)]) -> u64 {
         let directories = ["tmp", "new", "cur"]
             .into_iter()
@@ -60,7 +60,7 @@ fn delivered(names: Names) -> Script {
     script
 }
 
-/// fsync of `new` returned, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
+/// fsync of `new` has returned, so the message is in `new` or, if the reader's later rename persisted, in `cur`.
 #[test]
 fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
     for names in BOTH {
@@ -72,7 +72,7 @@ fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
         for legal in [&[("new/x", 1)][..], &[("cur/x", 1)], &[("new/x", 1), ("cur/x", 1)]] {
             assert_eq!(script.violations(legal), 0, "{names:?}: {legal:?}");
         }
-        // The directory tmp was not synced, so the old name may be there as well, but not alone.
+        // The directory tmp was not synced, so the old name may exist as well, but not alone.
         assert_eq!(script.violations(&[("tmp/x", 1), ("new/x", 1)]), 0, "{names:?}");
         assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
         let entries = ["tmp", "new", "cur"].map(directory).into_iter();
@@ -103,7 +103,7 @@ fn a_rename_in_flight_may_have_persisted() {
     }
 }
 
-/// Delivers as qmail does: a link and a removal in place of the rename.
+/// Delivers as qmail does: with a link and a removal instead of the rename.
 #[test]
 fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
     for names in BOTH {
@@ -118,7 +118,7 @@ fn a_link_that_was_durable_is_not_excused_by_another_link_of_the_file() {
     }
 }
 
-/// The names below a renamed directory are those of `recorded/tests.rs`.
+/// The names below a renamed directory are tested in `recorded/tests.rs`.
 #[test]
 fn a_renamed_directory_is_lost_if_it_has_only_an_older_name() {
     for names in BOTH {
@@ -141,7 +141,7 @@ fn a_file_that_was_replaced_keeps_its_name() {
             let violations = script.violations(found);
             match names {
                 Names::WithDirectory => assert_eq!(violations, right, "{found:?}"),
-                // The second file's name in tmp was durable too, so that it must be somewhere.
+                // The second file's name in tmp was durable too, so it must be found somewhere.
                 Names::WithFile => assert_eq!(violations > 0, found != [("new/x", 2)], "{found:?}"),
             }
         }
@@ -162,8 +162,8 @@ fn a_renamed_file_is_lost_if_the_file_that_it_replaced_is_still_there() {
     }
 }
 
-/// A directory whose own name was not acknowledged may be lost with its names, but only if names are durable
-/// with their directory.
+/// A directory whose own name was not acknowledged may be lost together with its names, but only if names become
+/// durable with their directory.
 #[test]
 fn names_in_an_unacknowledged_directory_may_be_lost_with_it() {
     for names in BOTH {
@@ -177,7 +177,7 @@ fn names_in_an_unacknowledged_directory_may_be_lost_with_it() {
     }
 }
 
-/// An op of the enumerated histories: its names are indices into [`PATHS`].
+/// An op in the enumerated histories: its names are indices into [`PATHS`].
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create(usize),
@@ -201,22 +201,21 @@ const DIR_NODE: usize = usize::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Change {
     node: Option<usize>,
-    /// The change of another name to which a rename moved the old node.
+    /// The change of another name, to which a rename moved the old node.
     moved: Option<(usize, usize)>,
 }
 
-/// A reference file system after its documentation: each name goes through its changes in order and
-/// independently; a durable one survives, and a rename removes an acknowledged name only after the new one is
-/// made.
+/// A reference file system that follows the documented guarantees: each name goes through its changes in order and
+/// independently; a durable change survives, and a rename removes an acknowledged name only after the new one is made.
 #[derive(Clone, Debug)]
 struct Reference {
     names_with: Names,
-    /// All changes of each name since it was made; the first is that it was absent.
+    /// All changes of each name; the first is its initial absence.
     changes: Vec<Vec<Change>>,
-    /// The durable change of each name, and all that ever were.
+    /// The durable change of each name; `ever` has all that were durable at some time.
     durable: Vec<usize>,
     ever: Vec<Vec<usize>>,
-    /// For each file, whether it had no name at any time. Its bytes are synced when it is made.
+    /// For each file, whether it was without a name at some time. Its bytes are synced when it is made.
     files: Vec<bool>,
 }
 
@@ -271,7 +270,7 @@ impl Reference {
                 self.set(path, Some(self.files.len() - 1), None);
                 self.fsync(path);
             }
-            // rename(2) changes nothing if both names refer to one file.
+            // rename(2) changes nothing if both names refer to the same file.
             Step::Rename(from, to) if self.now(from) == self.now(to) => {}
             Step::Rename(from, to) => {
                 let node = self.now(from);
@@ -311,7 +310,7 @@ impl Reference {
         }
     }
 
-    /// Returns whether a change gave a name that was durable, or that replaced a durable one by renames.
+    /// Returns whether a change created a name that was durable, or that replaced a durable one through renames.
     fn is_acknowledged(&self, path: usize, at: usize) -> bool {
         let from_another = || {
             (0..DIR)
@@ -322,17 +321,17 @@ impl Reference {
             || from_another().is_some_and(|(from, k)| self.is_acknowledged(from, k - 1))
     }
 
-    /// Returns whether a later name of the file, by renames, was durable.
+    /// Returns whether a later name of the file, through renames, was durable.
     fn is_replaced(&self, path: usize, at: usize) -> bool {
         let next = self.changes[path].get(at + 1).and_then(|change| change.moved);
         next.is_some_and(|(path, at)| self.ever[path].contains(&at) || self.is_replaced(path, at))
     }
 
-    /// Returns whether a name given by a change, or its successor, survives or may be gone, if the names are in
-    /// these states.
+    /// Returns whether a name created by a change, or its successor, survives or may be gone, if the names are in these
+    /// states.
     fn is_kept(&self, path: usize, k: usize, at: &[usize]) -> bool {
-        // A directory survives with the names in it if metadata persists in order; else they may be lost with it,
-        // in whatever state they were.
+        // A directory survives with the names in it if metadata persists in order; otherwise they may be lost with it,
+        // whatever their states.
         let lost = path >= 2 && at[DIR] == 0;
         if lost && self.names_with == Names::WithDirectory {
             return true;
@@ -343,8 +342,8 @@ impl Reference {
         self.successor(path, k).is_none_or(|(path, k)| self.is_kept(path, k, at))
     }
 
-    /// Returns the change that must be found where one is not: of the new name after a rename, or of the file that
-    /// replaced its own. `None` if nothing must.
+    /// Returns the change that must be found if this one is not: that of the new name after a rename, or of the file
+    /// that replaced its own. `None` if nothing must be found.
     fn successor(&self, path: usize, k: usize) -> Option<(usize, usize)> {
         let next = self.changes[path].get(k + 1)?;
         match next.moved {
@@ -353,7 +352,7 @@ impl Reference {
         }
     }
 
-    /// Returns whether a successor was durable, which stands for all before it.
+    /// Returns whether a successor was durable, which replaces all before it.
     fn is_superseded(&self, path: usize, k: usize) -> bool {
         let next = self.successor(path, k);
         next.is_some_and(|(path, k)| self.ever[path].contains(&k) || self.is_superseded(path, k))
@@ -386,8 +385,8 @@ impl Reference {
         durable && !self.files.iter().enumerate().any(lost)
     }
 
-    /// Returns whether a name was given twice to the file that it refers to. The oracle cannot know which of the two
-    /// it sees, and takes both as found.
+    /// Returns whether a name was given twice to the file that it refers to. The oracle cannot know which of the two it
+    /// sees, and accepts both as found.
     fn is_ambiguous(&self, found: &[Option<usize>]) -> bool {
         let times =
             |path: usize| self.changes[path].iter().filter(|it| it.node == found[path]).count();
@@ -533,7 +532,7 @@ fn a_file_is_lost_if_each_of_its_new_names_has_an_older_file() {
     assert_eq!(script.violations(&[("a", 1), ("b", 2)]), 0);
 }
 
-/// Returns the number of random histories: as many as take a second, in `make test-full` two minutes.
+/// Returns the number of random histories: they take one second, or two minutes in `make test-full`.
 fn cases() -> u32 {
     if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 3_000_000 } else { 25_000 }
 }

@@ -1,5 +1,5 @@
-//! The oracle with a tree that the first call finds, with threads that wait for each other and share open files, and
-//! with calls that only recordings have.
+//! Tests the oracle with a tree that exists before the first call, with threads that wait for each other and share open
+//! files, and with calls that occur only in recordings.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::tree::tests::{bytes, content, file};
 const ROOT: DirSlot = DirSlot::ROOT;
 const SLOT: FileSlot = FileSlot(1);
 
-/// A recording: what its first call finds, and the calls of each thread.
+/// A recording: the ops that make the initial tree, and the calls of each thread.
 #[derive(Default)]
 struct Recorded {
     initial: Vec<Op>,
@@ -79,14 +79,14 @@ impl Workload for Recorded {
 }
 
 impl Recorded {
-    /// A directory `d` with a synced file `d/old` of 1,000 bytes, and these calls.
+    /// Returns a recording with these calls and an initial directory `d` with a synced file `d/old` of 1,000 bytes.
     fn of(ranks: Vec<Vec<Op>>) -> Recorded {
         let mkdir = op(Call::Mkdir { dir: ROOT, mode: 0o755 }, "d", "");
         let initial = vec![mkdir, create("d/old"), write(bytes(1, 1000)), close()];
         Recorded { initial, ranks, ..Recorded::default() }
     }
 
-    /// Judges what was found after the ops of each rank up to these numbers have returned, one after the other.
+    /// Judges what was found after these numbers of ops of each rank have returned, one rank after the other.
     fn judge(&self, done: &[u64], found: &[Entry]) -> Findings {
         let (mut at, mut times) = (10, Vec::new());
         for count in done {
@@ -96,7 +96,7 @@ impl Recorded {
         self.judge_at(&times, found)
     }
 
-    /// Judges what was found after ops of each rank have returned at these times.
+    /// Judges what was found after the ops of each rank have returned at these times.
     fn judge_at(&self, times: &[Vec<u64>], found: &[Entry]) -> Findings {
         let returned = times.iter().map(|times| times.iter().copied().map(Nanos).collect());
         let returned = vec![returned.collect()];
@@ -167,13 +167,13 @@ fn unlink(path: &str) -> Op {
     op(Call::Unlink { dir: ROOT }, path, "")
 }
 
-/// The fsync of a directory, which a recording opens as a file.
+/// Returns the fsync of a directory, which a recording opens as a file.
 fn sync_dir(path: &str) -> [Op; 3] {
     let flags = OpenFlags { directory: true, ..OpenFlags::NONE };
     [op(Call::Open { dir: ROOT, file: SLOT, flags }, path, ""), fsync(), close()]
 }
 
-/// The op, after `ops` ops of another rank.
+/// Makes an op wait for the first `ops` ops of another rank.
 fn after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: After { thread, ops }, ..op }
 }
@@ -182,7 +182,7 @@ fn directory(path: &str) -> Entry {
     Entry { kind: Kind::Directory, ..file(path, b"") }
 }
 
-/// The directory `d`, and files with their bytes.
+/// Returns the directory `d`, and files with their bytes.
 fn found(files: &[(&str, &[u8])]) -> Vec<Entry> {
     let files = files.iter().map(|(path, bytes)| file(path, bytes));
     std::iter::once(directory("d")).chain(files).collect()
@@ -199,7 +199,7 @@ fn the_tree_that_the_first_call_finds_is_durable_before_any_call() {
     assert_eq!(work.judge(&[0], &found(&[("d/old", &old[..999])])).acknowledged_lost, 1);
     let other = found(&[("d/old", &old), ("d/new", &old)]);
     assert_eq!(work.judge(&[0], &other).acknowledged_names, 1, "it was never made");
-    // Bytes that no call has changed must be the old ones; the others are not synced.
+    // Bytes that no call has changed must be the old ones; changed bytes are not synced.
     let mut changed = [content(2, 600), old[600..].to_vec()].concat();
     for bytes in [&old, &changed] {
         assert_eq!(work.judge(&[3], &found(&[("d/old", bytes)])).violations(), 0);
@@ -291,7 +291,7 @@ fn names_below_a_renamed_directory_move_with_it() {
     }
     assert!(renamed.judge(&[1], &[]).violations() > 0);
     assert!(renamed.judge(&[1], &[directory("e")]).violations() > 0);
-    // A sync of a file in it that did not change does not keep the rename, one of its parent does.
+    // A sync of an unchanged file in it does not make the rename durable; one of its parent does.
     let file_synced = work(&[open("e/old"), fsync()]);
     let root_synced = work(&sync_dir("."));
     let back = found(&[("d/old", &old)]);
@@ -300,7 +300,7 @@ fn names_below_a_renamed_directory_move_with_it() {
     for work in [&file_synced, &root_synced] {
         assert_eq!(work.judge(&[3], &moved).violations(), 0);
     }
-    // What is then done below the new name is followed.
+    // Later calls below the new name are tracked.
     let gone = work(&[unlink("e/old"), op(Call::Sync, "", "")]);
     assert_eq!(gone.judge(&[3], &[directory("e")]), Findings::default());
     assert!(gone.judge(&[3], &moved).violations() > 0);

@@ -11,7 +11,7 @@ use crate::found::{Entry, Found, Kind, SECTOR, hash};
 use crate::judge::{Findings, judge};
 use fsdyno_workload::Contents;
 
-/// A script of ops, one after the other, a nanosecond apart.
+/// A script of ops, executed one after the other, a nanosecond apart.
 pub struct Script {
     pub tree: Tree,
     pub guarantee: Guarantee,
@@ -105,7 +105,7 @@ pub fn file(path: &str, bytes: &[u8]) -> Entry {
     }
 }
 
-/// Returns the first bytes of a content.
+/// Returns the first bytes of the contents with this id.
 pub fn content(id: u64, length: u32) -> Vec<u8> {
     CONTENTS.slice(bytes(id, length)).to_vec()
 }
@@ -210,7 +210,7 @@ fn a_removal_that_did_not_last_is_counted_and_no_violation() {
     let back = script.judge(vec![file("a", &content(1, 100))]);
     assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
     assert_eq!(script.judge(vec![]), Findings::default());
-    // A sync of the whole file system settles it, unless the kernel does not pass it on.
+    // A sync of the whole file system settles it, unless the kernel does not pass the sync on.
     script.guarantee.whole = false;
     script.op(Call::Sync, "", "");
     assert_eq!(script.judge(vec![file("a", &content(1, 100))]).violations(), 0);
@@ -233,7 +233,7 @@ fn writes_of_another_thread_during_sync_need_not_be_synced() {
     assert_eq!(script.judge(vec![zeros("a"), b]).acknowledged_lost, 1);
 }
 
-/// Returns the complete tree as a recovery would find it.
+/// Returns the complete tree, as a perfect recovery would find it.
 fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
     let names = tree.names.keys().filter_map(|path| Some((path, tree.now(path)?)));
     let names = names.map(|(path, id)| {
@@ -252,7 +252,7 @@ fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
     names.collect()
 }
 
-/// The tree itself is a perfect recovery at every op of real workloads, and at the end it is the tree that the
+/// The tree itself is a perfect recovery after every op of real workloads, and at the end it is the tree that the
 /// workload expects.
 #[test]
 fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
@@ -281,7 +281,7 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         let kind = workloads::find(workload).unwrap();
         let work = kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
         assert_eq!(crate::refusal(work.as_ref(), threads), None, "{workload}");
-        // Each op returns a nanosecond after the one before, the ranks in turn.
+        // Each op returns a nanosecond after the previous one, rank by rank.
         let mut acks = Acks::default();
         let mut clock = 0;
         for (index, phase) in work.phases().iter().enumerate() {

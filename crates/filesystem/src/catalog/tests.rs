@@ -81,7 +81,7 @@ fn missing_capabilities_name_existing_ops_and_workloads() {
 fn only_file_systems_on_a_device_have_an_mkfs() {
     for filesystem in all() {
         let device = filesystem.lies_on == Backing::Device;
-        // Raw is the device itself and has no mkfs.
+        // Raw is the device itself, which needs no mkfs.
         let made = device && !filesystem.mount.kind.is_empty();
         assert_eq!(made, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
         assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
@@ -108,7 +108,7 @@ fn facts_that_no_command_needs_are_no_part_of_a_plan() {
 fn every_format_has_limits() {
     let without = all().iter().filter(|filesystem| filesystem.limits.is_none());
     let without: Vec<&str> = without.map(|filesystem| filesystem.name.as_str()).collect();
-    // Those of a command depend on what it mounts; that of a device is its size.
+    // The limits of `fuse` depend on what its command mounts; the limit of `raw` is the size of the device.
     assert_eq!(without, ["fuse", "raw"]);
 }
 

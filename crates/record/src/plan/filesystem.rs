@@ -70,12 +70,12 @@ pub struct FilesystemPlan {
 }
 
 impl FilesystemPlan {
-    /// Name in the catalog of the file system that is made: the lower one, if stacked.
+    /// Returns the catalog name of the file system that is made: the lower one, if stacked.
     pub fn made_kind(&self) -> &str {
         self.below.as_ref().map_or(&self.kind, |below| &below.kind)
     }
 
-    /// Returns true if a process serves it, not the kernel.
+    /// Returns true if a process serves it instead of the kernel.
     pub fn in_user_space(&self) -> bool {
         !self.mount_command.is_empty()
     }
@@ -85,7 +85,7 @@ impl FilesystemPlan {
         self.kind == NFS && self.below.is_some()
     }
 
-    /// Returns true if there is no file system and the device itself is the workload's one file.
+    /// Returns true if there is no file system and the device itself is the workload's single file.
     pub fn is_raw(&self) -> bool {
         self.mount_type.is_empty() && self.kind == "raw"
     }

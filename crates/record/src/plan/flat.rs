@@ -1,8 +1,8 @@
-//! The flat form of a plan, in which medium and venue are one field: what the plan's hash covers, what an agent
+//! The flat form of a plan, in which medium and venue are one field: it is what the plan's hash covers, what an agent
 //! receives, and what records of schema 1 contain.
 //!
-//! The form is frozen. The identity of an experiment (`hash`, trial ids, hence resumption, archives and merging) and the
-//! bytes that a guest parses depend on it; a plan's own form may change with the schema of records.
+//! The form is frozen: the identity of an experiment (`hash` and trial ids, and hence resumption, archives and merging)
+//! and the bytes that a guest parses depend on it. A plan's own form may change with the schema of records.
 
 use std::collections::BTreeMap;
 
@@ -127,46 +127,46 @@ pub struct FlatModel {
     pub block_size: u32,
 }
 
-/// The name of a disk that stands for no disk: the file system lies in memory.
+/// The disk name that stands for no disk: the file system is in memory.
 const MEMORY: &str = "memory";
 
 impl FlatDevice {
-    /// Number of devices that the file system itself lies on.
+    /// Returns the number of devices that the file system itself is on.
     pub fn data_disks(&self) -> u32 {
         self.raid.map_or(1, |raid| raid.disks)
     }
 }
 
 impl FlatLab {
-    /// Number of modelled disks: those of the file system and that of its journal.
+    /// Returns the number of modelled disks: those of the file system and that of its journal.
     pub fn disks(&self) -> u32 {
         self.data_disks() + u32::from(self.journal.is_some())
     }
 
-    /// Number of disks that the file system itself lies on; 0 if it lies in memory.
+    /// Returns the number of disks that the file system itself is on; 0 if it is in memory.
     pub fn data_disks(&self) -> u32 {
         if self.in_memory() { 0 } else { self.raid.map_or(1, |raid| raid.disks) }
     }
 
-    /// Returns true if the file system lies in the guest's memory, on no disk.
+    /// Returns true if the file system is in the guest's memory and not on a disk.
     pub fn in_memory(&self) -> bool {
         self.disk.name == MEMORY
     }
 }
 
 impl FlatPlan {
-    /// Computes the hash of a plan: of all fields but the label, the hash and the path of an input.
+    /// Computes the hash of a plan, over all fields except the label, the hash and the path of an input.
     pub(super) fn compute_hash(&self) -> String {
         hash_of(self, &self.workload)
     }
 
-    /// Number of threads that issue operations: those of all clients.
+    /// Returns the number of threads that issue operations: those of all clients.
     pub fn all_threads(&self) -> u32 {
         let clients = self.lab().and_then(|lab| lab.clients).unwrap_or(1);
         self.threads.saturating_mul(clients)
     }
 
-    /// Number of shares into which a phase of variable threads is split.
+    /// Returns the number of shares into which a phase with a variable number of threads is split.
     pub fn ranks(&self) -> u32 {
         self.all_threads().saturating_mul(self.issuer.depth())
     }
@@ -176,7 +176,7 @@ impl FlatPlan {
         self.lab().is_some()
     }
 
-    /// The lab, if this plan runs there.
+    /// Returns the lab part, if this plan runs in the lab.
     pub fn lab(&self) -> Option<&FlatLab> {
         match &self.medium {
             FlatMedium::Lab(lab) => Some(lab),
@@ -184,7 +184,7 @@ impl FlatPlan {
         }
     }
 
-    /// The devices of this host that this plan formats, if any.
+    /// Returns the devices of this host that this plan formats, if any.
     pub fn device(&self) -> Option<&FlatDevice> {
         match &self.medium {
             FlatMedium::Device(device) => Some(device),
@@ -192,7 +192,7 @@ impl FlatPlan {
         }
     }
 
-    /// Ageing of its file system before the phases, if any.
+    /// Returns the ageing of its file system before the phases, if any.
     pub fn age(&self) -> Option<&AgePlan> {
         self.filesystem.as_ref()?.age.as_ref()
     }
@@ -216,7 +216,7 @@ pub(super) fn hash_of(plan: &impl Serialize, workload: &WorkloadPlan) -> String 
 impl TryFrom<Plan> for FlatPlan {
     type Error = String;
 
-    /// Fails for a combination of medium and venue that schema 1 has no name for.
+    /// Fails for a combination of medium and venue that schema 1 cannot express.
     fn try_from(plan: Plan) -> Result<FlatPlan, String> {
         let Plan { label, workload, filesystem, medium, venue, .. } = plan;
         let Plan { threads, issuer, verify, sysctls, hash, .. } = plan;
@@ -264,7 +264,7 @@ fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
 
 fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
     let ModelledPlan { disk, raid, journal, journal_size, size } = modelled;
-    // The machine is a name for values that the form has.
+    // The machine is only a name for values that the form already contains.
     let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine: _, .. } = lab;
     let LabPlan { clients, network, .. } = lab;
     let kernel = kernel.to_string();

@@ -73,7 +73,7 @@ pub struct ModelledPlan {
 }
 
 impl From<DiskPlan> for ModelledPlan {
-    /// One disk, used whole.
+    /// Converts a single disk, used as a whole.
     fn from(disk: DiskPlan) -> ModelledPlan {
         ModelledPlan { disk, raid: None, journal: None, journal_size: None, size: None }
     }
@@ -90,7 +90,7 @@ pub struct DiskPlan {
     pub spec: Shared<Value>,
 }
 
-/// A kind of device that fsdyno makes for one trial, and the size that `--on KIND:SIZE` gives it.
+/// A kind of device that fsdyno makes for one trial, with the size given in `--on KIND:SIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EphemeralSize {
     /// The kind.
@@ -112,7 +112,7 @@ impl EphemeralKind {
     /// All kinds.
     pub const ALL: [EphemeralKind; 2] = [EphemeralKind::Loop, EphemeralKind::Ram];
 
-    /// The name before the colon in `--on NAME:SIZE`.
+    /// Returns the name before the colon in `--on NAME:SIZE`.
     pub fn name(self) -> &'static str {
         match self {
             EphemeralKind::Loop => "loop",
@@ -121,11 +121,11 @@ impl EphemeralKind {
     }
 }
 
-/// The unit and least size of an ephemeral device.
+/// The unit and minimum size of an ephemeral device.
 const UNIT: Bytes = Bytes(1 << 20);
 
 impl EphemeralSize {
-    /// Parses `NAME:SIZE`; none if the name is not that of an ephemeral device.
+    /// Parses `NAME:SIZE`; `None` if the name is not that of an ephemeral device.
     pub fn parse(text: &str) -> Option<Result<EphemeralSize, String>> {
         let (name, size) = text.split_once(':').unwrap_or((text, ""));
         let kind = EphemeralKind::ALL.into_iter().find(|kind| kind.name() == name)?;
@@ -136,7 +136,7 @@ impl EphemeralSize {
     }
 }
 
-/// Writes the request, in the largest whole unit.
+/// Formats the request in the largest whole unit.
 impl fmt::Display for EphemeralSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mebibytes = self.size.0 >> 20;
@@ -148,14 +148,14 @@ impl fmt::Display for EphemeralSize {
 }
 
 impl From<EphemeralSize> for MediumPlan {
-    /// One device, without an array and a journal's device.
+    /// Converts a single device, without an array or a journal device.
     fn from(EphemeralSize { kind, size }: EphemeralSize) -> MediumPlan {
         EphemeralPlan { size, raid: None, journal_size: None }.of(kind)
     }
 }
 
 impl EphemeralPlan {
-    /// The medium of such devices.
+    /// Returns the medium with such devices.
     pub fn of(self, kind: EphemeralKind) -> MediumPlan {
         match kind {
             EphemeralKind::Loop => MediumPlan::Loop(self),
@@ -165,7 +165,7 @@ impl EphemeralPlan {
 }
 
 impl MediumPlan {
-    /// The modelled disks, if it has some.
+    /// Returns the modelled disks, if it has any.
     pub fn modelled(&self) -> Option<&ModelledPlan> {
         match self {
             MediumPlan::Modelled(modelled) => Some(modelled),
@@ -173,7 +173,7 @@ impl MediumPlan {
         }
     }
 
-    /// The modelled disks, to change them.
+    /// Returns the modelled disks mutably, if it has any.
     pub fn modelled_mut(&mut self) -> Option<&mut ModelledPlan> {
         match self {
             MediumPlan::Modelled(modelled) => Some(modelled),
@@ -181,17 +181,17 @@ impl MediumPlan {
         }
     }
 
-    /// The modelled disk, if it has one.
+    /// Returns the modelled disk, if it has one.
     pub fn disk(&self) -> Option<&DiskPlan> {
         Some(&self.modelled()?.disk)
     }
 
-    /// The modelled disk of the external journal, if it has one.
+    /// Returns the modelled disk of the external journal, if it has one.
     pub fn journal(&self) -> Option<&DiskPlan> {
         self.modelled()?.journal.as_ref()
     }
 
-    /// The devices that are made for each trial, if it has some.
+    /// Returns the devices that are made for each trial, if it has any.
     pub fn ephemeral(&self) -> Option<(EphemeralSize, &EphemeralPlan)> {
         let (kind, plan) = match self {
             MediumPlan::Loop(plan) => (EphemeralKind::Loop, plan),
@@ -201,7 +201,7 @@ impl MediumPlan {
         Some((EphemeralSize { kind, size: plan.size }, plan))
     }
 
-    /// The name of its kind, as in records.
+    /// Returns the name of its kind, as in records.
     pub fn name(&self) -> &'static str {
         match self {
             MediumPlan::Directory { .. } => "directory",
@@ -213,7 +213,7 @@ impl MediumPlan {
         }
     }
 
-    /// The path of an existing directory.
+    /// Returns the path, if it is an existing directory.
     pub fn directory(&self) -> Option<&str> {
         match self {
             MediumPlan::Directory { path } => Some(path),
@@ -221,7 +221,7 @@ impl MediumPlan {
         }
     }
 
-    /// The path of a drive.
+    /// Returns the path, if it is a drive.
     pub fn drive(&self) -> Option<&str> {
         match self {
             MediumPlan::Drive { path } => Some(path),
@@ -234,7 +234,7 @@ impl MediumPlan {
         matches!(self, MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. })
     }
 
-    /// The array over several disks or devices, if any.
+    /// Returns the array over several disks or devices, if any.
     pub fn raid(&self) -> Option<RaidPlan> {
         match self {
             MediumPlan::Loop(plan) | MediumPlan::Ram(plan) => plan.raid,
@@ -245,7 +245,7 @@ impl MediumPlan {
         }
     }
 
-    /// Size of the second disk or device, or of its partition, for a journal or log.
+    /// Returns the size of the second disk or device, or of its partition, for a journal or log.
     pub fn journal_size(&self) -> Option<Bytes> {
         match self {
             MediumPlan::Loop(plan) | MediumPlan::Ram(plan) => plan.journal_size,
@@ -256,7 +256,7 @@ impl MediumPlan {
         }
     }
 
-    /// The value of `--size`, if it decides the size of the file system.
+    /// Returns the value of `--size`, if it determines the size of the file system.
     pub fn size(&self) -> Option<Bytes> {
         match self {
             MediumPlan::Modelled(modelled) => modelled.size,
@@ -268,7 +268,7 @@ impl MediumPlan {
         }
     }
 
-    /// Number of disks or devices that the file system itself lies on; 0 if it lies in memory.
+    /// Returns the number of disks or devices that the file system itself is on; 0 if it is in memory.
     pub fn data_disks(&self) -> u32 {
         match self {
             MediumPlan::Memory { .. } => 0,
@@ -276,7 +276,7 @@ impl MediumPlan {
         }
     }
 
-    /// Number of modelled disks: those of the file system and that of its journal.
+    /// Returns the number of modelled disks: those of the file system and that of its journal.
     pub fn disks(&self) -> u32 {
         self.data_disks() + u32::from(self.journal().is_some())
     }

@@ -1,7 +1,7 @@
-//! The plan of a trial: everything that decides what is measured, except the seed and the lab.
+//! The plan of a trial: everything that determines what is measured, except the seed and the lab.
 //!
-//! Two trials with one plan hash, one seed and one lab identity have the same `measured`, byte for
-//! byte. The agent needs nothing but a [`crate::Job`]; it reads no catalog and no option.
+//! Two trials with the same plan hash, seed and lab identity have the same `measured`, byte for byte. The agent needs
+//! only a [`crate::Job`]; it reads no catalog and no options.
 
 mod filesystem;
 mod flat;
@@ -61,7 +61,7 @@ pub struct Plan {
     pub hash: String,
 }
 
-/// A plan as records have it: in its own form, or in the flat form of schema 1, which has no venue.
+/// A plan as stored in records: in its own form, or in the flat form of schema 1, which has no venue.
 #[derive(Deserialize)]
 struct StoredPlan {
     label: String,
@@ -106,7 +106,7 @@ impl TryFrom<StoredPlan> for Plan {
 }
 
 impl Plan {
-    /// The value of `--fs` that makes this file system again, with its label; none for an existing directory.
+    /// Returns the value of `--fs` that makes this file system again, with its label; `None` for an existing directory.
     pub fn filesystem_request(&self) -> Option<String> {
         let spec = &self.filesystem.as_ref()?.spec;
         Some(if self.label == *spec { spec.clone() } else { format!("{}={spec}", self.label) })
@@ -125,8 +125,8 @@ impl Plan {
         }
     }
 
-    /// Number of shares into which a phase of variable threads is split: one for each op
-    /// that may be in flight.
+    /// Returns the number of shares into which a phase with a variable number of threads is split: one for each op that
+    /// may be in flight.
     pub fn ranks(&self) -> u32 {
         let clients = self.lab().and_then(|lab| lab.clients).unwrap_or(1);
         self.threads.saturating_mul(clients).saturating_mul(self.issuer.depth())
@@ -142,7 +142,7 @@ impl Plan {
         matches!(self.venue, VenuePlan::Model { .. })
     }
 
-    /// The lab, if this plan runs there.
+    /// Returns the lab part, if this plan runs in the lab.
     pub fn lab(&self) -> Option<&LabPlan> {
         match &self.venue {
             VenuePlan::Lab(lab) => Some(lab),
@@ -150,7 +150,7 @@ impl Plan {
         }
     }
 
-    /// The processes that share it, if it runs in several.
+    /// Returns the processes that share the trial, if it runs in several.
     pub fn shared_by(&self) -> Option<&RanksPlan> {
         match &self.venue {
             VenuePlan::Ranks(ranks) => Some(ranks),
@@ -158,12 +158,12 @@ impl Plan {
         }
     }
 
-    /// Returns true if its calls are issued by the kernel and the clock of real hosts.
+    /// Returns true if its calls are issued to the kernel and timed by the clock of real hosts.
     pub fn on_hosts(&self) -> bool {
         matches!(self.venue, VenuePlan::Host | VenuePlan::Ranks(_))
     }
 
-    /// The lab, to change it.
+    /// Returns the lab part mutably, if this plan runs in the lab.
     pub fn lab_mut(&mut self) -> Option<&mut LabPlan> {
         match &mut self.venue {
             VenuePlan::Lab(lab) => Some(lab),
@@ -171,7 +171,7 @@ impl Plan {
         }
     }
 
-    /// The value of `--on` that selects medium and venue again.
+    /// Returns the value of `--on` that selects the same medium and venue.
     pub fn target(&self) -> Target {
         match (&self.venue, &self.medium) {
             (VenuePlan::Lab(_), _) => Target::Lab,
@@ -187,12 +187,12 @@ impl Plan {
         }
     }
 
-    /// Ageing of its file system before the phases, if any.
+    /// Returns the ageing of its file system before the phases, if any.
     pub fn age(&self) -> Option<&AgePlan> {
         self.filesystem.as_ref()?.age.as_ref()
     }
 
-    /// The name of the disk in tables, if a modelled disk or memory is below the file system.
+    /// Returns the name of the disk in tables, if a modelled disk or memory is below the file system.
     pub fn disk_name(&self) -> Option<&str> {
         match &self.medium {
             MediumPlan::Modelled(modelled) => Some(&modelled.disk.name),
@@ -269,7 +269,7 @@ pub(crate) mod tests {
         assert_ne!(with("/a/x.tar", "1"), plan().hash);
     }
 
-    /// A plan of each form that schema 1 has, as it stands in records of that schema.
+    /// A medium of each form that schema 1 has, as stored in records of that schema.
     const SCHEMA_1: [&str; 8] = [
         r#"{"kind":"directory","path":"/srv"}"#,
         r#"{"kind":"device","on":"loop:1536M"}"#,

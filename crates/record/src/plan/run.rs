@@ -1,4 +1,4 @@
-//! How a plan runs: the way to issue ops, and the extent of verification.
+//! Settings for running a plan: the way to issue ops, and the extent of verification.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,7 @@ pub enum IssuerPlan {
 }
 
 impl IssuerPlan {
-    /// Maximum number of ops in flight per thread.
+    /// Returns the maximum number of ops in flight per thread.
     pub fn depth(self) -> u32 {
         match self {
             IssuerPlan::IoUring { depth } => depth,
@@ -33,7 +33,7 @@ impl IssuerPlan {
     }
 }
 
-/// Maximum of `io_uring:DEPTH`.
+/// Maximum depth in `io_uring:DEPTH`.
 const MAX_DEPTH: u32 = 4096;
 
 impl fmt::Display for IssuerPlan {
@@ -96,14 +96,14 @@ pub enum VerifyMode {
 }
 
 impl VerifyMode {
-    /// All modes, with the name that `--verify` takes and a description.
+    /// All modes, each with its name for `--verify` and a description.
     pub const ALL: &[(&str, &str, VerifyMode)] = &[
         ("full", "Every name, size and byte", VerifyMode::Full),
         ("names", "Every name and size", VerifyMode::Names),
         ("sampled", "Every name and size, and the bytes of one file in 64", VerifyMode::Sampled),
     ];
 
-    /// The name that `--verify` takes.
+    /// Returns its name for `--verify`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, _, mode)| *mode == self).map_or("", |(name, _, _)| name)
     }

@@ -1,4 +1,4 @@
-//! The value of `--on`: the one place where its syntax is read and written.
+//! The value of `--on`: the only place where its syntax is parsed and formatted.
 
 use std::fmt;
 
@@ -24,10 +24,10 @@ const LAB: &str = "lab";
 const MODEL: &str = "model";
 
 impl Target {
-    /// Parses a value of `--on`, without a look at this host.
+    /// Parses a value of `--on`, without examining this host.
     ///
     /// # Errors
-    /// An ephemeral device of no valid size.
+    /// An ephemeral device with an invalid size.
     pub fn parse(text: &str) -> Result<Target, String> {
         match text {
             LAB => Ok(Target::Lab),

@@ -52,14 +52,14 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl RanksPlan {
-    /// The share, and in own directories the directory, that a rank has in a phase.
+    /// Returns the share of a rank in a phase and, with own directories, the directory.
     pub fn share_of(&self, rank: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
         let moved = u64::from(self.shift) * (phase as u64 % ranks);
         ((u64::from(rank) + moved) % ranks) as u32
     }
 
-    /// The rank that has a share in a phase: the inverse of [`RanksPlan::share_of`].
+    /// Returns the rank that has a share in a phase: the inverse of [`RanksPlan::share_of`].
     pub fn rank_of(&self, share: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
         let moved = u64::from(self.shift) * (phase as u64 % ranks) % ranks;
@@ -105,7 +105,7 @@ pub struct LabPlan {
 }
 
 impl LabPlan {
-    /// A guest with `ram` of memory; the rest has defaults.
+    /// Creates a guest with `ram` of memory and defaults for the rest.
     pub fn new(kernel: impl Into<KernelPlan>, ram: Bytes) -> LabPlan {
         LabPlan {
             kernel: kernel.into(),
@@ -135,7 +135,7 @@ pub struct KernelPlan {
 }
 
 impl KernelPlan {
-    /// The value of `--kernel` that selects this kernel again.
+    /// Returns the value of `--kernel` that selects this kernel again.
     pub fn request(&self) -> &str {
         self.request.as_deref().unwrap_or(&self.release)
     }
@@ -147,7 +147,7 @@ impl From<&str> for KernelPlan {
     }
 }
 
-/// Writes the release, and the request behind `@`.
+/// Formats the release, followed by `@` and the request, if any.
 impl fmt::Display for KernelPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.request {
@@ -171,7 +171,7 @@ pub enum BootPlan {
 }
 
 impl BootPlan {
-    /// All modes, with the name that `--boot` takes and a description.
+    /// All modes, each with its name for `--boot` and a description.
     pub const ALL: &[(&str, &str, BootPlan)] = &[
         ("cold", "Boot the kernel: bit-identical results on every machine", BootPlan::Cold),
         (
@@ -181,7 +181,7 @@ impl BootPlan {
         ),
     ];
 
-    /// The name that `--boot` takes.
+    /// Returns its name for `--boot`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, _, boot)| *boot == self).map_or("", |(name, _, _)| name)
     }
@@ -205,13 +205,13 @@ pub enum AccelPlan {
 }
 
 impl AccelPlan {
-    /// All executors, with the name that `--accel` takes and a description.
+    /// All executors, each with its name for `--accel` and a description.
     pub const ALL: &[(&str, &str, AccelPlan)] = &[
         ("tcg", "QEMU, in virtual time: bit-identical results", AccelPlan::Tcg),
         ("kvm", "This host's CPU, in real time: faster, not bit-identical", AccelPlan::Kvm),
     ];
 
-    /// The name that `--accel` takes.
+    /// Returns its name for `--accel`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, _, accel)| *accel == self).map_or("", |(name, _, _)| name)
     }

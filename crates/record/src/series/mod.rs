@@ -1,9 +1,8 @@
-//! Time series of a phase: ops that returned in each interval, and dirty bytes at its end.
+//! Time series of a phase: the ops that returned in each interval, and the dirty bytes at its end.
 //!
-//! Series are stored in a sidecar of the result folder, `series.ndjson`, one line for each successful
-//! trial, in the order of `trials.ndjson`; the trial's own record has figures of whole phases only. In the
-//! lab the clock is virtual, and a line is bit-identical on every machine, as is
-//! [`crate::trial::Trial::measured`].
+//! Series are stored in a sidecar of the result folder, `series.ndjson`, one line per successful trial, in the order of
+//! `trials.ndjson`; the trial's own record contains only figures of whole phases. In the lab, the clock is virtual, and
+//! a line is bit-identical on every machine, as is [`crate::trial::Trial::measured`].
 
 mod phase;
 
@@ -38,7 +37,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The series of a trial; none if no phase has one.
+    /// Creates the series of a trial; `None` if no phase has one.
     pub fn of(trial: &Trial, phases: Vec<PhaseSeries>) -> Option<Series> {
         (!phases.is_empty()).then(|| Series {
             schema: trial.schema,
@@ -50,7 +49,7 @@ impl Series {
         })
     }
 
-    /// The identity of the trial.
+    /// Returns the identity of the trial.
     pub fn identity(&self) -> Identity<'_> {
         Identity {
             trial_id: &self.trial_id,

@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Nanos};
 
-/// Maximum number of intervals of a phase. Beyond it, each two are merged, so that a phase that is
-/// long enough (5.12 s if dirty bytes are sampled, else 1.28 s) ends with 128 to 256 intervals.
+/// Maximum number of intervals of a phase. Beyond it, every two intervals are merged, so that a long enough phase (5.12
+/// s if dirty bytes are sampled, otherwise 1.28 s) ends with 128 to 256 intervals.
 pub const MAX_INTERVALS: usize = 256;
 
-/// Shortest interval if only ops are counted: short phases get a resolution of
-/// 10 ms, and the cost of an interval's end is negligible.
+/// Minimum interval if only ops are counted: short phases get a resolution of 10 ms, and the cost of the end of an
+/// interval is negligible.
 pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
 
-/// Shortest interval if dirty bytes are sampled. In the lab one sample takes 22 to 37
-/// us of the only CPU, and must take less than 0.1 % of the time (docs/lab.md).
+/// Minimum interval if dirty bytes are sampled. In the lab, a sample takes 22 to 37 us of the only CPU, and must take
+/// less than 0.1 % of the time (docs/lab.md).
 pub const SHORTEST_SAMPLED: Nanos = Nanos(40_000_000);
 
 /// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
@@ -47,18 +47,18 @@ pub struct PhaseSeries {
 }
 
 impl PhaseSeries {
-    /// End of an interval, from the phase's first op; the last one may be shorter than the others.
+    /// Returns the end of an interval, from the phase's first op; the last interval may be shorter than the others.
     pub fn end(&self, interval: usize) -> Nanos {
         let full = self.interval_ns.0.saturating_mul(interval as u64 + 1);
         Nanos(full.min(self.length_ns.0))
     }
 
-    /// Length of an interval: all are equal but the last.
+    /// Returns the length of an interval: all are equal except the last.
     pub fn length(&self, interval: usize) -> Nanos {
         self.end(interval).since(Nanos(self.interval_ns.0.saturating_mul(interval as u64)))
     }
 
-    /// Dirty bytes and bytes under write-back at the end of an interval; none if unknown.
+    /// Returns the dirty bytes and bytes under write-back at the end of an interval; `None` if unknown.
     pub fn unwritten(&self, interval: usize) -> Option<Bytes> {
         let dirty = self.dirty_bytes.get(interval)?;
         Some(Bytes(dirty + self.writeback_bytes.get(interval).copied().unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! Reports of a trial other than its times: verification, check, replay, the tree left, capacity.
+//! Reports of a trial other than its times: verification, check, replay, the tree that it left, capacity.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! The server with a driver that is a test: on the host's clock, over files in place of a guest's
-//! memory.
+//! Tests the server with a test as the driver: on the host's clock, with files in place of a guest's memory.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -70,7 +69,7 @@ impl Driver {
         self.socket.write_all(&bytes).unwrap();
     }
 
-    /// Handle and error of the next reply.
+    /// Returns the handle and the error of the next reply.
     fn reply(&mut self) -> (u64, u32) {
         let mut bytes = [0; REPLY_LENGTH];
         self.socket.read_exact(&mut bytes).unwrap();
@@ -92,14 +91,14 @@ impl Driver {
         bytes
     }
 
-    /// The bytes of the partition that a power cut would leave now.
+    /// Returns the bytes of the partition that a power cut would leave now.
     fn medium(&self) -> Vec<u8> {
         let windows = Windows::new(self.bytes.try_clone().unwrap()).unwrap();
         image(&mut Store::open(windows).unwrap(), View::Medium)
     }
 
-    /// Ends the server. Its log of bytes must then lead to the disk that it left, in both views, and have
-    /// an answer for each request in the log of those.
+    /// Ends the server. Replaying its log of bytes must then yield the disk that it left, in both views, and it must
+    /// have a reply for each request in the request log.
     fn disconnect(mut self) {
         self.send(2, 0, 0, 0);
         self.server.join().unwrap().unwrap();
@@ -258,7 +257,7 @@ proptest! {
         let mut ears = driver.socket.try_clone().unwrap();
         let heard = std::thread::spawn(move || ears.read_to_end(&mut Vec::new()));
         for (action, from, length) in requests {
-            // Most are in sectors, some are past the end, some are neither.
+            // Most are within the disk, some are past the end, some are neither.
             let (from, length) = (u64::from(from) * 1024, u32::from(length) * 2);
             let payload = if action == 1 { length as usize } else { 0 };
             let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
@@ -273,7 +272,7 @@ proptest! {
         }
         let _ = driver.socket.write_all(&rest);
         driver.socket.shutdown(std::net::Shutdown::Write).unwrap();
-        // It ends, well or with a reason; a panic would come out of the join.
+        // It ends, successfully or with a reason; a panic would surface in the join.
         let _ = driver.server.join().unwrap();
         let _ = heard.join().unwrap();
     }
