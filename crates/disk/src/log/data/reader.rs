@@ -41,7 +41,7 @@ impl<M: Memory> DataLog<M> {
     /// Opens the log in a region; reads its events, but their bytes only on request.
     ///
     /// # Errors
-    /// A sentence on what is wrong with it.
+    /// A description of what is wrong with it.
     pub fn open(mut memory: M) -> Result<DataLog<M>, &'static str> {
         if memory.size() < HEADER {
             return Err("no data log found");
@@ -90,7 +90,7 @@ impl<M: Memory> DataLog<M> {
         &self.events
     }
 
-    /// Number of events lost because the log was full, all after the ones here.
+    /// Number of events lost because the log was full; all of them came after the events here.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -123,8 +123,8 @@ impl<M: Memory> DataLog<M> {
         }
     }
 
-    /// Applies `events` to a store: all events from the first on turn an empty
-    /// store into the disk's at that time, in both views.
+    /// Applies `events` to a store. All events from the first on turn an empty store into the disk's store
+    /// as of the last of them, in both views.
     ///
     /// # Errors
     /// A store that is too small.
@@ -158,7 +158,7 @@ impl<M: Memory> DataLog<M> {
     }
 }
 
-/// The bytes of a write, block by block.
+/// Passes the bytes of a write to `out`, block by block.
 fn bytes(memory: &mut impl Memory, event: &Event, out: &mut dyn FnMut(u64, &[u8])) {
     let (offset, length) = (event.sector * SECTOR, u64::from(event.sectors) * SECTOR);
     let table = (blocks(offset, length) * 2).next_multiple_of(8);

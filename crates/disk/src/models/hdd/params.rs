@@ -38,7 +38,7 @@ pub struct Hdd {
     /// addition to the seek times: what a drive was measured to need beyond its data sheet. 0 if absent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settle_us: u64,
-    /// Least time, in microseconds, of a seek to a track of another surface that does not continue a transfer:
+    /// Minimum time, in microseconds, of a seek to a track of another surface that does not continue a transfer:
     /// the servo has to find a track of a surface that is not aligned with the last one. 0 if absent: seeks
     /// are as fast on all surfaces.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -57,7 +57,7 @@ pub struct Hdd {
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_cache: Bytes,
-    /// Most separate writes that the cache holds, among which the drive chooses the next to destage; further ones
+    /// Maximum number of separate writes in the cache, among which the drive chooses the next to destage; others
     /// wait. Absent or 0: [`MAX_EXTENTS`](super::cache::MAX_EXTENTS).
     #[serde(default, skip_serializing_if = "is_none")]
     pub write_extents: u32,

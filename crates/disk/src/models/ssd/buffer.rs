@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Sectors of a page, one bit each.
+/// Sectors of a page, of which an entry has one bit each.
 pub const PAGE: u64 = 8;
 
 /// A slot of the buffer.
@@ -40,12 +40,12 @@ pub struct Buffer {
     /// Pages reserved for writes on the link.
     reserved: usize,
     arrivals: u64,
-    /// Acknowledged sectors that are only here.
+    /// Number of acknowledged sectors that are only in the buffer.
     acknowledged: u64,
 }
 
 impl Buffer {
-    /// An empty buffer of `slots` pages.
+    /// Creates an empty buffer of `slots` pages.
     pub fn new(slots: usize) -> Buffer {
         let slots = slots.clamp(1, MAX_SLOTS);
         Buffer {
@@ -62,11 +62,11 @@ impl Buffer {
     /// Reserves space for a write of `pages`; returns false if there is none. A write larger than the buffer
     /// gets all of it.
     pub fn reserve(&mut self, pages: usize) -> bool {
-        let right = self.reserved + pages.min(self.entries.len()) <= self.free.len();
-        if right {
+        let fits = self.reserved + pages.min(self.entries.len()) <= self.free.len();
+        if fits {
             self.reserved += pages.min(self.entries.len());
         }
-        right
+        fits
     }
 
     /// Inserts a write of the sectors from `first` to before `end`, for which space is reserved. It
@@ -155,7 +155,7 @@ impl Buffer {
         (entry.page, entry.here)
     }
 
-    /// Acknowledged sectors that a power cut would lose.
+    /// Number of acknowledged sectors that a power cut would lose.
     pub fn volatile(&self) -> u64 {
         self.acknowledged
     }
@@ -165,7 +165,7 @@ impl Buffer {
         (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.heads.len() - 1)
     }
 
-    /// The newest data of a page.
+    /// Finds the slot with the newest data of a page.
     fn find(&self, page: u64) -> Option<Slot> {
         let mut slot = self.heads[self.bucket(page)];
         while slot != NONE {
@@ -207,7 +207,7 @@ impl Buffer {
     }
 }
 
-/// The sectors of `page` that lie from `first` to before `end`.
+/// Returns a mask of the sectors of `page` that lie from `first` to before `end`.
 fn sectors_of(page: u64, first: u64, end: u64) -> u8 {
     let from = first.saturating_sub(page * PAGE).min(PAGE) as u32;
     let to = end.saturating_sub(page * PAGE).min(PAGE) as u32;
