@@ -271,8 +271,8 @@ fn check_numbers(
     Ok(())
 }
 
-/// Returns the parser's message in one line with its position. The text at that position is not shown, since the user may
-/// name any file.
+/// Returns the parser's message in one line with its position. The text at that position is not shown, since
+/// the user may name any file.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let before = text.get(..at).unwrap_or_default();

@@ -88,7 +88,7 @@ impl Fitted {
     /// The disk profile, with the prediction errors in its header.
     ///
     /// # Errors
-    /// Errors of the TOML writer.
+    /// Errors from the TOML writer.
     pub fn text(&self, facts: &Facts) -> Result<String, toml::ser::Error> {
         text::write(self, facts)
     }

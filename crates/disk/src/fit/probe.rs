@@ -91,7 +91,7 @@ pub struct Samples {
 /// Probes a drive for about `seconds` of its own time. `step` receives a description of each step.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn probe(
     drive: &mut dyn Drive,
     seconds: u64,
@@ -201,7 +201,7 @@ impl Check {
     /// Repeats the reads on another drive, in the same batches; returns the total time.
     ///
     /// # Errors
-    /// Errors of the drive.
+    /// Errors from the drive.
     pub fn replay(&self, drive: &mut dyn Drive) -> io::Result<Nanos> {
         let mut time = Nanos(0);
         for batch in self.offsets.chunks(self.batch.max(1)) {

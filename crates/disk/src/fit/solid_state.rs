@@ -81,7 +81,7 @@ pub struct FlashSamples {
 /// at 15,000 rpm), the disk does not rotate.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
     const READS: u64 = 64;
     let mut draws = seed::stream(3, "places of a first look");
@@ -96,7 +96,7 @@ pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
 /// Probes a solid-state disk for at most about `seconds` of its own time; NVMe at greater queue depths.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn probe_flash(
     drive: &mut dyn Drive,
     nvme: bool,

@@ -46,7 +46,7 @@ pub enum LogError {
 /// time of the previous one.
 ///
 /// # Errors
-/// Errors of the writer.
+/// Errors from the writer.
 pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;

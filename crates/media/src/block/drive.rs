@@ -90,7 +90,7 @@ impl Drive {
     /// Opens the drive for reading.
     ///
     /// # Errors
-    /// An error of the kernel, or the path refers to another drive by now.
+    /// An error from the kernel, or the path refers to a different drive by now.
     pub fn open_to_read(&self) -> Result<File, BlockError> {
         self.open(OFlags::empty())
     }
@@ -144,7 +144,7 @@ impl Drive {
         kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
     }
 
-    /// Reports whether it cannot be written.
+    /// Reports whether the drive cannot be written.
     pub fn is_read_only(&self) -> bool {
         read_attribute(&self.folder, "ro").is_none_or(|text| text != "0")
     }

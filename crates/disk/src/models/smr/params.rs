@@ -25,7 +25,7 @@ pub struct Smr {
     pub media_cache: Bytes,
     /// Maximum number of separate writes in the media cache: the size of its map.
     pub cache_entries: u32,
-    /// Percentage of the map in use before the trial, by writes at random offsets; 0 for a drive that had time to clean.
+    /// Percentage of the map in use before the trial, by random writes; 0 for a drive that had time to clean.
     pub cached_percent: u32,
     /// Minimum size of a write that begins at a band's start and then bypasses the media cache.
     pub stream_least: Bytes,

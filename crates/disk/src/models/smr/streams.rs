@@ -21,7 +21,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// No stream yet, at max_streams `max_streams` at a time.
+    /// Creates an empty set of at most `max_streams` streams.
     pub fn new(max_streams: usize, min_sectors: u64, band: u64) -> Streams {
         Streams {
             streams: Vec::with_capacity(max_streams),
