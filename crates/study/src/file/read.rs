@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
         self.source.spot(self.at)
     }
 
-    /// Returns an error of the table as a whole.
+    /// Returns an error about the table as a whole.
     pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.at, problem, right)
     }
@@ -275,7 +275,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the error of a value of another type.
+    /// Returns the error for a value of the wrong type.
     fn kind(&self, wanted: &str, right: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a text",

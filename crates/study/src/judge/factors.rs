@@ -10,15 +10,16 @@ use super::trials::{Found, Trials, in_unit};
 use crate::file::{Cell, Dimension, Factors};
 
 /// A difference smaller than this counts as none, as in tables of trials.
-const LEAST: f64 = 0.05;
+const MIN_DIFFERENCE: f64 = 0.05;
 
-/// Returns all tables of factors of a study; several over the same columns begin with the means of their factors.
+/// Returns all tables of factors of a study. If several have the same columns, a table of the means of their factors
+/// comes first.
 pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
     let tables: Vec<_> = trials.file.factors.iter().map(|of| table(of, trials)).collect();
     overall(&tables).into_iter().chain(tables.iter().cloned()).collect()
 }
 
-/// What was found for a row in a column.
+/// The result for a row in a column.
 type Side<'a> = Result<(Cell, Found<'a>, f64), String>;
 
 fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
@@ -77,7 +78,7 @@ fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
     Ok((cell, found, mean))
 }
 
-/// Returns the factor of a row over the best one.
+/// Returns the factor of a row relative to the best one.
 fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
     let (cell, found, mean) = match (side, best) {
         (Err(why), _) => return Factor { missing: Some(why.clone()), ..Factor::default() },
@@ -102,18 +103,19 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
         Dimension::Time => processor_error(&of_best.runs, &found.runs, false),
         _ => 0.0,
     };
-    let compared = compared.within(LEAST).with_systematic(error);
+    let compared = compared.within(MIN_DIFFERENCE).with_systematic(error);
     let open = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
         Verdict::Same | Verdict::Inside => true,
         // A single seed has no interval, so only its distance from 1 counts.
-        Verdict::Unknown => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
+        Verdict::Unknown => compared.n > 1 || compared.ratio < 1.0 + error.max(MIN_DIFFERENCE),
     };
     let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
     Factor { factor: Some(number), open, ..all }
 }
 
-/// Returns the geometric means of the factors of several tables over the same columns; `None` if there are no such.
+/// Returns the geometric means of the factors of several tables with the same columns; `None` if there is only one
+/// table, or if the columns differ.
 fn overall(tables: &[study::Factors]) -> Option<study::Factors> {
     let (first, others) = tables.split_first()?;
     if others.is_empty() || others.iter().any(|table| table.columns != first.columns) {

@@ -61,7 +61,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     }
 }
 
-/// Returns the last stamp of a phase: durable, else synced, else returned.
+/// Returns the last stamp of a phase: durable, or else synced, or else returned.
 fn last(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
@@ -119,7 +119,7 @@ pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
 }
 
 /// Returns the fewest ops of a trial behind a percentile, and the number from which it differs from the maximum;
-/// `None` if there are enough, or if it is no percentile.
+/// `None` if there are enough, or if the figure is not a percentile.
 pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
     let takes = match cell.figure {
         Figure::Latency(Latency::P90) => 10,

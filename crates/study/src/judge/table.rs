@@ -86,9 +86,9 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
             // The table does not show which of the two is wrong.
             let (time, rate) = (&published.columns[time_at].name, &column.name);
             let (places, why) = match what {
-                Of::Time => (vec![time_at], says),
-                Of::Rate => (vec![rate_at], says),
-                Of::Both => {
+                Subject::Time => (vec![time_at], says),
+                Subject::Rate => (vec![rate_at], says),
+                Subject::Both => {
                     (vec![time_at, rate_at], format!("'{time}' and '{rate}' contradict: {says}"))
                 }
             };
@@ -104,7 +104,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
 }
 
 /// The subject of a contradiction.
-enum Of {
+enum Subject {
     Time,
     Rate,
     Both,
@@ -116,7 +116,7 @@ fn contradictions(
     time_at: usize,
     rate_at: usize,
     of: f64,
-) -> Vec<(usize, Of, String)> {
+) -> Vec<(usize, Subject, String)> {
     let columns = &published.columns;
     let cells = published.rows.iter().enumerate().filter_map(|(row_at, row)| {
         let time = sample(row.cells[time_at].as_ref()?, published)?;
@@ -133,9 +133,9 @@ fn contradictions(
             None => (found.name.clone(), String::new()),
         };
         let of = match part.as_str() {
-            "time" => Of::Time,
-            "rate" => Of::Rate,
-            _ => Of::Both,
+            "time" => Subject::Time,
+            "rate" => Subject::Rate,
+            _ => Subject::Both,
         };
         Some((row.parse().ok()?, of, found.message))
     };
