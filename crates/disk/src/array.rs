@@ -158,7 +158,7 @@ impl Array {
         })
     }
 
-    /// Bytes of a chunk.
+    /// Returns the size of a chunk in bytes.
     pub fn chunk(&self) -> u64 {
         self.chunk
     }

@@ -36,7 +36,7 @@ pub struct Request {
 pub trait Disk: Send {
     /// Submits a request. Requests beyond the device's own queue depth wait in order of arrival.
     fn submit(&mut self, now: Nanos, request: Request);
-    /// Time at which the model must be called next: the next completion is due then, or an event on which
+    /// Returns the time at which the model must be called next: a completion is due then, or an event on which
     /// its prediction depends. None if the device holds no request.
     fn next_due(&self) -> Option<Nanos>;
     /// Pops one completion that is due at `now` or earlier.
@@ -47,12 +47,12 @@ pub trait Disk: Send {
     fn persisted(&mut self) -> Option<(u64, u64)>;
     /// Advances the time, so that [`Disk::persisted`] and [`Disk::counters`] hold for `now`.
     fn advance_to(&mut self, now: Nanos);
-    /// Volatile bytes: those of completed writes that a power cut at `now` would lose.
+    /// Returns the number of volatile bytes: those of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;
     /// Records a request that was served outside the trial's time (mkfs, verification): it takes
     /// no time and completes nothing, but changes the disk's state.
     fn note_untimed(&mut self, _request: Request) {}
-    /// Counters up to the time of the last call. Requests are counted when submitted.
+    /// Returns the counters up to the time of the last call. Requests are counted when submitted.
     fn counters(&self) -> Device;
 }
 

@@ -89,7 +89,7 @@ pub enum WriteCache {
 }
 
 impl WriteCache {
-    /// The words of /sys/block/*/queue/write_cache.
+    /// Returns its name in /sys/block/*/queue/write_cache.
     pub fn name(self) -> &'static str {
         match self {
             WriteCache::WriteBack => "write back",
@@ -282,7 +282,7 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {message}")
 }
 
-/// The checks of a profile's parameters.
+/// Checks a profile's parameters.
 pub(crate) struct Check<'a> {
     file: &'a str,
     /// The table below `model` that holds the parameters, if they are those of a model within a model.
@@ -322,10 +322,10 @@ impl<'a> Check<'a> {
         &self,
         name: &str,
         value: u64,
-        least: u64,
-        most: u64,
+        min: u64,
+        max: u64,
     ) -> Result<(), SpecError> {
-        let right = (least..=most).contains(&value);
-        self.that(name, value, right, &format!("{least} to {most}"))
+        let right = (min..=max).contains(&value);
+        self.that(name, value, right, &format!("{min} to {max}"))
     }
 }

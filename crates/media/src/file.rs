@@ -71,7 +71,8 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
 /// Creates a folder and its missing parents, and returns those created, the outermost first.
 ///
 /// # Errors
-/// An error from the kernel; a path that is not a folder or is on a file system of the kernel; a link of another user.
+/// An error from the kernel; a path that is not a folder, or is on a pseudo file system of the kernel; a link of
+/// another user.
 pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
     look_at_folder(path)?;
     let mut made = Vec::new();

@@ -49,7 +49,7 @@ pub struct NewFolder {
 /// Resolves a path up to its last component.
 ///
 /// # Errors
-/// The kernel's error, or a link of another user on the way.
+/// The kernel's error, or a link of another user in the path.
 pub fn resolve(path: &Path, mut missing: Missing<'_>) -> io::Result<Resolved> {
     let mut dir = openat(CWD, ".", PATH | OFlags::DIRECTORY, Mode::empty())?;
     let mut todo = components(path);

@@ -10,7 +10,7 @@ use crate::spec::DiskSpec;
 
 /// A drive that measures the time of its reads.
 pub trait Drive {
-    /// Size in sectors of 512 bytes.
+    /// Returns the size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
     /// Reads `sectors` sectors from `sector` on; returns the time from submission until the last byte arrived.
     ///

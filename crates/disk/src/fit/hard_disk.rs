@@ -157,7 +157,7 @@ fn with_seeks(
     Ok((spec, curve.used))
 }
 
-/// Controller overhead of a command in microseconds, and interface rate in kB/s.
+/// Returns the controller overhead of a command in microseconds, and the interface rate in kB/s.
 fn controller(samples: &Samples) -> (u64, u64) {
     let (small, large) = (median(&samples.cached), median(&samples.cached_large));
     let more = large.since(small).0.max(1);
@@ -168,8 +168,8 @@ fn controller(samples: &Samples) -> (u64, u64) {
     (small.0.saturating_sub(transfer) / 1000, rate)
 }
 
-/// Rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks the rate
-/// falls linearly from a to b, so the share y of the bytes before x is given by
+/// Returns the rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks, the
+/// rate falls linearly from a to b, so the share y of the bytes before x is given by
 /// y (a + b) / 2 = a x - (a - b) x^2 / 2; hence rate^2 = a^2 - y (a^2 - b^2).
 fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
     let points: Vec<(f64, f64)> = samples

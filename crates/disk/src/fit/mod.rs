@@ -65,7 +65,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Prediction error in percent of the measured rate.
+    /// Returns the prediction error in percent of the measured rate.
     pub fn error(&self) -> f64 {
         (self.predicted / self.measured - 1.0) * 100.0
     }
@@ -85,7 +85,7 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// The disk profile, with the prediction errors in its header.
+    /// Returns the disk profile, with the prediction errors in its header.
     ///
     /// # Errors
     /// Errors from the TOML writer.

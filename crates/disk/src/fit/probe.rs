@@ -210,7 +210,7 @@ impl Check {
         Ok(time)
     }
 
-    /// Reads per second.
+    /// Returns the reads per second.
     pub fn rate(&self, time: Nanos) -> f64 {
         self.offsets.len() as f64 / time.seconds().max(1e-9)
     }

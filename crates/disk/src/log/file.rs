@@ -106,12 +106,12 @@ pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
 }
 
 impl Entries<'_> {
-    /// Number of entries in the header.
+    /// Returns the number of entries in the header.
     pub fn promised(&self) -> u64 {
         self.entries
     }
 
-    /// Number of requests that are missing because the guest's log memory was full.
+    /// Returns the number of requests that are missing because the guest's log memory was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -48,7 +48,7 @@ const FAILED: u8 = 1 << 4;
 const KNOWN: u8 = 3 | FUA | UNTIMED | FAILED;
 
 impl Entry {
-    /// Action and flags in one byte.
+    /// Returns the action and flags in one byte.
     fn flags(&self) -> u8 {
         let action = match self.action {
             Action::Read => 0,

@@ -210,7 +210,7 @@ impl Header {
         Some(EntryAddress(page + within))
     }
 
-    /// As [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
+    /// Like [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
     pub fn entry_address_or_new(
         &mut self,
         memory: &mut impl Memory,

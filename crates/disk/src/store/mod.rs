@@ -152,7 +152,7 @@ impl<M: Memory> Store<M> {
         &mut self.memory
     }
 
-    /// The disk's size.
+    /// Returns the disk's size.
     pub fn capacity(&self) -> Bytes {
         self.header.capacity
     }

@@ -57,12 +57,12 @@ impl Drive {
         Ok(drive)
     }
 
-    /// The device number.
+    /// Returns the device number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The folder in sysfs.
+    /// Returns the folder in sysfs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -171,7 +171,7 @@ impl Drive {
         }
     }
 
-    /// Returns the serial number from the driver, else from SCSI's vital product data, else from udev. A
+    /// Returns the serial number from the driver, or else from SCSI's vital product data, or else from udev. A
     /// loop device has none and is identified by its backing file.
     pub fn serial(&self) -> Option<String> {
         let direct = ["loop/backing_file", "serial", "device/serial"];

@@ -111,7 +111,7 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     Ok(reasons)
 }
 
-/// Returns a signature at another usual start of a first partition, if there is no table.
+/// Returns a signature at one of the other usual starts of a first partition, if there is no table.
 fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
         if let Some(found) = blkid::at(&seen.drive.path(), part)? {
@@ -121,7 +121,7 @@ fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     Ok(None)
 }
 
-/// Reports whether another process has it, or a partition of it, open exclusively.
+/// Reports whether another process has the drive, or a partition of it, open exclusively.
 fn is_busy(drive: &Drive) -> Result<bool, BlockError> {
     match drive.open_to_hold() {
         Ok(_) => Ok(false),

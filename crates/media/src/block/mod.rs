@@ -58,7 +58,7 @@ pub struct InspectedDrive {
 ///
 /// # Errors
 /// [`BlockError::Refused`] with all reasons; [`BlockError::Erase`] if only the serial number is missing or
-/// wrong; else the error of inspecting it.
+/// wrong; otherwise the error from inspecting it.
 pub fn look(path: &Path, erase: Option<&str>) -> Result<InspectedDrive, BlockError> {
     let drive = Drive::find(path)?;
     let (seen, reasons) = inspect(drive, false)?;

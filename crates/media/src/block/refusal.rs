@@ -169,7 +169,7 @@ pub enum BlockError {
     /// This user has no permission.
     #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
-    /// The path refers to another device than before.
+    /// The path refers to a device different from before.
     #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
     Changed {
         /// The path as given.

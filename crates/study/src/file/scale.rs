@@ -170,7 +170,7 @@ struct Scaler {
 struct Refused {
     spot: Spot,
     problem: String,
-    /// The remedy, unless it is another scale.
+    /// The remedy, unless it is a different scale.
     right: Option<String>,
 }
 
@@ -240,12 +240,12 @@ impl Scaler {
         scaled
     }
 
-    fn conditions(&mut self, run: &Run, of: Conditions) -> Conditions {
-        let mut scaled = of.clone();
+    fn conditions(&mut self, run: &Run, unscaled: Conditions) -> Conditions {
+        let mut scaled = unscaled.clone();
         for key in &run.scales {
             self.parameter(run, key, &mut scaled);
         }
-        let on = match of.option("on").and_then(|given| given.value.as_deref()) {
+        let on = match unscaled.option("on").and_then(|given| given.value.as_deref()) {
             None | Some("lab") => On::Lab,
             Some("model") => On::Model,
             Some(_) => On::Host,
@@ -254,10 +254,10 @@ impl Scaler {
             return scaled;
         }
         if on == On::Lab {
-            self.memory(run, &of, &mut scaled);
-            self.journals(run, &of, &mut scaled);
+            self.memory(run, &unscaled, &mut scaled);
+            self.journals(run, &unscaled, &mut scaled);
         }
-        self.size(run, &of, &mut scaled, on);
+        self.size(run, &unscaled, &mut scaled, on);
         scaled
     }
 
@@ -299,9 +299,9 @@ impl Scaler {
     }
 
     /// Divides the memory that can cache files; by default the guest's RAM.
-    fn memory(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
+    fn memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
-            let given = of.option(option)?;
+            let given = unscaled.option(option)?;
             Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
         };
         let (full, spot) =
@@ -319,8 +319,8 @@ impl Scaler {
     }
 
     /// Divides the file system, or its part of the disk.
-    fn size(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions, on: On) {
-        let (given, spot) = match of.option("size") {
+    fn size(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions, on: On) {
+        let (given, spot) = match unscaled.option("size") {
             Some(given) => (given.value.clone(), given.spot),
             None => (None, run.spot),
         };
@@ -328,11 +328,13 @@ impl Scaler {
             On::Model => "ide-2001",
             _ => "hdd-7200",
         };
-        let named = of.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
+        let named =
+            unscaled.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
         // An unknown disk is reported when the run is checked.
         let Ok(disk) = disk(named) else { return };
-        let raid =
-            of.option("raid").and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
+        let raid = unscaled
+            .option("raid")
+            .and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
         let largest = largest(&disk, raid);
         let full = match given.as_deref() {
             None => USUAL_SIZE.min(largest),
@@ -355,8 +357,8 @@ impl Scaler {
     }
 
     /// Divides journals: those with a size in a spec, and the one on a second disk.
-    fn journals(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
-        let for_period = of.option("period").is_some();
+    fn journals(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
+        let for_period = unscaled.option("period").is_some();
         let (mut second, mut least) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
             let Ok(spec) = Spec::parse(&row.spec) else { continue };

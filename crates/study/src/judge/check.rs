@@ -182,7 +182,7 @@ fn within(
     for (at, base) in cells.iter().enumerate() {
         for (to, new) in cells.iter().enumerate().skip(at + 1) {
             // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
-            // from logarithms, and the two means may have another order.
+            // from logarithms, and the two means may be in a different order.
             let estimate = ratio(new, base, None, trials, measured)?;
             let (new, base, places, estimate) = match estimate.value < 1.0 {
                 true => (base, new, (at, to), ratio(base, new, None, trials, measured)?),
@@ -330,7 +330,7 @@ fn mean(cell: &Cell, trials: &Trials<'_>) -> Result<f64, String> {
 
 /// Returns the row, with whatever distinguishes the cell from the others.
 fn label(cell: &Cell, cells: &[Cell]) -> String {
-    let other = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !of(c, cell));
+    let other = |same: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !same(c, cell));
     let mut label = cell.row.clone();
     if other(&|a, b| a.run == b.run) {
         label.push_str(&format!(" {}", cell.run));
@@ -364,7 +364,7 @@ pub fn words(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
     let at: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let same = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| of(other, cell));
+    let same = |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
     let mut of = Vec::new();
     if same(&|a, b| a.figure == b.figure && a.op == b.op) {
         of.push(format!("{} of", figure_of(cell)));

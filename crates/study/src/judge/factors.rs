@@ -15,20 +15,20 @@ const MIN_DIFFERENCE: f64 = 0.05;
 /// Returns all tables of factors of a study. If several have the same columns, a table of the means of their factors
 /// comes first.
 pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
-    let tables: Vec<_> = trials.file.factors.iter().map(|of| table(of, trials)).collect();
+    let tables: Vec<_> = trials.file.factors.iter().map(|factors| table(factors, trials)).collect();
     overall(&tables).into_iter().chain(tables.iter().cloned()).collect()
 }
 
 /// The result for a row in a column.
 type Side<'a> = Result<(Cell, Found<'a>, f64), String>;
 
-fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
-    let mut rows: Vec<FactorRow> = labels(of, trials)
+fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
+    let mut rows: Vec<FactorRow> = labels(factors, trials)
         .into_iter()
         .map(|label| FactorRow { label, cells: Vec::new() })
         .collect();
     let mut best = Vec::new();
-    for column in &of.columns {
+    for column in &factors.columns {
         let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
         // A row that may lose what it acknowledged is not the best one.
@@ -40,21 +40,21 @@ fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
             row.cells.push(factor(side, least));
         }
     }
-    let unit = of.columns.first().map_or("", |column| column.of_row("").unit.name);
+    let unit = factors.columns.first().map_or("", |column| column.of_row("").unit.name);
     study::Factors {
-        name: of.name.clone(),
-        caption: of.caption.clone(),
+        name: factors.name.clone(),
+        caption: factors.caption.clone(),
         unit: unit.into(),
-        columns: of.columns.iter().map(|column| column.head.clone()).collect(),
+        columns: factors.columns.iter().map(|column| column.head.clone()).collect(),
         rows,
         best,
     }
 }
 
 /// Returns the rows of all columns, in their order.
-fn labels(of: &Factors, trials: &Trials<'_>) -> Vec<String> {
+fn labels(factors: &Factors, trials: &Trials<'_>) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    for column in &of.columns {
+    for column in &factors.columns {
         let Some(run) = trials.file.run(column.run()) else { continue };
         let rows = run.serves(trials.variant).and_then(|serves| run.rows(serves));
         for label in rows.unwrap_or_default() {

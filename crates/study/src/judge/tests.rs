@@ -319,7 +319,7 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     assert_eq!(judged(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
     let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
-    // Corrected for many claims the reversal is no longer certain; that it does not hold is.
+    // Corrected for many claims, the reversal is no longer certain, but that the claim does not hold still is.
     let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
     assert_eq!(judged(turned).verdict, Verdict::Reversed);
     let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();

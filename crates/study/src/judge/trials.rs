@@ -198,8 +198,8 @@ pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
 }
 
 fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
-    let say = |of: &mut dyn Iterator<Item = (&String, &String)>| {
-        of.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    let say = |pairs: &mut dyn Iterator<Item = (&String, &String)>| {
+        pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
     let wanted = say(&mut cell.at.iter());
     let mut points: Vec<String> = Vec::new();

@@ -16,7 +16,7 @@
 //!
 //! After a write's event comes a table with 16 bits for each block of 4 KiB that it touches (the
 //! byte that fills it, or [`RAW`]), padded to 8 bytes, and then the bytes of those that are raw,
-//! padded likewise. A block of one repeated byte thus takes no space.
+//! padded in the same way. A block of one repeated byte thus takes no space.
 
 pub mod reader;
 pub mod writer;
@@ -96,13 +96,13 @@ const FUA: u8 = 1;
 const UNTIMED: u8 = 2;
 
 impl Event {
-    /// One past its last sector.
+    /// Returns one past its last sector.
     pub fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors.into())
     }
 }
 
-/// Number of blocks that a range of bytes touches.
+/// Returns the number of blocks that a range of bytes touches.
 fn blocks(offset: u64, length: u64) -> u64 {
     (offset + length).div_ceil(BLOCK) - offset / BLOCK
 }

@@ -126,10 +126,10 @@ impl<M: Memory> Writer<M> {
         self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
     }
 
-    /// Adds the reply to the request of event number `of`, from 1; 0 for a request without an event.
-    pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, of: u32) {
+    /// Adds the reply to the request with event number `event`, from 1; 0 for a request without an event.
+    pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, event: u32) {
         self.completed += 1;
-        self.event(at, EventKind::Reply, request, untimed, of.into());
+        self.event(at, EventKind::Reply, request, untimed, event.into());
     }
 
     fn event(

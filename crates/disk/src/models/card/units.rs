@@ -44,7 +44,7 @@ impl Units {
         Units { size, open: Vec::with_capacity(max_open), max_open, writes: 0, empty }
     }
 
-    /// Number of open units.
+    /// Returns the number of open units.
     #[cfg(test)]
     pub fn open(&self) -> usize {
         self.open.len()

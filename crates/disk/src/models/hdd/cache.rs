@@ -78,12 +78,12 @@ impl WriteCache {
         }
     }
 
-    /// Maximum number of sectors of a write that is cached.
+    /// Returns the maximum number of sectors of a cached write.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Number of sectors not yet persisted.
+    /// Returns the number of sectors not yet persisted.
     pub fn dirty(&self) -> u64 {
         self.dirty
     }
@@ -221,7 +221,7 @@ impl WriteCache {
         self.drop_empty_epochs();
     }
 
-    /// The current epoch of writes.
+    /// Returns the current epoch of writes.
     pub fn epoch(&self) -> u64 {
         self.oldest + self.counts.len() as u64 - 1
     }

@@ -11,7 +11,7 @@ pub struct Seek {
     pub track_to_track_us: u64,
     /// The mean over all pairs of cylinders, as makers define it ("the weighted average of all
     /// possible seek combinations": IBM Deskstar 60GXP specification, 4.3.2.1, and Hitachi's after
-    /// it). It is not the seek over a third of the stroke, which is some 6 % longer.
+    /// it). It is not the seek over a third of the stroke, which is about 6 % longer.
     pub average_us: u64,
     /// Over all cylinders.
     pub full_stroke_us: u64,

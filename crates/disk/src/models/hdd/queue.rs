@@ -25,7 +25,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// One past the last sector.
+    /// Returns one past the last sector.
     pub fn end(&self) -> u64 {
         self.request.sector + u64::from(self.request.sectors)
     }
@@ -73,12 +73,12 @@ impl Queue {
         self.closed = false;
     }
 
-    /// Number of admitted requests.
+    /// Returns the number of admitted requests.
     pub fn admitted(&self) -> usize {
         self.admitted
     }
 
-    /// Number of admitted and waiting requests.
+    /// Returns the number of admitted and waiting requests.
     pub fn in_flight(&self) -> usize {
         self.admitted + self.waiting.len()
     }

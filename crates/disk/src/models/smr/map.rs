@@ -22,7 +22,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// One past the last sector.
+    /// Returns one past the last sector.
     pub fn end(&self) -> u64 {
         self.first + self.sectors
     }
@@ -79,12 +79,12 @@ impl Map {
         }
     }
 
-    /// Number of entries that can still be added.
+    /// Returns the number of entries that can still be added.
     pub fn room(&self) -> usize {
         self.max_entries - self.used
     }
 
-    /// Sectors in the media cache.
+    /// Returns the number of sectors in the media cache.
     pub fn live(&self) -> u64 {
         self.live
     }

@@ -120,12 +120,12 @@ impl Buffer {
         self.free.len() == self.entries.len()
     }
 
-    /// Number of pages not yet given to a die.
+    /// Returns the number of pages not yet given to a die.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Arrival number of the page that has waited longest.
+    /// Returns the arrival number of the page that has waited longest.
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.waiting.front().map(|slot| self.entries[usize::from(*slot)].order)
     }
@@ -138,12 +138,12 @@ impl Buffer {
         Some((slot, entry.page))
     }
 
-    /// Arrival number of the page in `slot`.
+    /// Returns the arrival number of the page in `slot`.
     pub fn order(&self, slot: Slot) -> u64 {
         self.entries[usize::from(slot)].order
     }
 
-    /// The number of the latest arrival.
+    /// Returns the number of the latest arrival.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
@@ -155,7 +155,7 @@ impl Buffer {
         (entry.page, entry.here)
     }
 
-    /// Number of acknowledged sectors that a power cut would lose.
+    /// Returns the number of acknowledged sectors that a power cut would lose.
     pub fn volatile(&self) -> u64 {
         self.acknowledged
     }

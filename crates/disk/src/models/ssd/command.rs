@@ -115,17 +115,17 @@ pub struct Command {
 }
 
 impl Command {
-    /// The first sector, and one past the last.
+    /// Returns the first sector, and one past the last.
     pub fn range(&self) -> (u64, u64) {
         (self.request.sector, self.request.sector + u64::from(self.request.sectors))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * SECTOR
     }
 
-    /// Number of pages of the translation layer that it touches.
+    /// Returns the number of pages of the translation layer that it touches.
     pub fn pages(&self) -> usize {
         let (first, end) = self.range();
         (end.div_ceil(PAGE) - first / PAGE) as usize

@@ -152,28 +152,28 @@ impl Ftl {
         }
     }
 
-    /// Number of pages that the host can write before the next superblock is opened.
+    /// Returns the number of pages that the host can write before the next superblock is opened.
     pub fn writable_pages(&self) -> u32 {
         self.size - self.used
     }
 
-    /// Number of pages written for the host.
+    /// Returns the number of pages written for the host.
     #[cfg(test)]
     pub fn host_pages(&self) -> u64 {
         self.host_pages
     }
 
-    /// Number of pages moved by collection.
+    /// Returns the number of pages moved by collection.
     pub fn moved_pages(&self) -> u64 {
         self.moved_pages
     }
 
-    /// Number of superblocks opened.
+    /// Returns the number of superblocks opened.
     pub fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Number of pages that hold data.
+    /// Returns the number of pages that hold data.
     #[cfg(test)]
     pub fn valid(&self) -> u64 {
         self.superblocks.iter().map(|superblock| u64::from(superblock.valid())).sum()

@@ -56,7 +56,7 @@ impl Map {
         }
     }
 
-    /// Number of pages that hold data from before the trial, before the first write.
+    /// Returns the number of pages that hold data from before the trial; valid before the first write.
     pub fn prefilled(&self) -> u64 {
         self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
     }
