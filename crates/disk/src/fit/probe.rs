@@ -187,7 +187,7 @@ pub fn random(
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut check = Check { depth, batch, offsets: Vec::new(), time: Nanos(0) };
-    // Batches end the probe in time; each is long enough that its start and end do not matter.
+    // Batches let the probe end in time; each is long enough that its start and end do not matter.
     while check.time < budget && check.offsets.len() < max_reads {
         let offsets: Vec<u64> =
             (0..batch).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();

@@ -2,7 +2,7 @@
 //!
 //! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
 //! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
-//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), if bit 5 is set the disk (u8), stage
+//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), then, if bit 5 is set, the disk (u8), stage
 //! (u8) and phase, then the time since the previous arrival, the response time, the distance from
 //! the sector after the previous request (zigzag), and the sectors. Numbers are LEB128. Disk,
 //! stage and phase stay valid until the next entry with bit 5; all start at 0.

@@ -57,8 +57,8 @@ pub struct Hdd {
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_cache: Bytes,
-    /// Maximum number of separate writes in the cache, among which the drive chooses the next to destage; others
-    /// wait. Absent or 0: [`MAX_EXTENTS`](super::cache::MAX_EXTENTS).
+    /// Maximum number of separate writes in the cache, among which the drive chooses the next to destage. Further
+    /// writes wait. Absent or 0: [`MAX_EXTENTS`](super::cache::MAX_EXTENTS).
     #[serde(default, skip_serializing_if = "is_none")]
     pub write_extents: u32,
     /// Number of read segments, each with its read-ahead.

@@ -33,8 +33,8 @@ impl Streams {
     }
 
     /// Handles the part of a write of `size` sectors that lies from `first` to before `end`. Returns true if it goes
-    /// straight to its band, and the band that a stream ended by it leaves partly written. No stream is opened in the
-    /// band `cleaned`.
+    /// straight to its band; and, if it ends another stream in the middle of a band, that band. No stream is opened in
+    /// the band `cleaned`.
     pub fn write(
         &mut self,
         first: u64,

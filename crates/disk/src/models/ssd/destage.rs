@@ -99,7 +99,7 @@ impl SolidStateDisk {
         }
     }
 
-    /// Advances commands whose pages are all on flash to the record.
+    /// Advances commands to the record once all of their pages are on flash.
     pub(super) fn settle(&mut self) {
         if self.settling == 0 {
             return;
