@@ -7,7 +7,7 @@
 /// Offset of the superblock of version 1.2 on each disk.
 pub const SUPERBLOCK_AT: u64 = 4096;
 
-/// Length of the part that [`Array::read`] uses.
+/// Number of bytes of a superblock that [`Array::read`] uses.
 pub const SUPERBLOCK_LENGTH: usize = 512;
 
 /// RAID 1 has no chunks; it is compared in pieces of this size.
@@ -28,7 +28,7 @@ pub struct Array {
     rows: u64,
 }
 
-/// An error of reading an array.
+/// An error in reading an array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// A disk without a superblock.
@@ -61,12 +61,12 @@ pub enum ArrayError {
 pub struct Piece {
     /// Index of the disk.
     pub disk: usize,
-    /// Its first byte on the disk.
+    /// Offset of its first byte on the disk.
     pub at: u64,
 }
 
-/// A stripe: some chunks of the array, each with its location (several on
-/// mirrors), and the parity over them.
+/// A stripe: some chunks of the array, each with its location (several if mirrored), and the parity
+/// over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// First byte in the array, and all pieces that hold the same bytes.
@@ -114,7 +114,7 @@ impl Array {
     /// Reads the shape of an array from the superblocks of its disks, in order.
     ///
     /// # Errors
-    /// [`ArrayError`]: a disk that is not part of it, or in another position; an unknown layout.
+    /// [`ArrayError`]: a disk that is not part of it or is in the wrong position; an unsupported layout.
     pub fn read(superblocks: &[Vec<u8>]) -> Result<Array, ArrayError> {
         let all: Vec<Superblock> = superblocks
             .iter()
@@ -158,12 +158,12 @@ impl Array {
         })
     }
 
-    /// Bytes of a chunk.
+    /// Returns the size of a chunk in bytes.
     pub fn chunk(&self) -> u64 {
         self.chunk
     }
 
-    /// The stripe that a byte of a disk belongs to; none outside the array's data.
+    /// Returns the stripe to which a byte of a disk belongs; none outside the array's data.
     pub fn stripe_of(&self, disk: usize, at: u64) -> Option<u64> {
         let row = at.checked_sub(self.data_offset)? / self.chunk;
         let place = row * self.disks + disk as u64;
@@ -174,7 +174,7 @@ impl Array {
         })
     }
 
-    /// The pieces of a stripe.
+    /// Returns the pieces of a stripe.
     pub fn stripe(&self, stripe: u64) -> Stripe {
         let piece = |disk: u64, row: u64| Piece {
             disk: disk as usize,

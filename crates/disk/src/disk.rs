@@ -27,32 +27,32 @@ pub struct Request {
     pub sector: u64,
     /// Number of sectors.
     pub sectors: u32,
-    /// For a write: it completes only when it is persisted (force unit access).
+    /// True if a write completes only once it is persisted (force unit access).
     pub fua: bool,
 }
 
 /// A model of service times, in virtual time. Time never goes back: a `now` earlier than a previous
-/// one counts as the previous one.
+/// one is treated as the previous one.
 pub trait Disk: Send {
     /// Submits a request. Requests beyond the device's own queue depth wait in order of arrival.
     fn submit(&mut self, now: Nanos, request: Request);
-    /// The time of the next call: the next completion is due then, or an event without which it cannot
-    /// be predicted. None if no request is in the device.
+    /// Returns the time at which the model must be called next: a completion is due then, or an event on which
+    /// its prediction depends. None if the device holds no request.
     fn next_due(&self) -> Option<Nanos>;
     /// Pops one completion that is due at `now` or earlier.
     fn completed(&mut self, now: Nanos) -> Option<u64>;
-    /// Pops a range of sectors, first and count, that was persisted by the time of the last call:
-    /// a power cut no longer loses it. Every written sector is reported here once persisted, cached or
-    /// not, and before the flush that waits for it completes.
+    /// Pops a range of sectors (first and count) that had been persisted by the time of the last call, so
+    /// that a power cut can no longer lose it. Every written sector is reported here once persisted, cached
+    /// or not, and before the flush that waits for it completes.
     fn persisted(&mut self) -> Option<(u64, u64)>;
     /// Advances the time, so that [`Disk::persisted`] and [`Disk::counters`] hold for `now`.
     fn advance_to(&mut self, now: Nanos);
-    /// Volatile bytes: those of completed writes that a power cut at `now` would lose.
+    /// Returns the number of volatile bytes: those of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;
     /// Records a request that was served outside the trial's time (mkfs, verification): it takes
     /// no time and completes nothing, but changes the disk's state.
     fn note_untimed(&mut self, _request: Request) {}
-    /// Counters up to the time of the last call. Requests count when submitted.
+    /// Returns the counters up to the time of the last call. Requests are counted when submitted.
     fn counters(&self) -> Device;
 }
 

@@ -13,7 +13,7 @@ pub struct Limits {
     pub write: f64,
 }
 
-/// The limits of a disk profile in JSON ([`crate::DiskSpec`]); none for an instant disk, or
+/// Returns the limits of a disk profile in JSON ([`crate::DiskSpec`]); none for an instant disk, or
 /// an invalid profile.
 pub fn limits(spec: &Value) -> Option<Limits> {
     let model: Model = serde_json::from_value(spec.get("model")?.clone()).ok()?;

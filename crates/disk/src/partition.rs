@@ -19,7 +19,7 @@ pub struct Partition {
     pub size: Bytes,
 }
 
-/// A file system that is larger than its disk.
+/// The error for a file system that is larger than its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a file system of {size} does not fit on the disk, which holds at most {largest}")]
 pub struct TooLarge {
@@ -29,17 +29,17 @@ pub struct TooLarge {
     pub largest: Bytes,
 }
 
-/// Range of the start after the first MiB: a GiB, or a sixteenth of a small disk, in MiB.
+/// Returns the range of the start after the first MiB: a GiB, or a sixteenth of a small disk, in MiB.
 fn start_range(spec: &DiskSpec) -> u64 {
     (spec.capacity.0 / 16).min(1024 * MIB) / MIB
 }
 
-/// The largest partition that fits for every seed.
+/// Returns the size of the largest partition that fits for every seed.
 pub fn largest(spec: &DiskSpec) -> Bytes {
     Bytes((spec.capacity.0 / MIB).saturating_sub(start_range(spec) + 1) * MIB)
 }
 
-/// Places the partition of a trial; without a size the largest.
+/// Places the partition of a trial; without a size, it is the largest possible.
 ///
 /// # Errors
 /// [`TooLarge`].
@@ -53,20 +53,20 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     Ok(Partition { start: Bytes(start), size })
 }
 
-/// The largest file system on an array of disks that each hold `one`.
+/// Returns the size of the largest file system on an array of disks that each hold `one`.
 pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
     let each = one.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
     Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
-/// The partition size on each disk of an array that holds `size`. Whole MiB are whole
+/// Returns the partition size on each disk of an array that holds `size`. Whole MiB are whole
 /// chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
     let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
     Bytes(MD_DATA_OFFSET.0 + each)
 }
 
-/// The seed of disk `index` of a guest, for its rotational position and its partition's start. The first disk
+/// Returns the seed of disk `index` of a guest, for its rotational position and its partition's start. The first disk
 /// has the trial's own seed.
 pub fn disk_seed(seed: u64, index: u32) -> u64 {
     match index {

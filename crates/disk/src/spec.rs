@@ -9,7 +9,7 @@ use crate::models::Model;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// Description in a sentence.
+    /// One-sentence description.
     pub about: String,
     /// Size in bytes.
     pub capacity: Bytes,
@@ -29,14 +29,14 @@ pub struct DiskSpec {
 pub enum Attach {
     /// A network block device, served by the agent with the disk model.
     Nbd,
-    /// An NVDIMM that the kernel drives by itself: without a server, hence only model `instant`.
+    /// An NVDIMM, which the kernel drives without a server, so only model `instant` is possible.
     Pmem,
 }
 
 /// Settings of the block queue, named as in /sys/block/*/queue.
 ///
-/// A device without a request queue (pmem) has no largest request, scheduler, throttling or
-/// scheduler's requests: its profile omits them, which reads as 0 and `none`. NBD needs them.
+/// A device without a request queue (pmem) has no maximum request, scheduler, throttling or scheduler
+/// requests: its profile omits them, and they are read as 0 and `none`. NBD needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
@@ -44,7 +44,7 @@ pub struct Queue {
     pub rotational: bool,
     /// Queue depth of the device itself.
     pub depth: u32,
-    /// Largest request, in KiB.
+    /// Maximum size of a request, in KiB.
     #[serde(default)]
     pub max_sectors_kb: u32,
     /// Read-ahead of the page cache, in KiB.
@@ -65,7 +65,7 @@ pub struct Queue {
     pub physical_block_size: u32,
     /// True if the device supports TRIM.
     pub discard: bool,
-    /// Requests of the scheduler.
+    /// Number of requests of the scheduler.
     #[serde(default)]
     pub nr_requests: u32,
 }
@@ -89,7 +89,7 @@ pub enum WriteCache {
 }
 
 impl WriteCache {
-    /// The words of /sys/block/*/queue/write_cache.
+    /// Returns its name in /sys/block/*/queue/write_cache.
     pub fn name(self) -> &'static str {
         match self {
             WriteCache::WriteBack => "write back",
@@ -162,7 +162,7 @@ impl DiskSpec {
     /// Parses and validates the disk of a plan.
     ///
     /// # Errors
-    /// [`SpecError`], with `the plan` for a file.
+    /// [`SpecError`], with `the plan` as the file.
     pub fn from_json(value: &serde_json::Value) -> Result<DiskSpec, SpecError> {
         let spec: DiskSpec = DiskSpec::deserialize(value).map_err(|error| SpecError::Syntax {
             file: "the plan".into(),
@@ -183,7 +183,7 @@ impl DiskSpec {
     fn check(&self, file: &str) -> Result<(), SpecError> {
         let check = Check { file, inside: None };
         self.check_texts(&check)?;
-        // 1 MiB holds a partition table; 2^40 bytes times 64 is beyond any single drive.
+        // 1 MiB holds a partition table; 64 TiB is beyond any single drive.
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
         self.check_queue(&check)?;
@@ -271,8 +271,8 @@ fn check_numbers(
     Ok(())
 }
 
-/// The parser's message in one line with its position. The text at that position is not shown, since the user may
-/// name any file.
+/// Returns the parser's message in one line with its position. The text at that position is not shown, since
+/// the user may name any file.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let before = text.get(..at).unwrap_or_default();
@@ -282,7 +282,7 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {message}")
 }
 
-/// The checks of a profile's parameters.
+/// Checks a profile's parameters.
 pub(crate) struct Check<'a> {
     file: &'a str,
     /// The table below `model` that holds the parameters, if they are those of a model within a model.
@@ -290,7 +290,7 @@ pub(crate) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// The checks of a model within a model: its parameters are named as those of the table `inside`.
+    /// Returns the checks of a model within a model: its parameters are named as those of the table `inside`.
     pub(crate) fn inside(&self, inside: &'a str) -> Check<'a> {
         Check { file: self.file, inside: Some(inside) }
     }
@@ -322,10 +322,10 @@ impl<'a> Check<'a> {
         &self,
         name: &str,
         value: u64,
-        least: u64,
-        most: u64,
+        min: u64,
+        max: u64,
     ) -> Result<(), SpecError> {
-        let right = (least..=most).contains(&value);
-        self.that(name, value, right, &format!("{least} to {most}"))
+        let right = (min..=max).contains(&value);
+        self.that(name, value, right, &format!("{min} to {max}"))
     }
 }

@@ -18,14 +18,14 @@ use rustix::io::Errno;
 use crate::error::MediaError;
 use crate::{marker, remove};
 
-/// The space that the work needs of the file system.
+/// The space that the work needs in the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// File data that exists at once.
+    /// Maximum amount of file data that exists at one time.
     pub bytes: Bytes,
-    /// Files and directories that exist at once.
+    /// Maximum number of files and directories that exist at one time.
     pub inodes: u64,
-    /// The longest single name, in bytes.
+    /// Length of the longest single name, in bytes.
     pub longest_name: usize,
 }
 
@@ -83,7 +83,7 @@ pub fn kind(path: &Path) -> Result<String, MediaError> {
     Ok(lookup::by_magic(number).map_or_else(|| format!("fs-{number:x}"), str::to_string))
 }
 
-/// File systems of the kernel, in which users create no files: linux/magic.h.
+/// Pseudo file systems of the kernel, in which users create no files: linux/magic.h.
 const KERNEL_FILESYSTEMS: &[(u64, &str)] = &[
     (0x0000_9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -183,7 +183,7 @@ impl Drop for Directory {
 
 /// Removes a marked subdirectory: its tree first and the marker last, so that a leftover always has its
 /// marker. `held` is the open marker, if any: it must be closed first, because FUSE and NFS rename an open file
-/// that is removed, and the directory would not be empty. Until it is removed its text still names its owner.
+/// that is removed, and the directory would not be empty. Until it is removed, its text still names its owner.
 pub(crate) fn remove_marked(
     parent: BorrowedFd<'_>,
     name: &str,

@@ -21,7 +21,7 @@ pub enum MediaError {
     /// Its file system is mounted read-only.
     #[error("'{}' is on a file system that is mounted read-only", .0.display())]
     ReadOnly(PathBuf),
-    /// The directory is on a file system of the kernel, without files of users.
+    /// The directory is on a pseudo file system of the kernel, in which users create no files.
     #[error("no file can be created on {kind}, where '{}' is; name a directory on a disk", .path.display())]
     KernelFilesystem {
         /// The directory.
@@ -52,7 +52,7 @@ pub enum MediaError {
         path: PathBuf,
         /// Free for this user.
         have: u64,
-        /// Files and directories that exist at once.
+        /// Maximum number of files and directories that exist at one time.
         need: u64,
     },
     /// A name of the workload is too long.
@@ -105,7 +105,7 @@ pub enum MediaError {
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }

@@ -19,7 +19,7 @@ use crate::walk::{Missing, NewFolder, Resolved, is_trusted, resolve};
 /// Writes a file atomically, replacing an existing one. A pipe or a terminal is written directly.
 ///
 /// # Errors
-/// An error of the kernel, a block device, or a link of another user in the path.
+/// An error from the kernel, a block device, or a link of another user in the path.
 pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if let Some(mut stream) = open_stream(path)? {
         return fill(&mut stream);
@@ -30,7 +30,7 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
 /// Writes a new file atomically.
 ///
 /// # Errors
-/// As [`write()`], and that the path exists.
+/// Those of [`write()`]; also if the path exists.
 pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     write_draft(path, fill, Draft::publish)
 }
@@ -46,7 +46,7 @@ pub fn look(path: &Path) -> io::Result<()> {
 /// Opens a file for reading and appending; `create` creates a missing one.
 ///
 /// # Errors
-/// An error of the kernel; a path that is not a file; a hard link in another user's folder; a link of another
+/// An error from the kernel; a path that is not a file; a hard link in another user's folder; a link of another
 /// user in the path.
 pub fn append(path: &Path, create: bool) -> io::Result<File> {
     let Resolved { dir, name, stat } = resolve(path, Missing::Refuse)?;
@@ -71,7 +71,8 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
 /// Creates a folder and its missing parents, and returns those created, the outermost first.
 ///
 /// # Errors
-/// An error of the kernel; a path that is not a folder or is on a file system of the kernel; a link of another user.
+/// An error from the kernel; a path that is not a folder, or is on a pseudo file system of the kernel; a link of
+/// another user.
 pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
     look_at_folder(path)?;
     let mut made = Vec::new();
@@ -109,7 +110,7 @@ pub fn look_at_folder(path: &Path) -> io::Result<()> {
 /// Removes a file.
 ///
 /// # Errors
-/// An error of the kernel, or a link of another user in the path.
+/// An error from the kernel, or a link of another user in the path.
 pub fn remove(path: &Path) -> io::Result<()> {
     let Resolved { dir, name, .. } = resolve(path, Missing::Refuse)?;
     Ok(unlinkat(&dir, &name, AtFlags::empty())?)
@@ -119,7 +120,7 @@ impl NewFolder {
     /// Removes the folder if it is empty.
     ///
     /// # Errors
-    /// An error of the kernel.
+    /// An error from the kernel.
     pub fn remove(&self) -> io::Result<()> {
         Ok(unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR)?)
     }
@@ -170,8 +171,8 @@ fn write_draft(
     Ok(())
 }
 
-/// A file without its final name. If it never gets the name it vanishes however this process ends, if the
-/// file system supports nameless files.
+/// A file without its final name. If it never gets that name, it vanishes however this process ends, provided
+/// that the file system supports nameless files.
 struct Draft {
     dir: OwnedFd,
     file: File,

@@ -1,4 +1,4 @@
-//! A kind of ephemeral medium: what its file here provides.
+//! A kind of ephemeral medium: the entry in the table of media, which each kind's file provides.
 
 use std::path::Path;
 
@@ -19,6 +19,6 @@ pub struct Kind {
     pub what: fn(&Path) -> Result<String, MediaError>,
     /// Returns the available space, for a folder.
     pub available: fn(&Path) -> Result<Bytes, MediaError>,
-    /// Creates one of a size; the folder is that of its file, if it has one.
+    /// Creates a medium of this size; the folder is that of its backing file, if any.
     pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,
 }

@@ -78,7 +78,7 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     })
 }
 
-/// Reports whether one of our names is an empty file of a process that has ended: the backing file of a loop
+/// Reports whether one of our names refers to an empty file of a process that has ended: the backing file of a loop
 /// device has a name, if at all, only while it is empty.
 fn is_empty_leftover(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
     let empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)

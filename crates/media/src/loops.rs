@@ -25,7 +25,7 @@ const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
-/// The number of attempts: another process may take a free number before we do.
+/// Number of attempts: another process may take a free number before we do.
 const TRIES: u32 = 64;
 
 /// linux/loop.h `struct loop_info64`.
@@ -68,7 +68,7 @@ pub struct MarkedLoop {
 /// The backing of a loop device: a range of a file or of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Backing {
-    /// The device of its file system, by the loop driver, and by stat(2) if that differs (btrfs).
+    /// The device of its file system according to the loop driver, and according to stat(2) if that differs (btrfs).
     devices: Vec<u64>,
     inode: u64,
     /// The number of the block device, if it is one.
@@ -162,7 +162,7 @@ fn configure(device: &File, backing: BorrowedFd<'_>) -> io::Result<()> {
     info.file_name.iter_mut().zip(mark.bytes()).for_each(|(to, byte)| *to = byte);
     let fd = u32::try_from(backing.as_raw_fd()).map_err(io::Error::other)?;
     let config = Config { fd, block_size: 0, info, reserved: [0; 8] };
-    // SAFETY: the kernel reads the one struct, which is laid out as linux/loop.h has it.
+    // SAFETY: the kernel reads the one struct, which is laid out as in linux/loop.h.
     match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE as _, &config) } {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -225,7 +225,7 @@ pub fn marked() -> Vec<MarkedLoop> {
 
 fn info(device: &File) -> Option<Info> {
     let mut info = Info::zeroed();
-    // SAFETY: the kernel fills the one struct, which is laid out as linux/loop.h has it.
+    // SAFETY: the kernel fills the one struct, which is laid out as in linux/loop.h.
     let answer = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64 as _, &mut info) };
     (answer >= 0).then_some(info)
 }
@@ -236,15 +236,15 @@ fn mark_of(device: &File) -> Option<Mark> {
     Mark::parse(std::str::from_utf8(&name).ok()?)
 }
 
-/// Detaches a loop device if it still has that mark; the kernel does so once nothing uses it. It is no error
-/// if the device is already detached or attached to something else, which is not touched.
+/// Detaches a loop device if it still has that mark; the kernel does so once nothing uses it. It is not an
+/// error if the device is already detached, or attached to something else, which is not touched.
 ///
 /// # Errors
 /// The error of ioctl(2) or open(2).
 pub fn clear(left: &MarkedLoop) -> Result<(), MediaError> {
     let failed = |error| MediaError::io_error("detach", &left.path, error);
     let device = File::open(&left.path).map_err(failed)?;
-    // It was detached already, with its last mount.
+    // It was already detached, with its last mount.
     if mark_of(&device) != Some(left.mark) {
         return Ok(());
     }

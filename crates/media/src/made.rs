@@ -35,7 +35,7 @@ impl EphemeralMedium {
     /// Checks that this process may create and mount it, and that `size` is available.
     ///
     /// # Errors
-    /// Something is missing.
+    /// Missing privileges or loop devices, or too little space.
     pub fn check(&self, folder: &Path, size: Bytes) -> Result<(), MediaError> {
         self.check_privileges()?;
         let have = (self.kind.available)(folder)?;
@@ -48,7 +48,7 @@ impl EphemeralMedium {
     /// Checks that this process may create and mount it.
     ///
     /// # Errors
-    /// Something is missing.
+    /// Missing privileges or loop devices.
     pub fn check_privileges(&self) -> Result<(), MediaError> {
         if !may_mount() {
             return Err(MediaError::NeedsRoot(self.to_string()));

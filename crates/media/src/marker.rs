@@ -50,7 +50,7 @@ impl Owner {
     }
 
     /// Reports whether that process still runs; its number may have been reused. The state of a process in
-    /// another container is unknown, so it counts as running until the next boot; so does one of another
+    /// another container is unknown, so it counts as running until the next boot; so does one on another
     /// machine that shares the directory.
     pub fn is_running(&self) -> bool {
         if self.boot != boot_id() {
@@ -68,7 +68,7 @@ impl Owner {
         format!("{TITLE}\npid {pid}\nboot {boot}\nstarted {started}\n{namespace}{node}")
     }
 
-    /// None for what is torn or not a marker at all.
+    /// Parses a marker; none if it is torn or not a marker at all.
     pub fn parse(text: &str) -> Option<Owner> {
         let mut lines = text.lines();
         if lines.next() != Some(TITLE) || !text.ends_with('\n') {
@@ -107,7 +107,7 @@ pub fn make(dir: BorrowedFd<'_>) -> Result<File, Errno> {
     Ok(file)
 }
 
-/// The state of a subdirectory by its marker.
+/// The state of a subdirectory according to its marker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reading {
     /// There is no marker.

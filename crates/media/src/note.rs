@@ -19,11 +19,11 @@ pub struct Note {
 }
 
 impl Note {
-    /// Leaves a note with this text in a directory. One of the same name that this user left earlier, and that was not
-    /// removed because its run was killed, is replaced.
+    /// Creates a note with this text in a directory. A note of the same name that a killed run of this user left
+    /// is replaced.
     ///
     /// # Errors
-    /// A directory that cannot be written; a file of that name that is another user's.
+    /// A directory that cannot be written; a file of that name that belongs to another user.
     pub fn leave(folder: &Path, name: &str, text: &[u8]) -> Result<Note, MediaError> {
         let parent = open_directory(folder)?;
         let path = folder.join(name);
@@ -45,12 +45,12 @@ impl Note {
         let file = openat(&parent, &draft, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
         let io = |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
         std::fs::File::from(file).write_all(text).map_err(io)?;
-        // Under its name it is complete.
+        // Once it has its name, it is complete.
         rustix::fs::renameat(parent.as_fd(), &draft, parent.as_fd(), name).map_err(failed)?;
         Ok(Note { parent, name: name.to_string(), path })
     }
 
-    /// Makes an empty file of this name; none if there is one.
+    /// Creates an empty file of this name; returns none if it exists.
     ///
     /// # Errors
     /// A directory that cannot be written.

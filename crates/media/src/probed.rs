@@ -1,4 +1,4 @@
-//! A drive opened read-only, past the page cache, to measure the times of reads.
+//! A drive opened read-only, bypassing the page cache, to measure the times of reads.
 //!
 //! Nothing here can write: the descriptor is O_RDONLY. So a drive may be probed while it is mounted;
 //! other reads and writes meanwhile only distort the times.
@@ -43,13 +43,13 @@ pub enum ProbeError {
     /// The path does not exist.
     #[error("'{}' does not exist; lsblk lists the drives", .0.display())]
     Missing(PathBuf),
-    /// It does not support reads past the page cache.
+    /// It does not support reads that bypass the page cache.
     #[error(
         "'{}' does not support reads past the page cache (O_DIRECT), so its times would be those of memory",
         .0.display()
     )]
     Cached(PathBuf),
-    /// It is too small for positions that differ.
+    /// It is too small for reads at sufficiently different positions.
     #[error("'{}' has {size}; a disk model needs at least {least}", .path.display())]
     TooSmall {
         /// The path.
@@ -66,7 +66,7 @@ pub enum ProbeError {
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -79,8 +79,8 @@ fn permission(path: &Path) -> String {
     format!("run it as root: sudo fsdyno fit '{}'", path.display())
 }
 
-/// The minimum size: a long read at each of a dozen positions.
-const LEAST: Bytes = Bytes(1 << 30);
+/// Minimum size: enough for a long read at each of a dozen positions.
+const MIN_SIZE: Bytes = Bytes(1 << 30);
 
 /// A drive, open for reading.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ impl Probed {
         })?;
         let size = seek(&file, SeekFrom::End(0)).map_err(|error| io("measure")(error.into()))?;
         let size = Bytes(size / ALIGNED as u64 * ALIGNED as u64);
-        if size < LEAST {
-            return Err(ProbeError::TooSmall { path: path.into(), size, least: LEAST });
+        if size < MIN_SIZE {
+            return Err(ProbeError::TooSmall { path: path.into(), size, least: MIN_SIZE });
         }
         let sysfs = sysfs.map(|folder| disk_of(&folder));
         Ok(Probed { path: path.into(), file, size, sysfs, is_file: kind.is_file(), stop })
@@ -149,14 +149,14 @@ impl Probed {
         Some(self.sysfs.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Reads a file below `/sys/block/NAME/`, without the line's end; none if it is missing or empty.
+    /// Reads a file below `/sys/block/NAME/`, without surrounding white space; none if it is missing or empty.
     pub fn fact(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.sysfs.as_ref()?.join(name)).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_string())
     }
 
-    /// Returns the revolutions per minute by the drive's page of block device characteristics (SBC-4, VPD
+    /// Returns the revolutions per minute from the drive's page of block device characteristics (SBC-4, VPD
     /// page B1h, bytes 4 and 5; libata derives it from ATA's word 217), if reported.
     pub fn rpm(&self) -> Option<u32> {
         let page = std::fs::read(self.sysfs.as_ref()?.join("device/vpd_pgb1")).ok()?;
@@ -179,10 +179,10 @@ impl Probed {
         mounts(&table).map(number).any(|number| devices.iter().any(|it| it.trim() == number))
     }
 
-    /// Reads a number of sectors, discards them, and returns the time of the read.
+    /// Reads `sectors` sectors from `sector` on, discards the data, and returns the time of the read.
     ///
     /// # Errors
-    /// An error of the kernel, or `Interrupted`.
+    /// An error from the kernel, or `Interrupted`.
     pub fn read(&self, sector: u64, sectors: u32) -> io::Result<Duration> {
         self.read_into(&mut Buffer::new(sectors), sector)
     }
@@ -290,17 +290,17 @@ mod tests {
     #[test]
     fn a_file_is_read_past_the_page_cache_by_one_and_many_threads_until_stopped() {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        file.as_file().set_len(LEAST.0).unwrap();
+        file.as_file().set_len(MIN_SIZE.0).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let drive = match Probed::open(file.path(), Arc::clone(&stop)) {
             Err(ProbeError::Cached(_)) => return println!("skipped: no O_DIRECT here"),
             opened => opened.unwrap(),
         };
-        assert!(drive.is_file() && drive.size() == LEAST);
+        assert!(drive.is_file() && drive.size() == MIN_SIZE);
         assert!(drive.read(8, 8).unwrap() > Duration::ZERO);
         let positions: Vec<u64> = (0..200).map(|at| at * 8).collect();
         assert!(drive.read_all(&positions, 8, 32).unwrap() > Duration::ZERO);
-        assert!(drive.read_all(&[LEAST.0 / SECTOR], 8, 4).is_err(), "read past the end");
+        assert!(drive.read_all(&[MIN_SIZE.0 / SECTOR], 8, 4).is_err(), "read past the end");
         stop.store(true, Ordering::Relaxed);
         assert_eq!(drive.read(8, 8).unwrap_err().kind(), io::ErrorKind::Interrupted);
     }

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::MetadataExt;
 
-/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it has ended,
-/// even if its parent has not waited for it yet.
+/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it
+/// has ended, even if its parent has not waited for it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in parentheses and may contain anything, including spaces.

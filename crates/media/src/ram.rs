@@ -1,5 +1,5 @@
 //! `--on ram:SIZE`: a loop device over a file in memory. (brd needs no loop device, but few hosts have
-//! the module loaded, and its disks stay when their user dies.)
+//! the module loaded, and its disks remain when their user dies.)
 
 use std::fs::File;
 use std::os::fd::AsFd;

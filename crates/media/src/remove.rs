@@ -9,9 +9,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// The greatest depth to which directories are entered, with two descriptors per level. Deeper directories are
+/// Maximum depth to which directories are entered, with two descriptors per level. Deeper directories are
 /// moved to the top first, so a tree of any depth needs no more.
-const DEEPEST: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 
 /// The time for which a file that was removed while open may keep its directory from being empty: the file
 /// system removes it some time after it is closed.
@@ -73,7 +73,7 @@ struct PassCounts {
 }
 
 struct Removal<'a> {
-    /// The directory to which too deep directories are moved.
+    /// The directory to which directories that are too deep are moved.
     top: BorrowedFd<'a>,
     moved: u64,
 }
@@ -121,7 +121,7 @@ impl Removal<'_> {
     }
 
     fn directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
-        if depth == DEEPEST {
+        if depth == MAX_DEPTH {
             return self.move_up(dir, name);
         }
         self.contents(enter(dir, name)?.as_fd(), depth + 1)?;
@@ -133,7 +133,7 @@ impl Removal<'_> {
         loop {
             self.moved += 1;
             match renameat(dir, name, self.top, format!("deep-{}", self.moved)) {
-                // The name is taken. (An empty directory would be replaced, which is as good.)
+                // The name is taken. (An empty directory would be replaced, which is just as good.)
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                 done => return done,
             }

@@ -15,8 +15,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// The limit of links in a path, as in the kernel (path_resolution(7)).
-const MOST_LINKS: u32 = 40;
+/// Maximum number of links in a path, as in the kernel (path_resolution(7)).
+const MAX_LINKS: u32 = 40;
 
 /// A resolved path.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct NewFolder {
 /// Resolves a path up to its last component.
 ///
 /// # Errors
-/// The error of the kernel, or a link of another user on the way.
+/// The kernel's error, or a link of another user in the path.
 pub fn resolve(path: &Path, mut missing: Missing<'_>) -> io::Result<Resolved> {
     let mut dir = openat(CWD, ".", PATH | OFlags::DIRECTORY, Mode::empty())?;
     let mut todo = components(path);
@@ -75,7 +75,7 @@ pub fn resolve(path: &Path, mut missing: Missing<'_>) -> io::Result<Resolved> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_symlink() {
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());
             }
             todo.extend(components(&read_trusted_link(dir.as_fd(), &name, &found, &stat)?));

@@ -24,10 +24,11 @@ struct Stored {
     trial: Trial,
 }
 
-/// Repeats the `count` shortest trials of a stored study, and prints a line for each; the exit code is that of the worst.
+/// Repeats the `count` shortest trials of a stored study, and prints a line for each; returns the exit code of the
+/// worst.
 ///
 /// # Errors
-/// A folder that is not of a study or has no reproducible trial; a requirement that is missing.
+/// A folder that is not a study's or has no reproducible trial; a requirement that is missing.
 pub fn run(
     study: &StudyRequest,
     count: usize,
@@ -68,7 +69,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
     if other as u8 > one as u8 { other } else { one }
 }
 
-/// The number of reproducible trials of the study, and the shortest of them by the stored host time.
+/// Returns the number of reproducible trials of the study, and the shortest of them by the stored host time.
 fn cheapest(
     folder: &Path,
     file: &StudyFile,
@@ -150,7 +151,7 @@ impl Venues {
     }
 }
 
-/// The components of the lab identity that differ; none for the same lab.
+/// Returns the components of the lab identity that differ; none for the same lab.
 fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
     match Some(&here.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
@@ -158,7 +159,7 @@ fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
     }
 }
 
-/// The verdict on a repeated trial.
+/// Returns the verdict on a repeated trial.
 fn verdict(
     repetition: &Repetition,
     (trial, build): (&Trial, Option<&Build>),
@@ -182,12 +183,12 @@ fn verdict(
     (format!("{words}{}", because(trial, build, differ)), exit)
 }
 
-/// A fraction as a percentage, rounded up.
+/// Formats a fraction as a percentage, rounded up.
 fn at_most(part: f64) -> String {
     percent((part * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
 }
 
-/// The differences between this lab and that of the stored trial, and the fsdyno that ran there.
+/// Describes how this lab differs from that of the stored trial, and the fsdyno that ran there.
 fn because(trial: &Trial, build: Option<&Build>, differ: &[String]) -> String {
     if differ.is_empty() {
         return String::new();

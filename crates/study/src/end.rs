@@ -31,7 +31,7 @@ struct Ran {
     trials: Range<usize>,
 }
 
-/// The conditions of the study without trials.
+/// Returns the conditions of the study that have no trials.
 fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
     let words = |variant: &Variant| variant.words().to_string();
     let has_run = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
@@ -91,7 +91,7 @@ impl End {
         Ok(End { judged, trials, ran, folders, explanations, places, not_run, crashed })
     }
 
-    /// True if no trial is stored.
+    /// Returns true if no trial is stored.
     pub fn is_empty(&self) -> bool {
         self.trials.is_empty()
     }
@@ -104,12 +104,12 @@ impl End {
         results::check_baseline(baseline, self.trials.iter().map(|it| it.plan.label.as_str()))
     }
 
-    /// Says the flags of the trials if the format does not have them.
+    /// Prints the flags of the trials if the format does not contain them.
     pub fn say_verdicts(&self, format: Format) {
         results::say_verdicts(&self.trials, format);
     }
 
-    /// Writes each chart as a file; with `png` also as a picture.
+    /// Writes each chart as a file; with `png`, also as a PNG.
     ///
     /// # Errors
     /// A file that is unreadable or unwritable.
@@ -123,7 +123,7 @@ impl End {
         Ok(())
     }
 
-    /// Archives the study of a folder into another one.
+    /// Archives the study of a folder in another one.
     ///
     /// # Errors
     /// A file that is unreadable or unwritable.
@@ -149,10 +149,10 @@ impl End {
         Ok(())
     }
 
-    /// The output in a format.
+    /// Returns the output in a format.
     ///
     /// # Errors
-    /// A format that it does not have.
+    /// A format that does not exist for a study.
     pub fn written(
         &self,
         format: Format,
@@ -175,7 +175,7 @@ impl End {
         parts.collect()
     }
 
-    /// The sidecars of the trials, except series.
+    /// Returns the sidecars of the trials, except series.
     fn extras(&self) -> Extras<'_> {
         Extras {
             explanations: &self.explanations,
@@ -186,7 +186,7 @@ impl End {
         }
     }
 
-    /// The report. Only the series that it draws are read into memory.
+    /// Returns the report as HTML. Only the series that it draws are read into memory.
     ///
     /// # Errors
     /// A file that is unreadable.

@@ -1,4 +1,4 @@
-//! A study by its name or the path of its file.
+//! Finds a study by its name or by the path of its file.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
     Ok(StudyFile::parse(catalog::file_name(name), text)?)
 }
 
-/// The failures of errors that are an invalid request.
+/// Converts errors that are an invalid request to failures.
 macro_rules! invalid_requests {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

@@ -1,4 +1,4 @@
-//! The request of a study: what of its file is run, and how.
+//! The request of a study: which part of its file is run, and how.
 
 use std::path::PathBuf;
 
@@ -21,20 +21,20 @@ pub struct StudyRequest {
     pub cpu: Option<String>,
     /// The scale, if not that of the file.
     pub scale: Option<Scale>,
-    /// The number of trials of each configuration, if not that of the file.
+    /// Number of trials of each configuration, if not that of the file.
     pub repeat: Option<u32>,
     /// True if no seeds are added for verdicts near their bounds.
     pub no_more_seeds: bool,
     /// The first seed, if not that of the file.
     pub seed: Option<u64>,
-    /// The number of trials of a run that run at the same time.
+    /// Number of trials of a run that run at the same time.
     pub jobs: u16,
     /// The result folder, if not a new one.
     pub out: Option<PathBuf>,
 }
 
 impl StudyRequest {
-    /// All of a study, as its file says.
+    /// Requests all of a study, as in its file.
     pub fn of(study: &str) -> StudyRequest {
         StudyRequest { study: study.into(), jobs: 1, ..StudyRequest::default() }
     }

@@ -31,9 +31,9 @@ pub struct Runs {
 
 /// The trials that a request would run.
 pub struct Planned {
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// For programs: a value for each run.
+    /// Output for programs: a value for each run.
     pub values: Vec<Value>,
     /// The first requirement that this host lacks.
     pub missing: Option<Failure>,
@@ -73,7 +73,8 @@ impl Runs {
         })
     }
 
-    /// Runs all, until one fails or the user stops them; the failure of a run is returned next to the trials before it.
+    /// Runs all, until one fails or the user stops them; the failure of a run is returned along with the summary of the
+    /// trials before it.
     ///
     /// # Errors
     /// A requirement that is missing, before anything runs.
@@ -103,7 +104,7 @@ impl Runs {
     /// Describes what would run.
     ///
     /// # Errors
-    /// The first error that a run would report before its first trial, but for missing requirements.
+    /// The first error that a run would report before its first trial, except for missing requirements.
     pub fn plan(&mut self, session: &Session<'_>) -> Result<Planned, Failure> {
         let mut missing = None;
         let (mut text, mut values) = (String::new(), Vec::new());
@@ -143,7 +144,7 @@ impl Runs {
     }
 }
 
-/// Notes the options that do not apply to runs outside of the lab.
+/// Notes the options that do not apply to runs outside the lab.
 fn say_outside_lab(study: &StudyRequest, runs: &[StudyRun]) {
     let outside = study_run::outside_lab(runs);
     for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
@@ -208,7 +209,7 @@ fn measure(run: &StudyRun, venues: &Venues, session: &Session<'_>) -> Result<Sum
     run.experiment.go(venues, &run.experiment.schedule(), &mut store, session)
 }
 
-/// The time of all trials on this machine, if trials of each kind ran here.
+/// Estimates the time of all trials on this machine, if trials of each kind have run here.
 fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
     let speeds = Speeds::load();
     let of_run = |run: &StudyRun| {
@@ -224,7 +225,7 @@ fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
     all?.into_iter().reduce(sum)
 }
 
-/// The time of a study that comes with fsdyno, if it is known.
+/// Estimates the time of a study that comes with fsdyno, if possible.
 pub fn time_of(name: &str) -> Option<Estimate> {
     let runs =
         study_run::resolve(&StudyRequest::of(name), &built_in(name).ok()?, Path::new("unused"))

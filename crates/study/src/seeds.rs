@@ -1,4 +1,4 @@
-//! Adds seeds for verdicts of a single seed that lie near their bounds.
+//! Adds seeds for verdicts that rest on a single seed and lie near their bounds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::request::StudyRequest;
 use crate::stored;
 use crate::study_run::StudyRun;
 
-/// Tests whether a run may get more seeds: neither the command line nor the file sets their number.
+/// Returns true if a run may get more seeds: neither the command line nor the file sets their number.
 fn may_grow(study: &StudyRequest, run: &StudyRun) -> bool {
     study.repeat.is_none() && !study.no_more_seeds && run.experiment.spec.repeat == 1
 }
 
-/// The note of a dry run; none if no run may get more seeds.
+/// Returns the note of a dry run; none if no run may get more seeds.
 pub fn dry(study: &StudyRequest, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
         runs.iter().filter(|run| may_grow(study, run)).map(|run| run.experiment.cells.len()).sum();

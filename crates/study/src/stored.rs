@@ -13,7 +13,7 @@ use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;
 use fsdyno_campaign::{files, results};
 
-/// The name of the study file in the folder.
+/// Name of the study file in the folder.
 pub const FILE: &str = "study.toml";
 
 /// Creates the folder of a study, or resumes an existing one.
@@ -35,7 +35,7 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
 /// Checks that a folder can be used for a study: it is new, or has the same runs at the same scale.
 ///
 /// # Errors
-/// The reason that it cannot.
+/// The reason why it cannot.
 pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let shown = folder.display();
     if !folder.join(FILE).exists() {
@@ -121,7 +121,7 @@ pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     Ok((text, study))
 }
 
-/// All result folders below a study's folder, with their run and variant.
+/// Returns all result folders below a study's folder, with their run and variant.
 pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant, PathBuf)> {
     let mut found = Vec::new();
     for variant in Variant::ALL {
@@ -135,7 +135,7 @@ pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant
     found
 }
 
-/// The first run's folder in a folder that is structured as a study's and lacks the study file.
+/// Returns the first run's folder in a folder that has the structure of a study's but lacks the study file.
 pub fn orphan(folder: &Path) -> Option<PathBuf> {
     let has = |path: &Path| compressed::find(&path.join(TRIALS)).is_some();
     if folder.join(FILE).exists() || has(folder) {
@@ -147,7 +147,7 @@ pub fn orphan(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// All folders of `fsdyno crash` below a study's: `crash`, or those in it.
+/// Returns all folders of `fsdyno crash` below a study's: `crash` itself, and those in it.
 pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     let above = folder.join("crash");
     let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
@@ -225,18 +225,18 @@ fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result
     )))
 }
 
-/// The kernel that a trial of the lab was planned for.
+/// Returns the kernel that a trial of the lab was planned for.
 fn kernel(trial: &Trial) -> Option<String> {
     Some(trial.plan.lab()?.kernel.to_string())
 }
 
-/// The numbers in a kernel's release, so that 5.10 sorts before 6.1.
+/// Returns the numbers in a kernel's release, so that 5.10 sorts before 6.1.
 fn numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|letter: char| !letter.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The conditions that determine a run's trials.
+/// Returns the conditions that determine a run's trials.
 fn words(run: &Run) -> Vec<String> {
     let mut all = vec![run.workload.clone()];
     for variant in run.variants() {

@@ -26,12 +26,12 @@ pub struct StudyRun {
     origin: Origin,
 }
 
-/// Tests whether the configuration with this label is selected.
+/// Returns true if the configuration with this label is selected.
 pub fn selects(rows: &[String], label: &str) -> bool {
     rows.is_empty() || rows.iter().any(|row| row == label)
 }
 
-/// The positions in the study file that a run comes from.
+/// The positions in the study file from which a run comes.
 struct Origin {
     file: FileName,
     run: Spot,
@@ -40,7 +40,7 @@ struct Origin {
 }
 
 impl StudyRun {
-    /// The name with the conditions.
+    /// Returns the name with the conditions.
     pub fn title(&self) -> String {
         format!("{} {}", self.name, self.variant.words())
     }
@@ -50,7 +50,7 @@ impl StudyRun {
         self.origin.locate(&self.title(), failure)
     }
 
-    /// The number of trials.
+    /// Returns the number of trials.
     pub fn trials(&self) -> usize {
         self.experiment.cells.len() * self.experiment.spec.repeat as usize
     }
@@ -124,7 +124,7 @@ fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<
     )))
 }
 
-/// The runs outside the lab, each with its target.
+/// Returns the runs outside the lab, each with its target.
 pub fn outside_lab(runs: &[StudyRun]) -> Vec<String> {
     let with_target =
         |run: &StudyRun| Some(format!("{} on {}", run.title(), run.outside.as_ref()?));
@@ -182,7 +182,8 @@ impl Origin {
         Failure { message, ..failure }
     }
 
-    /// The position of the subject of a message: a value, a setting, the first option, the workload; else the run.
+    /// Returns the position of the subject of a message: a value, a setting, the first option, the workload, or else
+    /// the run.
     fn spot(&self, message: &str) -> Spot {
         let named = |word: &&Word| {
             let Some((option, value)) = word.text.split_once('=') else { return false };
@@ -237,7 +238,7 @@ mod tests {
         }
     }
 
-    /// The error for a study with one run of these lines.
+    /// Returns the error for a study with one run of these lines.
     fn refused(run: &str) -> String {
         let text = format!(
             "title = \"t\"\nquestion = \"q?\"\nsource = \"s\"\nyear = 2026\nabout = \"a\"\n[[run]]\nname = \"r\"\n{run}\n"

@@ -10,9 +10,9 @@ use crate::spec::DiskSpec;
 
 /// A drive that measures the time of its reads.
 pub trait Drive {
-    /// Size in sectors of 512 bytes.
+    /// Returns the size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
-    /// Reads `sectors` from `sector` on; returns the time from submission until the last byte arrived.
+    /// Reads `sectors` sectors from `sector` on; returns the time from submission until the last byte arrived.
     ///
     /// # Errors
     /// The kernel's error; `Interrupted` if the user stops it.
@@ -32,7 +32,7 @@ pub struct Modelled {
 }
 
 impl Modelled {
-    /// The disk of a valid spec, with a rotational position drawn from `seed`.
+    /// Creates the disk of a valid spec, with a rotational position drawn from `seed`.
     pub fn new(spec: &DiskSpec, seed: u64) -> Modelled {
         let (disk, sectors) = (build(spec, seed), spec.capacity.0 / crate::SECTOR);
         Modelled { disk, sectors, now: Nanos(0) }

@@ -12,13 +12,13 @@ use crate::models::hdd::geometry::Geometry;
 use crate::models::{Hdd, Model};
 use crate::spec::{DiskSpec, Source};
 
-/// The catalog's disk that provides parameters that reads cannot show.
+/// The catalog disk that provides the parameters that reads cannot reveal.
 const BASE: &str = "hdd-7200";
 
-/// Minimum number of seeks for a curve.
+/// Minimum number of seeks for fitting a curve.
 const MIN_SEEKS: usize = 100;
 
-/// Rounds of the fit of the curve, each with the geometry of the previous one.
+/// Number of rounds of the curve fit, each with the geometry of the previous one.
 const ROUNDS: usize = 4;
 
 /// Number of rotational positions over which the model's own waits are averaged.
@@ -27,7 +27,7 @@ const ANGLES: u64 = 8;
 /// Candidates for the additional overhead of a read that misses the drive's memory, in microseconds.
 const MISSES: [u64; 8] = [0, 100, 200, 300, 400, 500, 600, 800];
 
-/// Rotation speeds of disks on the market. A measured speed within 2 % of one of them is taken for it.
+/// Rotation speeds of disks on the market. A measured speed within 2 % of one of them is rounded to it.
 const SPEEDS: [u32; 11] =
     [3600, 4200, 4500, 5400, 5700, 5900, 7200, 10_000, 10_500, 12_000, 15_000];
 
@@ -52,8 +52,8 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     // A platter cannot deliver more than the interface transfers.
     let rates = Rates { outer, inner, interface_kb: interface_kb.max(outer) };
     let parameters = measured_parameters((rpm, rpm_from), &rates, overhead_us, facts);
-    // One command's overhead and another's seek overlap only if several are in flight: the reads
-    // with a queue separate the two.
+    // One command's overhead and another's seek overlap only if several commands are in flight, so
+    // the reads with a queue separate the two.
     let mut best: Option<(f64, DiskSpec, Vec<Parameter>, usize)> = None;
     // A drive without a queue shows only their sum.
     let (misses, from) = match facts.queue.depth {
@@ -78,7 +78,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     Ok(Fitted { spec, predictions, seeks: used, outliers: samples.seeks.len() - 1 - used })
 }
 
-/// A parameter with its origin.
+/// Returns a parameter with its source.
 fn measured(name: &'static str, value: Value, from: &str) -> Parameter {
     Parameter { name, value, from: from.to_string() }
 }
@@ -157,7 +157,7 @@ fn with_seeks(
     Ok((spec, curve.used))
 }
 
-/// Controller overhead of a command in microseconds, and interface rate in kB/s.
+/// Returns the controller overhead of a command in microseconds, and the interface rate in kB/s.
 fn controller(samples: &Samples) -> (u64, u64) {
     let (small, large) = (median(&samples.cached), median(&samples.cached_large));
     let more = large.since(small).0.max(1);
@@ -168,8 +168,8 @@ fn controller(samples: &Samples) -> (u64, u64) {
     (small.0.saturating_sub(transfer) / 1000, rate)
 }
 
-/// Rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks the rate
-/// falls linearly from a to b, so the share y of the bytes before x is given by
+/// Returns the rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks, the
+/// rate falls linearly from a to b, so the share y of the bytes before x is given by
 /// y (a + b) / 2 = a x - (a - b) x^2 / 2; hence rate^2 = a^2 - y (a^2 - b^2).
 fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
     let points: Vec<(f64, f64)> = samples
@@ -189,7 +189,7 @@ fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
         points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>() / spread.max(1e-9);
     let edge = |at: f64| (mean_y + slope * (at - mean_x)).max(1.0).sqrt();
     let (a, b) = (edge(0.0), edge(1.0).min(edge(0.0)));
-    // The ends of the line are half a zone beyond the middles of the first zone and the last.
+    // The ends of the line are half a zone beyond the middles of the first and last zones.
     let half = (a - b) / (2 * zones) as f64;
     (((a - half) as u64).max(100), ((b + half) as u64).max(100))
 }
@@ -198,8 +198,8 @@ fn zones(base: &DiskSpec) -> u32 {
     hdd(base).map_or(1, |hdd| hdd.zones)
 }
 
-/// Revolutions per minute and their source. From the end of a block, the head reaches the end of the previous
-/// block one revolution minus one block later.
+/// Returns the revolutions per minute and their source. After a block has been read, the end of the previous
+/// block passes the head one revolution minus one block later.
 fn rotation_speed(
     samples: &Samples,
     facts: &Facts,
@@ -223,7 +223,7 @@ fn rotation_speed(
     }
 }
 
-/// Estimates of the seeks of writes and of the age limit.
+/// Returns estimates of the seeks of writes and of the age limit.
 fn estimates(seeks: [u64; 3], turn_us: u64, depth: u32) -> [Value; 2] {
     let [nearest, average, full] = seeks;
     let average = average + 1000;
@@ -233,8 +233,7 @@ fn estimates(seeks: [u64; 3], turn_us: u64, depth: u32) -> [Value; 2] {
     [write, json!(2 * u64::from(depth) * (average + turn_us))]
 }
 
-/// The catalog's disk with these parameters replaced. Parameters that its model lacks are
-/// ignored.
+/// Returns the catalog's disk with these parameters replaced. Parameters that its model lacks are ignored.
 fn disk(facts: &Facts, sectors: u64, parameters: &[Parameter]) -> Result<DiskSpec, FitError> {
     let mut spec = catalog::get(BASE)?;
     spec.about = facts.about.clone();
@@ -264,9 +263,9 @@ struct Curve {
     used: usize,
 }
 
-/// Fits the seek times by least squares. A seek of the model is linear in the three of its data sheet, so
-/// three curves that each differ in one of them give the derivatives, whatever
-/// "average" means to the model.
+/// Fits the seek times by least squares. The model's seek time is linear in the three seek times of its data
+/// sheet, so three curves that each differ in one of them give the derivatives, whatever "average" means to
+/// the model.
 fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, FitError> {
     let mut seeks = [1000.0, 9000.0, 18_000.0];
     let mut used = 0;
@@ -305,7 +304,7 @@ fn set(spec: &mut DiskSpec, seeks: [f64; 3]) {
     }
 }
 
-/// The nearest possible seeks of a curve: with noise, the fitted curve may fall.
+/// Returns the valid seek times nearest to the fitted ones: with noise, the fitted curve may decrease.
 fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     let nearest = seeks[0].clamp(100.0, 5000.0);
     let average = seeks[1].clamp(nearest * 1.1, 100_000.0);
@@ -327,7 +326,7 @@ fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     [nearest, average, fulls.first().copied().unwrap_or(2.0 * average)]
 }
 
-/// Mean time of a read in the model without the seek, in microseconds.
+/// Returns the model's mean time of a read without the seek, in microseconds.
 fn time_without_seek(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError> {
     let drive = geometry(spec)?;
     let seeks = pairs(&samples.seeks).map(|(from, to)| seek(&drive, from, to)).sum::<f64>();
@@ -342,8 +341,8 @@ fn time_without_seek(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError
     Ok((times / ANGLES as f64 - seeks) / (samples.seeks.len() - 1) as f64)
 }
 
-/// A movement of the arm: its time in microseconds by the current curve, and the derivatives by the
-/// curve's three seeks.
+/// A movement of the arm: its time in microseconds by the current curve, and the derivatives with
+/// respect to the curve's three seek times.
 struct Movement {
     time: f64,
     slopes: [f64; 3],
@@ -354,12 +353,12 @@ fn movements(
     spec: &DiskSpec,
     seeks: [f64; 3],
 ) -> Result<Vec<Movement>, FitError> {
-    const MORE: f64 = 200.0;
+    const STEP_US: f64 = 200.0;
     let now = geometry(spec)?;
     let mut others = Vec::new();
     for at in 0..3 {
         let (mut spec, mut seeks) = (spec.clone(), seeks);
-        seeks[at] += MORE;
+        seeks[at] += STEP_US;
         set(&mut spec, seeks);
         others.push(geometry(&spec)?);
     }
@@ -367,7 +366,7 @@ fn movements(
         let time = seek(&now, from, to);
         let mut slopes = [0.0; 3];
         for (slope, other) in slopes.iter_mut().zip(&others) {
-            *slope = (seek(other, from, to) - time) / MORE;
+            *slope = (seek(other, from, to) - time) / STEP_US;
         }
         Movement { time, slopes }
     };
@@ -411,8 +410,7 @@ fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     Some(x)
 }
 
-/// One source for each fitted parameter, one for all others, and one for the kernel's
-/// settings.
+/// Returns one source for each fitted parameter, one for all others, and one for the kernel's settings.
 pub fn sources(
     spec: &DiskSpec,
     facts: &Facts,
@@ -465,7 +463,7 @@ pub fn predict(checks: &[Check], spec: &DiskSpec) -> Result<Vec<Prediction>, Fit
     Ok(all)
 }
 
-/// The median; 0 if empty.
+/// Returns the median; 0 if empty.
 pub fn median(times: &[Nanos]) -> Nanos {
     let mut times = times.to_vec();
     times.sort_unstable();

@@ -1,12 +1,12 @@
-//! Fits a disk model to timed reads of a real drive: the same models as the catalog's
-//! disks, with the prediction error for reads to which it was not fitted.
+//! Fits the catalog's disk models to timed reads of a real drive, and gives the prediction error for
+//! reads that were not part of the fit.
 //!
 //! Each parameter comes from reads that isolate it: the controller's overhead from hits in the
 //! drive's memory, the rotation from reading backwards, the rates from long reads. The seeks
 //! are fitted by least squares to the times of single reads, minus the model's time of everything
 //! but the seek; reads with a queue separate them from overhead that overlaps. Solid-state
-//! disks have another model ([`fit_flash`]). Nothing is written, so all parameters of writes are
-//! estimates, and marked so.
+//! disks have a different model ([`fit_flash`]). Nothing is written, so all parameters of writes are
+//! estimates, and are marked as such.
 
 mod drive;
 mod hard_disk;
@@ -26,7 +26,7 @@ use crate::spec::{DiskSpec, Queue, SpecError};
 /// Facts about a drive that need no probe.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Description in a sentence.
+    /// One-sentence description.
     pub about: String,
     /// The kernel's settings of its queue.
     pub queue: Queue,
@@ -65,7 +65,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Prediction error in percent of the measured rate.
+    /// Returns the prediction error in percent of the measured rate.
     pub fn error(&self) -> f64 {
         (self.predicted / self.measured - 1.0) * 100.0
     }
@@ -76,7 +76,7 @@ impl Prediction {
 pub struct Fitted {
     /// The disk.
     pub spec: DiskSpec,
-    /// Predictions of reads to which it was not fitted.
+    /// Predictions for reads that were not part of the fit.
     pub predictions: Vec<Prediction>,
     /// Number of seeks in the fit; 0 for a solid-state disk.
     pub seeks: usize,
@@ -85,19 +85,19 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// The disk profile, with the prediction errors in its header.
+    /// Returns the disk profile, with the prediction errors in its header.
     ///
     /// # Errors
-    /// Errors of the TOML writer.
+    /// Errors from the TOML writer.
     pub fn text(&self, facts: &Facts) -> Result<String, toml::ser::Error> {
         text::write(self, facts)
     }
 }
 
-/// An error of fitting a drive.
+/// An error in fitting a drive.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// It is faster than a platter turns.
+    /// The drive is faster than a platter turns.
     #[error(
         "random reads took {took_us} us on average, less than half a revolution ({half_us} us): \
          this is not a rotating disk (but flash, a virtual disk, or a cache in front of it)"
@@ -108,7 +108,7 @@ pub enum FitError {
         /// Half a revolution, in microseconds.
         half_us: u64,
     },
-    /// It is faster than flash.
+    /// The drive is faster than flash.
     #[error(
         "a random read of 4 KiB took {took} on average, but flash takes at least {least}: \
          memory answered (a RAM disk, a cache in front of the drive, or the holes of a file)"
@@ -116,7 +116,7 @@ pub enum FitError {
     Memory {
         /// Mean time of a random read.
         took: Nanos,
-        /// Minimum time of flash.
+        /// Minimum time of a read from flash.
         least: Nanos,
     },
     /// Even the best model has a large error.
@@ -135,7 +135,7 @@ pub enum FitError {
         /// The error, in percent.
         error: f64,
     },
-    /// The rotation can be neither read nor measured.
+    /// The rotation speed can be neither queried nor measured.
     #[error(
         "the drive does not report its rotation speed, and reading backwards took {took_us} us, which is not a \
          revolution of a disk: its own cache answered; give the speed with --rpm"
@@ -153,10 +153,10 @@ pub enum FitError {
     /// The base disk of the catalog cannot be read.
     #[error("failed to {0}")]
     Base(#[from] crate::catalog::CatalogError),
-    /// The base disk is another kind of disk.
+    /// The base disk is not a hard disk.
     #[error("the catalog's {0}, the base of the fit, is not a hard disk")]
     NoHardDisk(&'static str),
-    /// The base disk is another kind of disk.
+    /// The base disk is not a solid-state disk.
     #[error("the catalog's {0}, the base of the fit, is not a solid-state disk")]
     NoSolidState(&'static str),
     /// A value has no JSON form.

@@ -1,4 +1,4 @@
-//! The probe of a hard disk: a few kinds of reads, each for one parameter of the model.
+//! Probes a hard disk with a few kinds of reads, each for one parameter of the model.
 
 use std::io;
 
@@ -9,30 +9,30 @@ use super::drive::Drive;
 /// Sectors of a small read: 4 KiB.
 pub const BLOCK: u32 = 8;
 
-/// Sectors of a large read that the drive's memory answers: 64 KiB.
+/// Sectors of a large read from the drive's memory: 64 KiB.
 pub const LARGE: u32 = 128;
 
-/// Sectors of one request of a long read: 256 KiB, as the kernel's read-ahead makes them and less than
-/// any controller takes at once.
+/// Sectors of one request of a long read: 256 KiB, as in the kernel's read-ahead, and below the maximum
+/// request size of any controller.
 const PIECE: u32 = 512;
 
 /// Number of offsets of long reads.
 const OFFSETS: u64 = 13;
 
-/// Maximum read at one of them, in sectors (64 MiB), and minimum for a rate (4 MiB).
+/// Maximum length of the long read at one offset, in sectors (64 MiB), and minimum for a rate (4 MiB).
 const MAX_LONG: u64 = (64 << 20) / crate::SECTOR;
 const MIN_LONG: u64 = (4 << 20) / crate::SECTOR;
 
-/// Shortest seek of the probe, in sectors (16 MiB): beyond read-ahead.
-const NEAREST: u64 = (16 << 20) / crate::SECTOR;
+/// Minimum length of the short seeks, in sectors (16 MiB): beyond read-ahead.
+const MIN_SEEK: u64 = (16 << 20) / crate::SECTOR;
 
-/// Queue depth of the reads that show overhead that overlaps with seeks.
+/// Queue depth of the reads that reveal how much overhead overlaps with seeks.
 const QUEUED: u32 = 8;
 
 /// Queue depths at which the fit is checked.
 const DEPTHS: [u32; 2] = [1, 32];
 
-/// Random reads per thread in one batch, and maximum reads at one depth.
+/// Random reads per thread in one batch, and maximum number of reads at one depth.
 const READS_PER_THREAD: u32 = 8;
 const MAX_READS: usize = 50_000;
 
@@ -76,13 +76,13 @@ pub struct Samples {
     pub cached: Vec<Nanos>,
     /// Repeated reads of [`LARGE`] sectors.
     pub cached_large: Vec<Nanos>,
-    /// Reads of each block before the previous one, which take a revolution.
+    /// Reads of blocks in descending order, each of which takes a revolution.
     pub backwards: Vec<Nanos>,
     /// Long reads from the first sector to the last.
     pub long: Vec<Long>,
     /// Single reads in order, with short and long seeks.
     pub seeks: Vec<Timed>,
-    /// Reads with a queue: overhead of one command during the seek of another.
+    /// Reads with a queue: the overhead of one command overlaps with the seek of another.
     pub queued: Check,
     /// Reads for checking the fit.
     pub checks: Vec<Check>,
@@ -91,7 +91,7 @@ pub struct Samples {
 /// Probes a drive for about `seconds` of its own time. `step` receives a description of each step.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn probe(
     drive: &mut dyn Drive,
     seconds: u64,
@@ -122,7 +122,7 @@ fn turns(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
             times.push(drive.read(middle, sectors)?);
         }
     }
-    // At the outer edge tracks are longest, so most reads stay on one.
+    // Tracks are longest at the outer edge, so most reads stay on one track.
     let mut spent = Nanos(0);
     let mut sector = (drive.sectors() / 100).max(1 << 16) / u64::from(BLOCK) * u64::from(BLOCK);
     drive.read(sector, BLOCK)?;
@@ -160,11 +160,11 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
         at = if draws.below(2) == 0 {
             draws.below(blocks)
         } else {
-            // Seeks of all lengths, each doubling equally often.
-            let most = (blocks / (NEAREST / u64::from(BLOCK))).max(2).ilog2();
-            let doublings = draws.below(u64::from(most)) as u32;
-            let least = (NEAREST / u64::from(BLOCK)) << doublings;
-            let seek = least + draws.below(least);
+            // Seeks of all lengths, each doubling with the same probability.
+            let max_doublings = (blocks / (MIN_SEEK / u64::from(BLOCK))).max(2).ilog2();
+            let doublings = draws.below(u64::from(max_doublings)) as u32;
+            let shortest = (MIN_SEEK / u64::from(BLOCK)) << doublings;
+            let seek = shortest + draws.below(shortest);
             if at + seek < blocks { at + seek } else { at.saturating_sub(seek) }
         };
         let sector = at * u64::from(BLOCK);
@@ -175,20 +175,20 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
     Ok(())
 }
 
-/// Makes random small reads in batches of `per_thread` per thread, at most `most`.
+/// Makes random small reads in batches of `per_thread` per thread, until `max_reads` or `budget` is reached.
 pub fn random(
     drive: &mut dyn Drive,
     depth: u32,
     per_thread: u32,
-    most: usize,
+    max_reads: usize,
     budget: Nanos,
 ) -> io::Result<Check> {
     let batch = (depth * per_thread) as usize;
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut check = Check { depth, batch, offsets: Vec::new(), time: Nanos(0) };
-    // In batches, so that it ends in time, each long enough that its start and end do not matter.
-    while check.time < budget && check.offsets.len() < most {
+    // Batches let the probe end in time; each is long enough that its start and end do not matter.
+    while check.time < budget && check.offsets.len() < max_reads {
         let offsets: Vec<u64> =
             (0..batch).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();
         check.time += drive.read_all(&offsets, BLOCK, depth)?;
@@ -201,7 +201,7 @@ impl Check {
     /// Repeats the reads on another drive, in the same batches; returns the total time.
     ///
     /// # Errors
-    /// Errors of the drive.
+    /// Errors from the drive.
     pub fn replay(&self, drive: &mut dyn Drive) -> io::Result<Nanos> {
         let mut time = Nanos(0);
         for batch in self.offsets.chunks(self.batch.max(1)) {
@@ -210,7 +210,7 @@ impl Check {
         Ok(time)
     }
 
-    /// Reads per second.
+    /// Returns the reads per second.
     pub fn rate(&self, time: Nanos) -> f64 {
         self.offsets.len() as f64 / time.seconds().max(1e-9)
     }

@@ -1,9 +1,9 @@
 //! Fits the read side of a solid-state disk's model to reads of a real drive.
 //!
-//! Reads of a block just read, and of another, give the flash's sensing time; long sequential reads
-//! give the interface's rate; the rate with most reads in flight (32, or 128 for NVMe) gives the command
-//! overhead; one in flight the latency. The number of dies, and their share of a read, are found by search
-//! with the model itself, by the reads with 4 and 16 in flight.
+//! The difference between a random read and a repeated one gives the flash's sensing time; long sequential
+//! reads give the interface's rate; the rate with the most reads in flight (32, or 128 for NVMe) gives the
+//! command overhead, and that with one in flight the latency. The number of dies, and the share of sensing in
+//! a read, are found by search with the model itself, with the help of the reads with 4 and 16 in flight.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use crate::catalog;
 use crate::models::{Model, Ssd};
 use crate::spec::{DiskSpec, WriteCache};
 
-/// The catalog's disk that provides parameters that reads cannot show.
+/// Returns the catalog disk that provides the parameters that reads cannot reveal.
 fn base(facts: &Facts) -> &'static str {
     match (facts.nvme, facts.queue.write_cache) {
         (false, _) => "ssd-sata",
@@ -34,8 +34,8 @@ const CHECKED: &[u32] = &[2, 8];
 const FITTED_NVME: [u32; 4] = [1, 4, 16, 128];
 const CHECKED_NVME: &[u32] = &[2, 8, 32, 64];
 
-/// Reads per thread in one batch, so that starting the threads matters little, and
-/// the maximum at one depth: their rate is then accurate to 1 %, and the search is fast.
+/// Reads per thread in one batch (enough that starting the threads matters little), and maximum number of
+/// reads at one depth (enough for a rate accurate to 1 %, few enough for a fast search).
 const READS_PER_THREAD: u32 = 256;
 const MAX_READS: usize = 16_384;
 
@@ -43,26 +43,25 @@ const MAX_READS: usize = 16_384;
 const LONG: [u32; 2] = [64, 256];
 const LONG_DEPTH: u32 = 32;
 
-/// Minimum time of a read from flash: the fastest kinds need some 3 us to sense a page, plus the transfer
+/// Minimum time of a read from flash: the fastest kinds need about 3 us to sense a page, plus the transfer
 /// to the host. Memory answers in 1 to 2 us.
 const MIN_FLASH_TIME: Nanos = Nanos(5_000);
 
 /// Candidates for the number of dies.
 const DIES: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Candidates for sensing, in percent of a read at depth 1, in addition to the measured share, which is wrong
-/// for a drive that answers a repeated read from its own memory, or does not cache it.
+/// Candidates for the sensing time, in percent of a read at depth 1, in addition to the measured share, which is wrong
+/// for a drive that serves a repeated read from its own memory, or does not cache it.
 const SHARES: [u64; 4] = [20, 40, 60, 80];
 
-/// Maximum rounds of fitting the command's time and the latency.
+/// Maximum number of rounds of fitting the command time and the latency.
 const MAX_ROUNDS: u32 = 8;
 
-/// Required improvement, as a ratio of rates, for another sensing time than the
-/// measured one; no other is tried if the measured one is better than this itself.
+/// Minimum improvement of the error, the logarithm of a ratio of rates, for choosing a sensing time other than
+/// the measured one; no other is tried if the error of the measured one is below it.
 const MIN_IMPROVEMENT: f64 = 0.01;
 
-/// Maximum prediction error in percent, above which the fit is refused: similar drives differ
-/// less.
+/// Maximum prediction error in percent; above it the fit is refused, since similar drives differ by less.
 const MAX_ERROR: f64 = 30.0;
 
 /// The measurements of a solid-state disk.
@@ -78,11 +77,11 @@ pub struct FlashSamples {
     checks: Vec<Check>,
 }
 
-/// Mean time of 64 random reads of 4 KiB, one at a time: below 2 ms, half a
-/// revolution at 15,000 rpm, the disk does not rotate.
+/// Measures the mean time of 64 random reads of 4 KiB, one at a time. If it is below 2 ms (half a revolution
+/// at 15,000 rpm), the disk does not rotate.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
     const READS: u64 = 64;
     let mut draws = seed::stream(3, "places of a first look");
@@ -94,10 +93,10 @@ pub fn mean_read_time(drive: &mut dyn Drive) -> io::Result<Nanos> {
     Ok(Nanos(time.0 / READS))
 }
 
-/// Probes a solid-state disk, one on NVMe at greater queue depths, for at most about `seconds` of its own time.
+/// Probes a solid-state disk for at most about `seconds` of its own time; NVMe at greater queue depths.
 ///
 /// # Errors
-/// Errors of the drive.
+/// Errors from the drive.
 pub fn probe_flash(
     drive: &mut dyn Drive,
     nvme: bool,
@@ -128,9 +127,9 @@ pub fn probe_flash(
     Ok(samples)
 }
 
-/// Time of a sequential read of `sectors` sectors, with a queue.
+/// Measures the mean time of a sequential read of `sectors` sectors, with a queue.
 fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result<Nanos> {
-    /// Reads in one run, and number of runs.
+    /// Number of reads in one run, and number of runs.
     const RUN: u64 = 1024;
     const RUNS: u64 = 4;
     let room = drive.sectors().saturating_sub(RUN * u64::from(sectors));
@@ -229,8 +228,8 @@ impl Parameters {
         let add = |time: &mut u64, more: f64| {
             *time = (*time as f64 + more).round().clamp(1.0, 100_000_000.0) as u64;
         };
-        // Each affects the other slightly, so twice; and more often where dies are nearly the limit too, so that
-        // a longer command lengthens a read by less.
+        // The two affect each other slightly, so at least two rounds; more if the dies are nearly the bottleneck
+        // too, since a longer command then lengthens a read by less.
         for round in 1..=MAX_ROUNDS {
             let command = off(all, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
@@ -251,7 +250,7 @@ impl Parameters {
     }
 }
 
-/// The catalog's disk, as new, with these parameters replaced.
+/// Returns the catalog's disk, as a new drive, with these parameters replaced.
 fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec, FitError> {
     let mut spec = catalog::get(base(facts))?;
     let capacity = Bytes(sectors * SECTOR / 4096 * 4096);
@@ -296,7 +295,7 @@ fn ssd_mut(spec: &mut DiskSpec) -> Result<&mut Ssd, FitError> {
     }
 }
 
-/// The fitted parameters with their sources.
+/// Returns the fitted parameters with their sources.
 fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos, facts: &Facts) -> Vec<Parameter> {
     let base = base(facts);
     let [.., deepest] = if facts.nvme { FITTED_NVME } else { FITTED };

@@ -1,11 +1,11 @@
-//! The request log as a file, `logs/<trial_id>.log` in a result folder: some 10 bytes per request.
+//! The request log as a file, `logs/<trial_id>.log` in a result folder: about 10 bytes per request.
 //!
 //! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
 //! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
-//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), with bit 5 the disk (u8), stage
+//! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), then, if bit 5 is set, the disk (u8), stage
 //! (u8) and phase, then the time since the previous arrival, the response time, the distance from
 //! the sector after the previous request (zigzag), and the sectors. Numbers are LEB128. Disk,
-//! stage and phase stay valid until the next bit 5; all begin with 0.
+//! stage and phase stay valid until the next entry with bit 5; all start at 0.
 
 use std::io::{self, Write};
 
@@ -20,13 +20,13 @@ const VERSION: u32 = 1;
 const HEADER: usize = 28;
 const CONTEXT: u8 = 1 << 5;
 
-/// An error of reading a log.
+/// An error in reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// It does not begin like a log.
     #[error("it is not a request log of fsdyno (run with --keep-log writes them to logs/)")]
     NoLog,
-    /// Another version wrote it.
+    /// It has an unsupported version.
     #[error("it is a request log of version {0}, and this fsdyno reads version {VERSION}")]
     Version(u32),
     /// It is truncated or damaged.
@@ -42,11 +42,11 @@ pub enum LogError {
     Trailing,
 }
 
-/// Writes a log; its entries must be in order of arrival, and one that is not is stored with
-/// the arrival of the previous one.
+/// Writes a log. Its entries must be in order of arrival; one that is not is stored with the arrival
+/// time of the previous one.
 ///
 /// # Errors
-/// Errors of the writer.
+/// Errors from the writer.
 pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
@@ -106,12 +106,12 @@ pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
 }
 
 impl Entries<'_> {
-    /// Number of entries in the header.
+    /// Returns the number of entries in the header.
     pub fn promised(&self) -> u64 {
         self.entries
     }
 
-    /// Number of requests that are missing because the guest's log memory was full.
+    /// Returns the number of requests that are missing because the guest's log memory was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }

@@ -1,6 +1,6 @@
-//! The request log: each request of a disk, its time, and its response time.
+//! The request log: each request of a disk, its arrival, and its response time.
 //!
-//! In the guest a disk's server always writes it into memory of the host ([`region`]), so that
+//! In the guest, a disk's server always writes it to host memory ([`region`]), so that
 //! keeping it does not change results. The host converts it to a file a third as large
 //! ([`file`]). On request, the bytes are logged too ([`data`]).
 
@@ -27,11 +27,11 @@ pub struct Entry {
     pub sector: u64,
     /// Number of sectors.
     pub sectors: u32,
-    /// For a write: it had to be persisted before completion (FUA).
+    /// True if a write had to be persisted before completion (FUA).
     pub fua: bool,
-    /// It completed at once, outside the model (mkfs, verification).
+    /// True if it completed at once, outside the model (mkfs, verification).
     pub untimed: bool,
-    /// It completed with an error.
+    /// True if it completed with an error.
     pub failed: bool,
     /// Index of the guest's disk; [`region::Writer`] sets its own.
     pub disk: u8,
@@ -48,7 +48,7 @@ const FAILED: u8 = 1 << 4;
 const KNOWN: u8 = 3 | FUA | UNTIMED | FAILED;
 
 impl Entry {
-    /// Action and flags in one byte.
+    /// Returns the action and flags in one byte.
     fn flags(&self) -> u8 {
         let action = match self.action {
             Action::Read => 0,

@@ -4,7 +4,7 @@
 //! A part begins with a header of one block (magic, version, entries, lost entries) and holds entries
 //! of 32 bytes, in order of completion. Words are little-endian:
 //! arrival, response, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
-//! The count is written after the entry, so a guest that is cut leaves whole entries only.
+//! The count is written after the entry, so that a guest that is stopped leaves only complete entries.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -20,14 +20,14 @@ pub const PART: u64 = 512 << 20;
 pub const MOST_DISKS: u64 = 16;
 /// Size of the whole region in bytes.
 pub const SIZE: u64 = PART * MOST_DISKS;
-/// Maximum entries of a part; further ones are counted and lost.
+/// Maximum number of entries in a part; further ones are counted as lost.
 pub const MOST_ENTRIES: u64 = (PART - HEADER) / ENTRY;
 
 const HEADER: u64 = 4096;
 const ENTRY: u64 = 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynorq");
 const VERSION: u64 = 1;
-const MOST_PHASE: u16 = (1 << 13) - 1;
+const MAX_PHASE: u16 = (1 << 13) - 1;
 
 /// The writer of one disk's part.
 pub struct Writer<M> {
@@ -58,7 +58,7 @@ impl<M: Memory> Writer<M> {
             }
             return;
         }
-        let place = ((entry.stage as u64) << 13) | u64::from(entry.phase.min(MOST_PHASE));
+        let place = ((entry.stage as u64) << 13) | u64::from(entry.phase.min(MAX_PHASE));
         let last = u64::from(entry.sectors)
             | (u64::from(entry.flags()) << 32)
             | (u64::from(self.disk) << 40)
@@ -85,7 +85,7 @@ pub struct Logged {
 /// Reads the log of all disks from a region.
 ///
 /// # Errors
-/// A sentence on what is wrong: another version, or impossible counts.
+/// A description of what is wrong: another version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
     let mut logged = Logged::default();
     for disk in 0..MOST_DISKS as u8 {
@@ -105,9 +105,9 @@ pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
             return Err("the request log has more entries than fit");
         }
         logged.lost += lost;
-        const TOGETHER: u64 = 4096;
-        for from in (0..entries).step_by(TOGETHER as usize) {
-            let count = TOGETHER.min(entries - from);
+        const BATCH: u64 = 4096;
+        for from in (0..entries).step_by(BATCH as usize) {
+            let count = BATCH.min(entries - from);
             let bytes = memory.slice(start + HEADER + from * ENTRY, (count * ENTRY) as usize);
             logged.entries.extend(bytes.chunks_exact(ENTRY as usize).map(entry));
         }
@@ -126,7 +126,7 @@ fn entry(bytes: &[u8]) -> Entry {
         sectors: last as u32,
         disk: (last >> 40) as u8,
         stage: Stage::from_word(u64::from(place >> 13)),
-        phase: place & MOST_PHASE,
+        phase: place & MAX_PHASE,
         ..BLANK
     };
     entry.set_flags((last >> 32) as u8);

@@ -1,4 +1,4 @@
-//! The interface of a model's parameters: their ranges, the rates that they allow, and the disk that they make.
+//! The interface of a model's parameters: their ranges, the maximum rates, and the disk built from them.
 
 use super::Model;
 use crate::disk::Disk;
@@ -13,13 +13,13 @@ pub(crate) trait Parameters {
     /// [`SpecError::Parameter`] for the first that is not.
     fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError>;
 
-    /// The maximum rates; none if requests take no time.
+    /// Returns the maximum rates; none if requests take no time.
     fn limits(&self) -> Option<Limits>;
 
     /// Builds an idle disk.
     fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
 
-    /// The same disk after random overwriting of all of it, if the model can start in that state.
+    /// Returns the same disk after random overwriting of all of it, if the model can start in that state.
     fn full(&self) -> Option<Model> {
         None
     }
@@ -31,7 +31,7 @@ impl Model {
         self.parameters().limits()
     }
 
-    /// Returns whether requests take time.
+    /// Returns true if requests take time.
     pub fn takes_time(&self) -> bool {
         self.limits().is_some()
     }

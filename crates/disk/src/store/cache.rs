@@ -7,7 +7,7 @@ use super::{Memory, Store};
 const SECTOR: u64 = crate::SECTOR;
 const PER_BLOCK: u64 = BLOCK / SECTOR;
 
-/// The sectors of the block at byte `start` that the bytes from `from` to `to` touch.
+/// Returns a mask of the sectors of the block at byte `start` that the bytes from `from` to `to` touch.
 pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
     let first = from.saturating_sub(start) / SECTOR;
     let end = to.min(start + BLOCK).saturating_sub(start).div_ceil(SECTOR);
@@ -54,8 +54,8 @@ impl<M: Memory> Store<M> {
         self.header.cached == 0
     }
 
-    /// Passes every volatile range of bytes to `out`, first byte and length,
-    /// in ascending order; a power cut loses these.
+    /// Passes every volatile range of bytes (first byte and length) to `out`, in ascending order; a power cut
+    /// loses these.
     pub fn volatile(&mut self, out: &mut dyn FnMut(u64, u64)) {
         let blocks = self.header.capacity.0.div_ceil(BLOCK);
         let mut range: Option<(u64, u64)> = None;
@@ -81,7 +81,7 @@ impl<M: Memory> Store<M> {
         range.into_iter().for_each(|(first, end)| out(first, end - first));
     }
 
-    /// The medium's bytes of a partly cached block.
+    /// Returns the medium's bytes of a partly cached block.
     pub(super) fn mixed(&mut self, entry: Entry) -> [u8; BLOCK as usize] {
         let mut bytes = [0; BLOCK as usize];
         for sector in 0..PER_BLOCK {

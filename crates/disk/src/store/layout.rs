@@ -5,10 +5,10 @@
 //! 512 entries. Slot numbers count from 1. Free slots are threaded through their first word.
 //!
 //! An entry is one word of 64 bits: the visible content, the medium's content, and which
-//! sectors differ. Every change of a block is one store of that word, so that a guest that is
-//! cut between any two instructions leaves each block in its old or its new state. Words are written
+//! sectors differ. Every change to a block is one store of that word, so that a power cut between
+//! any two instructions of the guest leaves each block in its old or its new state. Words are written
 //! in this order: the header (an allocated slot leaves the free list before it is filled),
-//! the bytes, the entry, and only then the release of a slot that no entry refers to. So a cut
+//! the bytes, the entry, and only then the release of a slot that no entry refers to. So a power cut
 //! may leak slots, and may tear the bytes of the one request in transfer from the driver; it
 //! loses nothing else.
 
@@ -18,11 +18,11 @@ use fsdyno_record::Bytes;
 
 use super::{Memory, OpenError};
 
-/// Bytes in a block, in a page, in a slot.
+/// Size of a block, a page and a slot, in bytes.
 pub const BLOCK: u64 = 4096;
-/// Entries in a page, hence blocks in a chunk.
+/// Number of entries in a page, and hence of blocks in a chunk.
 pub const PAGE_ENTRIES: u64 = BLOCK / 8;
-/// The mask of a block none of whose sectors is on the medium.
+/// The mask of a block whose sectors are all volatile.
 pub const ALL: u8 = 0xff;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynost");
@@ -32,7 +32,7 @@ const CODE_BITS: u32 = 28;
 /// The bit of a code that marks a repeated byte (in the low 8 bits) instead of a slot's number.
 const REPEATED: u64 = 1 << (CODE_BITS - 1);
 /// Maximum number of slots in an entry's code: 512 GiB of blocks.
-const MOST_SLOTS: u64 = REPEATED - 1;
+const MAX_SLOTS: u64 = REPEATED - 1;
 /// Offset of the fields that change: next, free, stored, cached.
 const CHANGING_AT: u64 = 32;
 
@@ -48,7 +48,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The content with which the next block continues a run of this one.
+    /// Returns the content with which the next block continues a run of this one.
     pub fn next(self) -> Content {
         match self {
             Content::Slot(slot) => Content::Slot(slot + 1),
@@ -78,7 +78,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A block whose visible content is on the medium.
+    /// Creates the entry of a block whose visible content is on the medium.
     pub fn persisted(visible: Content) -> Entry {
         Entry { visible, medium: Content::Untouched, mask: 0 }
     }
@@ -98,20 +98,20 @@ pub struct Header {
     next: u64,
     /// Head of the free list; 0 if it is empty.
     free: u64,
-    /// Allocated slots of blocks, without pages.
+    /// Number of allocated slots of blocks, not counting those of pages.
     pub stored: u64,
-    /// Blocks with volatile sectors.
+    /// Number of blocks with volatile sectors.
     pub cached: u64,
     /// The last chunk looked up, and the offset of its page. Pages never move.
     last: Option<(u64, u64)>,
 }
 
-/// Number of chunks of a disk.
+/// Returns the number of chunks of a disk.
 pub fn chunks(capacity: Bytes) -> u64 {
     capacity.0.div_ceil(BLOCK * PAGE_ENTRIES)
 }
 
-/// Offset of the slots.
+/// Returns the offset of the slots.
 pub fn data_at(capacity: Bytes) -> u64 {
     BLOCK + (chunks(capacity) * 4).div_ceil(BLOCK) * BLOCK
 }
@@ -123,7 +123,7 @@ impl Header {
             let (size, least) = (Bytes(size), Bytes(least));
             return Err(OpenError::TooSmall { capacity, size, least });
         }
-        let slots = ((size - least) / BLOCK).min(MOST_SLOTS);
+        let slots = ((size - least) / BLOCK).min(MAX_SLOTS);
         Ok(Header { capacity, slots, next: 1, free: 0, stored: 0, cached: 0, last: None })
     }
 
@@ -175,7 +175,7 @@ impl Header {
         }
     }
 
-    /// Counts the cached blocks: after a cut the header may be a request behind the entries.
+    /// Counts the cached blocks: after a power cut, the header may be one request behind the entries.
     pub fn count_cached(&mut self, memory: &mut impl Memory) {
         self.cached = 0;
         for chunk in 0..chunks(self.capacity) {
@@ -210,7 +210,7 @@ impl Header {
         Some(EntryAddress(page + within))
     }
 
-    /// As [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
+    /// Like [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
     pub fn entry_address_or_new(
         &mut self,
         memory: &mut impl Memory,
@@ -244,7 +244,7 @@ impl Header {
         match code & ((1 << CODE_BITS) - 1) {
             0 => Content::Untouched,
             code if code & REPEATED != 0 => Content::Repeated(code as u8),
-            // Not `next`: after a cut the header may be a request behind the entries.
+            // Not `next`: after a power cut, the header may be one request behind the entries.
             slot if slot <= self.slots => Content::Slot(slot as u32),
             _ => Content::Untouched,
         }

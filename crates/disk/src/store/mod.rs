@@ -6,8 +6,7 @@
 //! read. Nothing is allocated on the heap.
 //!
 //! The volatile write cache is real: the store holds both the visible and the medium's content of
-//! a block, until [`Store::persist`] makes them equal. A power cut leaves
-//! [`View::Medium`].
+//! a block, until [`Store::persist`] makes them equal. A power cut leaves [`View::Medium`].
 
 mod cache;
 mod layout;
@@ -18,15 +17,15 @@ use layout::{ALL, BLOCK, Content, Entry, EntryAddress, Header, PAGE_ENTRIES};
 
 pub use write::Destination;
 
-/// Maximum slice that the store requests from its memory and passes to a sink or source, in bytes.
+/// Maximum size of a slice that the store requests from its memory and passes to a sink or source, in bytes.
 pub const MAX_SLICE: usize = 1 << 20;
 
 /// The region of a store.
 pub trait Memory {
-    /// `length` bytes from `offset`; the store requests only bytes within [`Memory::size`],
-    /// and at most [`MAX_SLICE`] of them.
+    /// Returns `length` bytes from `offset` on. The store requests only bytes within [`Memory::size`], and at
+    /// most [`MAX_SLICE`] of them.
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8];
-    /// The region's size in bytes.
+    /// Returns the region's size in bytes.
     fn size(&self) -> u64;
 }
 
@@ -52,7 +51,7 @@ impl<M: Memory> Memory for &mut M {
     }
 }
 
-/// An error of opening a store.
+/// An error in opening a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Too little memory for header and table.
@@ -70,7 +69,7 @@ pub enum OpenError {
     Corrupt(&'static str),
 }
 
-/// An error of writing to a store.
+/// An error in writing to a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError<E> {
     /// The region is full.
@@ -117,7 +116,7 @@ pub struct Store<M> {
     header: Header,
 }
 
-/// Size of a region for a disk of `capacity` of which at most `limit` bytes are stored.
+/// Returns the size of a region for a disk of `capacity` of which at most `limit` bytes are stored.
 pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
     let blocks = limit.0.div_ceil(BLOCK);
     // In the worst case each stored block needs its own page of entries.
@@ -148,17 +147,17 @@ impl<M: Memory> Store<M> {
         Ok(Store { memory, header })
     }
 
-    /// The region.
+    /// Returns the region.
     pub fn memory_mut(&mut self) -> &mut M {
         &mut self.memory
     }
 
-    /// The disk's size.
+    /// Returns the disk's size.
     pub fn capacity(&self) -> Bytes {
         self.header.capacity
     }
 
-    /// Bytes of stored blocks, without tables.
+    /// Returns the total size of the stored blocks, without tables.
     pub fn stored(&self) -> Bytes {
         Bytes(self.header.stored * BLOCK)
     }
@@ -239,7 +238,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// The content of the block at byte `at`, and the end of the run of the same kind (for slots:
+    /// Returns the content of the block at byte `at`, and the end of the run of the same kind (for slots:
     /// contiguous in memory), at most `end` rounded up to a block.
     fn run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
@@ -289,7 +288,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// The address of a block's entry; none if its chunk has no page.
+    /// Returns the address of a block's entry; none if its chunk has no page.
     fn entry_address(&mut self, block: u64) -> Option<EntryAddress> {
         self.header.entry_address(&mut self.memory, block)
     }
@@ -299,7 +298,7 @@ impl<M: Memory> Store<M> {
     }
 }
 
-/// Passes `length` times `byte` to `sink`.
+/// Passes `length` bytes of value `byte` to `sink`.
 fn fill<E>(byte: u8, length: u64, sink: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let block;

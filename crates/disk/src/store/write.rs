@@ -1,7 +1,7 @@
 //! Writing to a store without copying: the source fills the slots directly.
 //!
-//! Bytes for the cache get a new slot, and the block's old slot stays the
-//! medium's until they are persisted. Bytes are copied only if a part of a block is written.
+//! Bytes for the cache get a new slot, and the block's old slot remains the medium's until they are
+//! persisted. Bytes are copied only if a part of a block is written.
 
 use super::cache::sectors;
 use super::layout::{ALL, BLOCK, Content, Entry, EntryAddress};
@@ -24,7 +24,7 @@ struct Run {
     start: u64,
     /// One past the last byte on the disk.
     end: u64,
-    /// True if the slots were allocated for this run (else they are the visible slots of these blocks).
+    /// True if the slots were allocated for this run; otherwise they are the visible slots of these blocks.
     fresh: bool,
 }
 
@@ -79,8 +79,7 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// The longest run from `at` with contiguous slots; none if its first block
-    /// finds no slot.
+    /// Returns the longest run from `at` with contiguous slots; none if there is no slot for its first block.
     fn next_run(&mut self, to: Destination, at: u64, end: u64) -> Option<Run> {
         let block = at / BLOCK;
         let address = self.header.entry_address_or_new(&mut self.memory, block)?;
@@ -211,7 +210,7 @@ impl<M: Memory> Store<M> {
         let new = match to {
             Destination::Medium if old.mask & !now == 0 => Entry::persisted(visible),
             Destination::Medium => Entry { visible, medium: old.medium, mask: old.mask & !now },
-            // The same byte over the same byte changes nothing on the medium.
+            // Overwriting a repeated byte with itself changes nothing on the medium.
             Destination::Cache if old.mask == 0 && certainly_equal(visible, old.visible) => old,
             Destination::Cache if old.mask == 0 => {
                 Entry { visible, medium: old.visible, mask: now }
@@ -226,7 +225,7 @@ impl<M: Memory> Store<M> {
     }
 }
 
-/// The visible slot of a block, if it may be written: never one that holds the medium's bytes.
+/// Returns the visible slot of a block if it may be written, which one with the medium's bytes never may.
 fn writable_slot(to: Destination, entry: Entry) -> Option<u32> {
     match entry.visible {
         Content::Slot(slot) if to == Destination::Medium || entry.mask != 0 => Some(slot),
@@ -244,7 +243,7 @@ fn certainly_equal(one: Content, other: Content) -> bool {
     byte(one).is_some() && byte(one) == byte(other)
 }
 
-/// The byte that fills a whole block, if any.
+/// Returns the byte that fills a whole block, if any.
 fn repeated_byte(block: &[u8]) -> Option<u8> {
     let (head, rest) = block.split_first_chunk::<8>()?;
     let byte = head[0];

@@ -16,11 +16,11 @@ use super::refusal::{BlockError, Reason};
 use super::{InspectedDrive, blkid, blkpg, inspect};
 use crate::Device;
 
-/// The time limit for temporary conditions: a device node that appears, a lock of udev, a descriptor that a
+/// Time limit for temporary conditions: a device node that has yet to appear, a lock of udev, a descriptor that a
 /// child has for a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The number of bytes cleared at both ends of the data part: more than libblkid reads.
+/// Number of bytes cleared at each end of the data part: more than libblkid reads.
 const CLEARED: usize = 4 << 20;
 
 /// An exclusively claimed drive, released on drop.
@@ -57,7 +57,7 @@ impl Claim {
         if !reasons.is_empty() {
             return Err(refused(&drive, std::mem::take(&mut reasons)));
         }
-        // The present contents have been accepted as our own until they are cleared.
+        // The current contents have been accepted as our own until they are cleared.
         let found = blkid::at(&drive.path(), layout.data)?;
         let own = found.into_iter().map(|found| plain(&found.uuid)).filter(|it| !it.is_empty());
         let left = DataContents::Unfinished(own.collect());
@@ -73,7 +73,7 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Adds the two partitions again, so that their positions are certainly right.
+    /// Removes the two partitions and adds them again, so that their positions are certain to be right.
     fn add_parts(&mut self) -> Result<(), BlockError> {
         self.remove_parts().map_err(|error| BlockError::io("free", self.drive.path(), error))?;
         self.has_parts = true;
@@ -140,7 +140,7 @@ impl Claim {
         written.map_err(|error| BlockError::io("mark", self.drive.path(), error))
     }
 
-    /// Returns the data part, which mkfs, mount and fsck can take, one at a time. The device must be dropped
+    /// Returns the data part, which mkfs, mount and fsck can claim, one at a time. The device must be dropped
     /// before the claim.
     ///
     /// # Errors
@@ -158,12 +158,12 @@ impl Claim {
         format!("{} {}", self.drive.model(), self.mark.serial)
     }
 
-    /// Clears both ends of the data part, so that the next mkfs finds a blank drive as in the lab: some refuse
-    /// an existing file system. Then records the UUIDs in that command: contents with one of them are ours from
+    /// Clears both ends of the data part, so that the next mkfs finds a blank drive as in the lab: some refuse to
+    /// overwrite a file system. Then records the UUIDs in that command: contents with one of them are ours from
     /// here on, however this process ends.
     ///
     /// # Errors
-    /// Errors of the kernel; `ResourceBusy` if it is still mounted after a while: the mount of a killed trial
+    /// Errors from the kernel; `ResourceBusy` if it is still mounted after a while: the mount of a killed trial
     /// ends a moment after its last process.
     pub fn blank(&self, mkfs: &[String]) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);

@@ -57,12 +57,12 @@ impl Drive {
         Ok(drive)
     }
 
-    /// The device number.
+    /// Returns the device number.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The folder in sysfs.
+    /// Returns the folder in sysfs.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -90,7 +90,7 @@ impl Drive {
     /// Opens the drive for reading.
     ///
     /// # Errors
-    /// An error of the kernel, or the path refers to another drive by now.
+    /// An error from the kernel, or the path refers to a different drive by now.
     pub fn open_to_read(&self) -> Result<File, BlockError> {
         self.open(OFlags::empty())
     }
@@ -144,7 +144,7 @@ impl Drive {
         kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
     }
 
-    /// Reports whether it cannot be written.
+    /// Reports whether the drive cannot be written.
     pub fn is_read_only(&self) -> bool {
         read_attribute(&self.folder, "ro").is_none_or(|text| text != "0")
     }
@@ -171,7 +171,7 @@ impl Drive {
         }
     }
 
-    /// Returns the serial number from the driver, else from SCSI's vital product data, else from udev. A
+    /// Returns the serial number from the driver, or else from SCSI's vital product data, or else from udev. A
     /// loop device has none and is identified by its backing file.
     pub fn serial(&self) -> Option<String> {
         let direct = ["loop/backing_file", "serial", "device/serial"];

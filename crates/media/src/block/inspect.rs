@@ -11,7 +11,7 @@ use super::mark::{DataContents, DriveMark, plain};
 use super::refusal::{BlockError, Reason};
 use super::{InspectedDrive, blkid, users};
 
-/// Inspects a drive, and returns all reasons to refuse erasing it. `held`: we have it open exclusively.
+/// Inspects a drive, and returns all reasons to refuse erasing it. `held` is true if we have it open exclusively.
 pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>), BlockError> {
     let (size, serial, parts) = (drive.size(), drive.serial(), drive.parts());
     let layout = Layout::of(size);
@@ -27,7 +27,7 @@ pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>)
         Err(error) => return Err(error),
     };
     seen.mark = own_mark(&seen, &opened)?;
-    // The kernel's own claim is decisive but says least, so it is tested only if no user is found.
+    // The kernel's own claim is decisive but least informative, so it is tested only if no user is found.
     let busy = unseen && is_busy(&seen.drive)?;
     let like_ours = parts.iter().all(|part| layout.has(part));
     if working || (busy && like_ours && !parts.is_empty()) {
@@ -111,7 +111,7 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     Ok(reasons)
 }
 
-/// Returns a signature at another usual start of a first partition, if there is no table.
+/// Returns a signature at one of the other usual starts of a first partition, if there is no table.
 fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
         if let Some(found) = blkid::at(&seen.drive.path(), part)? {
@@ -121,7 +121,7 @@ fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     Ok(None)
 }
 
-/// Reports whether another process has it, or a partition of it, open exclusively.
+/// Reports whether another process has the drive, or a partition of it, open exclusively.
 fn is_busy(drive: &Drive) -> Result<bool, BlockError> {
     match drive.open_to_hold() {
         Ok(_) => Ok(false),

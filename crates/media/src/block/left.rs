@@ -49,7 +49,7 @@ impl LeftDrive {
     ///
     /// # Errors
     /// [`BlockError::Foreign`] if the data part has contents that are not fsdyno's: the partitions stay, because
-    /// they give access to it. Also new reasons to refuse, and errors of the kernel.
+    /// they give access to it. Also new reasons to refuse, and errors from the kernel.
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
         // From here on no other process can take the drive or a partition of it.

@@ -13,10 +13,10 @@ use std::os::unix::fs::FileExt;
 use fsdyno_record::Bytes;
 use fsdyno_record::canonical::sha256_hex;
 
-/// The offset of the mark: not in the first block, which has tables and most superblocks.
+/// Offset of the mark: not in the first block, which holds tables and most superblocks.
 pub const OFFSET: u64 = 4096;
 
-/// The length of the mark.
+/// Length of the mark.
 const LENGTH: usize = 4096;
 
 const TITLE: &str = "fsdyno may erase this drive";

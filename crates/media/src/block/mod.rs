@@ -1,4 +1,4 @@
-//! Claims a whole drive of this host for formatting: the only code of fsdyno that opens a block device
+//! Claims a whole drive of this host for formatting: the only code in fsdyno that opens a block device
 //! for writing, or has one formatted.
 //!
 //! [`look`] collects all reasons to refuse and writes nothing. [`InspectedDrive::claim`] checks them again
@@ -44,7 +44,7 @@ use inspect::inspect;
 use layout::Layout;
 use mark::DriveMark;
 
-/// A drive that may be erased, by an inspection without writing.
+/// A drive that may be erased, according to a read-only inspection.
 #[derive(Debug)]
 pub struct InspectedDrive {
     drive: Drive,
@@ -58,7 +58,7 @@ pub struct InspectedDrive {
 ///
 /// # Errors
 /// [`BlockError::Refused`] with all reasons; [`BlockError::Erase`] if only the serial number is missing or
-/// wrong; else the error of inspecting it.
+/// wrong; otherwise the error from inspecting it.
 pub fn look(path: &Path, erase: Option<&str>) -> Result<InspectedDrive, BlockError> {
     let drive = Drive::find(path)?;
     let (seen, reasons) = inspect(drive, false)?;
@@ -116,7 +116,7 @@ impl InspectedDrive {
     /// Claims the drive exclusively.
     ///
     /// # Errors
-    /// New reasons to refuse since the inspection, or errors of the kernel.
+    /// New reasons to refuse since the inspection, or errors from the kernel.
     pub fn claim(self) -> Result<Claim, BlockError> {
         Claim::take(self)
     }

@@ -63,11 +63,11 @@ pub enum Reason {
         /// Its position.
         at: Bytes,
     },
-    /// It has fsdyno's mark, but the data part has other contents than fsdyno left.
+    /// It has fsdyno's mark, but the data part has contents different from those that fsdyno left.
     NotLeft {
         /// The signature found.
         found: Signature,
-        /// The contents by the mark.
+        /// The contents according to the mark.
         left: String,
     },
     /// It is read-only.
@@ -169,14 +169,14 @@ pub enum BlockError {
     /// This user has no permission.
     #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
-    /// The path refers to another device than before.
+    /// The path refers to a device different from before.
     #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
     Changed {
         /// The path as given.
         path: PathBuf,
         /// The former device.
         was: String,
-        /// The present device.
+        /// The current device.
         is: String,
     },
     /// There are reasons to refuse.
@@ -189,7 +189,7 @@ pub enum BlockError {
         /// All reasons.
         reasons: Vec<Reason>,
     },
-    /// A killed fsdyno left its partitions, and one has other contents by now.
+    /// A killed fsdyno left its partitions, and one has different contents by now.
     #[error("{}", foreign_message(.path, .part, .serial, .found))]
     Foreign {
         /// The drive.
@@ -235,7 +235,7 @@ pub enum BlockError {
         what: &'static str,
         /// The path.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
 }

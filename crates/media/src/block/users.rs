@@ -165,7 +165,7 @@ fn other_paths(blocks: &Path, name: &str) -> Vec<String> {
     others
 }
 
-/// Returns loop devices on top of it, or over the same bytes of a file.
+/// Returns loop devices on top of the drive, or over the same bytes of a file.
 fn loops(all: &[UsedDevice]) -> Vec<Reason> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let of_loop = |entry: fs::DirEntry| {
@@ -192,10 +192,10 @@ fn loops(all: &[UsedDevice]) -> Vec<Reason> {
     entries.filter_map(of_loop).collect()
 }
 
-/// The number of polls for a process that has it open for writing, and their interval in milliseconds.
+/// Number of polls for a process that has the drive open for writing, and their interval in milliseconds.
 const POLLS: (u32, u64) = (5, 100);
 
-/// Returns processes that keep it open for writing, such as a virtual machine or a database. Readers (udev,
+/// Returns processes that keep the drive open for writing, such as a virtual machine or a database. Readers (udev,
 /// drive monitors) lose nothing, and tools that inspect every device open it only for a moment.
 fn writers(all: &[UsedDevice]) -> Vec<Reason> {
     let mut writers = current_writers(all, processes());

@@ -19,7 +19,7 @@ use fsdyno_campaign::crash::folder::findings_in;
 use fsdyno_campaign::files;
 use fsdyno_campaign::notes::say;
 
-/// The report and the README of an archive.
+/// File names of the report and the README in an archive.
 const PAGE: &str = fsdyno_campaign::store::PAGE;
 const README: &str = "README.md";
 
@@ -246,7 +246,7 @@ struct Part<'a> {
     seeds: &'a BTreeSet<u64>,
 }
 
-/// Tests whether every run of the file is stored in each of its variants.
+/// Returns true if every run of the file is stored in each of its variants.
 fn is_complete(file: &StudyFile, runs: &[Ran]) -> bool {
     file.runs.iter().all(|run| {
         let is_stored = |variant| runs.iter().any(|it| it.run == run.name && it.variant == variant);

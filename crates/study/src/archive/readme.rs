@@ -8,7 +8,7 @@ use super::{Output, PAGE, Part, Ran};
 use crate::file::Variant;
 use crate::stored;
 
-/// Ranges of consecutive seeds: the first and their number.
+/// Returns the ranges of consecutive seeds: the first and their number.
 fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for seed in seeds {
@@ -20,8 +20,9 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// The commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a single one
-/// if the study is complete and all rows have the same kernels and seeds, else one per run; and one per range of seeds.
+/// Returns the commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a
+/// single one if the study is complete and all rows have the same kernels and seeds, otherwise one per run; in either
+/// case one per range of seeds.
 pub(super) fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
@@ -49,10 +50,10 @@ pub(super) fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
     runs.iter().flat_map(own).collect()
 }
 
-/// The seeds and kernels that all runs share; none if they differ.
+/// Returns the seeds and kernels that all runs share; none if they differ.
 fn common(runs: &[Ran]) -> Option<Part<'_>> {
     let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
-    // A kernel and a CPU do not matter to a run outside of the lab.
+    // A kernel and a CPU do not matter to a run outside the lab.
     all.sort_by_key(|part| part.kernels.is_empty());
     let one = all.first()?;
     let like = |part: &Part<'_>| {
@@ -64,7 +65,7 @@ fn common(runs: &[Ran]) -> Option<Part<'_>> {
     alike.then(|| all.swap_remove(0))
 }
 
-/// The README: commands, runs and verdicts.
+/// Returns the README: commands, runs and verdicts.
 pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> String {
     let listed = |all: BTreeSet<&String>| {
         let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
@@ -115,7 +116,7 @@ pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> Stri
     out
 }
 
-/// The seeds of a run, listed by row and kernel if they differ.
+/// Returns the seeds of a run, listed by row and kernel if they differ.
 pub(super) fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
     let parts = run.parts();
     if let [Part { rows: None, seeds, .. }] = parts[..] {

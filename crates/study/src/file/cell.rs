@@ -32,7 +32,7 @@ pub struct Cell {
     pub phase_spot: Spot,
 }
 
-/// Position does not count in a comparison.
+/// Compares everything but the positions.
 impl PartialEq for Cell {
     fn eq(&self, other: &Cell) -> bool {
         (&self.run, &self.row, &self.phases) == (&other.run, &other.row, &other.phases)
@@ -44,12 +44,12 @@ impl PartialEq for Cell {
 /// The keys that select a cell.
 pub(super) const KEYS: &[&str] = &["run", "row", "phase", "figure", "op", "at", "unit"];
 
-/// A partly specified cell: its own keys over those of the context.
+/// A partly specified cell, whose own keys override those of the context.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     run: Option<String>,
     row: Option<Label>,
-    /// With their byte offset.
+    /// The phases, with their byte offset.
     phases: Option<(Vec<String>, usize)>,
     figure: Option<Figure>,
     op: Option<Op>,
@@ -72,7 +72,7 @@ impl Label {
 }
 
 impl Selection {
-    /// Reads the keys of a table over those of its context.
+    /// Reads the keys of a table, which override those of its context.
     pub fn read(node: &Node<'_>, around: &Selection, runs: &[Run]) -> Result<Selection, FileError> {
         let mut selection = around.clone();
         if let Some(item) = node.get("run") {
@@ -215,7 +215,7 @@ pub(super) fn unit(item: &Item<'_>) -> Result<Unit, FileError> {
     Unit::named(&name).map_err(|hint| item.error(format!("there is no unit '{name}'"), hint))
 }
 
-/// Returns the name of the only run, if there is one only.
+/// Returns the name of the only run, if there is exactly one.
 fn only(runs: &[Run]) -> Option<String> {
     match runs {
         [run] => Some(run.name.clone()),

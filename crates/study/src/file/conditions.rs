@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
-/// Options of `fsdyno run` that are no axes, and that a run may have.
+/// Options of `fsdyno run` that are not axes, and that a run may have.
 const OWN: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
 
 /// Returns the options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables.
@@ -20,7 +20,7 @@ pub fn options() -> impl Iterator<Item = &'static str> {
 /// Options without a value: `true` or absent.
 const FLAGS: &[&str] = &["keep-log"];
 
-/// Options whose value is a whole number: the minimum, and the right form. The command line checks the maximum.
+/// Options whose value is a whole number, with the minimum and the remedy. The command line checks the maximum.
 const WHOLE: &[(&str, u64, &str)] = &[
     ("repeat", 1, "it is a whole number, 1 or more"),
     ("seed", 0, "it is a whole number from 0 to 18446744073709551615"),
@@ -205,7 +205,7 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
     let node = item.table("name each file system: fs = { small = \"ext4 -I 128\" }")?;
     let row = |(label, item): (String, Item<'_>)| {
         let spec = item.text()?;
-        // A label must be one word of a shell; a row whose label is its spec has none.
+        // A label must be one shell word; a row whose label is its spec has none.
         if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
             return Err(item.at_key(
                 format!("'{label}' is not a valid label of a row"),
@@ -256,7 +256,7 @@ fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     node.entries().into_iter().map(setting).collect()
 }
 
-/// Reads one option. A list would make several rows with one name, which a cell could not distinguish.
+/// Reads one option. A list would make several rows with the same name, which a cell could not distinguish.
 fn read_option(
     node: &Node<'_>,
     option: &str,

@@ -11,7 +11,7 @@ pub struct Spot {
     pub column: usize,
 }
 
-/// The name of a study in errors: a user's file, or a built-in study, of which the user has no file.
+/// The name of a study in errors: a user's file, or a built-in study, for which the user has no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileName {
     /// The path of a file.

@@ -22,7 +22,7 @@ pub struct Factors {
 /// A column: a run, and the figure whose factors are taken.
 #[derive(Clone, Debug)]
 pub struct FactorColumn {
-    /// Its head: the value that distinguishes the run from others of its group, else the name of the run.
+    /// Its heading: the value that distinguishes the run from others of its group, or else the name of the run.
     pub head: String,
     cell: Cell,
 }

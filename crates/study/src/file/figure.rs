@@ -19,13 +19,13 @@ pub enum Figure {
     System,
     /// CPU time of kernel threads: of all, or of those with this name (`jbd2`).
     KernelCpu(Option<String>),
-    /// CPU time of the threads that issue ops, as a part of the time until the work was durable (else synced,
-    /// else returned): CPU is counted for as long.
+    /// CPU time of the threads that issue ops, as a fraction of the time until the work was durable (or else
+    /// synced, or else returned), which is the period over which CPU time is counted.
     CpuShare,
-    /// Units per second of the time until the last call returned: of the cell's op, else of the phase's own unit
-    /// (transactions), else of its main op.
+    /// Rate per second over the time until the last call returned: of the cell's op, or else of the phase's own
+    /// unit (transactions), or else of its main op.
     Rate,
-    /// A latency of an op: its median, a percentile, the longest.
+    /// A latency of an op: the median, another percentile, or the maximum.
     Latency(Latency),
     /// Bytes passed to write calls per second of the time until the last call returned.
     WrittenRate,
@@ -39,7 +39,7 @@ pub enum Figure {
     SpaceUsed,
 }
 
-/// A percentile of a latency.
+/// A percentile of a latency, or its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latency {
     /// The median.
@@ -50,7 +50,7 @@ pub enum Latency {
     P99,
     /// The 99.9th.
     P999,
-    /// The longest.
+    /// The maximum.
     Max,
 }
 

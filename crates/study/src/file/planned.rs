@@ -1,4 +1,4 @@
-//! Checks of a study file that need its plans: rows not named, phases, ops, points of curves.
+//! Checks of a study file that need its plans: rows that it does not name, phases, ops, points of curves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct Planned<'a> {
     pub cells: &'a [question::Cell],
 }
 
-/// Checks that the plans have each cell of a claim or a table, and that the workload has each parameter that a
+/// Checks that the plans contain each cell of a claim or a table, and that the workload has each parameter that a
 /// scale divides.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), Fi
     Ok(())
 }
 
-/// Checks that the plans have a cell in any variant.
+/// Checks that the plans contain a cell in any variant.
 fn known(
     file: &StudyFile,
     planned: &[Planned<'_>],
@@ -190,9 +190,9 @@ impl OfCell<'_> {
         };
         let most = of_run.map(points).max().unwrap_or(0);
         match curve {
-            true if most < LEAST_POINTS => self.wrong(
+            true if most < MIN_POINTS => self.wrong(
                 format!(
-                    "run '{run}' has {}, and an exponent takes {LEAST_POINTS}",
+                    "run '{run}' has {}, and an exponent takes {MIN_POINTS}",
                     counted(most, "point")
                 ),
                 "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
@@ -208,13 +208,13 @@ impl OfCell<'_> {
     }
 }
 
-/// Returns a hint at a known name.
+/// Suggests a known name.
 fn hint(given: &str, names: &BTreeSet<&str>) -> String {
     suggest::hint(given, names.iter().copied())
 }
 
-/// Two points always lie on a line.
-const LEAST_POINTS: usize = 3;
+/// Minimum number of points for an exponent: two points always lie on a line.
+const MIN_POINTS: usize = 3;
 
 #[cfg(test)]
 mod tests {

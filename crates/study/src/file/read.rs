@@ -74,7 +74,7 @@ impl<'a> Node<'a> {
         Node { source, table, at: 0, what: "the file".to_string() }
     }
 
-    /// Returns the table with another name in errors.
+    /// Returns the table with a different name in errors.
     pub fn called(self, what: impl Into<String>) -> Node<'a> {
         Node { what: what.into(), ..self }
     }
@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
         self.source.spot(self.at)
     }
 
-    /// Returns an error of the table as a whole.
+    /// Returns an error about the table as a whole.
     pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.at, problem, right)
     }
@@ -210,15 +210,15 @@ impl<'a> Item<'a> {
     }
 
     /// Returns a whole number within bounds.
-    pub fn whole(&self, least: u64, most: u64) -> Result<u64, FileError> {
+    pub fn whole(&self, min: u64, max: u64) -> Result<u64, FileError> {
         let Some(number) = self.value.as_integer() else {
-            return Err(self.kind("a whole number", &format!("it is one from {least} to {most}")));
+            return Err(self.kind("a whole number", &format!("it is one from {min} to {max}")));
         };
         let found = Some(number).filter(|number| number.radix() == 10);
         let found = found.and_then(|number| number.as_str().parse().ok());
-        found.filter(|number| (least..=most).contains(number)).ok_or_else(|| {
+        found.filter(|number| (min..=max).contains(number)).ok_or_else(|| {
             let problem = format!("'{}' is {}", self.name, self.written());
-            self.error(problem, format!("it is a whole number from {least} to {most}"))
+            self.error(problem, format!("it is a whole number from {min} to {max}"))
         })
     }
 
@@ -275,7 +275,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the error of a value of another type.
+    /// Returns the error for a value of the wrong type.
     fn kind(&self, wanted: &str, right: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a text",

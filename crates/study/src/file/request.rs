@@ -18,7 +18,7 @@ pub struct InvalidValue {
 }
 
 impl Conditions {
-    /// Replaces an option by values that a command gives; without values it keeps the file's.
+    /// Replaces an option's values with those given by a command; without any, the file's are kept.
     pub fn replace(&mut self, option: &str, values: &[String], spot: Spot) {
         if values.is_empty() {
             return;
@@ -55,7 +55,7 @@ impl Conditions {
                 put(&mut run, axis, &value, row.spot)?;
             }
         }
-        // In the order of the table of axes, as the command line has them.
+        // In the order of the table of axes, as on the command line.
         for axis in AXES.iter().filter(|axis| axis.key != "fs") {
             for it in self.options.iter().filter(|it| it.option == axis.key) {
                 put(&mut run, axis, it.value.as_deref().unwrap_or_default(), it.spot)?;
@@ -68,7 +68,7 @@ impl Conditions {
     }
 }
 
-/// Puts the value of an axis.
+/// Sets the value of an axis.
 fn put(run: &mut RunSpec, axis: &Axis, value: &str, spot: Spot) -> Result<(), InvalidValue> {
     let names = (axis.names)();
     let (key, value_name) = (axis.key, axis.value_name);
@@ -82,7 +82,7 @@ fn put(run: &mut RunSpec, axis: &Axis, value: &str, spot: Spot) -> Result<(), In
     axis.put(&mut run.axes, value).map_err(|error| invalid(value, (key, value_name), error, spot))
 }
 
-/// Puts the value of an option that is no axis; an axis is left.
+/// Sets the value of an option that is not an axis; an axis is ignored.
 fn own(run: &mut RunSpec, it: &RunOption) -> Result<(), InvalidValue> {
     let value = it.value.as_deref().unwrap_or_default();
     let wrong = |name: &'static str| {
@@ -101,7 +101,7 @@ fn own(run: &mut RunSpec, it: &RunOption) -> Result<(), InvalidValue> {
     Ok(())
 }
 
-/// The error of a value, in the words of the command line.
+/// Returns the error for a value, in the wording of the command line.
 fn invalid(
     value: &str,
     (key, value_name): (&str, &str),

@@ -62,7 +62,7 @@ impl Variant {
         }
     }
 
-    /// Returns its name in table heads.
+    /// Returns its name in table headings.
     pub fn words(self) -> &'static str {
         match self {
             Variant::Then => "as then",
@@ -87,13 +87,13 @@ impl Run {
         }
     }
 
-    /// Returns the variant whose trials are used for claims judged in `judged`: a run with conditions of its own
-    /// serves every variant. `None` if it is not run so.
+    /// Returns the variant whose trials are used for claims judged in `judged`: a run with its own conditions
+    /// serves every variant. `None` if there is none.
     pub fn serves(&self, judged: Variant) -> Option<Variant> {
         [judged, Variant::AsItStands].into_iter().find(|variant| self.has(*variant))
     }
 
-    /// Returns all conditions of a variant; `None` if it is not run so.
+    /// Returns all conditions of a variant; `None` if it is not run in it.
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
@@ -108,7 +108,7 @@ impl Run {
         self.group.as_ref().is_some_and(|own| own.name == group)
     }
 
-    /// Returns its name within its group, else its own.
+    /// Returns its name within its group, or else its own.
     pub fn head(&self) -> &str {
         self.group.as_ref().map_or(&self.name, |group| &group.value)
     }
@@ -139,11 +139,11 @@ impl Run {
     }
 }
 
-/// Keys of a run that are no options.
+/// Keys of a run that are not options.
 const KEYS: &[&str] = &["name", "each", "workload", "scales", "then", "today"];
 
-/// Longest name in bytes: it is a folder's name and a value of --only.
-const LONGEST_NAME: usize = 64;
+/// Maximum length of a name in bytes: it is a folder's name and a value of --only.
+const MAX_NAME: usize = 64;
 
 /// Reads all runs of a file.
 pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
@@ -180,10 +180,10 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     for item in values.list()? {
         let value = item.text()?;
         let name = format!("{}-{value}", run.name);
-        if !is_plain(&name) || name.len() > LONGEST_NAME {
+        if !is_plain(&name) || name.len() > MAX_NAME {
             let problem = format!("'{name}' cannot be the name of a run");
             let right = format!(
-                "a value of 'each' takes letters, digits, _ and -, the name {LONGEST_NAME} at most"
+                "a value of 'each' takes letters, digits, _ and -, the name {MAX_NAME} at most"
             );
             return Err(item.error(problem, right));
         }
@@ -202,7 +202,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     }
 }
 
-/// Returns whether a text is made of the letters of a run's name, which becomes a folder's.
+/// Returns whether a text has only characters that a run's name may have, as it becomes a folder's name.
 fn is_plain(name: &str) -> bool {
     name.chars().all(|letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter))
 }
@@ -219,9 +219,9 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         let problem = format!("'{name}' cannot be the name of a run");
         return Err(named.error(problem, "--only takes it for an option; begin with a letter"));
     }
-    if name.len() > LONGEST_NAME {
+    if name.len() > MAX_NAME {
         let problem = format!("the name of a run has {} letters", name.len());
-        return Err(named.error(problem, format!("it has {LONGEST_NAME} at most")));
+        return Err(named.error(problem, format!("it has {MAX_NAME} at most")));
     }
     let node = node.clone().called(format!("run '{name}'"));
     // A misspelt key is reported before the missing one.

@@ -1,5 +1,5 @@
 //! Reduces a study to a smaller scale: divides the named parameters, memory, file system and journals by one
-//! number. All else is unchanged, so that it is another regime, which tables state.
+//! number. Everything else is unchanged, so this is a different regime, which tables state.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -75,16 +75,16 @@ pub(super) fn read(item: &Item<'_>) -> Result<Scale, FileError> {
     text.parse().map_err(|right| item.error(format!("'{text}' is no scale"), right))
 }
 
-/// Smallest scale in the search for valid ones is one over this.
-const FURTHEST: u64 = 1_000_000;
+/// Maximum divisor in the search for valid scales.
+const MAX_DIVISOR: u64 = 1_000_000;
 
-/// Least file system size of the model.
-const LEAST_IN_MODEL: Bytes = Bytes(16 << 20);
+/// Minimum file system size in the model.
+const MIN_IN_MODEL: Bytes = Bytes(16 << 20);
 
 const MIB: u64 = 1 << 20;
 
 impl StudyFile {
-    /// Returns the study with all quantities of a scale divided, the points of cells included.
+    /// Returns the study with all quantities of a scale divided, including the points of cells.
     ///
     /// # Errors
     /// The first quantity that becomes too small or not whole, with valid scales.
@@ -100,8 +100,8 @@ impl StudyFile {
         })
     }
 
-    /// Returns the study at the scale of its stored trials without checks: they may have become stricter, and
-    /// stored trials stay readable.
+    /// Returns the study at the scale of its stored trials, without checks: these may have become stricter, and
+    /// stored trials must remain readable.
     pub fn as_run(&self) -> StudyFile {
         self.by(&mut Scaler::new(self.scale), self.scale)
     }
@@ -158,25 +158,25 @@ enum On {
 /// The state of a division: the scaler collects the quantities that become too small or must be whole.
 struct Scaler {
     by: u64,
-    /// Largest divisor that all quantities allow.
-    most: u64,
+    /// Maximum divisor that all quantities allow.
+    max_divisor: u64,
     /// Quantities that must be whole.
     wholes: Vec<Whole>,
     /// First error.
     first: Option<Refused>,
 }
 
-/// The error of a scale.
+/// The error for a scale.
 struct Refused {
     spot: Spot,
     problem: String,
-    /// The remedy, unless it is another scale.
+    /// The remedy, unless it is a different scale.
     right: Option<String>,
 }
 
 impl Scaler {
     fn new(scale: Scale) -> Scaler {
-        Scaler { by: scale.divisor(), most: u64::MAX, wholes: Vec::new(), first: None }
+        Scaler { by: scale.divisor(), max_divisor: u64::MAX, wholes: Vec::new(), first: None }
     }
 
     fn refuse(&mut self, spot: Spot, problem: String, right: Option<String>) {
@@ -185,9 +185,9 @@ impl Scaler {
 
     /// Checks a quantity with a minimum.
     fn at_least(&mut self, least: u64, full: u64, (spot, name): (Spot, &str)) {
-        let most = full / least.max(1);
-        self.most = self.most.min(most);
-        if self.by > most {
+        let max_divisor = full / least.max(1);
+        self.max_divisor = self.max_divisor.min(max_divisor);
+        if self.by > max_divisor {
             self.refuse(spot, format!("{name} becomes too small"), None);
         }
     }
@@ -204,18 +204,20 @@ impl Scaler {
 
     /// Returns whether a scale works for all quantities seen.
     fn works(&self, by: u64) -> bool {
-        by <= self.most && self.wholes.iter().all(|whole| whole.takes(by))
+        by <= self.max_divisor && self.wholes.iter().all(|whole| whole.takes(by))
     }
 
     /// Returns the valid scales: the smallest of all, or the nearest ones.
     fn right(&self) -> String {
-        let most = self.most.min(FURTHEST);
-        let larger = (2..self.by.min(most + 1)).rev().find(|by| self.works(*by));
-        let smaller = (self.by.saturating_add(1)..=most).find(|by| self.works(*by));
+        let max_divisor = self.max_divisor.min(MAX_DIVISOR);
+        let larger = (2..self.by.min(max_divisor + 1)).rev().find(|by| self.works(*by));
+        let smaller = (self.by.saturating_add(1)..=max_divisor).find(|by| self.works(*by));
         match (larger, smaller) {
-            (None, None) if self.most > FURTHEST => format!("no scale down to 1/{FURTHEST} works"),
+            (None, None) if self.max_divisor > MAX_DIVISOR => {
+                format!("no scale down to 1/{MAX_DIVISOR} works")
+            }
             (None, None) => "it runs at full scale only".to_string(),
-            (Some(by), None) if self.by > self.most => {
+            (Some(by), None) if self.by > self.max_divisor => {
                 format!("the smallest scale that works is 1/{by}")
             }
             (Some(by), None) | (None, Some(by)) => format!("1/{by} works"),
@@ -238,12 +240,12 @@ impl Scaler {
         scaled
     }
 
-    fn conditions(&mut self, run: &Run, of: Conditions) -> Conditions {
-        let mut scaled = of.clone();
+    fn conditions(&mut self, run: &Run, unscaled: Conditions) -> Conditions {
+        let mut scaled = unscaled.clone();
         for key in &run.scales {
             self.parameter(run, key, &mut scaled);
         }
-        let on = match of.option("on").and_then(|given| given.value.as_deref()) {
+        let on = match unscaled.option("on").and_then(|given| given.value.as_deref()) {
             None | Some("lab") => On::Lab,
             Some("model") => On::Model,
             Some(_) => On::Host,
@@ -252,10 +254,10 @@ impl Scaler {
             return scaled;
         }
         if on == On::Lab {
-            self.memory(run, &of, &mut scaled);
-            self.journals(run, &of, &mut scaled);
+            self.memory(run, &unscaled, &mut scaled);
+            self.journals(run, &unscaled, &mut scaled);
         }
-        self.size(run, &of, &mut scaled, on);
+        self.size(run, &unscaled, &mut scaled, on);
         scaled
     }
 
@@ -297,9 +299,9 @@ impl Scaler {
     }
 
     /// Divides the memory that can cache files; by default the guest's RAM.
-    fn memory(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
+    fn memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
-            let given = of.option(option)?;
+            let given = unscaled.option(option)?;
             Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
         };
         let (full, spot) =
@@ -317,8 +319,8 @@ impl Scaler {
     }
 
     /// Divides the file system, or its part of the disk.
-    fn size(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions, on: On) {
-        let (given, spot) = match of.option("size") {
+    fn size(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions, on: On) {
+        let (given, spot) = match unscaled.option("size") {
             Some(given) => (given.value.clone(), given.spot),
             None => (None, run.spot),
         };
@@ -326,11 +328,13 @@ impl Scaler {
             On::Model => "ide-2001",
             _ => "hdd-7200",
         };
-        let named = of.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
+        let named =
+            unscaled.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
         // An unknown disk is reported when the run is checked.
         let Ok(disk) = disk(named) else { return };
-        let raid =
-            of.option("raid").and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
+        let raid = unscaled
+            .option("raid")
+            .and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
         let largest = largest(&disk, raid);
         let full = match given.as_deref() {
             None => USUAL_SIZE.min(largest),
@@ -344,7 +348,7 @@ impl Scaler {
         let least =
             specs.filter_map(|spec| Some(catalog::get(&spec.base().kind).ok()?.minimum_size));
         let least = match on {
-            On::Model => LEAST_IN_MODEL,
+            On::Model => MIN_IN_MODEL,
             _ => least.max().unwrap_or(Bytes(MIB)).max(Bytes(MIB)),
         };
         let name = format!("the file system of run '{}', {full},", run.name);
@@ -352,9 +356,9 @@ impl Scaler {
         put(scaled, "size", format!("{}M", full.0 / self.by / MIB), spot);
     }
 
-    /// Divides journals: those that specs give a size, and the one on a second disk.
-    fn journals(&mut self, run: &Run, of: &Conditions, scaled: &mut Conditions) {
-        let for_period = of.option("period").is_some();
+    /// Divides journals: those with a size in a spec, and the one on a second disk.
+    fn journals(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
+        let for_period = unscaled.option("period").is_some();
         let (mut second, mut least) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
             let Ok(spec) = Spec::parse(&row.spec) else { continue };
@@ -369,7 +373,7 @@ impl Scaler {
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
                 let alone = sizing.least_disk(for_period).0;
-                // If its size is divided too, the disk only has to hold the least journal.
+                // If its size is divided too, the disk only has to hold the minimum journal.
                 least = least.max(size.map_or(alone, |_| sizing.least(for_period).0));
             }
             let Some(size) = size else { continue };
@@ -419,7 +423,7 @@ fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
     conditions.options.push(RunOption { option: option.to_string(), value: Some(value), spot });
 }
 
-/// Returns the text of a study with this scale at the top; 1 is left out.
+/// Returns the text of a study with this scale at the top; a scale of 1 is omitted.
 ///
 /// A text that does not parse is returned unchanged.
 pub fn with_scale(text: &str, scale: Scale) -> String {

@@ -20,7 +20,7 @@ pub struct Published {
     pub caption: String,
     /// Place of publication, if different from the study's.
     pub source: String,
-    /// Number of runs behind a printed mean, if given; without it a deviation says nothing.
+    /// Number of runs behind a printed mean, if given; without it, a deviation has no meaning.
     pub runs: Option<u32>,
     /// Resolution of a single run's value, in its column's unit: 1 for a clock of whole seconds.
     pub step: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Published {
 /// A column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its head.
+    /// Its heading.
     pub name: String,
     /// The unit of its cells.
     pub unit: Unit,
@@ -199,7 +199,7 @@ fn amount(item: Item<'_>) -> Result<f64, FileError> {
     (amount > 0.0).then_some(amount).ok_or_else(wrong)
 }
 
-/// Checks the column of the times of rates: one of the table, of times.
+/// Checks that the column with the times of rates exists in the table and is one of times.
 fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError> {
     let per = item.text()?;
     let Some(column) = columns.iter().find(|column| column.name == per) else {

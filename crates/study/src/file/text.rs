@@ -10,7 +10,7 @@ use super::read::{Source, line_starts};
 /// The error of a study file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// The system's error, no regular file, or too large.
+    /// A system error, or a file that is not regular or too large.
     #[error("failed to read the study '{file}': {error}")]
     Io {
         /// The given file name.
@@ -27,7 +27,7 @@ pub enum TextError {
 /// Reads the text of a study file.
 ///
 /// # Errors
-/// No regular file, too large, or not UTF-8; no more is read than a study may have.
+/// A file that is not regular, too large, or not UTF-8; no more is read than the maximum size of a study.
 pub fn read_text(file: &str) -> Result<String, TextError> {
     let failed = |error| TextError::Io { file: file.to_string(), error };
     let bytes = bounded::read(Path::new(file), &WRITTEN).map_err(failed)?;

@@ -2,9 +2,9 @@
 
 use fsdyno_workload::Widths;
 
-/// Largest relative rounding error: 1/50. A third of four files in a directory would round to one, which is a
-/// quarter.
-const ROUNDED: u64 = 50;
+/// Reciprocal of the maximum relative rounding error. A third of four files in a directory would be rounded to
+/// one, which is a quarter.
+const INVERSE_TOLERANCE: u64 = 50;
 
 /// A number, or the widths of a tree by level.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Whole {
         match self {
             Whole::Number(number) => {
                 let off = divided(*number, by).saturating_mul(by).abs_diff(*number);
-                off.saturating_mul(ROUNDED) <= *number
+                off.saturating_mul(INVERSE_TOLERANCE) <= *number
             }
             Whole::Tree(widths) => levels(widths, by).1 == 1,
         }

@@ -15,7 +15,7 @@ use crate::file::{Bound, Cell, Check, Figure};
 /// The parameter in which the points of a curve differ.
 const FILES: &str = "files";
 
-/// An influence of the instrument on a ratio is noted above this value, the least margin of claims.
+/// The instrument's influence on a ratio is noted above this value, the minimum margin of claims.
 const INSTRUMENT_MOVES: f64 = 0.01;
 
 /// The result of a check.
@@ -40,7 +40,7 @@ impl Measured {
         }
     }
 
-    /// Notes a contradiction between two means, which are shown, and their ratio.
+    /// Notes that two means, which are shown, contradict their ratio.
     fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
         let (of, over) = (self.means[of].1, self.means[over].1);
         if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
@@ -54,7 +54,7 @@ impl Measured {
     /// Notes a difference between the instrument's shares of the two sides of a ratio.
     fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
         let both = sides.map(|(cell, _)| cell.clone());
-        // Both directions give one sentence.
+        // Both directions give the same sentence.
         sides.sort_by_key(|(cell, _)| label(cell, &both));
         let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
             return;
@@ -110,7 +110,7 @@ impl Measured {
 /// Evaluates a check; `least` is the margin of its claim.
 ///
 /// # Errors
-/// The reason for which it cannot be tested, as a sentence.
+/// The reason why it cannot be tested, as a sentence.
 pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     match check {
@@ -150,7 +150,7 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
     Ok(measured)
 }
 
-/// Compares each cell with the one before it.
+/// Compares each cell with the previous one.
 fn order(
     cells: &[Cell],
     least: f64,
@@ -182,7 +182,7 @@ fn within(
     for (at, base) in cells.iter().enumerate() {
         for (to, new) in cells.iter().enumerate().skip(at + 1) {
             // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
-            // from logarithms, and the two means may have another order.
+            // from logarithms, and the two means may be in a different order.
             let estimate = ratio(new, base, None, trials, measured)?;
             let (new, base, places, estimate) = match estimate.value < 1.0 {
                 true => (base, new, (at, to), ratio(base, new, None, trials, measured)?),
@@ -207,7 +207,7 @@ fn part(cells: &[&Cell], estimate: Estimate, (above, below): (Option<Edge>, Opti
     Part { what, estimate, above, below, ratio: false, rows, model: 0.0, fitted: false }
 }
 
-/// The part as a ratio of two cells, with the error that the processor profile may put into it.
+/// Returns the part as a ratio of two cells, with the error that the processor profile may introduce.
 fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
     let of_runs = |is_cpu| {
         let [new, base] = cells.map(|cell| trials.of(cell, false).ok());
@@ -314,7 +314,7 @@ fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result
     let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
     measured.note(format!("{} sizes from {first} to {last} files.", sizes.len()));
     let estimate = Estimate::of_growth(&growth);
-    // Any number of trials: an exponent fits any two sizes exactly.
+    // However many trials there are, an exponent fits any two sizes exactly.
     Ok(if sizes.len() < 3 { estimate.without_spread() } else { estimate })
 }
 
@@ -330,7 +330,7 @@ fn mean(cell: &Cell, trials: &Trials<'_>) -> Result<f64, String> {
 
 /// Returns the row, with whatever distinguishes the cell from the others.
 fn label(cell: &Cell, cells: &[Cell]) -> String {
-    let other = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !of(c, cell));
+    let other = |same: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !same(c, cell));
     let mut label = cell.row.clone();
     if other(&|a, b| a.run == b.run) {
         label.push_str(&format!(" {}", cell.run));
@@ -364,7 +364,7 @@ pub fn words(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
     let at: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let same = |of: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| of(other, cell));
+    let same = |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
     let mut of = Vec::new();
     if same(&|a, b| a.figure == b.figure && a.op == b.op) {
         of.push(format!("{} of", figure_of(cell)));

@@ -90,7 +90,7 @@ fn unit(claim: &Claim) -> String {
     }
 }
 
-/// Adds a full stop.
+/// Adds a full stop if the text has no final punctuation.
 fn sentence(text: String) -> String {
     let ends = text.ends_with(['.', '!', '?']);
     if ends { text } else { text + "." }
@@ -161,7 +161,7 @@ impl Context<'_> {
         format!("{}{unit}. {}", order.join(", "), sentence(explanation))
     }
 
-    /// Explains the decision: of several parts, each that is outside or open, by its name.
+    /// Explains the decision. Of several parts, each that is outside or open is explained with its name.
     fn explain_parts(&self, decides: &Part) -> String {
         let parts = &self.measured.parts;
         let explain = |part: &Part, stand: Stand| match part.what.is_empty() {
@@ -344,7 +344,7 @@ impl Context<'_> {
     }
 }
 
-/// Estimates the number of seeds that would decide by the interval alone; the correction for other claims takes more.
+/// Estimates the number of seeds that would decide by the interval alone; the correction for other claims needs more.
 fn seeds(needed: Option<u32>, there: usize) -> String {
     match needed {
         Some(n) if n as usize <= there => {

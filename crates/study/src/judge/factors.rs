@@ -10,24 +10,25 @@ use super::trials::{Found, Trials, in_unit};
 use crate::file::{Cell, Dimension, Factors};
 
 /// A difference smaller than this counts as none, as in tables of trials.
-const LEAST: f64 = 0.05;
+const MIN_DIFFERENCE: f64 = 0.05;
 
-/// Returns all tables of factors of a study; several over the same columns begin with the means of their factors.
+/// Returns all tables of factors of a study. If several have the same columns, a table of the means of their factors
+/// comes first.
 pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
-    let tables: Vec<_> = trials.file.factors.iter().map(|of| table(of, trials)).collect();
+    let tables: Vec<_> = trials.file.factors.iter().map(|factors| table(factors, trials)).collect();
     overall(&tables).into_iter().chain(tables.iter().cloned()).collect()
 }
 
-/// What was found for a row in a column.
+/// The result for a row in a column.
 type Side<'a> = Result<(Cell, Found<'a>, f64), String>;
 
-fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
-    let mut rows: Vec<FactorRow> = labels(of, trials)
+fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
+    let mut rows: Vec<FactorRow> = labels(factors, trials)
         .into_iter()
         .map(|label| FactorRow { label, cells: Vec::new() })
         .collect();
     let mut best = Vec::new();
-    for column in &of.columns {
+    for column in &factors.columns {
         let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
         // A row that may lose what it acknowledged is not the best one.
@@ -39,21 +40,21 @@ fn table(of: &Factors, trials: &Trials<'_>) -> study::Factors {
             row.cells.push(factor(side, least));
         }
     }
-    let unit = of.columns.first().map_or("", |column| column.of_row("").unit.name);
+    let unit = factors.columns.first().map_or("", |column| column.of_row("").unit.name);
     study::Factors {
-        name: of.name.clone(),
-        caption: of.caption.clone(),
+        name: factors.name.clone(),
+        caption: factors.caption.clone(),
         unit: unit.into(),
-        columns: of.columns.iter().map(|column| column.head.clone()).collect(),
+        columns: factors.columns.iter().map(|column| column.head.clone()).collect(),
         rows,
         best,
     }
 }
 
 /// Returns the rows of all columns, in their order.
-fn labels(of: &Factors, trials: &Trials<'_>) -> Vec<String> {
+fn labels(factors: &Factors, trials: &Trials<'_>) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
-    for column in &of.columns {
+    for column in &factors.columns {
         let Some(run) = trials.file.run(column.run()) else { continue };
         let rows = run.serves(trials.variant).and_then(|serves| run.rows(serves));
         for label in rows.unwrap_or_default() {
@@ -77,7 +78,7 @@ fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
     Ok((cell, found, mean))
 }
 
-/// Returns the factor of a row over the best one.
+/// Returns the factor of a row relative to the best one.
 fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
     let (cell, found, mean) = match (side, best) {
         (Err(why), _) => return Factor { missing: Some(why.clone()), ..Factor::default() },
@@ -102,18 +103,19 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
         Dimension::Time => processor_error(&of_best.runs, &found.runs, false),
         _ => 0.0,
     };
-    let compared = compared.within(LEAST).with_systematic(error);
+    let compared = compared.within(MIN_DIFFERENCE).with_systematic(error);
     let undecided = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
         Verdict::Same | Verdict::Inside => true,
         // A single seed has no interval, so only its distance from 1 counts.
-        Verdict::Undecided => compared.n > 1 || compared.ratio < 1.0 + error.max(LEAST),
+        Verdict::Undecided => compared.n > 1 || compared.ratio < 1.0 + error.max(MIN_DIFFERENCE),
     };
     let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
     Factor { factor: Some(number), undecided, ..all }
 }
 
-/// Returns the geometric means of the factors of several tables over the same columns; `None` if there are no such.
+/// Returns the geometric means of the factors of several tables with the same columns; `None` if there is only one
+/// table, or if the columns differ.
 fn overall(tables: &[study::Factors]) -> Option<study::Factors> {
     let (first, others) = tables.split_first()?;
     if others.is_empty() || others.iter().any(|table| table.columns != first.columns) {

@@ -12,14 +12,14 @@ use crate::file::{Cell, Dimension, Figure, Latency};
 /// The missing part of the trial, as a sentence.
 pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     let phases = phases(cell, trial)?;
-    let sum = |of: &dyn Fn(&Phase) -> Result<f64, String>| -> Result<f64, String> {
-        phases.iter().map(|phase| of(phase)).sum()
+    let sum = |field: &dyn Fn(&Phase) -> Result<f64, String>| -> Result<f64, String> {
+        phases.iter().map(|phase| field(phase)).sum()
     };
-    let time = |of: &dyn Fn(&Phase) -> Nanos| sum(&|phase| Ok(of(phase).seconds()));
-    let stamp = |of: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
+    let time = |field: &dyn Fn(&Phase) -> Nanos| sum(&|phase| Ok(field(phase).seconds()));
+    let stamp = |field: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
         sum(&|phase| {
             let lacks = || format!("no time to {what} of phase '{}' could be shown", phase.name);
-            of(phase).map(Nanos::seconds).ok_or_else(lacks)
+            field(phase).map(Nanos::seconds).ok_or_else(lacks)
         })
     };
     match &cell.figure {
@@ -61,7 +61,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     }
 }
 
-/// Returns the last stamp of a phase: durable, else synced, else returned.
+/// Returns the last stamp of a phase: durable, or else synced, or else returned.
 fn last(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
@@ -91,8 +91,8 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
     cell.phases.iter().map(find).collect()
 }
 
-/// Returns the number of ops of a rate: those of the cell's op, else of the phase's own unit, else of its main op, else
-/// all of them.
+/// Returns the number of ops of a rate: of the cell's op, or else of the phase's own unit, or else of its main op, or
+/// else of all ops.
 fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
     let own =
         phase.unit.as_ref().and_then(|unit| phase.books.get(unit)).filter(|_| cell.op.is_none());
@@ -105,7 +105,7 @@ fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
     }
 }
 
-/// Returns the cell's op, else the phase's main op.
+/// Returns the cell's op, or else the phase's main op.
 fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, String> {
     let kind: OpKind = match cell.op {
         Some(kind) => kind,
@@ -123,7 +123,7 @@ pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
 }
 
 /// Returns the fewest ops of a trial behind a percentile, and the number from which it differs from the maximum;
-/// `None` if there are enough, or if it is no percentile.
+/// `None` if there are enough, or if the figure is not a percentile.
 pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
     let takes = match cell.figure {
         Figure::Latency(Latency::P90) => 10,

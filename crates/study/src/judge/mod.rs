@@ -1,8 +1,8 @@
 //! Derives verdicts from a study file and records: judges every claim and compares every published table with the
-//! measurements. No outcome is known here; all follows from the records.
+//! measurements. No outcome is known here: everything follows from the records.
 //!
 //! - `figure`: a figure of a phase, in one trial;
-//! - `trials`: the trials of a cell, or the reason for which none count;
+//! - `trials`: the trials of a cell, or the reason why none count;
 //! - `check`: estimates and bounds of a claim's check;
 //! - `verdict`: the verdict from those;
 //! - `claims`, `table`, `factors`: the presentation.
@@ -42,8 +42,8 @@ pub struct RunResult {
     pub trials: Vec<Trial>,
 }
 
-/// Returns for each variant (and each kernel of a timeline) with results the claims with their verdicts, and the
-/// published tables with the measured values.
+/// Returns the claims with their verdicts, and the published tables with the measured values, for each variant (and
+/// each kernel of a timeline) that has results.
 ///
 /// Cells of `file` are used unchanged: if points of curves were scaled, pass the scaled file.
 pub fn judge(file: &StudyFile, results: &[RunResult]) -> Judged {
@@ -71,7 +71,7 @@ fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'
     parts.collect()
 }
 
-/// Returns the variants with results; a run with conditions of its own serves all of them, and is a variant only
+/// Returns the variants with results; a run with its own conditions serves all of them, and is a variant only
 /// if there is no other.
 fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     let all = file.variants();

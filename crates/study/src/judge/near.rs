@@ -6,7 +6,7 @@ use super::check;
 use super::{RunResult, each_variant};
 use crate::file::{StudyFile, Test, Variant};
 
-/// A number is near its bound within this factor: in most of the repeated studies the seed changes times at full
+/// Factor within which a number is near its bound: in most of the repeated studies, the seed changes times at full
 /// scale by less.
 pub const NEAR: f64 = 1.2;
 

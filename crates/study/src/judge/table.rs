@@ -86,9 +86,9 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
             // The table does not show which of the two is wrong.
             let (time, rate) = (&published.columns[time_at].name, &column.name);
             let (places, why) = match what {
-                Of::Time => (vec![time_at], says),
-                Of::Rate => (vec![rate_at], says),
-                Of::Both => {
+                Subject::Time => (vec![time_at], says),
+                Subject::Rate => (vec![rate_at], says),
+                Subject::Both => {
                     (vec![time_at, rate_at], format!("'{time}' and '{rate}' contradict: {says}"))
                 }
             };
@@ -104,7 +104,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
 }
 
 /// The subject of a contradiction.
-enum Of {
+enum Subject {
     Time,
     Rate,
     Both,
@@ -115,29 +115,29 @@ fn contradictions(
     published: &Published,
     time_at: usize,
     rate_at: usize,
-    of: f64,
-) -> Vec<(usize, Of, String)> {
+    amount: f64,
+) -> Vec<(usize, Subject, String)> {
     let columns = &published.columns;
     let cells = published.rows.iter().enumerate().filter_map(|(row_at, row)| {
         let time = sample(row.cells[time_at].as_ref()?, published)?;
         let rate = sample(row.cells[rate_at].as_ref()?, published)?;
-        // Rates are per second, and times may have another unit.
+        // Rates are per second, but times may have a different unit.
         let time = scaled(time, columns[time_at].unit.is);
         Some(consistency::Cell { name: row_at.to_string(), time, rate })
     });
     let cells: Vec<consistency::Cell> = cells.collect();
-    let found = consistency::check_cells(&cells, Some(Range::exactly(of)));
+    let found = consistency::check_cells(&cells, Some(Range::exactly(amount)));
     let read = |found: consistency::Contradiction| {
         let (row, part) = match found.name.split_once(", ") {
             Some((row, part)) => (row.to_string(), part.to_string()),
             None => (found.name.clone(), String::new()),
         };
-        let of = match part.as_str() {
-            "time" => Of::Time,
-            "rate" => Of::Rate,
-            _ => Of::Both,
+        let subject = match part.as_str() {
+            "time" => Subject::Time,
+            "rate" => Subject::Rate,
+            _ => Subject::Both,
         };
-        Some((row.parse().ok()?, of, found.message))
+        Some((row.parse().ok()?, subject, found.message))
     };
     found.into_iter().filter_map(read).collect()
 }

@@ -45,7 +45,7 @@ fn claim(id: &str, check: &str) -> String {
     )
 }
 
-/// Returns such a claim with a margin of its own.
+/// Returns such a claim with its own margin.
 fn claim_by(least: &str, id: &str, check: &str) -> String {
     claim(id, check).replace("[claim.check]", &format!("least = \"{least}\"\n[claim.check]"))
 }
@@ -56,7 +56,7 @@ fn ratio(of: &str, over: &str, bound: &str) -> String {
     )
 }
 
-/// Returns trials of `create` with these seconds, one seed each; all else comes from the fixture.
+/// Returns trials of `create` with these seconds, one seed each; everything else comes from the fixture.
 fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
     let all = fixture::trials();
     let mut trials = Vec::new();
@@ -86,7 +86,7 @@ fn claims(file: &StudyFile, trials: Vec<Trial>) -> Vec<Claim> {
     judge(file, &then(trials)).variants.remove(0).claims
 }
 
-/// Judges a single claim with this check by these times.
+/// Judges a single claim with this check on these times.
 fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
     claims(&study(&claim("C1", check)), trials(rows)).remove(0)
 }
@@ -94,7 +94,7 @@ fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
 const TEN: &[f64] = &[10.0, 10.1, 9.9, 10.05, 9.95];
 const FIFTEEN: &[f64] = &[15.1, 15.0, 14.9, 15.1, 14.9];
 
-/// The results as text.
+/// Returns the results as text.
 fn written(judged: &Judged) -> String {
     let results = fsdyno_report::study::Results::of(judged);
     fsdyno_report::Format::Text.write(&results, fsdyno_report::Style::default()).unwrap()
@@ -111,7 +111,7 @@ fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_ope
     let less = ratio("xfs", "ext4", "less_than = 1.0");
     assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::Reversed);
     assert_eq!(one(&less, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::StillHolds);
-    // More than 1 is no opposite of "less than 1.6".
+    // More than 1 is not the opposite of "less than 1.4".
     let less = ratio("xfs", "ext4", "less_than = 1.4");
     assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::NoLongerHolds);
     let between = ratio("xfs", "ext4", "between = [1.4, 1.6]");
@@ -196,7 +196,8 @@ fn the_instruments_share_of_each_side_of_a_ratio_is_reported() {
     assert!(!notes("cpu", 1_500_000_000).contains("The instrument"));
 }
 
-/// Trials on a processor profile whose ratios between file systems are off by this, all of their time the CPU's.
+/// Returns trials on a processor profile whose ratios between file systems are off by `percent`, with all of their
+/// time spent on the CPU.
 fn on_a_profile(percent: u64, rows: &[(&str, &[f64])]) -> Vec<Trial> {
     use fsdyno_record::plan::CpuPlan;
     let text = format!(
@@ -235,7 +236,7 @@ fn a_ratio_within_the_error_of_the_processor_profile_is_undecided_however_many_s
     assert_eq!(judged(10, "cpu", "more_than = 1.4").verdict, Verdict::Undecided);
     assert_eq!(judged(5, "cpu", "more_than = 1.4").verdict, Verdict::StillHolds);
     assert_eq!(judged(60, "space used", "less_than = 1.1").verdict, Verdict::StillHolds);
-    // Two options of one file system are not what that error is about.
+    // That error does not apply to two options of the same file system.
     let far = on_a_profile(60, &[("ext4", TEN), ("far", FIFTEEN)]);
     let check = claim("C1", &ratio("far", "ext4", "more_than = 1.0"));
     assert_ne!(claims(&study(&check), far).remove(0).verdict, Verdict::Undecided);
@@ -318,7 +319,7 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     assert_eq!(judged(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
     let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
-    // Corrected for many claims the reversal is no longer certain; that it does not hold is.
+    // Corrected for many claims, the reversal is no longer certain, but that the claim does not hold still is.
     let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
     assert_eq!(judged(turned).verdict, Verdict::Reversed);
     let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();
@@ -445,13 +446,13 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     assert_eq!((found[0].run.as_str(), found[0].variant), ("files", Variant::Then));
     assert_eq!(found[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
     assert_eq!(found[0].claims.iter().collect::<Vec<_>>(), ["C1"]);
-    // 1.56 is 1.2 times 1.3, and 1.083 a 1.2th of it.
+    // 1.56 is 1.3 times 1.2, and 1.083 is 1.3 divided by 1.2.
     assert_eq!(wants(&[15.7]), []);
     assert_eq!(wants(&[10.7]), []);
     assert_eq!(wants(&[10.9]).len(), 1);
     assert_eq!(wants(&[15.5, 15.5]).len(), 1, "a run that was stopped goes on");
     assert_eq!(wants(&[15.5, 15.5, 15.5]), []);
-    // Of an order only the links near 1.
+    // Of an order, only the links near 1 are found.
     let links = near(
         &study(&claim("C1", order)),
         &then(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),

@@ -28,7 +28,7 @@ pub struct Found<'a> {
     pub runs: Vec<Run<'a>>,
     /// Number of other trials, which failed.
     pub failed: usize,
-    /// Their flags: those that weaken a verdict, of [`Trials::whatever`] all.
+    /// Their flags: those that weaken a verdict; from [`Trials::whatever`], all of them.
     pub flags: Vec<Flag>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Trials<'a> {
     /// Returns the trials of a cell; with `points`, those of every point of a curve.
     ///
     /// # Errors
-    /// The reason for which none count, as a sentence.
+    /// The reason why none count, as a sentence.
     pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let found = self.whatever(cell, points)?;
         if let Some(flag) = found.flags.iter().find(|flag| flag.forbids_verdict()) {
@@ -57,7 +57,7 @@ impl<'a> Trials<'a> {
     /// Returns the trials of a cell whatever their flags are, for tables that show them without a verdict.
     ///
     /// # Errors
-    /// The reason for which there are none, as a sentence.
+    /// The reason why there are none, as a sentence.
     pub fn whatever(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let here = self.variant.words();
@@ -107,7 +107,7 @@ impl<'a> Trials<'a> {
             let phases = figure::phases(cell, trial)?;
             runs.extend(phases.first().map(|phase| (trial, *phase)));
         }
-        // Points of a curve are no repeats of each other.
+        // Points of a curve are not repeats of each other.
         let mut repeats: BTreeMap<(&str, &str), Vec<Run<'_>>> = BTreeMap::new();
         for (trial, phase) in runs.iter().flat_map(|(trial, _)| phases_of(cell, trial)) {
             repeats.entry((&trial.plan.hash, &phase.name)).or_default().push((trial, phase));
@@ -117,7 +117,7 @@ impl<'a> Trials<'a> {
         Ok(Found { runs, failed, flags: found.into_iter().collect() })
     }
 
-    /// Refuses a kernel thread that no trial of a run has: it is misspelt, or of another kernel, and not idle.
+    /// Refuses a kernel thread that no trial of a run has: it is not idle, but misspelt or from another kernel.
     fn known_thread(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
         let Figure::KernelCpu(Some(thread)) = &cell.figure else { return Ok(()) };
         let names: BTreeSet<&str> = trials
@@ -137,12 +137,12 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Returns the reason that a run has no trial.
+/// Returns the reason why a run has no trial.
 fn not_run(run: &str, variant: Variant) -> String {
     format!("run '{run}' has not been run {}", variant.words())
 }
 
-/// Refuses trials of one plan in two labs (another fsdyno, other tools), which are no repeats of each other.
+/// Refuses trials of one plan in two labs (another fsdyno, other tools), which are not repeats of each other.
 fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     let mut labs: BTreeMap<&str, &str> = BTreeMap::new();
     for trial in trials {
@@ -198,8 +198,8 @@ pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
 }
 
 fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
-    let say = |of: &mut dyn Iterator<Item = (&String, &String)>| {
-        of.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    let say = |pairs: &mut dyn Iterator<Item = (&String, &String)>| {
+        pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
     let wanted = say(&mut cell.at.iter());
     let mut points: Vec<String> = Vec::new();

@@ -67,7 +67,7 @@ impl Edge {
 pub enum Stand {
     /// Certainly within the bounds.
     Within,
-    /// Certainly outside of them.
+    /// Certainly outside them.
     Outside,
     /// Undecided.
     Undecided,
@@ -80,14 +80,14 @@ pub struct Outcome {
     pub stand: Stand,
     /// True if it is outside and all of it is reversed: the claimed increase is a decrease.
     pub turned: bool,
-    /// The deciding part: the most certain one outside, else the first undecided one, else the one nearest to its
+    /// The deciding part: the most certain one outside, or else the first undecided one, or else the one nearest to its
     /// bound.
     pub part: usize,
     /// Position of each part by itself.
     pub stands: Vec<Stand>,
     /// P-value of the position, corrected for all claims of the variant; `None` if no variation was seen.
     pub p: Option<f64>,
-    /// The correction that withheld a verdict which its intervals alone would have given.
+    /// The correction that withheld a verdict that its intervals alone would have given.
     pub lost: Option<Lost>,
     /// Corrected p-value of the reversal, if its intervals show one and this does not.
     pub unsure_turned: Option<f64>,
@@ -116,7 +116,7 @@ pub fn counts_from(above: Option<Edge>, below: Option<Edge>, least: f64) -> Opti
 }
 
 impl Part {
-    /// Returns the position by the interval, if any, and by the margin `least`.
+    /// Returns the position according to the interval, if any, and to the margin `least`.
     pub fn stand(&self, least: f64) -> Stand {
         let value = self.estimate.value;
         match self.estimate.interval {
@@ -157,7 +157,7 @@ impl Part {
         if self.above.is_some() { high <= band } else { low >= band }
     }
 
-    /// Returns the value from which the claimed difference counts ([`counts_from`]); `None` if it is no ratio.
+    /// Returns the value from which the claimed difference counts ([`counts_from`]); `None` if it is not a ratio.
     fn band(&self, least: f64) -> Option<f64> {
         counts_from(self.above, self.below, least).filter(|_| self.ratio)
     }
@@ -195,7 +195,7 @@ impl Part {
         edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
     }
 
-    /// Returns whether a single seed is all that there is, and more could decide.
+    /// Returns whether there is only a single seed, and more could decide.
     pub fn is_one_seed(&self) -> bool {
         self.estimate.interval.is_none() && !self.fitted && !self.inside_model()
     }
@@ -230,7 +230,7 @@ impl Part {
     }
 
     /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
-    /// it is below 5 % exactly if the interval excludes the bound.
+    /// it is below 5 % if and only if the interval excludes the bound.
     fn p(&self, least: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();
         if self.seems_within() && !self.falls_short(least) {
@@ -246,9 +246,9 @@ struct Alone {
     outcome: Outcome,
     /// P-value of the reversal: at 1, whatever its bound; `None` if it is not reversed, or no variation was seen.
     turned: Option<f64>,
-    /// The correction for which its p-value is too large, if any.
+    /// The correction that makes its p-value too large, if any.
     lost: Option<Lost>,
-    /// The part of the p-value: if all are within, the least certain one instead of the nearest.
+    /// The part that the p-value is for: if all are within, the least certain one instead of the nearest.
     tested: usize,
 }
 

@@ -1,23 +1,22 @@
-//! The data log: all changes of a disk's content, in order, with
-//! the bytes of every write.
+//! The data log: all changes to a disk's content, in order, with the bytes of every write.
 //!
 //! A disk's server writes it ([`writer`]) on request, in addition to the request log; normal trials
-//! do not write it, since copying takes processor time of the guest. [`reader`] reads
-//! it back and rebuilds the disk's visible and persisted content at any time.
+//! do not write it, since copying costs CPU time in the guest. [`reader`] reads it back and rebuilds
+//! the disk's visible and persisted content as of any time.
 //!
 //! The region begins with a header of one block: magic, version, offset of the end, events, completed
-//! requests, lost events, capacity of the disk. Then come the events, each of 32 bytes:
+//! requests, lost events, capacity of the disk. The events follow, 32 bytes each:
 //!
 //! | word | content |
 //! |---|---|
 //! | 0 | time on the guest's clock, in nanoseconds |
 //! | 1 | sectors (32 bits), kind (8), flags (8) |
 //! | 2 | the first sector on the disk |
-//! | 3 | of a write: bytes that follow; of a reply: the event of its request, from 1 |
+//! | 3 | for a write: number of bytes that follow; for a reply: number of its request's event, from 1 |
 //!
 //! After a write's event comes a table with 16 bits for each block of 4 KiB that it touches (the
 //! byte that fills it, or [`RAW`]), padded to 8 bytes, and then the bytes of those that are raw,
-//! padded likewise. A block of one repeated byte thus takes no space.
+//! padded in the same way. A block of one repeated byte thus takes no space.
 
 pub mod reader;
 pub mod writer;
@@ -33,13 +32,13 @@ const VERSION: u64 = 1;
 const HEADER: u64 = 4096;
 /// Size of an event in bytes, without the bytes that follow it.
 const EVENT: u64 = 32;
-/// Code in the table of a write: the block's bytes follow uncompressed.
+/// Code in the table of a write for a block whose bytes follow uncompressed.
 const RAW: u16 = 0xffff;
 const BLOCK: u64 = 4096;
 const SECTOR: u64 = crate::SECTOR;
 
-/// Size of the region, which also holds the other logs of such a trial after the bytes; its
-/// file is sparse.
+/// Size of the region, which holds the data log and, after it, the other logs of such a trial; its file
+/// is sparse.
 pub const REGION: u64 = fsdyno_record::acks::REGION;
 /// Maximum size of the data log in it.
 pub const SIZE: u64 = fsdyno_record::acks::OFFSET;
@@ -53,7 +52,7 @@ pub enum EventKind {
     Persist,
     /// All cached sectors are persisted.
     PersistAll,
-    /// The whole blocks of 4 KiB within are discarded, on the medium too.
+    /// The whole blocks of 4 KiB within the range are discarded, on the medium too.
     Trim,
     /// A flush has arrived.
     Flush,
@@ -79,9 +78,9 @@ pub struct Event {
     pub at: Nanos,
     /// The kind of event.
     pub kind: EventKind,
-    /// For a write or flush: the request has FUA.
+    /// True if the request, a write or flush, has FUA.
     pub fua: bool,
-    /// Outside the model's time (mkfs, verification): persisted at once.
+    /// True if it is outside the model's time (mkfs, verification), and hence persisted at once.
     pub untimed: bool,
     /// The first sector on the disk, including the partition's start.
     pub sector: u64,
@@ -97,13 +96,13 @@ const FUA: u8 = 1;
 const UNTIMED: u8 = 2;
 
 impl Event {
-    /// One past its last sector.
+    /// Returns one past its last sector.
     pub fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors.into())
     }
 }
 
-/// Number of blocks that a range of bytes touches.
+/// Returns the number of blocks that a range of bytes touches.
 fn blocks(offset: u64, length: u64) -> u64 {
     (offset + length).div_ceil(BLOCK) - offset / BLOCK
 }

@@ -41,7 +41,7 @@ impl<M: Memory> DataLog<M> {
     /// Opens the log in a region; reads its events, but their bytes only on request.
     ///
     /// # Errors
-    /// A sentence on what is wrong with it.
+    /// A description of what is wrong with it.
     pub fn open(mut memory: M) -> Result<DataLog<M>, &'static str> {
         if memory.size() < HEADER {
             return Err("no data log found");
@@ -80,36 +80,35 @@ impl<M: Memory> DataLog<M> {
         Ok(DataLog { memory, capacity: Bytes(capacity), events, replies, lost })
     }
 
-    /// The disk's size.
+    /// Returns the disk's size.
     pub fn capacity(&self) -> Bytes {
         self.capacity
     }
 
-    /// All events, in order.
+    /// Returns all events, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Number of events lost because the log was full, all after the ones here.
+    /// Returns the number of events lost because the log was full; all of them came after the events here.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Number of completed requests: as many as this disk's entries in the request log, and
-    /// in the same order.
+    /// Returns the number of completed requests: as many as this disk's entries in the request log, and in
+    /// the same order.
     pub fn requests(&self) -> usize {
         self.replies.len()
     }
 
-    /// The event of a request (its write, flush or trim); for a read, which has none,
-    /// its reply. Requests are numbered in order of completion, from 0. None if there is no
-    /// such request.
+    /// Returns the event of a request (its write, flush or trim), or its reply for a read, which has no
+    /// event. Requests are numbered in order of completion, from 0. None if the request does not exist.
     pub fn request(&self, number: usize) -> Option<usize> {
         let reply = *self.replies.get(number)? as usize;
         Some(self.events[reply].of.map_or(reply, |of| of as usize))
     }
 
-    /// Number of events up to and including `time`.
+    /// Returns the number of events up to and including `time`.
     pub fn events_until(&self, time: Nanos) -> usize {
         self.events.partition_point(|event| event.at <= time)
     }
@@ -123,8 +122,8 @@ impl<M: Memory> DataLog<M> {
         }
     }
 
-    /// Applies `events` to a store: all events from the first on turn an empty
-    /// store into the disk's at that time, in both views.
+    /// Applies `events` to a store. All events from the first on turn an empty store into the disk's store
+    /// as of the last of them, in both views.
     ///
     /// # Errors
     /// A store that is too small.
@@ -158,7 +157,7 @@ impl<M: Memory> DataLog<M> {
     }
 }
 
-/// The bytes of a write, block by block.
+/// Passes the bytes of a write to `out`, block by block.
 fn bytes(memory: &mut impl Memory, event: &Event, out: &mut dyn FnMut(u64, &[u8])) {
     let (offset, length) = (event.sector * SECTOR, u64::from(event.sectors) * SECTOR);
     let table = (blocks(offset, length) * 2).next_multiple_of(8);

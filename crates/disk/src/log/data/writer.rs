@@ -111,7 +111,7 @@ impl<M: Memory> Writer<M> {
         self.event(at, kind, request, untimed, 0)
     }
 
-    /// Adds the persisting of sectors.
+    /// Adds an event: sectors are persisted.
     pub fn add_persisted(&mut self, at: Nanos, first: u64, count: u64) {
         let mut from = first;
         while from < first + count {
@@ -121,26 +121,33 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Adds the persisting of all sectors.
+    /// Adds an event: all sectors are persisted.
     pub fn add_all_persisted(&mut self, at: Nanos) {
         self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
     }
 
-    /// Adds the reply to the request of event number `of`, from 1; 0 for a request without an event.
-    pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, of: u32) {
+    /// Adds the reply to the request with event number `event`, from 1; 0 for a request without an event.
+    pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, event: u32) {
         self.completed += 1;
-        self.event(at, EventKind::Reply, request, untimed, of.into());
+        self.event(at, EventKind::Reply, request, untimed, event.into());
     }
 
-    fn event(&mut self, at: Nanos, kind: EventKind, of: &Request, untimed: bool, last: u64) -> u32 {
+    fn event(
+        &mut self,
+        at: Nanos,
+        kind: EventKind,
+        request: &Request,
+        untimed: bool,
+        last: u64,
+    ) -> u32 {
         if self.lost > 0 || self.end + EVENT > self.limit {
             self.lose();
             return 0;
         }
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        let flags = bit(of.fua, FUA) | bit(untimed, UNTIMED);
-        let second = u64::from(of.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
-        put(self.memory.slice(self.end, EVENT as usize), [at.0, second, of.sector, last]);
+        let flags = bit(request.fua, FUA) | bit(untimed, UNTIMED);
+        let second = u64::from(request.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
+        put(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, last]);
         self.end += EVENT + if kind == EventKind::Write { last } else { 0 };
         self.events += 1;
         self.commit();
@@ -155,7 +162,7 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Writes the count after the event, so a guest that is cut leaves only complete events.
+    /// Writes the count after the event, so that a guest that is stopped leaves only complete events.
     fn commit(&mut self) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.end, self.events, self.completed, self.lost];
@@ -168,7 +175,7 @@ fn range(sector: u64, sectors: u32) -> Request {
     Request { id: 0, action: crate::Action::Write, sector, sectors, fua: false }
 }
 
-/// The byte that fills a whole part, if any.
+/// Returns the byte that fills a whole part, if any.
 fn repeated(part: &[u8]) -> Option<u8> {
     let (byte, rest) = part.split_first()?;
     (*rest == part[..rest.len()]).then_some(*byte)

@@ -1,11 +1,11 @@
 //! A flash card or stick: one command at a time, few open allocation units, and no volatile cache.
 //!
-//! A read takes a constant and its data on the bus. A write takes a constant, its data on the bus, the
-//! programs that it needs, and the copies and erasures of the units that it closes ([`units`]); it completes
-//! when all of that is done, so a completed write survives a power cut and a flush has nothing to do.
+//! The time of a read is a constant and the transfer of its data on the bus. That of a write is a constant, the
+//! transfer, the programs that it needs, and the copies and erasures of the units that it closes ([`units`]); it
+//! completes when all of that is done, so a completed write survives a power cut and a flush has nothing to do.
 //!
-//! Not modelled: command queueing and the volatile cache of the A2 class (Linux leaves both off on many hosts), wear,
-//! errors, heat, clock changes of the bus, cells that hold one bit at first, copies in idle time, and data that
+//! Not modelled: command queueing and the volatile cache of the A2 class (Linux enables neither on many hosts), wear,
+//! errors, heat, clock changes of the bus, an SLC cache, copies in idle time, and data that
 //! a card loses although they were written long before a power cut.
 
 pub(crate) mod params;
@@ -22,12 +22,12 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::DiskSpec;
 
-/// Most open units.
+/// Maximum number of open units.
 pub const MAX_OPEN: usize = 1024;
-/// Most units.
+/// Maximum number of units.
 pub const MAX_UNITS: u64 = 1 << 20;
-/// Capacity for requests that wait, more than the tags of any block driver.
-const WAITING_CAPACITY: usize = 1024;
+/// Initial capacity of the queues: more than the tags of any block driver.
+const QUEUE_CAPACITY: usize = 1024;
 
 /// A flash card in virtual time.
 pub struct FlashCard {
@@ -43,17 +43,17 @@ pub struct FlashCard {
 }
 
 impl FlashCard {
-    /// An idle card without data.
+    /// Creates an idle card without data.
     pub fn new(spec: &DiskSpec, card: &Card) -> FlashCard {
         let count = spec.capacity.0.div_ceil(card.unit.0.max(1));
         FlashCard {
             units: Units::new(card.unit.0, count, card.open_units.max(1) as usize),
             card: card.clone(),
             clock: Nanos(0),
-            waiting: VecDeque::with_capacity(WAITING_CAPACITY),
+            waiting: VecDeque::with_capacity(QUEUE_CAPACITY),
             current: None,
-            done: VecDeque::with_capacity(WAITING_CAPACITY),
-            persisted: VecDeque::with_capacity(WAITING_CAPACITY),
+            done: VecDeque::with_capacity(QUEUE_CAPACITY),
+            persisted: VecDeque::with_capacity(QUEUE_CAPACITY),
             counters: Device {
                 busy_ns: Some(Nanos(0)),
                 peak_in_flight: Some(0),
@@ -97,7 +97,7 @@ impl FlashCard {
         }
     }
 
-    /// Time in ns of a command, with what it changes in the card.
+    /// Applies a command to the card; returns its time in ns.
     fn service_time(&mut self, request: &Request) -> u64 {
         let bytes = u64::from(request.sectors) * SECTOR;
         let on_bus = bytes * 1_000_000 / self.card.bus_rate_kb.max(1);
@@ -114,7 +114,7 @@ impl FlashCard {
         }
     }
 
-    /// Time in ns of programs, copies and erasures of a write.
+    /// Writes to the units; returns the time of the programs, copies and erasures in ns.
     fn write(&mut self, sector: u64, bytes: u64) -> u64 {
         let (program, unit) = (self.card.program_size.0, self.card.unit.0);
         let (mut at, end) = (sector * SECTOR, sector * SECTOR + bytes);

@@ -1,4 +1,4 @@
-//! Parameters of the flash-card model: their ranges, the rates that they allow, and the card that they make.
+//! Parameters of the flash-card model: their ranges, the maximum rates, and the card built from them.
 
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,17 +19,17 @@ pub struct Card {
     pub read_us: u64,
     /// Time of a write in addition to its data on the bus and its programs, in microseconds.
     pub write_us: u64,
-    /// Bytes that the flash programs at once; a write of a part of them takes as long as one of all.
+    /// Bytes that the flash programs at once; writing a part of them takes as long as writing all.
     pub program_size: Bytes,
     /// Rate of programming, in kB/s.
     pub program_rate_kb: u64,
-    /// Bytes of an allocation unit: what the card erases, and manages as one piece.
+    /// Size of an allocation unit, which the card erases and manages as a whole.
     pub unit: Bytes,
-    /// Allocation units that the card can hold open for writes.
+    /// Number of allocation units that the card can hold open for writes.
     pub open_units: u32,
     /// Rate of copying within the card, reading and programming, in kB/s.
     pub copy_rate_kb: u64,
-    /// Erasing an allocation unit, in microseconds.
+    /// Time to erase an allocation unit, in microseconds.
     pub erase_us: u64,
     /// Time of a discard, in microseconds.
     pub trim_us: u64,

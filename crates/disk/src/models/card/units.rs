@@ -1,8 +1,8 @@
 //! Allocation units: which are open, and what a write costs the card in copies and erasures.
 //!
 //! A card writes to an allocation unit by opening a fresh one in addition. As long as the unit is written
-//! from its start on, the fresh one replaces it when it is full. Otherwise what was not written has to be copied
-//! from the old unit before that can be erased: when all open units are in use, or when the fresh unit is full.
+//! from its start on, the fresh one replaces it once full. Otherwise what was not rewritten has to be copied
+//! from the old unit before it can be erased: when all open units are in use, or when the fresh unit is full.
 
 /// An open unit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,13 +10,13 @@ struct Open {
     unit: u64,
     /// Bytes used in the fresh unit.
     used: u64,
-    /// True as long as it was written from its start on, without a gap.
+    /// True if it was written from its start on, without a gap.
     in_order: bool,
     /// Number of the last write to it.
     last: u64,
 }
 
-/// What closing and opening units costs a write.
+/// The cost of a write for closing and opening units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Bytes copied within the card.
@@ -31,26 +31,26 @@ pub struct Units {
     /// Bytes of a unit.
     size: u64,
     open: Vec<Open>,
-    most: usize,
+    max_open: usize,
     writes: u64,
-    /// Units without data, one bit each: nothing of them needs to be copied.
+    /// Bitmap of the units without data, of which nothing needs to be copied.
     empty: Vec<u64>,
 }
 
 impl Units {
-    /// `count` empty units of `size` bytes, of which `most` can be open.
-    pub fn new(size: u64, count: u64, most: usize) -> Units {
+    /// Creates `count` empty units of `size` bytes, of which `max_open` can be open.
+    pub fn new(size: u64, count: u64, max_open: usize) -> Units {
         let empty = vec![u64::MAX; count.div_ceil(64) as usize];
-        Units { size, open: Vec::with_capacity(most), most, writes: 0, empty }
+        Units { size, open: Vec::with_capacity(max_open), max_open, writes: 0, empty }
     }
 
-    /// Number of open units.
+    /// Returns the number of open units.
     #[cfg(test)]
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Writes `bytes` bytes, at `offset` of a unit and within it; they take `programmed` bytes of flash.
+    /// Writes `bytes` bytes at `offset` within a unit; out of order they take `programmed` bytes of flash.
     pub fn write(&mut self, unit: u64, offset: u64, bytes: u64, programmed: u64) -> Upkeep {
         let mut upkeep = Upkeep::default();
         self.writes += 1;
@@ -61,7 +61,7 @@ impl Units {
         let continues = |open: &Open| open.in_order && open.used == offset;
         let takes = if continues(&self.open[at]) { bytes } else { programmed };
         if self.open[at].used + takes > self.size {
-            // The fresh unit is full: its valid data and the old unit's become another one.
+            // The fresh unit is full: its valid data and the old unit's are copied to another one.
             upkeep.copied += self.size;
             upkeep.erased += 1;
             self.set_empty(unit, false);
@@ -81,7 +81,7 @@ impl Units {
         upkeep
     }
 
-    /// Marks units as empty: a discard of all of them.
+    /// Marks units as empty, for a discard that covers them.
     pub fn trim(&mut self, first: u64, end: u64) {
         self.open.retain(|open| !(first..end).contains(&open.unit));
         for unit in first..end.min(self.empty.len() as u64 * 64) {
@@ -89,17 +89,17 @@ impl Units {
         }
     }
 
-    /// Notes data that were written outside the trial's time.
+    /// Marks a unit as holding data, for a write outside the trial's time.
     pub fn fill(&mut self, unit: u64) {
         self.set_empty(unit, false);
     }
 
     fn open_unit(&mut self, unit: u64, offset: u64, upkeep: &mut Upkeep) -> usize {
-        if self.open.len() == self.most {
+        if self.open.len() == self.max_open {
             let oldest = (0..self.open.len()).min_by_key(|at| self.open[*at].last).unwrap_or(0);
             let open = self.open.swap_remove(oldest);
             if !self.is_empty(open.unit) {
-                // In order: the rest of the old unit. Else all of it, for valid data are scattered over both.
+                // In order: the rest of the old unit. Otherwise all of it: valid data are scattered over both.
                 upkeep.copied += if open.in_order { self.size - open.used } else { self.size };
                 upkeep.erased += 1;
             }

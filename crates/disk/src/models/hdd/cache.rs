@@ -1,12 +1,12 @@
-//! The volatile write cache: extents sorted by sector; those nearest to the
-//! head are candidates for destaging.
+//! The volatile write cache: extents sorted by sector, of which those nearest to the head are
+//! candidates for destaging.
 
 use std::collections::VecDeque;
 
 use super::geometry::{Geometry, Position};
 
 /// Maximum number of cached extents. An estimate: no maker publishes it. It bounds the bytes that
-/// an insertion moves to 16 KiB, some 2,000 instructions at worst. A profile can set fewer (`write_extents`).
+/// an insertion moves to 16 KiB, about 2,000 instructions at worst. A profile can set fewer (`write_extents`).
 pub const MAX_EXTENTS: usize = 4096;
 
 /// Extents considered on either side of the head. Shortest access first would consider all; extents
@@ -46,20 +46,20 @@ pub struct WriteCache {
     /// The run that the arm is writing now.
     running: Option<DestageRun>,
     limit: u64,
-    /// Most extents, reservations included.
-    most: usize,
+    /// Maximum number of extents, including reservations.
+    max_extents: usize,
     dirty: u64,
     reserved: u64,
     reservations: usize,
-    /// The epoch that the first of `counts` is for.
+    /// Epoch of the first of `counts`.
     oldest: u64,
-    /// Extents and is_running of each epoch from `oldest` to now.
+    /// Number of extents and runs being written, for each epoch from `oldest` to now.
     counts: VecDeque<u32>,
 }
 
 impl WriteCache {
-    /// An empty cache of `limit` sectors and `extents` extents (0: [`MAX_EXTENTS`]), for at most `flushes` flushes at
-    /// a time.
+    /// Creates an empty cache of `limit` sectors and `extents` extents (0: [`MAX_EXTENTS`]), for at most
+    /// `flushes` flushes at a time.
     pub fn new(limit: u64, extents: u32, flushes: u32) -> WriteCache {
         let mut counts = VecDeque::with_capacity(flushes as usize + 2);
         counts.push_back(0);
@@ -69,7 +69,7 @@ impl WriteCache {
             order: Vec::with_capacity(MAX_EXTENTS),
             running: None,
             limit,
-            most: if extents == 0 { MAX_EXTENTS } else { MAX_EXTENTS.min(extents as usize) },
+            max_extents: if extents == 0 { MAX_EXTENTS } else { MAX_EXTENTS.min(extents as usize) },
             dirty: 0,
             reserved: 0,
             reservations: 0,
@@ -78,12 +78,12 @@ impl WriteCache {
         }
     }
 
-    /// Maximum sectors of a write that is cached.
+    /// Returns the maximum number of sectors of a cached write.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Number of sectors not yet persisted.
+    /// Returns the number of sectors not yet persisted.
     pub fn dirty(&self) -> u64 {
         self.dirty
     }
@@ -95,13 +95,13 @@ impl WriteCache {
 
     /// Returns true if so little space is left that destaging is urgent.
     pub fn is_nearly_full(&self) -> bool {
-        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= self.most * 3
+        self.dirty * 4 >= self.limit * 3 || self.order.len() * 4 >= self.max_extents * 3
     }
 
     /// Reserves space for a write of `sectors`; returns false if there is none.
     pub fn reserve(&mut self, sectors: u64) -> bool {
         let fits = self.dirty + self.reserved + sectors <= self.limit
-            && self.order.len() + self.reservations < self.most;
+            && self.order.len() + self.reservations < self.max_extents;
         if fits {
             self.reserved += sectors;
             self.reservations += 1;
@@ -109,7 +109,7 @@ impl WriteCache {
         fits
     }
 
-    /// Inserts a write with a reservation.
+    /// Inserts a write that has a reservation.
     ///
     /// It merges with every extent that it overlaps, and with adjacent ones that no flush separates from
     /// it, so that one run can write them together.
@@ -163,7 +163,7 @@ impl WriteCache {
         waits || self.running.is_some_and(is_running)
     }
 
-    /// The extent of least `cost` among those nearest to `sector` that were written in `epoch` or
+    /// Returns the extent of minimum `cost` among those nearest to `sector` that were written in `epoch` or
     /// before, and its cost. If any such extent exists, one is found.
     pub fn nearest(
         &self,
@@ -188,17 +188,17 @@ impl WriteCache {
         let found = above.filter(|at| consider(*at)).take(NEIGHBOURS).count()
             + below.filter(|at| consider(*at)).take(NEIGHBOURS).count();
         if found == 0 {
-            // All near ones are younger than the flush that waits.
+            // All nearby ones are newer than the waiting flush.
             (0..self.order.len()).any(consider);
         }
         best
     }
 
-    /// Starts to destage up to `most` sectors from the front of the extent at `at`.
-    pub fn take(&mut self, at: usize, most: u64, geometry: &Geometry) -> DestageRun {
+    /// Starts to destage up to `max_sectors` sectors from the front of the extent at index `at`.
+    pub fn take(&mut self, at: usize, max_sectors: u64, geometry: &Geometry) -> DestageRun {
         let index = self.order[at];
         let extent = &mut self.extents[index as usize];
-        let sectors = (extent.end - extent.first).min(most);
+        let sectors = (extent.end - extent.first).min(max_sectors);
         let run = DestageRun { first: extent.first, sectors, epoch: extent.epoch };
         self.running = Some(run);
         extent.first += sectors;
@@ -221,7 +221,7 @@ impl WriteCache {
         self.drop_empty_epochs();
     }
 
-    /// The current epoch of writes.
+    /// Returns the current epoch of writes.
     pub fn epoch(&self) -> u64 {
         self.oldest + self.counts.len() as u64 - 1
     }

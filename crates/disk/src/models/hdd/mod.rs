@@ -35,8 +35,8 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::{self, DiskSpec};
 
-/// Maximum sectors destaged before the arm takes other work (1 MiB: about
-/// one revolution of current disks, three of those of 2001; the longest wait of a read behind it).
+/// Maximum number of sectors destaged before the arm takes other work. 1 MiB is about one revolution of
+/// current disks and three of those of 2001: the longest wait of a read behind it.
 const MAX_DESTAGE_RUN: u64 = 2048;
 
 /// A hard disk in virtual time.
@@ -47,7 +47,7 @@ pub struct HardDisk {
     segments: ReadCache,
     /// True if writes complete from the cache.
     write_back: bool,
-    /// Bits of the identifiers of requests whose sectors are not reported as persisted.
+    /// Identifier bits that mark requests whose sectors are not reported as persisted.
     unreported: u64,
     /// Controller time of a command, in ns.
     overhead: u64,
@@ -63,7 +63,7 @@ pub struct HardDisk {
     arm: Option<Motion>,
     /// The track that the head is over while the arm is free.
     head: Position,
-    /// Admitted, but not yet taken by the controller.
+    /// Commands that are admitted, but not yet taken by the controller.
     arrived: VecDeque<Command>,
     /// Writes that wait for space in the cache, and flushes behind them.
     space_queue: VecDeque<Command>,
@@ -117,7 +117,8 @@ enum Work {
     },
 }
 
-/// A candidate for the arm's next work.
+/// A candidate for the arm's next work. Commands come before the cache, unless a flush or a write without
+/// space needs the cache emptied; among those, the shortest access comes first; overdue work comes before all else.
 #[derive(Clone, Copy)]
 enum Candidate {
     Command(usize),
@@ -125,7 +126,7 @@ enum Candidate {
 }
 
 impl HardDisk {
-    /// An idle drive, its head at the outer edge, its rotational position drawn from `seed`.
+    /// Creates an idle drive, its head at the outer edge, its rotational position drawn from `seed`.
     pub fn new(spec: &DiskSpec, hdd: &Hdd, seed: u64) -> HardDisk {
         let phase = seed::stream(seed, "platter").below(revolution(hdd));
         let geometry = Geometry::new(hdd, spec.capacity.0 / SECTOR, phase);
@@ -161,8 +162,8 @@ impl HardDisk {
         }
     }
 
-    /// The same, for a model above that has requests of its own: sectors that requests with a bit of `own` in their
-    /// identifiers write are not reported as persisted.
+    /// Creates a drive for a model on top of it that adds its own requests: sectors written by requests with a bit
+    /// of `own` in their identifiers are not reported as persisted.
     pub fn with_own_requests(spec: &DiskSpec, hdd: &Hdd, seed: u64, own: u64) -> HardDisk {
         HardDisk { unreported: own, ..HardDisk::new(spec, hdd, seed) }
     }
@@ -300,9 +301,6 @@ impl HardDisk {
             NextStep::Arm => self.arm_queue.push(command),
         }
     }
-
-    // The arm: commands before the cache, unless a flush or a write without space needs the cache
-    // emptied; among those the shortest access first; overdue work before all else.
 }
 
 impl Disk for HardDisk {

@@ -11,7 +11,7 @@ pub struct Seek {
     pub track_to_track_us: u64,
     /// The mean over all pairs of cylinders, as makers define it ("the weighted average of all
     /// possible seek combinations": IBM Deskstar 60GXP specification, 4.3.2.1, and Hitachi's after
-    /// it). It is not the seek over a third of the stroke, which is some 6 % longer.
+    /// it). It is not the seek over a third of the stroke, which is about 6 % longer.
     pub average_us: u64,
     /// Over all cylinders.
     pub full_stroke_us: u64,
@@ -38,7 +38,7 @@ pub struct Hdd {
     /// addition to the seek times: what a drive was measured to need beyond its data sheet. 0 if absent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub settle_us: u64,
-    /// Least time, in microseconds, of a seek to a track of another surface that does not continue a transfer:
+    /// Minimum time, in microseconds, of a seek to a track of another surface that does not continue a transfer:
     /// the servo has to find a track of a surface that is not aligned with the last one. 0 if absent: seeks
     /// are as fast on all surfaces.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -57,8 +57,8 @@ pub struct Hdd {
     pub age_limit_us: u64,
     /// The part of the drive's memory that holds writes.
     pub write_cache: Bytes,
-    /// Most separate writes that the cache holds, among which the drive chooses the next to destage; further ones
-    /// wait. Absent or 0: [`MAX_EXTENTS`](super::cache::MAX_EXTENTS).
+    /// Maximum number of separate writes in the cache, among which the drive chooses the next to destage. Further
+    /// writes wait. Absent or 0: [`MAX_EXTENTS`](super::cache::MAX_EXTENTS).
     #[serde(default, skip_serializing_if = "is_none")]
     pub write_extents: u32,
     /// Number of read segments, each with its read-ahead.

@@ -7,8 +7,8 @@ use fsdyno_record::Nanos;
 use super::geometry::Position;
 use crate::disk::{Action, Request};
 
-/// Capacity for requests that wait for admission, more than the tags of any block driver; beyond it the
-/// queue would allocate, but lose nothing.
+/// Initial capacity for requests that wait for admission: more than the tags of any block driver. Beyond it,
+/// the queue would allocate, but lose nothing.
 const WAITING_CAPACITY: usize = 1024;
 
 /// A request in the drive.
@@ -25,7 +25,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// One past the last sector.
+    /// Returns one past the last sector.
     pub fn end(&self) -> u64 {
         self.request.sector + u64::from(self.request.sectors)
     }
@@ -43,13 +43,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(depth: u32, flush_alone: bool) -> Queue {
         let waiting = VecDeque::with_capacity(WAITING_CAPACITY);
         Queue { depth: depth.max(1) as usize, flush_alone, waiting, admitted: 0, closed: false }
     }
 
-    /// Adds a request to the waiting ones.
+    /// Adds a request that waits for admission.
     pub fn push(&mut self, now: Nanos, request: Request) {
         self.waiting.push_back((now, request));
     }
@@ -73,12 +73,12 @@ impl Queue {
         self.closed = false;
     }
 
-    /// Number of admitted requests.
+    /// Returns the number of admitted requests.
     pub fn admitted(&self) -> usize {
         self.admitted
     }
 
-    /// Number of admitted and waiting requests.
+    /// Returns the number of admitted and waiting requests.
     pub fn in_flight(&self) -> usize {
         self.admitted + self.waiting.len()
     }

@@ -1,4 +1,4 @@
-//! The ranges of the parameters of a hard disk, the rates that they allow, and the disk that they make.
+//! Parameter ranges of the hard-disk model, its maximum rates, and the disk built from the parameters.
 
 use super::HardDisk;
 use super::cache::MAX_EXTENTS;
@@ -25,7 +25,7 @@ impl Parameters for Hdd {
         check.within("model.interface_rate_kb", self.interface_rate_kb, 100, 100_000_000)?;
         check.within("model.overhead_us", self.overhead_us, 0, 100_000)?;
         check.within("model.miss_overhead_us", self.miss_overhead_us, self.overhead_us, 100_000)?;
-        // A full queue served in order of arrival must not reach the limit, or that order would
+        // A full queue served in order of arrival must not reach the age limit, or that order would
         // sustain itself.
         let turn = 60_000_000 / u64::from(self.rpm);
         let seek = self.seek_write.average_us.max(self.head_change_us) + self.settle_us;

@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
-/// Capacity for pending completions; more than NBD has tags.
+/// Initial capacity for pending completions: more than NBD has tags.
 const CAPACITY: usize = 1024;
 
 /// Parameters of the instant disk: none.
@@ -43,7 +43,7 @@ pub struct InstantDisk {
 }
 
 impl InstantDisk {
-    /// An idle disk.
+    /// Creates an idle disk.
     pub(super) fn new() -> InstantDisk {
         let counters =
             Device { busy_ns: Some(Nanos(0)), peak_in_flight: Some(0), ..Device::default() };

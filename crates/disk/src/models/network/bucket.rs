@@ -1,11 +1,11 @@
 //! A rate limit with burst credit, as clouds sell it: a token bucket in whole nanoseconds.
 //!
-//! Tokens are I/O units or bytes. Requests take them in order. Without burst the limit only spaces
-//! requests: one may start when the one before has used up its share of time. With burst the spacing
-//! is that of the higher rate, and each token is also taken from the credit, which the base rate fills; when it is used up,
-//! a request waits until the base rate has filled in its tokens.
+//! Tokens are I/O units or bytes. Requests take them in order. Without burst, the limit only spaces
+//! requests: one may start when the previous one has used up its share of time. With burst, the spacing
+//! is that of the higher rate, and each token is also taken from the credit, which the base rate refills;
+//! once it is used up, a request waits until the base rate has supplied its tokens.
 
-/// Tokens times this are exact at whole nanoseconds of whole rates per second.
+/// Tokens are stored times this, so that they are exact at whole nanoseconds for whole rates per second.
 const SECOND: u128 = 1_000_000_000;
 
 /// A rate that may be exceeded, on credit.
@@ -13,7 +13,7 @@ const SECOND: u128 = 1_000_000_000;
 pub struct Burst {
     /// The higher rate, in tokens per second.
     pub rate: u64,
-    /// The most credit, in tokens.
+    /// Maximum credit, in tokens.
     pub credit: u64,
     /// The credit at the start, in tokens.
     pub at_start: u64,
@@ -34,7 +34,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket with this base rate in tokens per second.
+    /// Creates a bucket with this base rate, in tokens per second.
     pub fn new(rate: u64, burst: Option<Burst>) -> Bucket {
         let credit = burst.map_or(0, |burst| u128::from(burst.at_start) * SECOND);
         Bucket { rate: rate.max(1), burst, credit, filled: 0, next: 0 }
@@ -67,7 +67,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// The last start of `count` requests of one token, all there from the beginning.
+    /// Returns the start of the last of `count` requests of one token that all arrive at time 0.
     fn last(bucket: &mut Bucket, count: u64) -> u64 {
         (0..count).map(|_| bucket.take(0, 1)).last().unwrap()
     }
@@ -76,7 +76,7 @@ mod tests {
     fn a_limit_without_burst_only_spaces_requests() {
         let mut bucket = Bucket::new(1000, None);
         assert_eq!([0, 0, 5_000_000].map(|now| bucket.take(now, 1)), [0, 1_000_000, 5_000_000]);
-        // A minute of rest gives nothing in advance.
+        // A minute of rest gives no credit.
         assert_eq!(
             [60, 60].map(|s| bucket.take(s * 1_000_000_000, 4)),
             [60_000_000_000, 60_004_000_000]

@@ -1,4 +1,4 @@
-//! Parameters of a network volume: their ranges, the rates that they allow, and the disk that they make.
+//! Parameters of a network volume: their ranges, the maximum rates, and the disk built from them.
 
 use fsdyno_record::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Network {
     /// I/O units per second while there is credit; absent without burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_iops: Option<u64>,
-    /// The most credit, in I/O units; absent without burst.
+    /// Maximum credit, in I/O units; absent without burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_credit_ios: Option<u64>,
     /// Guaranteed throughput, in kB/s.
@@ -27,15 +27,15 @@ pub struct Network {
     /// Throughput while there is credit, in kB/s; absent without burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_throughput_kb: Option<u64>,
-    /// The most credit of throughput, in kB; absent without burst.
+    /// Maximum credit of throughput, in kB; absent without burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_credit_kb: Option<u64>,
-    /// Credit of both kinds before the trial, in percent of the most.
+    /// Credit of both kinds before the trial, in percent of the maximum.
     pub credit_percent: u64,
-    /// The largest I/O unit: a larger request counts as several.
+    /// Maximum size of an I/O unit: a larger request counts as several.
     pub io_size: Bytes,
-    /// The smallest request that is merged with the one before, if it follows on that and both are
-    /// in flight: they count together.
+    /// Minimum size of a request that is merged with the previous one, if it continues that one and both
+    /// are in flight: they count together.
     pub merge_least: Bytes,
     /// Bandwidth between host and storage, in kB/s.
     pub link_rate_kb: u64,
@@ -47,25 +47,25 @@ pub struct Network {
     pub flush_us: u64,
 }
 
-/// A distribution of latencies, in microseconds. Between these points it is linear.
+/// A distribution of latencies, in microseconds, linear between these points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
-    /// The least.
+    /// Minimum.
     pub least_us: u64,
-    /// Half of all requests take at most this.
+    /// Half of all requests take at most this long.
     pub median_us: u64,
-    /// 99 % take at most this.
+    /// 99 % take at most this long.
     pub p99_us: u64,
-    /// 99.9 % take at most this.
+    /// 99.9 % take at most this long.
     pub p999_us: u64,
-    /// The most.
+    /// Maximum.
     pub most_us: u64,
 }
 
 /// The points of the distribution, in millionths of all requests.
 const POINTS: [u64; 5] = [0, 500_000, 990_000, 999_000, MILLION];
-/// All requests.
+/// All requests, in millionths.
 pub(super) const MILLION: u64 = 1_000_000;
 
 impl Latency {
@@ -73,7 +73,7 @@ impl Latency {
         [self.least_us, self.median_us, self.p99_us, self.p999_us, self.most_us]
     }
 
-    /// The latency below which `share` millionths of all requests are, in ns.
+    /// Returns the latency below which `share` millionths of all requests are, in ns.
     pub(super) fn at(&self, share: u64) -> u64 {
         let values = self.values();
         let part = POINTS[1..4].partition_point(|point| *point <= share);
@@ -93,17 +93,17 @@ impl Latency {
     }
 }
 
-/// The largest rate and credit that a profile may name.
-const MOST: u64 = 1_000_000_000;
+/// Maximum rate and credit of a profile.
+const MAX_VALUE: u64 = 1_000_000_000;
 
 impl Network {
-    /// The bucket of I/O units.
+    /// Returns the bucket of I/O units.
     pub(super) fn io_bucket(&self) -> Bucket {
         let burst = self.burst(self.burst_iops, self.burst_credit_ios, 1);
         Bucket::new(self.iops, burst)
     }
 
-    /// The bucket of bytes.
+    /// Returns the bucket of bytes.
     pub(super) fn byte_bucket(&self) -> Bucket {
         let burst = self.burst(self.burst_throughput_kb, self.burst_credit_kb, 1000);
         Bucket::new(self.throughput_kb * 1000, burst)
@@ -114,7 +114,7 @@ impl Network {
         Some(Burst { rate, credit, at_start: credit / 100 * self.credit_percent })
     }
 
-    /// Checks one kind of burst: both of its parameters, or none; credit for at least one request.
+    /// Checks one kind of burst: either both of its parameters or neither, and credit for at least one request.
     fn check_burst(
         check: &Check<'_>,
         base: (&str, u64),
@@ -122,7 +122,7 @@ impl Network {
         least: u64,
     ) -> Result<(), SpecError> {
         let [(rate, higher), (credit, most)] = burst;
-        check.within(base.0, base.1, 1, MOST)?;
+        check.within(base.0, base.1, 1, MAX_VALUE)?;
         if higher.is_none() && most.is_none() {
             return Ok(());
         }
@@ -133,8 +133,8 @@ impl Network {
         };
         absent(rate, higher, credit)?;
         absent(credit, most, rate)?;
-        check.within(rate, higher.unwrap_or_default(), base.1 + 1, MOST)?;
-        check.within(credit, most.unwrap_or_default(), least, MOST)
+        check.within(rate, higher.unwrap_or_default(), base.1 + 1, MAX_VALUE)?;
+        check.within(credit, most.unwrap_or_default(), least, MAX_VALUE)
     }
 }
 
@@ -157,7 +157,7 @@ impl Parameters for Network {
         let base = ("model.throughput_kb", self.throughput_kb);
         Network::check_burst(check, base, bytes, least)?;
         check.within("model.credit_percent", self.credit_percent, 0, 100)?;
-        check.within("model.link_rate_kb", self.link_rate_kb, 100, MOST)?;
+        check.within("model.link_rate_kb", self.link_rate_kb, 100, MAX_VALUE)?;
         self.read.check("read", check)?;
         self.write.check("write", check)?;
         check.within("model.flush_us", self.flush_us, 1, 10_000_000)

@@ -1,11 +1,11 @@
-//! The map of the media cache: which sectors have their newest content there, and the bands to clean.
+//! The map of the media cache: the sectors whose newest content is there, and the bands to clean.
 //!
-//! Entries are found by the chunk of 1 MiB in which they lie; none crosses a chunk. Bands with entries form
+//! Entries are found by the 1 MiB chunk in which they lie; none crosses a chunk boundary. Bands with entries form
 //! a queue in the order in which they became dirty.
 
 /// Sectors of a chunk, 1 MiB.
 pub const CHUNK: u64 = 2048;
-/// Most entries.
+/// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 1 << 20;
 const NONE: u32 = u32::MAX;
 
@@ -22,12 +22,12 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// One past the last sector.
+    /// Returns one past the last sector.
     pub fn end(&self) -> u64 {
         self.first + self.sectors
     }
 
-    /// The part of it from `first` to before `end`, if any.
+    /// Returns the part of it from `first` to before `end`, if any.
     pub fn part(&self, first: u64, end: u64) -> Option<Entry> {
         let (from, to) = (self.first.max(first), self.end().min(end));
         let at = self.at + from.saturating_sub(self.first);
@@ -42,14 +42,14 @@ pub struct Map {
     /// First free entry, linked by `next`.
     free: u32,
     used: usize,
-    most: usize,
-    /// First entry of each hash of a chunk.
+    max_entries: usize,
+    /// First entry of each hash of a chunk, linked by `next`.
     heads: Vec<u32>,
     /// Sectors in the media cache.
     live: u64,
     /// Sectors of a band.
     band: u64,
-    /// The next dirty band of each band in the queue; `NONE` for the last one and for clean ones.
+    /// The next band in the queue after each dirty band; `NONE` for the last one and for clean ones.
     following: Vec<u32>,
     dirty: Vec<u64>,
     oldest: u32,
@@ -57,19 +57,19 @@ pub struct Map {
 }
 
 impl Map {
-    /// An empty map of `most` entries for a disk of `sectors` sectors in bands of `band`.
-    pub fn new(most: usize, sectors: u64, band: u64) -> Map {
+    /// Creates an empty map of `max_entries` entries for a disk of `sectors` sectors in bands of `band`.
+    pub fn new(max_entries: usize, sectors: u64, band: u64) -> Map {
         let bands = sectors.div_ceil(band) as usize;
-        let linked = (1..=most as u32).map(|next| Entry {
-            next: if next as usize == most { NONE } else { next },
+        let linked = (1..=max_entries as u32).map(|next| Entry {
+            next: if next as usize == max_entries { NONE } else { next },
             ..Entry::default()
         });
         Map {
             entries: linked.collect(),
             free: 0,
             used: 0,
-            most,
-            heads: vec![NONE; (most / 2).next_power_of_two()],
+            max_entries,
+            heads: vec![NONE; (max_entries / 2).next_power_of_two()],
             live: 0,
             band,
             following: vec![NONE; bands],
@@ -79,17 +79,17 @@ impl Map {
         }
     }
 
-    /// Number of entries that can still be added.
+    /// Returns the number of entries that can still be added.
     pub fn room(&self) -> usize {
-        self.most - self.used
+        self.max_entries - self.used
     }
 
-    /// Sectors in the media cache.
+    /// Returns the number of sectors in the media cache.
     pub fn live(&self) -> u64 {
         self.live
     }
 
-    /// The band that has been dirty for longest.
+    /// Returns the band that has been dirty for the longest time.
     pub fn oldest_band(&self) -> Option<u64> {
         (self.oldest != NONE).then_some(self.oldest.into())
     }
@@ -105,7 +105,7 @@ impl Map {
         self.dirty[(band / 64) as usize] &= !(1 << (band % 64));
     }
 
-    /// Adds a band to the queue, unless it is there.
+    /// Adds a band to the queue, unless it is queued.
     pub fn push_band(&mut self, band: u64) {
         let Some(word) = self.dirty.get_mut((band / 64) as usize) else { return };
         if *word & (1 << (band % 64)) != 0 {
@@ -119,7 +119,7 @@ impl Map {
         self.newest = band as u32;
     }
 
-    /// Maps the sectors from `first` to before `end` to the log from `at` on. There must be room: two entries for each
+    /// Maps the sectors from `first` to before `end` to the log from `at` on. There must be room for two entries per
     /// chunk that they touch.
     pub fn insert(&mut self, first: u64, end: u64, at: u64) {
         self.remove(first, end);
@@ -137,7 +137,7 @@ impl Map {
         }
     }
 
-    /// Forgets the sectors from `first` to before `end`.
+    /// Removes the sectors from `first` to before `end`.
     pub fn remove(&mut self, first: u64, end: u64) {
         let mut chunk = first / CHUNK;
         while self.used > 0 && chunk * CHUNK < end {
@@ -150,7 +150,7 @@ impl Map {
                     before = index;
                 } else {
                     self.unlink(bucket, before, index);
-                    // The rest of it moves to the head of the list, where it is not visited again.
+                    // What remains of it moves to the head of the list, where it is not visited again.
                     let mut added = NONE;
                     let rests = [entry.part(entry.first, first), entry.part(end, entry.end())];
                     for rest in rests.into_iter().flatten() {

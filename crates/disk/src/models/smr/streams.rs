@@ -1,9 +1,9 @@
-//! Sequential writes that go past the media cache.
+//! Sequential writes that bypass the media cache.
 
-/// A band, or several in a row, that is written from its start on.
+/// A band, or several in a row, being written from the start on.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// The sector with which it continues.
+    /// The sector at which it continues.
     next: u64,
     last: u64,
 }
@@ -12,22 +12,29 @@ struct Stream {
 #[derive(Debug)]
 pub struct Streams {
     streams: Vec<Stream>,
-    most: usize,
-    /// Least sectors of a write that opens a stream.
-    least: u64,
+    max_streams: usize,
+    /// Minimum number of sectors of a write that opens a stream.
+    min_sectors: u64,
     /// Sectors of a band.
     band: u64,
     writes: u64,
 }
 
 impl Streams {
-    /// No stream yet, at most `most` at a time.
-    pub fn new(most: usize, least: u64, band: u64) -> Streams {
-        Streams { streams: Vec::with_capacity(most), most, least, band, writes: 0 }
+    /// Creates an empty set of at most `max_streams` streams.
+    pub fn new(max_streams: usize, min_sectors: u64, band: u64) -> Streams {
+        Streams {
+            streams: Vec::with_capacity(max_streams),
+            max_streams,
+            min_sectors,
+            band,
+            writes: 0,
+        }
     }
 
-    /// Returns whether a part of a write of `size` sectors, from `first` to before `end`, goes straight to its band, and the band of
-    /// a stream that it ends in the middle. Nothing opens a stream in the band `cleaned`.
+    /// Handles the part of a write of `size` sectors that lies from `first` to before `end`. Returns true if it goes
+    /// straight to its band; and, if it ends another stream in the middle of a band, that band. No stream is opened in
+    /// the band `cleaned`.
     pub fn write(
         &mut self,
         first: u64,
@@ -41,13 +48,13 @@ impl Streams {
             *stream = Stream { next: end, last };
             return (true, None);
         }
-        let opens = first % self.band == 0 && size >= self.least;
+        let opens = first % self.band == 0 && size >= self.min_sectors;
         if !opens || cleaned == Some(first / self.band) {
             return (false, None);
         }
         let mut broken = None;
-        if self.streams.len() == self.most {
-            let oldest = (0..self.most).min_by_key(|at| self.streams[*at].last).unwrap_or(0);
+        if self.streams.len() == self.max_streams {
+            let oldest = (0..self.max_streams).min_by_key(|at| self.streams[*at].last).unwrap_or(0);
             let next = self.streams.swap_remove(oldest).next;
             broken = (next % self.band != 0).then(|| next / self.band);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Sectors of a page, one bit each.
+/// Sectors of a page, of which an entry has one bit each.
 pub const PAGE: u64 = 8;
 
 /// A slot of the buffer.
@@ -40,12 +40,12 @@ pub struct Buffer {
     /// Pages reserved for writes on the link.
     reserved: usize,
     arrivals: u64,
-    /// Acknowledged sectors that are only here.
+    /// Number of acknowledged sectors that are only in the buffer.
     acknowledged: u64,
 }
 
 impl Buffer {
-    /// An empty buffer of `slots` pages.
+    /// Creates an empty buffer of `slots` pages.
     pub fn new(slots: usize) -> Buffer {
         let slots = slots.clamp(1, MAX_SLOTS);
         Buffer {
@@ -62,11 +62,11 @@ impl Buffer {
     /// Reserves space for a write of `pages`; returns false if there is none. A write larger than the buffer
     /// gets all of it.
     pub fn reserve(&mut self, pages: usize) -> bool {
-        let right = self.reserved + pages.min(self.entries.len()) <= self.free.len();
-        if right {
+        let fits = self.reserved + pages.min(self.entries.len()) <= self.free.len();
+        if fits {
             self.reserved += pages.min(self.entries.len());
         }
-        right
+        fits
     }
 
     /// Inserts a write of the sectors from `first` to before `end`, for which space is reserved. It
@@ -120,12 +120,12 @@ impl Buffer {
         self.free.len() == self.entries.len()
     }
 
-    /// Number of pages not yet given to a die.
+    /// Returns the number of pages not yet given to a die.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Arrival number of the page that has waited longest.
+    /// Returns the arrival number of the page that has waited longest.
     pub fn oldest_waiting(&self) -> Option<u64> {
         self.waiting.front().map(|slot| self.entries[usize::from(*slot)].order)
     }
@@ -138,12 +138,12 @@ impl Buffer {
         Some((slot, entry.page))
     }
 
-    /// Arrival number of the page in `slot`.
+    /// Returns the arrival number of the page in `slot`.
     pub fn order(&self, slot: Slot) -> u64 {
         self.entries[usize::from(slot)].order
     }
 
-    /// The number of the latest arrival.
+    /// Returns the number of the latest arrival.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
@@ -155,7 +155,7 @@ impl Buffer {
         (entry.page, entry.here)
     }
 
-    /// Acknowledged sectors that a power cut would lose.
+    /// Returns the number of acknowledged sectors that a power cut would lose.
     pub fn volatile(&self) -> u64 {
         self.acknowledged
     }
@@ -165,7 +165,7 @@ impl Buffer {
         (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.heads.len() - 1)
     }
 
-    /// The newest data of a page.
+    /// Finds the slot with the newest data of a page.
     fn find(&self, page: u64) -> Option<Slot> {
         let mut slot = self.heads[self.bucket(page)];
         while slot != NONE {
@@ -207,7 +207,7 @@ impl Buffer {
     }
 }
 
-/// The sectors of `page` that lie from `first` to before `end`.
+/// Returns a mask of the sectors of `page` that lie from `first` to before `end`.
 fn sectors_of(page: u64, first: u64, end: u64) -> u8 {
     let from = first.saturating_sub(page * PAGE).min(PAGE) as u32;
     let to = end.saturating_sub(page * PAGE).min(PAGE) as u32;

@@ -29,16 +29,16 @@ pub struct Times {
     pub program: u64,
     /// Time of the fastest program: with one bit per cell, if the drive has that.
     pub least_program: u64,
-    /// Firmware's time of a flush that has persisted something, in addition to the flash.
+    /// Firmware time of a flush that has persisted something, in addition to the flash.
     pub flush: u64,
-    /// Firmware's time of a write with FUA, in addition to the flash.
+    /// Firmware time of a write with FUA, in addition to the flash.
     pub fua: u64,
     /// True if commands and the data of each direction have their own paths.
     pub full_duplex: bool,
 }
 
 impl Times {
-    /// The times of a disk profile.
+    /// Returns the times of a disk profile.
     pub fn new(ssd: &Ssd) -> Times {
         Times {
             read_command: ssd.read_command_ns,
@@ -60,7 +60,7 @@ impl Times {
         }
     }
 
-    /// Link time of a command in its current stage.
+    /// Returns the link time of a command in its current stage.
     pub fn on_link(&self, command: &Command) -> u64 {
         let written = || command.bytes() * 1_000_000 / self.write_rate;
         match (command.request.action, command.stage) {
@@ -73,7 +73,7 @@ impl Times {
         }
     }
 
-    /// Firmware's time between the record of a command on flash and its completion.
+    /// Returns the firmware time between the record of a command on flash and its completion.
     pub fn after_record(&self, command: &Command) -> u64 {
         match command.request.action {
             Action::Flush => self.flush,
@@ -89,8 +89,8 @@ pub enum Stage {
     NeedsSpace,
     /// It waits for the link or arrives over it.
     Arriving,
-    /// Its data wait for their path from the host or arrive over it. With NVMe, flushes and TRIMs take this
-    /// turn too, which keeps them behind the data of earlier writes.
+    /// Its data wait for their path from the host or arrive over it. With NVMe, flushes and TRIMs pass
+    /// through this stage too, which keeps them behind the data of earlier writes.
     Incoming,
     /// Dies still read `pages` pages for it, the last not before `ready`.
     Reading { pages: u32, ready: u64 },
@@ -115,24 +115,24 @@ pub struct Command {
 }
 
 impl Command {
-    /// The first sector, and one past the last.
+    /// Returns the first sector, and one past the last.
     pub fn range(&self) -> (u64, u64) {
         (self.request.sector, self.request.sector + u64::from(self.request.sectors))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.request.sectors) * SECTOR
     }
 
-    /// Number of pages of the translation layer that it touches.
+    /// Returns the number of pages of the translation layer that it touches.
     pub fn pages(&self) -> usize {
         let (first, end) = self.range();
         (end.div_ceil(PAGE) - first / PAGE) as usize
     }
 }
 
-/// The flash pages of a range of sectors.
+/// Returns the reads of the flash pages of a range of sectors.
 pub fn page_reads(
     command: usize,
     first: u64,

@@ -6,13 +6,13 @@ use super::dies::{MAX_PAGES_PER_PROGRAM, Purpose};
 use super::{PAGE_BYTES, SolidStateDisk};
 
 impl SolidStateDisk {
-    /// Time at which waiting pages are old enough to destage.
+    /// Returns the time at which waiting pages are old enough to destage.
     pub(super) fn destage_at(&self) -> Option<u64> {
         let due = self.waiting_since + self.times.destage;
         (self.buffer.waiting() > 0 && due > self.clock).then_some(due)
     }
 
-    /// Returns true if a program starts even if not full.
+    /// Returns true if a program must start even if it is not full.
     pub(super) fn must_destage(&self) -> bool {
         !self.space_queue.is_empty()
             || self.clock >= self.waiting_since + self.times.destage
@@ -99,7 +99,7 @@ impl SolidStateDisk {
         }
     }
 
-    /// Moves commands whose pages are all on flash on to the record.
+    /// Advances commands to the record once all of their pages are on flash.
     pub(super) fn settle(&mut self) {
         if self.settling == 0 {
             return;

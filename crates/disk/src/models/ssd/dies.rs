@@ -14,11 +14,11 @@ use crate::models::Ssd;
 /// Maximum number of 4 KiB pages that a die programs at once.
 pub const MAX_PAGES_PER_PROGRAM: usize = 64;
 
-/// Maximum suspensions of one program. An estimate: makers allow
-/// a few suspensions without stating a number.
-const MOST_STOPS: u32 = 4;
+/// Maximum number of suspensions of one program. An estimate: makers allow a few suspensions without
+/// stating a number.
+const MAX_SUSPENSIONS: u32 = 4;
 
-/// A page read of a die, for a command.
+/// A page read by a die for a command.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRead {
     /// The command.
@@ -73,7 +73,7 @@ struct Die {
     register: u64,
     /// Remaining time of a suspended program.
     suspended: Option<u64>,
-    stops: u32,
+    suspensions: u32,
     purpose: Purpose,
     /// Buffer slots of the pages that it programs.
     slots: [Slot; MAX_PAGES_PER_PROGRAM],
@@ -90,7 +90,7 @@ pub struct Dies {
     channels: Vec<u64>,
     sense: u64,
     erase: u64,
-    stop: u64,
+    suspend_time: u64,
     channel_rate: u64,
     program_bytes: u64,
     /// Start of the search for a free die.
@@ -101,7 +101,7 @@ pub struct Dies {
 }
 
 impl Dies {
-    /// Idle dies; up to `reads` page reads may wait for each.
+    /// Creates idle dies, each with room for `reads` waiting page reads.
     pub fn new(ssd: &Ssd, reads: usize) -> Dies {
         let die = || Die {
             state: DieState::Nothing,
@@ -109,7 +109,7 @@ impl Dies {
             reads: VecDeque::with_capacity(reads),
             register: u64::MAX,
             suspended: None,
-            stops: 0,
+            suspensions: 0,
             purpose: Purpose::Host,
             slots: [0; MAX_PAGES_PER_PROGRAM],
             count: 0,
@@ -120,7 +120,7 @@ impl Dies {
             channels: vec![0; ssd.channels as usize],
             sense: ssd.read_us * 1000,
             erase: ssd.erase_us * 1000,
-            stop: ssd.suspend_us * 1000,
+            suspend_time: ssd.suspend_us * 1000,
             channel_rate: ssd.channel_rate_kb.max(1),
             program_bytes: ssd.program_size.0,
             turn: 0,
@@ -134,7 +134,7 @@ impl Dies {
         self.busy > 0
     }
 
-    /// Time at which the next die finishes its work.
+    /// Returns the time at which the next die finishes its work.
     pub fn next(&self) -> Option<u64> {
         self.ends.time()
     }
@@ -145,14 +145,14 @@ impl Dies {
         self.ends.set(at, Some(until));
     }
 
-    /// Minimum time of a page read, on an idle die and channel.
+    /// Returns the minimum time of a page read, on an idle die and channel.
     pub fn min_read_time(&self, read: &PageRead) -> u64 {
         let die = &self.dies[read.page as usize % self.dies.len()];
         let sense = if die.register == read.page { 0 } else { self.sense };
         sense + self.channel_time(read.bytes)
     }
 
-    /// Submits a page read. Returns its end, or a lower bound of it.
+    /// Submits a page read. Returns a lower bound of its end.
     pub fn read(&mut self, now: u64, read: PageRead) -> u64 {
         let at = read.page as usize % self.dies.len();
         let least = now + self.min_read_time(&read);
@@ -160,17 +160,19 @@ impl Dies {
         die.reads.push_back(read);
         match die.state {
             DieState::Nothing => self.begin(now, at),
-            DieState::Programming if die.until > now + self.stop && die.stops < MOST_STOPS => {
-                die.suspended = Some(die.until - (now + self.stop));
-                die.stops += 1;
-                self.work(at, DieState::Suspending, now + self.stop);
+            DieState::Programming
+                if die.until > now + self.suspend_time && die.suspensions < MAX_SUSPENSIONS =>
+            {
+                die.suspended = Some(die.until - (now + self.suspend_time));
+                die.suspensions += 1;
+                self.work(at, DieState::Suspending, now + self.suspend_time);
             }
             _ => {}
         }
         least
     }
 
-    /// The next die in turn that can take a program.
+    /// Returns the next die in turn that can take a program.
     pub fn free(&self) -> Option<usize> {
         let count = self.dies.len();
         if self.busy == count {
@@ -199,7 +201,7 @@ impl Dies {
         };
         let die = &mut self.dies[at];
         die.slots[..slots.len()].copy_from_slice(slots);
-        (die.count, die.purpose, die.stops) = (slots.len(), purpose, 0);
+        (die.count, die.purpose, die.suspensions) = (slots.len(), purpose, 0);
         let until = start + time + die.to_erase * self.erase;
         die.to_erase = 0;
         // A program overwrites the die's register.
@@ -214,12 +216,12 @@ impl Dies {
         self.dies.iter_mut().for_each(|die| die.to_erase += 1);
     }
 
-    /// Purpose and slots of the program that a die has just finished.
+    /// Returns the purpose and slots of the program that a die has just finished.
     pub fn programmed(&self, at: usize) -> (Purpose, &[Slot]) {
         (self.dies[at].purpose, &self.dies[at].slots[..self.dies[at].count])
     }
 
-    /// Slots of all pages that dies are programming.
+    /// Returns the slots of all pages that dies are programming.
     pub fn slots(&self) -> impl Iterator<Item = Slot> {
         let programs = self
             .dies

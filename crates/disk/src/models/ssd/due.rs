@@ -1,11 +1,11 @@
-//! The time at which a drive must be called next: that of the next completion, or a time before which none can be.
+//! The time at which a drive must be called next: that of the next completion, or a lower bound of it.
 
 use super::SolidStateDisk;
 use super::command::{Command, Stage, page_reads};
 use crate::disk::Action;
 
 impl SolidStateDisk {
-    /// Time of the next call that the drive needs.
+    /// Returns the time of the next call that the drive needs.
     pub(super) fn due(&self) -> Option<u64> {
         if let Some((due, _)) = self.done.front() {
             return Some(*due);
@@ -14,8 +14,8 @@ impl SolidStateDisk {
         let die = self.dies.next().unwrap_or(self.clock);
         let events = [self.link.next(), self.dies.next(), self.destage_at()];
         let event = events.into_iter().flatten().min().unwrap_or(self.clock);
-        // Commands without a known time wait at least for one of these and the drive's latency. The time of a
-        // TRIM is known once its last transfer begins.
+        // Commands without a known completion time wait at least for one of these events and the drive's latency.
+        // The time of a TRIM is known once its last transfer begins.
         let least = event + self.times.read_latency.min(self.times.write_latency);
         let least = if self.times.full_duplex { least.min(event + self.times.trim) } else { least };
         if known.is_some_and(|known| known <= least) {
@@ -31,9 +31,9 @@ impl SolidStateDisk {
         known.into_iter().chain(others).min()
     }
 
-    /// Earliest possible completion of a command, if its time is not yet known. The transfer on its path of
-    /// the link ends at `link`; the first event that can free space in the buffer is at `event`, the first work of the
-    /// dies ends at `die`.
+    /// Returns the earliest possible completion of a command, if its time is not yet known. The transfer on its
+    /// path of the link ends at `link`; the first event that can free space in the buffer is at `event`, and the
+    /// first work of the dies ends at `die`.
     fn earliest(&self, command: &Command, link: u64, event: u64, die: u64) -> Option<u64> {
         let times = &self.times;
         let leave = || command.bytes() * 1_000_000 / times.read_rate + times.read_latency;
@@ -58,7 +58,7 @@ impl SolidStateDisk {
             (Stage::Arriving, Action::Write) if times.full_duplex => {
                 link + command.bytes() * 1_000_000 / times.write_rate + times.write_latency
             }
-            // Alone in the drive, it is the one that records the mapping.
+            // If it is alone in the drive, it is the command that records the mapping.
             (Stage::Arriving | Stage::Incoming, Action::Flush)
                 if self.admitted == 1 && !self.protected && !self.is_clean() =>
             {

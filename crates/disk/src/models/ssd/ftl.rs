@@ -9,10 +9,10 @@
 //! cold ones mix, and the write amplification is slightly too high.
 //!
 //! Greedy: the superblock with the fewest pages of data is collected. Source of the model and its
-//! limit: Bux and Iliadis, "Performance of greedy garbage collection in flash-based solid-state
+//! limitation: Bux and Iliadis, "Performance of greedy garbage collection in flash-based solid-state
 //! drives" (Performance Evaluation 67, 2010); Xiang and Kurkoski, "An improved analytical expression
-//! for write amplification in NAND flash" (arXiv:1110.4245), whose 2.36 at a ratio of 1.3 of flash
-//! to data the tests use.
+//! for write amplification in NAND flash" (arXiv:1110.4245), whose value of 2.36 at a flash-to-data
+//! ratio of 1.3 is used by the tests.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ pub const RESERVE: usize = 2;
 /// Marks no superblock.
 const NONE: u16 = u16::MAX;
 
-/// Maximum draws before the superblock of a page is searched in order.
+/// Maximum number of draws before the superblock of a page is searched for sequentially.
 const TRIES: u32 = 32;
 
 /// One erase block of every die. Counts are those of pages that hold data.
@@ -49,7 +49,7 @@ impl Superblock {
         self.young + self.moved + self.prefilled
     }
 
-    fn of(&mut self, kind: State) -> &mut u32 {
+    fn count_of(&mut self, kind: State) -> &mut u32 {
         if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved }
     }
 }
@@ -80,8 +80,8 @@ pub struct Ftl {
 }
 
 impl Ftl {
-    /// A drive of `pages` host pages of 4 KiB on `superblocks` of `size` pages,
-    /// `filled` percent full, in the state after random overwriting. An empty drive is completely erased.
+    /// Creates a drive of `pages` host pages of 4 KiB on `superblocks` superblocks of `size` pages, `filled`
+    /// percent full, in the state after random overwriting. An empty drive is completely erased.
     pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, draws: SplitMix64) -> Ftl {
         let map = Map::new(pages, filled);
         let prefilled = map.prefilled();
@@ -109,7 +109,7 @@ impl Ftl {
         ftl.prefilled = ftl.superblocks.iter().map(|one| u64::from(one.prefilled)).sum();
         ftl.free.extend((full..superblocks).map(|at| at as u16));
         ftl.open_next();
-        // A full drive starts just after a collection, as after every superblock that it opens.
+        // A full drive starts just after a collection, as it does after opening any superblock.
         while ftl.free.len() < RESERVE && ftl.collect() {}
         ftl
     }
@@ -152,28 +152,28 @@ impl Ftl {
         }
     }
 
-    /// Number of pages that the host can write before the next superblock is opened.
+    /// Returns the number of pages that the host can write before the next superblock is opened.
     pub fn writable_pages(&self) -> u32 {
         self.size - self.used
     }
 
-    /// Number of pages written for the host.
+    /// Returns the number of pages written for the host.
     #[cfg(test)]
     pub fn host_pages(&self) -> u64 {
         self.host_pages
     }
 
-    /// Number of pages moved by collection.
+    /// Returns the number of pages moved by collection.
     pub fn moved_pages(&self) -> u64 {
         self.moved_pages
     }
 
-    /// Number of superblocks opened.
+    /// Returns the number of superblocks opened.
     pub fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Number of pages that hold data.
+    /// Returns the number of pages that hold data.
     #[cfg(test)]
     pub fn valid(&self) -> u64 {
         self.superblocks.iter().map(|superblock| u64::from(superblock.valid())).sum()
@@ -230,7 +230,7 @@ impl Ftl {
                     self.open_next();
                 }
                 let now = left.min(self.writable_pages());
-                *self.superblocks[usize::from(self.open)].of(kind) += now;
+                *self.superblocks[usize::from(self.open)].count_of(kind) += now;
                 self.used += now;
                 left -= now;
             }
@@ -274,9 +274,9 @@ impl Ftl {
         let mut tries = 0;
         let mut at = self.draws.below(count as u64) as usize;
         while left > 0 {
-            let lot = self.draws.below(u64::from(self.size)) as u32;
-            let held = self.superblocks[at].of(kind);
-            if lot < *held || (tries >= TRIES && *held > 0) {
+            let draw = self.draws.below(u64::from(self.size)) as u32;
+            let held = self.superblocks[at].count_of(kind);
+            if draw < *held || (tries >= TRIES && *held > 0) {
                 let taken = (*held).min(16).min(left as u32);
                 *held -= taken;
                 left -= u64::from(taken);
@@ -293,7 +293,7 @@ impl Ftl {
     }
 }
 
-/// Pages of data in each of `superblocks` superblocks, the youngest first, that hold `pages` in total.
+/// Returns the number of data pages of each of `superblocks` superblocks, newest first, with a total of `pages`.
 ///
 /// Under random writes a page survives each further superblock with the same probability, so the numbers
 /// fall by the same ratio from one superblock to the next older one, from `size` on: the steady state

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::command::{Command, Stage, Times};
 
-/// The number of paths.
+/// Number of paths.
 const PATHS: usize = 3;
 
 /// The path of commands; with SATA, of everything.
@@ -32,13 +32,13 @@ pub struct Link {
 }
 
 impl Link {
-    /// Idle paths for at most `depth` commands.
+    /// Creates idle paths for at most `depth` commands.
     pub fn new(depth: usize) -> Link {
         let path = || Path { queue: VecDeque::with_capacity(depth), current: None };
         Link { paths: std::array::from_fn(|_| path()) }
     }
 
-    /// The path of a command in its current stage.
+    /// Returns the path of a command in its current stage.
     fn path(command: &Command, times: &Times) -> usize {
         match command.stage {
             _ if !times.full_duplex => COMMANDS,
@@ -68,12 +68,12 @@ impl Link {
         ended.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
     }
 
-    /// The end of the first transfer.
+    /// Returns the end of the transfer that ends first.
     pub fn next(&self) -> Option<u64> {
         self.paths.iter().filter_map(|path| path.current).map(|(_, until)| until).min()
     }
 
-    /// The end of the transfer on the path of a command; it cannot have its turn before.
+    /// Returns the end of the transfer on the path of a command, before which the command cannot start.
     pub fn free_at(&self, command: &Command, times: &Times) -> Option<u64> {
         self.paths[Link::path(command, times)].current.map(|(_, until)| until)
     }

@@ -3,7 +3,7 @@
 //!
 //! The whole map of a 1 TB drive would take 500 MB of the guest's memory. A trial touches a small
 //! part of it, with locality, so the drive is divided into chunks of 2 MiB: a chunk that was never
-//! touched, or was trimmed completely, is one word; a touched chunk has a word for each of its
+//! touched, or was trimmed completely, takes one word; a touched chunk has a word for each of its
 //! pages. When the arena is full, a chunk stores only its number of pages that hold data, and
 //! a draw decides which of them a write hits.
 
@@ -28,8 +28,8 @@ pub const SOMEWHERE: State = 3;
 /// The first generation.
 pub const FIRST_WRITING: State = 4;
 
-/// Chunk entries: EMPTY and PREFILLED apply to a whole chunk; then come indexes into the arena; from
-/// here on, counts of pages.
+/// First value of a chunk entry that is a count of pages. Below it, EMPTY and PREFILLED apply to a whole
+/// chunk; the values from `FIRST_PLACE` on are indices into the arena.
 const COUNTED: u16 = u16::MAX - CHUNK as u16;
 const FIRST_PLACE: u16 = 2;
 
@@ -43,7 +43,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map of `pages` pages, of which `filled` percent hold data, evenly distributed by chunk.
+    /// Creates a map of `pages` pages, of which `filled` percent hold data, evenly distributed by chunk.
     pub fn new(pages: u64, filled: u64) -> Map {
         let count = pages.div_ceil(CHUNK);
         let is_filled = |chunk: u64| chunk * filled / 100 != (chunk + 1) * filled / 100;
@@ -56,13 +56,12 @@ impl Map {
         }
     }
 
-    /// Number of pages that hold data from before the trial, before the first write.
+    /// Returns the number of pages that hold data from before the trial; valid before the first write.
     pub fn prefilled(&self) -> u64 {
         self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
     }
 
-    /// Replaces the state of `page`. Returns the old state, and true if the
-    /// map tracks the new one.
+    /// Replaces the state of `page`. Returns the old state, and true if the map tracks the new one.
     pub fn replace(&mut self, page: u64, state: State, draws: &mut SplitMix64) -> (State, bool) {
         let (at, within) = ((page / CHUNK) as usize, (page % CHUNK) as usize);
         let Some(entry) = self.chunks.get_mut(at) else { return (EMPTY, false) };

@@ -1,5 +1,5 @@
 //! A solid-state disk on a serial interface: one link, a write buffer in DRAM, a translation layer
-//! that writes to a log and collects garbage, and dies that work in parallel.
+//! that writes to a log and collects garbage, an optional SLC cache, and dies that work in parallel.
 //!
 //! A command takes its turn on the link, which carries one transfer at a time. A write completes when
 //! it is in the buffer; dies program the buffer's pages as soon as they fill a program,
@@ -10,9 +10,8 @@
 //! Nothing runs by itself. Every call first processes all events up to its own time
 //! ([`SolidStateDisk::advance`]).
 //!
-//! Not modelled: an SLC cache (the drive that this model
-//! was written for writes as fast without one), garbage collection in idle time, the location of a page written at
-//! random when it is read (the die of a read follows from its address), wear, errors and heat.
+//! Not modelled: garbage collection in idle time, the location of a page written at random when it is
+//! read (the die of a read follows from its address), wear, errors and heat.
 
 mod buffer;
 mod command;
@@ -48,8 +47,8 @@ use crate::spec::{self, DiskSpec};
 
 /// Bytes of a page of the translation layer.
 const PAGE_BYTES: u64 = PAGE * SECTOR;
-/// Capacity for requests that wait for admission, more than the tags of any block driver.
-const WAITING_CAPACITY: usize = 1024;
+/// Initial capacity of the queues of requests: more than the tags of any block driver.
+const QUEUE_CAPACITY: usize = 1024;
 /// Maximum number of superblocks, so that each generation can have a number of 16 bits.
 pub const MAX_SUPERBLOCKS: u64 = 50_000;
 
@@ -85,14 +84,14 @@ pub struct SolidStateDisk {
     space_queue: VecDeque<usize>,
     /// Commands whose record waits for a free die.
     record_queue: VecDeque<usize>,
-    /// Commands with a known completion time, in its order: time and command.
+    /// Completion times and their commands, in order of time, of commands whose time is known.
     completing: VecDeque<(u64, usize)>,
     done: VecDeque<(u64, u64)>,
-    /// Programs that garbage collection still owes, in pages.
+    /// Pages that garbage collection still has to program.
     gc_debt_pages: u64,
     moved_pages_charged: u64,
     superblocks_erased: u64,
-    /// Arrival of the page that has waited longest.
+    /// Time from which the wait of the buffered pages is counted.
     waiting_since: u64,
     /// Number of commands that wait until pages are on flash.
     settling: usize,
@@ -102,7 +101,7 @@ pub struct SolidStateDisk {
     counters: Device,
 }
 
-/// Host pages, superblocks, and pages per superblock.
+/// Returns the numbers of host pages, superblocks, and pages per superblock.
 pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
     let pages = capacity.0 / PAGE_BYTES;
     let size = ssd.block.0 / PAGE_BYTES * u64::from(ssd.dies);
@@ -111,7 +110,7 @@ pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
 }
 
 impl SolidStateDisk {
-    /// An idle drive. Draws from `seed` decide which superblocks lose pages that the map does not
+    /// Creates an idle drive. Draws from `seed` decide which superblocks lose pages that the map does not
     /// track.
     pub fn new(spec: &DiskSpec, ssd: &Ssd, seed: u64) -> SolidStateDisk {
         let (pages, superblocks, size) = geometry(ssd, spec.capacity);
@@ -135,7 +134,7 @@ impl SolidStateDisk {
             depth,
             clock: 0,
             last_event: 0,
-            waiting: VecDeque::with_capacity(WAITING_CAPACITY),
+            waiting: VecDeque::with_capacity(QUEUE_CAPACITY),
             commands: vec![None; depth],
             used: 0,
             admitted: 0,
@@ -144,7 +143,7 @@ impl SolidStateDisk {
             space_queue: VecDeque::with_capacity(depth),
             record_queue: VecDeque::with_capacity(depth),
             completing: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(WAITING_CAPACITY),
+            done: VecDeque::with_capacity(QUEUE_CAPACITY),
             gc_debt_pages: 0,
             moved_pages_charged: 0,
             waiting_since: 0,
@@ -367,8 +366,6 @@ impl SolidStateDisk {
             self.done.push_back((due, command.request.id));
         }
     }
-
-    // Destaging from the buffer to flash.
 }
 
 impl Disk for SolidStateDisk {

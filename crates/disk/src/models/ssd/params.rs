@@ -16,7 +16,7 @@ pub enum Interface {
     Nvme,
 }
 
-/// Whether a parameter has its default, with which a profile from before the parameter still has its hash.
+/// Returns true for a parameter's default, which is not written, so that older profiles keep their hash.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -25,7 +25,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
-    /// The interface; SATA if the profile does not say.
+    /// The interface; SATA if absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub interface: Interface,
     /// True if capacitors save the write buffer in a power cut: a write is persisted once it is in the
@@ -44,13 +44,13 @@ pub struct Ssd {
     pub program_size: Bytes,
     /// Bytes that a die senses at once for a read.
     pub flash_page: Bytes,
-    /// Sensing, in microseconds.
+    /// Time to sense a page, in microseconds.
     pub read_us: u64,
-    /// Programming, in microseconds.
+    /// Time to program, in microseconds.
     pub program_us: u64,
-    /// Erasing, in microseconds.
+    /// Time to erase, in microseconds.
     pub erase_us: u64,
-    /// Suspending a program for a read, in microseconds.
+    /// Time to suspend a program for a read, in microseconds.
     pub suspend_us: u64,
     /// Rate of a channel, in kB/s.
     pub channel_rate_kb: u64,
@@ -72,16 +72,17 @@ pub struct Ssd {
     pub write_buffer: Bytes,
     /// Maximum age of a write in the buffer of an idle drive, in microseconds.
     pub destage_us: u64,
-    /// Firmware's time of a flush that persists something, in addition to the flash, in microseconds.
+    /// Firmware time of a flush that persists something, in addition to the flash, in microseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_us: u64,
-    /// Firmware's time of a write with FUA, in addition to the flash, in microseconds.
+    /// Firmware time of a write with FUA, in addition to the flash, in microseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fua_us: u64,
-    /// Writes that the flash holds with one bit per cell, until the drive is idle; 0 is a drive without.
+    /// Bytes of writes that the flash holds with one bit per cell until the drive is idle; 0 for a drive without
+    /// such a cache.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slc_cache: Bytes,
-    /// Programming with one bit per cell, in microseconds.
+    /// Time to program with one bit per cell, in microseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slc_program_us: u64,
     /// Rate at which an idle drive empties the cache with one bit per cell, in kB/s.

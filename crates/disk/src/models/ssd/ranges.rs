@@ -1,4 +1,4 @@
-//! The ranges of the parameters of a solid-state disk, the rates that they allow, and the disk that they make.
+//! Parameter ranges of the solid-state model, its maximum rates, and the disk built from the parameters.
 
 use super::params::{Interface, Ssd};
 use super::{MAX_PAGES_PER_PROGRAM, MAX_SLOTS, MAX_SUPERBLOCKS, RESERVE, SolidStateDisk, geometry};
@@ -9,7 +9,7 @@ use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 impl Ssd {
-    /// Checks the cache with one bit per cell: all of its parameters, or none.
+    /// Checks the cache with one bit per cell: all of its parameters are given, or none.
     fn check_slc(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
         let used = self.slc_program_us > 0 || self.slc_fold_rate_kb > 0;
         // Three bits per cell become one.
@@ -36,7 +36,7 @@ impl Parameters for Ssd {
             check.within(name, size.0, least, most)?;
             check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
         }
-        // Firmware decides the flushes of an NVMe drive without capacitors, so its profile must say.
+        // Firmware decides how long flushes of an NVMe drive without capacitors take, so its profile must state it.
         let decides = self.interface == Interface::Nvme && !self.power_loss_protection;
         let least_firmware = u64::from(decides);
         for (name, time, least) in [
@@ -67,7 +67,7 @@ impl Parameters for Ssd {
             check.within(name, rate, 100, 100_000_000)?;
         }
         self.check_slc(spec, check)?;
-        // One page more than the largest request, which need not start at a page.
+        // One page more than the largest request, which need not start at a page boundary.
         let least = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
         let most = MAX_SLOTS as u64 * 4096;
         check.within("model.write_buffer", self.write_buffer.0, least, most)?;

@@ -1,12 +1,12 @@
-//! The cache of flash with one bit per cell, which is programmed faster than with three: its fill, by which the
-//! time of a program follows. An idle drive moves its content to flash with three bits.
+//! The cache of flash with one bit per cell, which is programmed faster than with three: its fill level, which
+//! determines the time of a program. An idle drive moves its content to flash with three bits per cell.
 
 use super::params::Ssd;
 
 /// The cache.
 #[derive(Debug)]
 pub struct SlcCache {
-    /// Its size in bytes; 0 for a drive without.
+    /// Its size in bytes; 0 for a drive without one.
     size: u64,
     /// Bytes in it.
     used: u64,
@@ -17,7 +17,7 @@ pub struct SlcCache {
 }
 
 impl SlcCache {
-    /// The empty cache of a drive.
+    /// Creates the empty cache of a drive.
     pub fn new(ssd: &Ssd) -> SlcCache {
         SlcCache {
             size: ssd.slc_cache.0,
@@ -27,7 +27,7 @@ impl SlcCache {
         }
     }
 
-    /// Takes a program of `bytes` bytes and returns its time; none if it is full, or there is none.
+    /// Takes a program of `bytes` bytes and returns its time; none if the cache is full or absent.
     pub fn program(&mut self, bytes: u64) -> Option<u64> {
         (self.used < self.size).then(|| {
             self.used += bytes;

@@ -22,7 +22,7 @@ fn an_order_holds_link_by_link() {
     assert_eq!(turned.verdict, Verdict::Reversed);
     assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
     assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
-    // One link is reversed and one equal: it does not hold, and is not reversed.
+    // One link is reversed and one is equal: the order does not hold, but is not reversed.
     let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
     assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Judges the first of `many` claims with this check by these times.
+/// Judges the first of `many` claims with this check on these times.
 fn first_of(many: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
     let all: String = (0..many).map(|at| claim(&format!("C{at}"), check)).collect();
     claims(&study(&all), trials(rows)).remove(0)
@@ -38,7 +38,7 @@ fn many_claims_are_corrected_for_their_number() {
 
 #[test]
 fn the_absence_of_a_difference_is_corrected_like_any_result() {
-    // 0.954 (0.91 to 1.002): it ends before 1.05, and is not so far from 1 that all is turned round.
+    // 0.954 (0.91 to 1.002): the interval ends before 1.05, and is not so far from 1 that the claim is reversed.
     let rows: &[(&str, &[f64])] =
         &[("ext4", &[10.0; 5]), ("xfs", &[9.05, 9.35, 9.53, 9.75, 10.05])];
     let more = ratio("xfs", "ext4", "more_than = 1.0");
@@ -54,7 +54,7 @@ fn the_absence_of_a_difference_is_corrected_like_any_result() {
     let less = ratio("ext4", "xfs", "less_than = 1.0");
     let other = first_of(40, &less, rows);
     assert!((other.p.unwrap() - of_forty.p.unwrap()).abs() < 1e-9, "{other:?}");
-    // It counts in a family: a claim next to it is corrected for both.
+    // It counts in a family: another claim is corrected for both.
     let holds = claim("H", &ratio("ext4", "xfs", "more_than = 0.8"));
     let p = |file: &str| claims(&study(file), trials(rows)).remove(0).p.unwrap();
     let together = p(&(holds.clone() + &claim("C", &more)));
