@@ -1,4 +1,4 @@
-//! From answers to commands of fsdyno, each with the time that it takes.
+//! Turns answers into fsdyno commands, each with the time that it takes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use fsdyno_report::table::Prose;
 
 use crate::answers::{Answers, On, Safety};
 
-/// The numbers of trials of a configuration that are tried, the best first.
+/// The numbers of trials per configuration to consider, best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
 
-/// The number of trials if this machine's speed is not known.
+/// The number of trials per configuration if this machine's speed is unknown.
 const UNKNOWN: u32 = 3;
 
-/// The time, in words, of trials of a kind that never ran here.
+/// The time, in words, of trials of a kind that has never run on this machine.
 const NO_TIME: &str = "not known before the first such trial on this machine";
 
 /// One command.
@@ -38,24 +38,24 @@ impl Step {
         Step { about: about.into(), time, words }
     }
 
-    /// The command for a shell.
+    /// Returns the command for a shell.
     pub fn line(&self) -> String {
         let words = self.words.iter().map(|word| quote(word));
         std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// The commands, and what was left out of them, in words.
+/// The commands, and the steps that were omitted.
 #[derive(Debug, Default)]
 pub struct Steps {
-    /// The commands, in their order.
+    /// The commands, in order.
     pub steps: Vec<Step>,
-    /// The steps that were left out, with reasons.
+    /// The omitted steps, with reasons.
     pub omitted: Vec<String>,
 }
 
 impl Steps {
-    /// The commands as text.
+    /// Returns the commands as text.
     pub fn text(&self, answers: &Answers, prose: Prose) -> String {
         let mut text = format!("For {} on {}:\n", answers.purpose.name, answers.on);
         for (at, step) in self.steps.iter().enumerate() {
@@ -69,10 +69,9 @@ impl Steps {
     }
 }
 
-/// The commands that answer.
+/// Returns the commands for some answers.
 ///
-/// # Errors
-/// Answers that no run takes; a time that is too short for one trial of each file system.
+/// # Errors Answers that no run accepts; a time that is too short for one trial of each file system.
 pub fn of(answers: &Answers) -> Result<Steps, Failure> {
     match answers.purpose.workload {
         None => own(answers),
@@ -80,7 +79,7 @@ pub fn of(answers: &Answers) -> Result<Steps, Failure> {
     }
 }
 
-/// The commands for a program of the user's: record it, and replay the recording.
+/// Returns the commands for the user's own program: record it, and replay the recording.
 fn own(answers: &Answers) -> Result<Steps, Failure> {
     let program = answers.command.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -111,7 +110,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
             "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
         )));
     }
-    // The search of options gets what the comparison leaves, two thirds or more.
+    // The search of options gets what the comparison leaves: at least two thirds.
     let part = if is_tunable(answers) { answers.limit / 3 } else { answers.limit };
     let repeat = match one {
         None => UNKNOWN,
@@ -137,7 +136,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     Ok(steps)
 }
 
-/// Tests whether the options of at least one of the file systems can be searched.
+/// Returns true if the options of at least one of the file systems can be searched.
 fn is_tunable(answers: &Answers) -> bool {
     answers.on.takes_filesystems() && !spaces(answers).is_empty()
 }
@@ -147,7 +146,7 @@ fn spaces(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(has).collect()
 }
 
-/// The search of options within a time, or the reason to leave it out.
+/// Returns the search of options within a time, or the reason to omit it.
 fn search(
     answers: &Answers,
     rest: Duration,
@@ -160,7 +159,7 @@ fn search(
     }
     let mut words = words("tune", &[]);
     words.extend(answers.purpose.words());
-    // The search chooses how its guests boot.
+    // The search itself chooses how its guests boot.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
     words.extend(option_words(&axes));
     words.extend(with_space.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
@@ -193,7 +192,7 @@ fn in_minutes(time: Duration) -> String {
     format!("{} min", time.as_secs().div_ceil(60))
 }
 
-/// The value of `--budget`.
+/// Returns a time as the value of `--budget`.
 fn budget(time: Duration) -> String {
     match time.as_secs().max(1) {
         seconds if seconds < 120 => format!("{seconds}s"),
@@ -222,7 +221,7 @@ fn words(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }
 
-/// The request of the purpose's workload on these values of axes.
+/// Returns the request for the purpose's workload with these values of axes.
 fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     let mut request = Request::default();
     for (key, value) in axes {
@@ -237,10 +236,9 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// The time of a run on this machine, if trials of its kind ran here.
+/// Returns the time of a run on this machine; none if no trial of its kind has run here.
 ///
-/// # Errors
-/// A request that a run refuses.
+/// # Errors A request that a run would refuse.
 fn estimated(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
     let mut axes = answers.on.axes();
     axes.extend(answers.filesystems.iter().map(|name| ("fs", name.as_str())));

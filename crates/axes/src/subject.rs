@@ -1,4 +1,4 @@
-//! What names of rows are made of: a plan, and facts that only its trial knows.
+//! The source of row names: a plan, and facts that only its trial knows.
 
 use fsdyno_record::{Plan, Trial};
 

@@ -1,8 +1,8 @@
 //! Exclusive leases of processors among the fsdyno processes of one network namespace.
-//! (Between containers, and against other work, the scheduler decides.)
+//! (Between containers, and with other work, the scheduler decides.)
 //!
-//! QEMU's vCPU thread and its main loop pass one lock back and forth at every wait of the guest. On two
-//! processors each handover wakes an idle processor; on one the other thread simply continues.
+//! QEMU's vCPU thread and its main loop pass one lock back and forth whenever the guest waits. On two processors, each
+//! handover wakes an idle processor; on one, the other thread simply continues.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -36,7 +36,7 @@ impl CpuLease {
     }
 }
 
-/// Pins the calling thread, and what it starts from now on, to this processor.
+/// Pins the calling thread, and everything that it starts from now on, to this processor.
 ///
 /// # Errors
 /// The error of sched_setaffinity(2).

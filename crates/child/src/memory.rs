@@ -1,4 +1,4 @@
-//! Files in memory (memfd), freed with their last user; the mailbox is one of them.
+//! Files in memory (memfd), freed when their last user closes them; one of them is the mailbox.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use fsdyno_record::mailbox::{Mailbox, MailboxError, SIZE};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Creates an empty file in memory, closed on exec unless a child inherits it explicitly.
+/// Creates an empty file in memory; it is closed on exec unless a child inherits it explicitly.
 ///
 /// # Errors
 /// The error of memfd_create(2).
@@ -113,7 +113,7 @@ impl SharedMailbox {
     /// Returns the mailbox in this memory.
     ///
     /// # Errors
-    /// None in practice: the memory is as large as a mailbox has to be.
+    /// None in practice: the memory is exactly as large as a mailbox.
     pub fn mailbox(&self) -> Result<Mailbox<'_>, MailboxError> {
         // SAFETY: the mapping is SIZE bytes, page-aligned, and lives as long as self; any bits are
         // an AtomicU64, and the child too writes it only as whole words.

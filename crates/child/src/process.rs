@@ -38,8 +38,8 @@ pub struct Ended {
 impl Process {
     /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers.
     ///
-    /// The calling thread has to outlive the child: the kernel kills it when that thread ends
-    /// (prctl(2), PR_SET_PDEATHSIG).
+    /// The calling thread must outlive the child: the kernel kills the child when that thread ends (prctl(2),
+    /// PR_SET_PDEATHSIG).
     ///
     /// # Errors
     /// The error of memfd_create(2), fork(2) or execve(2).
@@ -62,8 +62,8 @@ impl Process {
         Process::begin(cpu, command, inherit, output)
     }
 
-    /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as
-    /// stdout. Its captured output is then only its stderr.
+    /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as stdout. Only
+    /// stderr is then captured.
     ///
     /// # Errors
     /// The error of memfd_create(2), fork(2) or execve(2).
@@ -79,7 +79,7 @@ impl Process {
         Process::begin(None, command, inherit, captured)
     }
 
-    /// Starts `command` as [`Process::start`] does, with a pipe as stdin that stays open until the returned end of it is
+    /// Starts `command` as [`Process::start`] does, with a pipe as stdin, which stays open until the returned end is
     /// dropped.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Process {
         Ok(Process { pid, output, ended: None, _cpu: cpu })
     }
 
-    /// Returns how it ended, or none while it runs. Never blocks.
+    /// Returns how the process ended, or none while it runs. Never blocks.
     ///
     /// # Errors
     /// The error of wait4(2).
@@ -118,34 +118,35 @@ impl Process {
         self.wait(libc::WNOHANG)
     }
 
-    /// Kills its process group, unless it has ended, and reaps it.
+    /// Kills the process group, unless the process has ended, and reaps the process.
     ///
     /// # Errors
     /// The error of wait4(2).
     pub fn kill(&mut self) -> std::io::Result<Option<Ended>> {
         if self.ended.is_none() {
-            // If it has ended meanwhile, the wait below returns its status.
+            // If the process has ended in the meantime, the wait below returns its status.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         self.wait(0)
     }
 
-    /// Reports whether all its threads sleep: none runs or waits for a processor. A child that has
-    /// ended sleeps.
+    /// Returns true if all threads of the process sleep: none runs or waits for a processor. A process that has ended
+    /// sleeps.
     pub fn sleeps(&self) -> bool {
         self.states().all(|state| state != 'R')
     }
 
-    /// Reports whether one of its threads is stopped by a signal, or waits in the kernel where no signal reaches it.
+    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches
+    /// it.
     pub fn is_halted(&self) -> bool {
         self.states().any(|state| matches!(state, 'T' | 't' | 'D'))
     }
 
-    /// Kills its process group and waits this long for its end. One that hangs in the kernel is left to end when its call
-    /// does. Returns true if it has ended.
+    /// Kills the process group and waits this long for the process to end. A process that hangs in the kernel is left
+    /// to end when its call does. Returns true if it has ended.
     pub fn kill_within(mut self, patience: Duration) -> bool {
         let begin = std::time::Instant::now();
-        // If it has ended meanwhile, the wait below says so.
+        // If the process has ended in the meantime, the wait below returns its status.
         let _ = kill_process_group(self.pid, Signal::KILL);
         while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
             if begin.elapsed() > patience {
@@ -158,7 +159,7 @@ impl Process {
         true
     }
 
-    /// The states of its threads, by their letters.
+    /// Returns the states of all threads, as the letters of proc(5).
     fn states(&self) -> impl Iterator<Item = char> {
         let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -168,7 +169,7 @@ impl Process {
         stats.filter_map(|stat| stat.rsplit(") ").next()?.chars().next())
     }
 
-    /// Returns the last lines that it wrote to stdout or stderr.
+    /// Returns the last lines that the process wrote to its captured output.
     pub fn last_lines(&self, lines: usize) -> Vec<String> {
         last_lines(&self.output, lines)
     }
@@ -182,8 +183,8 @@ impl Process {
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_nonzero().get();
         loop {
-            // SAFETY: both pointers are to live variables of the right type, and the child has not
-            // been reaped, so its number is still its own.
+            // SAFETY: both pointers are to live variables of the right type, and the child has not been reaped, so its
+            // PID has not been reused.
             match unsafe { libc::wait4(pid, &mut status, flags, &mut usage) } {
                 0 => return Ok(None),
                 got if got == pid => break,

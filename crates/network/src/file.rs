@@ -42,10 +42,10 @@ const FORM: &str = "a network has about, rate, delay, limit and, for each, a [[s
 const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
 
 /// The longest delay of a link.
-const LONGEST_DELAY: Nanos = Nanos(10_000_000_000);
+const MAX_DELAY: Nanos = Nanos(10_000_000_000);
 
 /// The most packets of a queue, so that they fit into the guest's memory.
-const MOST_PACKETS: u32 = 1_000_000;
+const MAX_PACKETS: u32 = 1_000_000;
 
 impl Network {
     /// Parses the text of a file.
@@ -66,8 +66,8 @@ impl Network {
             text.wrong(read.delay.span(), format!("delay = \"{given}\" is not valid; {right}"))
         })?;
         let limit = *read.limit.get_ref();
-        if !(1..=MOST_PACKETS).contains(&limit) {
-            let problem = format!("limit = {limit} is not from 1 to {MOST_PACKETS} packets");
+        if !(1..=MAX_PACKETS).contains(&limit) {
+            let problem = format!("limit = {limit} is not from 1 to {MAX_PACKETS} packets");
             return Err(text.wrong(read.limit.span(), problem));
         }
         let (name, about, source) = (name.to_string(), read.about, read.source);
@@ -101,7 +101,7 @@ fn delay(text: &str) -> Option<Nanos> {
         "s" => 1_000_000_000,
         _ => return None,
     };
-    number.checked_mul(ns).map(Nanos).filter(|delay| *delay <= LONGEST_DELAY)
+    number.checked_mul(ns).map(Nanos).filter(|delay| *delay <= MAX_DELAY)
 }
 
 #[cfg(test)]

@@ -96,14 +96,14 @@ const LINE: u64 = 64;
 const FIRST_SETS: u64 = 64;
 /// A way of the first caches.
 const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
-const MOST_WAYS: u64 = 32;
+const MAX_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
 /// From 0.03 ns (an 8 GHz processor with four instructions a cycle) to 8 ns.
 const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
 /// A page fault served from a disk is no processor event.
-const MOST_NS: f64 = 100_000.0;
+const MAX_NS: f64 = 100_000.0;
 /// A profile that is off by more says nothing.
-const MOST_PERCENT: u64 = 1000;
+const MAX_PERCENT: u64 = 1000;
 
 impl Profile {
     /// Parses a profile and checks its values.
@@ -137,29 +137,29 @@ impl Profile {
                 let known = format!("the model has no such event; it has {}", EVENTS.join(", "));
                 return fault(&format!("events_ns.{event}"), ns.to_string(), known);
             }
-            if !(0.0..=MOST_NS).contains(ns) {
-                let range = format!("from 0 to {MOST_NS} ns");
+            if !(0.0..=MAX_NS).contains(ns) {
+                let range = format!("from 0 to {MAX_NS} ns");
                 return fault(&format!("events_ns.{event}"), ns.to_string(), range);
             }
         }
         let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways, l1i_kib } = self.caches;
-        if !(1..=MOST_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
-            let form = format!("4 KiB for each of 1 to {MOST_WAYS} ways (l1_ways = {l1_ways})");
+        if !(1..=MAX_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
+            let form = format!("4 KiB for each of 1 to {MAX_WAYS} ways (l1_ways = {l1_ways})");
             return fault("caches.l1_kib", l1_kib.to_string(), form);
         }
         let sets =
             l2_kib.checked_mul(KIB / LINE).filter(|lines| l2_ways > 0 && lines % l2_ways == 0);
         let sets = sets.map(|lines| lines / l2_ways);
-        if l2_ways > MOST_WAYS
+        if l2_ways > MAX_WAYS
             || !sets.is_some_and(|n| n.is_power_of_two() && SECOND_SETS.contains(&n))
         {
             let form = format!(
-                "1 to {MOST_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
+                "1 to {MAX_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
             );
             return fault("caches.l2_kib", l2_kib.to_string(), form);
         }
-        if l1i_kib % WAY_KIB != 0 || !(1..=MOST_WAYS).contains(&(l1i_kib / WAY_KIB)) {
-            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MOST_WAYS * WAY_KIB);
+        if l1i_kib % WAY_KIB != 0 || !(1..=MAX_WAYS).contains(&(l1i_kib / WAY_KIB)) {
+            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MAX_WAYS * WAY_KIB);
             return fault("caches.l1i_kib", l1i_kib.to_string(), form);
         }
         self.wrong_error()
@@ -175,8 +175,8 @@ impl Profile {
             return self.estimate.then(|| fault("", "absent".to_string(), what)).flatten();
         };
         for (key, value) in [(".median", median), (".worst", worst), (".ratio", ratio)] {
-            if value > MOST_PERCENT {
-                return fault(key, value.to_string(), &format!("from 0 to {MOST_PERCENT} %"));
+            if value > MAX_PERCENT {
+                return fault(key, value.to_string(), &format!("from 0 to {MAX_PERCENT} %"));
             }
         }
         if worst < median {

@@ -21,7 +21,7 @@ use crate::plan::{Compare, Opened, Place, Plan, Skip};
 const FRESH: u16 = 8192;
 
 /// Most files open at once.
-const MOST_OPEN: u16 = 60_000;
+const MAX_OPEN: u16 = 60_000;
 
 /// The state of a thread.
 #[derive(Default)]
@@ -213,7 +213,7 @@ impl Compiler {
         {
             return Ok(FileSlot(slot));
         }
-        if self.next_slot >= MOST_OPEN {
+        if self.next_slot >= MAX_OPEN {
             return Err("opens-of-more-than-60000-files-at-once");
         }
         self.next_slot += 1;

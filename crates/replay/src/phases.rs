@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use fsdyno_trace::{Call, Event, ThreadId};
 
 /// The most places of each kind; what follows the last one belongs to it.
-const MOST: usize = 255;
+const MAX_PLACES: usize = 255;
 
 /// A place at which a phase can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Phases {
         };
         let count = &mut self.counts[usize::from(is_mark)];
         *count += 1;
-        (*count <= MOST).then(|| Place { is_mark, name: name.bytes().to_vec() })
+        (*count <= MAX_PLACES).then(|| Place { is_mark, name: name.bytes().to_vec() })
     }
 }
 

@@ -116,7 +116,7 @@ fn is_renamed(one: &str, other: &str) -> bool {
 const UNNAMED: &str = "?";
 
 /// Least part of a difference for which a source is named.
-const MOST: f64 = 0.5;
+const MIN_PART: f64 = 0.5;
 
 /// The function that has most of a difference.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<Source> {
     let pair = Pair { one, other, ops: (here.ops, there.ops) };
     // A difference that the caller does not show was only moved: inlined, or called by another name.
     let named = |it: &Difference| {
-        it.function != UNNAMED && it.delta() / more >= MOST && pair.callers_delta(it) / more >= MOST
+        it.function != UNNAMED && it.delta() / more >= MIN_PART && pair.callers_delta(it) / more >= MIN_PART
     };
     if let Some(it) = differences(here, there).into_iter().find(named) {
         let function = it.names();
@@ -217,7 +217,7 @@ impl<'a> Pair<'a> {
             };
             let next = below.into_iter().filter(|(name, _)| *name != SMALLER);
             let next = next.max_by(|a, b| (part(&a.1) / more).total_cmp(&(part(&b.1) / more)));
-            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MOST) else {
+            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MIN_PART) else {
                 break;
             };
             // The entry path into the kernel explains nothing.

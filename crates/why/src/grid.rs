@@ -59,11 +59,11 @@ pub struct Band {
 
 /// An empty part of a disk is left out if it is larger than 1 / this of its bytes, and at least this large.
 const EMPTY: u64 = 10;
-const LEAST_EMPTY: u64 = 16 << 20;
+const MIN_EMPTY: u64 = 16 << 20;
 /// Most empty parts that are left out, the largest first.
-const MOST_BANDS: usize = 5;
+const MAX_BANDS: usize = 5;
 /// Least rows of a band, and rows between two bands.
-const LEAST: u16 = 10;
+const MIN_ROWS: u16 = 10;
 const BETWEEN: u16 = 3;
 
 impl DiskGrid {
@@ -81,9 +81,9 @@ fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let (Some(&low), Some(&high)) = (bytes.first(), bytes.last()) else { return Vec::new() };
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
     let mut gaps: Vec<(u64, u64)> = pairs.map(|(from, to)| (*from, *to)).collect();
-    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(LEAST_EMPTY));
+    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(MIN_EMPTY));
     gaps.sort_by_key(|(from, to)| Reverse(to - from));
-    gaps.truncate(MOST_BANDS - 1);
+    gaps.truncate(MAX_BANDS - 1);
     gaps.sort_unstable();
     if gaps.is_empty() {
         return Vec::new();
@@ -93,13 +93,13 @@ fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let parts: Vec<(u64, u64)> = begins.zip(ends).collect();
     let whole: u128 = parts.iter().map(|(from, to)| u128::from(to - from)).sum();
     let count = parts.len() as u16;
-    let free = ROWS - count * LEAST - (count - 1) * BETWEEN;
+    let free = ROWS - count * MIN_ROWS - (count - 1) * BETWEEN;
     let mut row = 0;
     let mut bands = Vec::new();
     for bytes in parts {
         let share = (u128::from(bytes.1 - bytes.0) * u128::from(free)).checked_div(whole);
         let share = share.map_or(free / count, |rows| rows as u16);
-        let last = row + LEAST + share - 1;
+        let last = row + MIN_ROWS + share - 1;
         bands.push(Band { bytes, rows: (row, last) });
         row = last + 1 + BETWEEN;
     }
@@ -196,8 +196,8 @@ mod tests {
         let parts: Vec<_> = disk.bands.iter().map(|band| band.bytes).collect();
         assert_eq!(parts, [(GIB, GIB + 4096), (9 * GIB, 10 * GIB)]);
         let [below, above] = [0, 1].map(|at: usize| disk.bands[at].rows);
-        assert_eq!(below, (0, LEAST - 1));
-        assert_eq!(above.0, LEAST + BETWEEN);
+        assert_eq!(below, (0, MIN_ROWS - 1));
+        assert_eq!(above.0, MIN_ROWS + BETWEEN);
         assert!((90..ROWS).contains(&above.1), "{above:?}");
         let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
         assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
@@ -207,6 +207,6 @@ mod tests {
         assert_eq!(bands(&even), []);
         let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();
         let most = bands(&far);
-        assert!(most.len() <= MOST_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
+        assert!(most.len() <= MAX_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
     }
 }

@@ -42,7 +42,7 @@ const ALL: &[Work] = &[
 /// Repetitions on this machine, of which the fastest counts.
 const REPEATS: u32 = 5;
 /// Phases with less CPU time than this are too short to be measured.
-const SHORTEST_NS: u64 = 2_000_000;
+const MIN_PHASE_NS: u64 = 2_000_000;
 
 /// Measures, predicts, and returns the comparison as Markdown; none if the user stopped it.
 ///
@@ -99,7 +99,7 @@ pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Fa
 fn times(trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
     let mut times = BTreeMap::<_, Vec<f64>>::new();
     for trial in trials {
-        for phase in trial.measured.phases.iter().filter(|phase| phase.cpu_ns.0 >= SHORTEST_NS) {
+        for phase in trial.measured.phases.iter().filter(|phase| phase.cpu_ns.0 >= MIN_PHASE_NS) {
             let calls: u64 = phase.ops.values().map(|op| op.count).sum();
             let key = (trial.plan.label.clone(), phase.name.clone());
             times.entry(key).or_default().push(phase.cpu_ns.0 as f64 / calls.max(1) as f64);

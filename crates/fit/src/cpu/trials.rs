@@ -11,7 +11,7 @@ use fsdyno_child::Process;
 use fsdyno_record::Trial;
 
 /// The median of the repetitions may take this much longer than the fastest; more is the work of another program.
-const MOST_NOISE: f64 = 1.3;
+const MAX_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
 
 /// The folder of results, and the kernel of the lab.
@@ -93,14 +93,14 @@ pub fn refuse_noise<'t>(
     let mut noise: Vec<f64> = times.map(|times| times[times.len() / 2] / times[0]).collect();
     noise.sort_by(f64::total_cmp);
     let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
-    if median <= MOST_NOISE {
+    if median <= MAX_NOISE {
         return Ok(());
     }
     Err(Failure::wrong(format!(
         "this machine is too busy for a fit: the median CPU time of {repeats} repetitions is {:.0} % above the \
          least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
         (median - 1.0) * 100.0,
-        (MOST_NOISE - 1.0) * 100.0
+        (MAX_NOISE - 1.0) * 100.0
     )))
 }
 

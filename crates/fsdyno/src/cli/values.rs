@@ -38,9 +38,9 @@ pub fn axis() -> PossibleValuesParser {
 
 /// Parses `--width`: a percentage that a finite number of trials can reach.
 pub fn width(text: &str) -> Result<Percent, String> {
-    const LEAST: f64 = 1e-6;
+    const MIN: f64 = 1e-6;
     let width: Percent = text.parse()?;
-    match width.0 >= LEAST {
+    match width.0 >= MIN {
         true => Ok(width),
         false => Err(
             "expected a percentage from 0.0001% to 100%, such as 2%; a smaller one takes too many trials"
