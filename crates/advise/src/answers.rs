@@ -63,7 +63,8 @@ impl fmt::Display for On {
 
 /// Parses the target of the trials.
 ///
-/// # Errors Text that is neither a machine, nor a directory, nor the size of a device.
+/// # Errors
+/// Text that is neither a machine, nor a directory, nor the size of a device.
 pub fn on(text: &str) -> Result<On, String> {
     if fsdyno_machine::names().any(|name| name == text) {
         return Ok(On::Machine(text.into()));
@@ -104,7 +105,8 @@ pub const SAFETY: &[(&str, &str, Safety)] = &[
 
 /// Parses a safety level.
 ///
-/// # Errors An unknown word.
+/// # Errors
+/// An unknown word.
 pub fn safety(text: &str) -> Result<Safety, String> {
     let found = SAFETY.iter().find(|(name, ..)| *name == text);
     found.map(|(.., safety)| *safety).ok_or_else(|| {
@@ -115,7 +117,8 @@ pub fn safety(text: &str) -> Result<Safety, String> {
 
 /// Parses a time.
 ///
-/// # Errors Text that is not a time.
+/// # Errors
+/// Text that is not a time.
 pub fn limit(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(Budget::Time(time)) => Ok(time),
@@ -125,7 +128,8 @@ pub fn limit(text: &str) -> Result<Duration, String> {
 
 /// Parses names of file systems, separated by commas or spaces.
 ///
-/// # Errors An unknown name, or no name.
+/// # Errors
+/// An unknown name, or no name.
 pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
     let all = fsdyno_filesystem::catalog::all();
     let names = || all.iter().map(|kind| kind.name.as_str());

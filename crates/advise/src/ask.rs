@@ -17,7 +17,8 @@ pub struct Asker<R, W> {
 impl<R: BufRead, W: Write> Asker<R, W> {
     /// Asks a question until `parse` accepts the answer; an empty answer selects the default.
     ///
-    /// # Errors The end of the answers.
+    /// # Errors
+    /// The end of the answers.
     pub fn ask<T>(
         &mut self,
         question: &str,

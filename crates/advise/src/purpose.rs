@@ -54,7 +54,8 @@ pub fn names(between: &str) -> String {
 
 /// Finds the purpose of this name.
 ///
-/// # Errors An unknown name; the message suggests the nearest one.
+/// # Errors
+/// An unknown name; the message suggests the nearest one.
 pub fn parse(text: &str) -> Result<&'static Purpose, String> {
     let found = ALL.iter().find(|purpose| purpose.name == text);
     found.ok_or_else(|| {

@@ -71,7 +71,8 @@ impl Steps {
 
 /// Returns the commands for some answers.
 ///
-/// # Errors Answers that no run accepts; a time that is too short for one trial of each file system.
+/// # Errors
+/// Answers that no run accepts; a time that is too short for one trial of each file system.
 pub fn of(answers: &Answers) -> Result<Steps, Failure> {
     match answers.purpose.workload {
         None => own(answers),
@@ -238,7 +239,8 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
 
 /// Returns the time of a run on this machine; none if no trial of its kind has run here.
 ///
-/// # Errors A request that a run would refuse.
+/// # Errors
+/// A request that a run would refuse.
 fn estimated(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
     let mut axes = answers.on.axes();
     axes.extend(answers.filesystems.iter().map(|name| ("fs", name.as_str())));

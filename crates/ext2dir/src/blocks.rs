@@ -11,12 +11,12 @@ struct Block {
     cached: bool,
 }
 
-/// The blocks of a directory by their number in it.
+/// The blocks of a directory, in order.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     size: usize,
     blocks: Vec<Block>,
-    /// Counts of all work on them.
+    /// Counts of all work on the blocks.
     pub counts: WorkCounts,
     /// Blocks that were not in the cache, in order of lookup.
     pub missed: Vec<usize>,
@@ -25,13 +25,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks yet, of `size` bytes each.
+    /// Creates an empty list of blocks of `size` bytes each.
     pub fn new(size: usize) -> Blocks {
         let (blocks, missed, changed) = Default::default();
         Blocks { size, blocks, counts: WorkCounts::default(), missed, changed }
     }
 
-    /// The blocks of a new directory: one, with "." and "..".
+    /// Creates the blocks of a new directory: one block, with "." and "..".
     pub fn of_new(size: usize, own: u32, parent: u32) -> Blocks {
         let mut blocks = Blocks::new(size);
         blocks.append();
@@ -71,7 +71,7 @@ impl Blocks {
         Some(change(&mut block.bytes))
     }
 
-    /// Appends an empty block, in the cache; returns its number.
+    /// Appends an empty block, which is in the cache; returns its number.
     pub fn append(&mut self) -> usize {
         self.counts.blocks += 1;
         self.blocks.push(Block { bytes: dirent::empty(self.size), cached: true });

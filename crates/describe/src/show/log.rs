@@ -15,7 +15,7 @@ const HEAD: &str =
 /// Prints the lines of a log, as a table or as JSON.
 ///
 /// # Errors
-/// A file that is unreadable or no log; what `print` returns.
+/// A file that is unreadable or not a log; the error of `print`.
 pub fn log(
     path: &str,
     json: bool,

@@ -1,4 +1,4 @@
-//! Ext2 before 2001: every search begins at the first block.
+//! Ext2 before 2001: every search begins at the first block of the directory.
 
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
