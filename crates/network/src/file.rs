@@ -8,9 +8,9 @@ use toml::Spanned;
 /// A network: a switch with a link to the server and to each client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Name in the catalog, or the path of its file as given.
+    /// Its name in the catalog, or the path of its file as given.
     pub name: String,
-    /// The network in a line.
+    /// A one-line description.
     pub about: String,
     /// Rate of a link in either direction, in bits per second.
     pub bits_per_second: u64,
@@ -34,17 +34,17 @@ struct File {
     source: Vec<Source>,
 }
 
-/// The keys of a file.
+/// A description of the keys of a file, for errors.
 const FORM: &str = "a network has about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
                     lan-10g)";
 
-/// Rates that the model can have: from a modem to more than the guest's processor can send.
+/// The rates that the model supports: from a modem's to more than the guest's processor can send.
 const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
 
-/// The longest delay of a link.
+/// The maximum delay of a link.
 const MAX_DELAY: Nanos = Nanos(10_000_000_000);
 
-/// The most packets of a queue, so that they fit into the guest's memory.
+/// The maximum number of packets in a queue, so that they fit in the guest's memory.
 const MAX_PACKETS: u32 = 1_000_000;
 
 impl Network {

@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The processor in a line.
+    /// A one-line description of the processor.
     pub about: String,
     /// True if the costs are derived from published figures and no such processor was measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimate: bool,
     /// Time of an instruction without any event, in nanoseconds.
     pub instruction_ns: f64,
-    /// Time of each event of [`EVENTS`] beyond the instruction's, in nanoseconds.
+    /// Time of each event of [`EVENTS`] in addition to the instruction's, in nanoseconds.
     pub events_ns: BTreeMap<String, f64>,
     /// The caches.
     pub caches: CacheSizes,
-    /// The error of the profile over operations that it was not fitted to; none if that was not measured.
+    /// The error of the profile over operations to which it was not fitted; none if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<Errors>,
-    /// True if the model counts events of the issuing thread alone, and all its instructions, for a fit.
+    /// True if, for a fit, the model counts only events of the issuing thread, and all of its instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
 }
@@ -34,13 +34,13 @@ pub struct Profile {
 pub struct CacheSizes {
     /// Size of the first data cache.
     pub l1_kib: u64,
-    /// Its associativity: size / ways is 4 KiB.
+    /// Its associativity: l1_kib / l1_ways must be 4.
     pub l1_ways: u64,
     /// Size of the second cache.
     pub l2_kib: u64,
     /// Its associativity.
     pub l2_ways: u64,
-    /// Size of the instruction cache, with a way for each 4 KiB.
+    /// Size of the instruction cache, with one way per 4 KiB.
     #[serde(default = "usual_l1i", skip_serializing_if = "is_usual_l1i")]
     pub l1i_kib: u64,
 }
@@ -57,18 +57,18 @@ fn is_usual_l1i(kib: &u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Median error of the CPU time of an operation.
+    /// Median error of the CPU time per operation.
     pub median: u64,
-    /// Worst error of the CPU time of an operation.
+    /// Worst error of the CPU time per operation.
     pub worst: u64,
-    /// Typical (rms) error of a ratio between two file systems.
+    /// Typical (rms) error of the ratio between two file systems.
     pub ratio: u64,
 }
 
-/// A profile that is not valid.
+/// An error of an invalid profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// No TOML, or not of this form.
+    /// The file is not TOML, or has the wrong form.
     #[error("{file}: {error}")]
     Toml {
         /// The file.
@@ -94,15 +94,15 @@ const KIB: u64 = 1024;
 const LINE: u64 = 64;
 /// Sets of the first cache: 4 KiB of lines, because it is indexed by the offset in a page.
 const FIRST_SETS: u64 = 64;
-/// A way of the first caches.
+/// The size of one way of the first caches.
 const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
 const MAX_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
-/// From 0.03 ns (an 8 GHz processor with four instructions a cycle) to 8 ns.
+/// From 0.03 ns (an 8 GHz processor with four instructions per cycle) to 8 ns.
 const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
-/// A page fault served from a disk is no processor event.
+/// A page fault served from a disk is not a processor event.
 const MAX_NS: f64 = 100_000.0;
-/// A profile that is off by more says nothing.
+/// A profile with a larger error is useless.
 const MAX_PERCENT: u64 = 1000;
 
 impl Profile {
@@ -124,7 +124,7 @@ impl Profile {
         }
     }
 
-    /// The first invalid value: key, value, what would be valid.
+    /// Returns the first invalid value: its key, the value, and what would be valid.
     fn fault(&self) -> Option<(String, String, String)> {
         let fault =
             |key: &str, value: String, expected: String| Some((key.to_string(), value, expected));
@@ -165,7 +165,7 @@ impl Profile {
         self.wrong_error()
     }
 
-    /// The first error that is none: in the wrong order, or absent from an estimate.
+    /// Returns the first invalid error: errors in the wrong order, too large, or missing from an estimate.
     fn wrong_error(&self) -> Option<(String, String, String)> {
         let fault = |key: &str, value: String, expected: &str| {
             Some((format!("error_percent{key}"), value, expected.to_string()))
@@ -185,7 +185,7 @@ impl Profile {
         None
     }
 
-    /// The profile as plans record it, under a name.
+    /// Returns the profile under a name, as plans record it.
     pub fn recorded(&self, name: &str) -> Processor {
         let CacheSizes { l1_ways, l2_kib, l2_ways, l1i_kib, .. } = self.caches;
         let ps = |ns: f64| (ns * 1000.0).round() as u64;

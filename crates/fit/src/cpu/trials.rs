@@ -1,4 +1,4 @@
-//! The trials of a fit, which a child runs.
+//! Runs the trials of a fit, each in a child process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,11 +10,11 @@ use fsdyno_campaign::{Failure, Store};
 use fsdyno_child::Process;
 use fsdyno_record::Trial;
 
-/// The median of the repetitions may take this much longer than the fastest; more is the work of another program.
+/// The maximum ratio of the median repetition to the fastest; a larger one indicates the work of another program.
 const MAX_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
 
-/// The folder of results, and the kernel of the lab.
+/// Runs trials, with their folder of results and the kernel of the lab.
 pub struct Runner<'a> {
     /// A folder for results.
     pub folder: &'a Path,
@@ -25,7 +25,7 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// The options that choose the lab's kernel.
+    /// Returns the options that choose the lab's kernel.
     pub fn kernel_words(&self) -> Vec<String> {
         let kernel = self.kernel.iter().cloned();
         kernel.flat_map(|kernel| ["--kernel".to_string(), kernel]).collect()
@@ -68,7 +68,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the version of this machine's kernel, `6.18`, if the lab can have that one; else says that it cannot.
+/// Returns the version of this machine's kernel, such as `6.18`, if the lab can have that one; if not, prints a note.
 pub fn kernel_of_this_machine() -> Option<String> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
@@ -85,7 +85,7 @@ pub fn kernel_of_this_machine() -> Option<String> {
     None
 }
 
-/// Refuses measurements that other programs disturbed, by the repetitions of each operation, ascending.
+/// Refuses measurements that other programs disturbed. `times` has the repetitions of each operation, ascending.
 pub fn refuse_noise<'t>(
     times: impl Iterator<Item = &'t Vec<f64>>,
     repeats: u32,

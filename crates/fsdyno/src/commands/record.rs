@@ -130,7 +130,7 @@ pub struct Mark {
     pub name: String,
 }
 
-/// Makes the call that a recorder takes for a mark.
+/// Makes the call that a recorder recognizes as a mark.
 pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
     let name = Name::new(mark.name.as_bytes())
         .map_err(|error| Failure::wrong(format!("'{}' cannot name a phase: {error}", mark.name)))?;
