@@ -14,7 +14,7 @@ pub struct Opened {
     pub inode: Inode,
 }
 
-/// The things that a call touches, and the way of each.
+/// A thing that a call touches, and how.
 pub type Touch = (Thing, Way);
 
 /// A call as the replay makes it.
@@ -34,11 +34,11 @@ pub struct Plan {
 /// The comparison of the result of a call that succeeds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// Only success.
+    /// Only success is compared.
     Success,
-    /// The number that it returns.
+    /// The returned number is compared.
     Number,
-    /// Not at all.
+    /// Nothing is compared.
     Nothing,
 }
 
@@ -47,7 +47,7 @@ pub type Skip = &'static str;
 
 pub(crate) type Plans = Result<Vec<Plan>, Skip>;
 
-/// A call without names or touches.
+/// Creates a call without names, which touches these things.
 pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
     Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
 }
