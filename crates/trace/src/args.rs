@@ -31,7 +31,7 @@ fields! {
         base: Base,
         /// The number of components that the kernel walked from there, with the last; 0 for an empty path.
         walked: u8,
-        /// The number of components after `name`, if that is missing or no directory: the call fails with ENOENT or
+        /// The number of components after `name`, if that is missing or not a directory: the call fails with ENOENT or
         /// ENOTDIR.
         beyond: u8,
         /// The number of symbolic links that were followed.

@@ -1,7 +1,7 @@
-//! The requests of a phase as a grid of time and address for pictures, one for each disk.
+//! The requests of a phase as a grid of time and address, for pictures, with one grid per disk.
 //!
-//! A cell stands for all requests in it and has the structure that most of them touch, so that a million requests
-//! are shown as faithfully as ten; the number of hidden ones is counted.
+//! A cell stands for all requests in it and shows the structure that most of them touch, so that a million requests are
+//! shown as faithfully as ten; the number of hidden requests is counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +25,9 @@ pub struct Grid {
     pub time: (Nanos, Nanos),
     /// Number of requests.
     pub requests: u64,
-    /// Number of requests whose cell shows another structure.
+    /// Number of requests whose cell shows a different structure.
     pub hidden: u64,
-    /// The disks in ascending order, each with an axis of its own.
+    /// The disks in ascending order, each with a separate address axis.
     pub disks: Vec<DiskGrid>,
 }
 
@@ -38,10 +38,11 @@ pub struct DiskGrid {
     pub disk: u8,
     /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is one part.
+    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is a single
+    /// part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
-    /// The cells by structure (`None`: unattributed) as column and row, from the left and from below.
+    /// The cells by structure (`None`: unattributed), as column and row, counted from the left and from the bottom.
     pub cells: Vec<(Option<Structure>, Vec<Place>)>,
 }
 
@@ -53,21 +54,21 @@ pub type Place = (u16, u16);
 pub struct Band {
     /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The rows of those two.
+    /// The rows of these two bytes.
     pub rows: (u16, u16),
 }
 
-/// An empty part of a disk is left out if it is larger than 1 / this of its bytes, and at least this large.
+/// An empty part of a disk is omitted if it is larger than 1 / this of the disk's bytes, and at least this large.
 const EMPTY: u64 = 10;
 const MIN_EMPTY: u64 = 16 << 20;
-/// Most empty parts that are left out, the largest first.
+/// The maximum number of bands; the largest empty parts between them are omitted.
 const MAX_BANDS: usize = 5;
-/// Least rows of a band, and rows between two bands.
+/// The minimum number of rows of a band, and the number of rows between two bands.
 const MIN_ROWS: u16 = 10;
 const BETWEEN: u16 = 3;
 
 impl DiskGrid {
-    /// Returns its parts; the whole disk if it is one part.
+    /// Returns the parts of the disk; the whole disk if it is a single part.
     pub fn parts(&self) -> Vec<Band> {
         match self.bands.is_empty() {
             true => vec![Band { bytes: self.bytes, rows: (0, ROWS - 1) }],
@@ -147,7 +148,7 @@ impl Grid {
     }
 }
 
-/// Returns the index of the cell, out of `cells` between two ends, that a value falls into.
+/// Returns the index of the cell, out of `cells` between two ends, into which a value falls.
 fn cell(value: u64, (from, to): (u64, u64), cells: u16) -> u16 {
     let span = u128::from((to - from).max(1));
     (u128::from(value - from) * u128::from(cells - 1) / span) as u16
@@ -202,7 +203,7 @@ mod tests {
         let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
         assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
         assert_eq!(grid.hidden, 0);
-        // Evenly spread bytes are one part, and the largest possible number of parts fits.
+        // Evenly spread bytes are a single part, and the largest possible number of parts fits.
         let even: BTreeSet<u64> = (0..50).collect();
         assert_eq!(bands(&even), []);
         let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();

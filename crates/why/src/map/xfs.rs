@@ -1,4 +1,4 @@
-//! xfs: xfs_db builds its own table of blocks (`blockget`) and prints the wanted ones.
+//! Maps xfs: xfs_db builds its own table of blocks (`blockget`) and prints the requested ones.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -11,8 +11,8 @@ const XFS_DB: Tool = Tool::new("xfs_db");
 /// Sector size of xfs_db (`daddr`).
 const SECTOR: u64 = 512;
 
-/// Reads the map of the blocks in `wanted`. An image whose log has to be replayed has none: xfs_db does not read
-/// the log.
+/// Reads the map of the blocks in `wanted`. There is no map of an image whose log has to be replayed: xfs_db does not
+/// read the log.
 pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     let about = XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
     let field = |name: &str| {
@@ -25,7 +25,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     };
     let mut questions = String::from("blockget -n\n");
     for range in together(wanted, block, blocks) {
-        // xfs_db refuses a count that passes the end of a group.
+        // xfs_db refuses a count that goes beyond the end of a group.
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / group + 1) * group);
@@ -39,7 +39,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     let mut map = Map::default();
     let mut seen = false;
     for line in output.text.lines() {
-        // `block 16 (0/16) type inode`, or with the prompt before it
+        // `block 16 (0/16) type inode`, or the same with the prompt before it.
         let Some((place, kind)) = line.split_once(" type ") else { continue };
         let Some((_, place)) = place.rsplit_once('(') else { continue };
         let Some((ag, within)) = place.trim_end_matches(')').split_once('/') else { continue };
@@ -60,7 +60,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
 /// Maps the names in xfs_db's db/check.c.
 fn structure(kind: &str) -> Option<Structure> {
     Some(match kind {
-        // The block of a group's superblock holds its agf, agi and agfl too.
+        // The block of a group's superblock also holds its agf, agi and agfl.
         "sb" | "agf" | "agi" | "agfl" => Structure::AgHeader,
         "btbno" | "btcnt" | "freelist" => Structure::FreeSpaceTree,
         "btino" | "btfino" => Structure::InodeTree,
