@@ -46,7 +46,7 @@ pub struct Axis {
     pub of_machine: bool,
     /// The reason that other targets do not support it, after a semicolon; empty if it is obvious.
     pub elsewhere: &'static str,
-    /// How `fsdyno crash` supports it.
+    /// Its support in `fsdyno crash`.
     pub crash: Crash,
     /// Parses a value into a request.
     pub set: fn(&mut Request, &str) -> Result<(), String>,
@@ -88,7 +88,7 @@ impl Value {
     }
 }
 
-/// How `fsdyno crash` supports an axis.
+/// The support of an axis in `fsdyno crash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// It takes one value.

@@ -31,6 +31,6 @@ id! {
     FileId
 }
 id! {
-    /// A thread of the recorded program, numbered in the order in which they start; 0 is the first thread of the command.
+    /// A thread of the recorded program, numbered in order of their start; 0 is the first thread of the command.
     ThreadId
 }

@@ -88,7 +88,7 @@ pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A format of one command, or a common format that this command describes in its own words.
+/// A format of one command, or a common format with a description for this command.
 pub type OwnFormat = (&'static str, &'static str, Format);
 
 /// The formats of trials.
