@@ -295,14 +295,14 @@ impl Trial {
         let Some(step) = Step::of(&op.call) else {
             return Err(unsupported(op).unwrap_or_default());
         };
-        let of = |slots: &[u32], slot: DirSlot| {
+        let inode_of = |slots: &[u32], slot: DirSlot| {
             let inode = slots.get(usize::from(slot.0)).copied().filter(|inode| *inode != 0);
             inode.ok_or("a directory is not open")
         };
         let ext2 = &mut self.ext2;
         let answer = match step {
-            Step::Mkdir(dir) => ext2.mkdir(of(&self.slots, dir)?, name).map(drop),
-            Step::OpenDir(dir, slot) => ext2.stat(of(&self.slots, dir)?, name).map(|inode| {
+            Step::Mkdir(dir) => ext2.mkdir(inode_of(&self.slots, dir)?, name).map(drop),
+            Step::OpenDir(dir, slot) => ext2.stat(inode_of(&self.slots, dir)?, name).map(|inode| {
                 let at = usize::from(slot.0);
                 self.slots.resize(self.slots.len().max(at + 1), 0);
                 self.slots[at] = inode;
@@ -313,15 +313,15 @@ impl Trial {
                 Ok(())
             }
             Step::Create { dir, exclusive } => {
-                ext2.create(of(&self.slots, dir)?, name, exclusive).map(drop)
+                ext2.create(inode_of(&self.slots, dir)?, name, exclusive).map(drop)
             }
-            Step::Lookup(dir) => ext2.stat(of(&self.slots, dir)?, name).map(drop),
+            Step::Lookup(dir) => ext2.stat(inode_of(&self.slots, dir)?, name).map(drop),
             Step::Close => {
                 ext2.compute(cost::CLOSE);
                 Ok(())
             }
-            Step::Unlink(dir) => ext2.unlink(of(&self.slots, dir)?, name),
-            Step::Rmdir(dir) => ext2.rmdir(of(&self.slots, dir)?, name),
+            Step::Unlink(dir) => ext2.unlink(inode_of(&self.slots, dir)?, name),
+            Step::Rmdir(dir) => ext2.rmdir(inode_of(&self.slots, dir)?, name),
         };
         match (op.expect, answer) {
             (Expect::Success, Ok(()))

@@ -250,16 +250,16 @@ impl Compiler {
             (Ok(_), Some(errno @ (61 | 95))) if is_attribute(plan.call) => {
                 (record.expect, record.result) = (1, errno as u64);
             }
-            (_, Some(1 | 13)) => return self.left_out(&plan, "calls-that-permissions-refused"),
-            (_, Some(4 | 11)) => return self.left_out(&plan, "interrupted-calls"),
+            (_, Some(1 | 13)) => return self.omit(&plan, "calls-that-permissions-refused"),
+            (_, Some(4 | 11)) => return self.omit(&plan, "interrupted-calls"),
             (_, Some(28 | 122)) => {
-                return self.left_out(&plan, "calls-that-failed-for-lack-of-space");
+                return self.omit(&plan, "calls-that-failed-for-lack-of-space");
             }
             (_, Some(_)) => {
-                return self.left_out(&plan, "calls-whose-error-the-tree-does-not-explain");
+                return self.omit(&plan, "calls-whose-error-the-tree-does-not-explain");
             }
             (Err(_), None) => {
-                return self.left_out(&plan, "calls-whose-success-the-tree-does-not-explain");
+                return self.omit(&plan, "calls-whose-success-the-tree-does-not-explain");
             }
         }
         let succeeded = event.errno().is_none();
@@ -274,7 +274,7 @@ impl Compiler {
     }
 
     /// Counts a call that is not replayed.
-    fn left_out(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
+    fn omit(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
         if let OpCall::Open { file, .. } | OpCall::Create { file, .. } = plan.call {
             self.free.push_back(file.0);
         }

@@ -80,13 +80,13 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
 /// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`; none if it would exceed
 /// [`MOST`], if [`power_to_find`] is NaN, or if the effect is zero.
 pub fn n_to_find(design: Design, effect: f64, power: f64) -> Option<u32> {
-    least(power, |n| power_to_find(design, n, effect))
+    smallest_n(power, |n| power_to_find(design, n, effect))
 }
 
 /// Returns the smallest n that shows truly equal conditions to be the same within `threshold` with probability `power`;
 /// none as for [`n_to_find`].
 pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32> {
-    least(power, |n| power_to_show_same(design, n, threshold))
+    smallest_n(power, |n| power_to_show_same(design, n, threshold))
 }
 
 /// Returns the n that would decide: enough to find a true difference of `threshold`, and to show true equality within
@@ -100,7 +100,7 @@ pub fn n_that_would_decide(design: Design, threshold: f64, power: f64) -> Option
 }
 
 /// Returns the smallest n whose power reaches the target; power rises with n.
-fn least(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
+fn smallest_n(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
     if !(target > 0.0 && target < 1.0) {
         return None;
     }

@@ -17,7 +17,7 @@ pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     }
     let sides = if successes == 0 || successes == trials { 1.0 } else { 2.0 };
     let tail = (1.0 - level) / sides;
-    (least(successes, trials, tail), 1.0 - least(trials - successes, trials, tail))
+    (lower_limit(successes, trials, tail), 1.0 - lower_limit(trials - successes, trials, tail))
 }
 
 /// Returns the number of trials without a success that shows, with confidence `level`, a probability below
@@ -28,7 +28,7 @@ pub fn trials_below(proportion: f64, level: f64) -> u64 {
 
 /// Returns the proportion under which `successes` or more of `trials` have the probability `tail`: I_p(k, n - k + 1),
 /// which rises with p.
-fn least(successes: u64, trials: u64, tail: f64) -> f64 {
+fn lower_limit(successes: u64, trials: u64, tail: f64) -> f64 {
     if successes == 0 {
         return 0.0;
     }

@@ -130,8 +130,8 @@ pub fn certificate(
             continue;
         }
         for (option, value) in point.0.iter().enumerate() {
-            let of_it = &mut bounds[option][usize::from(*value)];
-            *of_it = (of_it.0.min(bound), of_it.1 + 1);
+            let value_bound = &mut bounds[option][usize::from(*value)];
+            *value_bound = (value_bound.0.min(bound), value_bound.1 + 1);
         }
     }
     for (option, bounds) in bounds.iter().enumerate() {

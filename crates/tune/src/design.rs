@@ -24,14 +24,14 @@ pub struct Candidates<'s> {
     /// Values that were refused.
     refused: Vec<(usize, u8)>,
     /// Values that were refused together.
-    together: Vec<Vec<(usize, u8)>>,
+    refused_together: Vec<Vec<(usize, u8)>>,
 }
 
 impl<'s> Candidates<'s> {
     /// Creates the candidates from all points of a space.
     pub fn of(space: &'s Space) -> Candidates<'s> {
         let all = space.points(ENUMERATED);
-        Candidates { space, all, refused: Vec::new(), together: Vec::new() }
+        Candidates { space, all, refused: Vec::new(), refused_together: Vec::new() }
     }
 
     /// Excludes all points with a value.
@@ -49,7 +49,7 @@ impl<'s> Candidates<'s> {
         if let Some(all) = &mut self.all {
             all.retain(|point| !values.iter().all(|(at, value)| point.0[*at] == *value));
         }
-        self.together.push(values);
+        self.refused_together.push(values);
     }
 
     /// Returns every value that is not a default and was not refused, with its option.
@@ -69,7 +69,7 @@ impl<'s> Candidates<'s> {
         let has = |(at, value): &(usize, u8)| point.0[*at] == *value;
         self.space.allows(point)
             && !self.refused.iter().any(has)
-            && !self.together.iter().any(|values| values.iter().all(has))
+            && !self.refused_together.iter().any(|values| values.iter().all(has))
     }
 
     /// Returns the points that differ from a point in exactly one option.

@@ -101,8 +101,8 @@ pub fn effects(
             if candidates.refused().contains(&(option, value)) {
                 continue;
             }
-            let worth = |of: &Point| {
-                let (base, new) = (of.with(option, 0), of.with(option, value));
+            let worth = |around: &Point| {
+                let (base, new) = (around.with(option, 0), around.with(option, value));
                 let log = known.value(&new)? - known.value(&base)?;
                 let deviation = known.deviation(&new).hypot(known.deviation(&base));
                 Some(Worth { log, deviation })
@@ -138,12 +138,13 @@ fn average(
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Returns at most `most` interactions that are larger than `least` and than twice their deviation, the largest first.
+/// Returns at most `max_count` interactions that are larger than `least` and than twice their deviation, the largest
+/// first.
 pub fn interactions(
     candidates: &Candidates<'_>,
     model: &Model,
     least: f64,
-    most: usize,
+    max_count: usize,
 ) -> Vec<Interaction> {
     let values: Vec<(usize, u8)> = candidates.values().collect();
     let mut all = Vec::new();
@@ -156,6 +157,6 @@ pub fn interactions(
         }
     }
     all.sort_by(|a, b| b.log.abs().total_cmp(&a.log.abs()));
-    all.truncate(most);
+    all.truncate(max_count);
     all
 }

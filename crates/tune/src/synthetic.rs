@@ -54,15 +54,15 @@ pub struct Times {
 }
 
 impl Times {
-    /// Creates random times: one option in three has no effect, the others up to `most`; there are as many interactions
-    /// as options, up to half of `most`.
-    pub fn random(levels: &[u8], most: f64, seed: u64) -> Times {
+    /// Creates random times: one option in three has no effect, the others up to `max_effect`; there are as many
+    /// interactions as options, up to half of `max_effect`.
+    pub fn random(levels: &[u8], max_effect: f64, seed: u64) -> Times {
         let mut draws = SplitMix64::new(mix(seed));
         let mut of_option = |levels: &u8| {
             let is_nothing = draws.below(3) == 0;
             let mut effect = |value: u8| match is_nothing || value == 0 {
                 true => 0.0,
-                false => most * (2.0 * uniform(&mut draws) - 1.0),
+                false => max_effect * (2.0 * uniform(&mut draws) - 1.0),
             };
             (0..*levels).map(&mut effect).collect::<Vec<f64>>()
         };
@@ -71,7 +71,7 @@ impl Times {
         let mut pair = || {
             let one = draws.below(count as u64) as usize;
             let other = (one + 1 + draws.below(count as u64 - 1) as usize) % count;
-            (one, other, 0.5 * most * (2.0 * uniform(&mut draws) - 1.0))
+            (one, other, 0.5 * max_effect * (2.0 * uniform(&mut draws) - 1.0))
         };
         let pairs = (0..count).map(|_| pair()).collect();
         Times { effects, pairs, rest: 0.0, noise: 0.0, seed, refused: Vec::new() }

@@ -152,8 +152,8 @@ mod listed {
 
 impl Account {
     /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages began.
-    pub fn of(entries: &[Entry], moments: &[StageMap], ground: &FsDevices) -> Account {
-        let journaled = ground.journal_disk.is_some()
+    pub fn of(entries: &[Entry], moments: &[StageMap], devices: &FsDevices) -> Account {
+        let journaled = devices.journal_disk.is_some()
             || moments
                 .iter()
                 .filter_map(|moment| moment.map.as_ref())
@@ -166,8 +166,8 @@ impl Account {
             around.advance_to((entry.stage, entry.phase));
             let place = around.place(entry);
             let row = |structure, cause| Key { place, structure, cause };
-            let mut pieces = pieces(entry, &around, ground);
-            if is_probe(entry, &pieces, ground) {
+            let mut pieces = pieces(entry, &around, devices);
+            if is_probe(entry, &pieces, devices) {
                 pieces.iter_mut().for_each(|piece| piece.0 = Some(Structure::DeviceEnd));
             }
             let first = pieces.first().and_then(|(structure, _)| *structure);
@@ -265,16 +265,16 @@ impl MapsAround<'_> {
 fn pieces(
     entry: &Entry,
     around: &MapsAround<'_>,
-    ground: &FsDevices,
+    devices: &FsDevices,
 ) -> Vec<(Option<Structure>, u64)> {
     if entry.action == Action::Flush {
         return vec![(Some(Structure::Flush), 0)];
     }
     let bytes = u64::from(entry.sectors) * 512;
-    if ground.journal_disk == Some(entry.disk) {
+    if devices.journal_disk == Some(entry.disk) {
         return vec![(Some(Structure::Journal), bytes)];
     }
-    let Some(first) = (entry.sector * 512).checked_sub(ground.start) else {
+    let Some(first) = (entry.sector * 512).checked_sub(devices.start) else {
         return vec![(None, bytes)];
     };
     let mut pieces: Vec<(Option<Structure>, u64)> = Vec::new();
@@ -295,13 +295,13 @@ fn pieces(
 }
 
 /// Returns whether a mount probes the device size: it reads the last 4 KiB, between phases, where nothing is stored.
-fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &FsDevices) -> bool {
-    let Some(size) = ground.size else { return false };
-    let last = ground.start + size.saturating_sub(4096);
+fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], devices: &FsDevices) -> bool {
+    let Some(size) = devices.size else { return false };
+    let last = devices.start + size.saturating_sub(4096);
     entry.action == Action::Read
         && entry.stage != Stage::Running
-        && ground.journal_disk != Some(entry.disk)
-        && (last..ground.start + size).contains(&(entry.sector * 512))
+        && devices.journal_disk != Some(entry.disk)
+        && (last..devices.start + size).contains(&(entry.sector * 512))
         && pieces.iter().all(|(structure, _)| structure.is_none())
 }
 
@@ -366,8 +366,8 @@ mod tests {
     }
 
     fn structures(entries: &[Entry], moments: &[StageMap]) -> Vec<(Option<Structure>, u64, u64)> {
-        let ground = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
-        let account = Account::of(entries, moments, &ground);
+        let devices = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
+        let account = Account::of(entries, moments, &devices);
         let rows = account.rows.iter();
         rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
     }

@@ -77,8 +77,8 @@ impl Phase {
         for (task, tree) in executed {
             let from = self.functions.len();
             for (Function { name, layer }, [instructions, calls, charged]) in flat(tree) {
-                let of = Flat { task: *task, function: name, layer, instructions, calls, charged };
-                self.functions.push(of);
+                let row = Flat { task: *task, function: name, layer, instructions, calls, charged };
+                self.functions.push(row);
             }
             self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
         }
@@ -207,7 +207,7 @@ impl Explained {
 
     /// Returns the rows of the table of functions by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
-        let of = |phase: &Phase| -> Vec<FunctionRow> {
+        let rows_of = |phase: &Phase| -> Vec<FunctionRow> {
             let row = |it: &Flat| FunctionRow {
                 phase: phase.name.clone(),
                 task: it.task,
@@ -220,7 +220,7 @@ impl Explained {
             };
             phase.functions.iter().map(row).collect()
         };
-        self.phases.iter().flat_map(of).collect()
+        self.phases.iter().flat_map(rows_of).collect()
     }
 
     /// Returns the same trial with only one phase. The totals of the log are then the sums of that phase's rows.

@@ -47,7 +47,7 @@ const GONE: f64 = 0.1;
 /// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal functions
 /// are omitted, and a renamed function counts as one.
 pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
-    let of = |phase: &Phase| {
+    let by_name = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
         let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
         for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
@@ -56,7 +56,7 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
         }
         sums
     };
-    let (here, there) = (of(here), of(there));
+    let (here, there) = (by_name(here), by_name(there));
     let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
     let all = names.into_iter().map(|name| {
         let (one, other) = (here.get(name), there.get(name));
@@ -164,8 +164,8 @@ struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// Returns the difference in instructions per op, including callees.
     fn delta(self) -> f64 {
-        let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
-        of(self.one, self.ops.0) - of(self.other, self.ops.1)
+        let per_op = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
+        per_op(self.one, self.ops.0) - per_op(self.other, self.ops.1)
     }
 
     /// Returns the callees in both results, by their current name; a renamed function appears under both names.
@@ -190,12 +190,14 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the difference in instructions per op of the callers of a function, including their callees.
-    fn callers_delta(self, of: &Difference) -> f64 {
-        let is_it = |name: &String| *name == of.function || Some(name) == of.old_name.as_ref();
+    fn callers_delta(self, difference: &Difference) -> f64 {
+        let is_it = |name: &String| {
+            *name == difference.function || Some(name) == difference.old_name.as_ref()
+        };
         let below = self.below();
         match self.one.below.keys().chain(self.other.below.keys()).any(is_it) {
             true => self.delta(),
-            false => below.into_iter().map(|(_, pair)| pair.callers_delta(of)).sum(),
+            false => below.into_iter().map(|(_, pair)| pair.callers_delta(difference)).sum(),
         }
     }
 

@@ -117,13 +117,13 @@ impl Grid {
         let mut grid =
             Grid { time: (first, last), requests: dots.len() as u64, hidden: 0, disks: Vec::new() };
         for (disk, dots) in disks {
-            let one = grid.one(disk, &dots);
-            grid.disks.push(one);
+            let disk_grid = grid.disk_grid(disk, &dots);
+            grid.disks.push(disk_grid);
         }
         Some(grid)
     }
 
-    fn one(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
+    fn disk_grid(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
         let bytes: BTreeSet<u64> = dots.iter().map(|dot| dot.byte).collect();
         let ends = bytes.first().copied().zip(bytes.last().copied()).unwrap_or_default();
         let mut disk = DiskGrid { disk, bytes: ends, bands: bands(&bytes), cells: Vec::new() };
@@ -131,8 +131,8 @@ impl Grid {
         let mut cells: BTreeMap<(u16, u16), BTreeMap<Option<Structure>, u64>> = BTreeMap::new();
         for dot in dots {
             let column = cell(dot.arrived.0, (self.time.0.0, self.time.1.0), COLUMNS);
-            let of = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
-            let Some(band) = parts.iter().find(of) else { continue };
+            let contains = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
+            let Some(band) = parts.iter().find(contains) else { continue };
             let row = band.rows.0 + cell(dot.byte, band.bytes, band.rows.1 - band.rows.0 + 1);
             *cells.entry((column, row)).or_default().entry(dot.structure).or_default() += 1;
         }

@@ -22,8 +22,10 @@ pub struct StoredExplanation {
 impl StoredExplanation {
     /// Returns whether this explanation replaces the other one: they have the same trial and the same comparison.
     pub fn replaces(&self, other: &StoredExplanation) -> bool {
-        let of = |told: &StoredExplanation| (key(&told.it), told.against.as_ref().map(key));
-        of(self) == of(other)
+        let subject = |explanation: &StoredExplanation| {
+            (key(&explanation.it), explanation.against.as_ref().map(key))
+        };
+        subject(self) == subject(other)
     }
 }
 

@@ -38,7 +38,7 @@ struct Listed {
     name: &'static str,
     about: &'static str,
     /// Its backing: a block device, memory, a directory.
-    ground: &'static str,
+    backing: &'static str,
     lab: CanRun,
     host: CanRun,
     /// Its entry in the catalog; none if it is a model.
@@ -50,7 +50,7 @@ fn listed(here: &Here) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
         about: &kind.about,
-        ground: here::backing(kind),
+        backing: here::backing(kind),
         lab: here.in_lab(kind),
         host: here.on_host(kind),
         kind: Some(kind),
@@ -58,7 +58,7 @@ fn listed(here: &Here) -> Vec<Listed> {
     let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
         name: variant.name,
         about: variant.about,
-        ground: "a model in this program",
+        backing: "a model in this program",
         lab: here::of_a_model(),
         host: here::of_a_model(),
         kind: None,
@@ -73,7 +73,7 @@ pub fn filesystems() -> Listing {
     let word = |place: &CanRun| if place.can { "yes" } else { "no" };
     let rows = listed.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
-        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
+        [row.name, word(&row.lab), word(&row.host), row.backing, &linux, row.about]
             .map(String::from)
             .to_vec()
     });
@@ -100,7 +100,7 @@ impl Listed {
         let value =
             |place: &CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
         json!({
-            "name": self.name, "about": self.about, "lies_on": self.ground,
+            "name": self.name, "about": self.about, "lies_on": self.backing,
             "model": self.kind.is_none(),
             "userspace": self.kind.is_some_and(Filesystem::in_user_space),
             "since": self.kind.map(|kind| &kind.since),

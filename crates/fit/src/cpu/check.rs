@@ -117,19 +117,19 @@ fn table(profile: &str, all: &Validation) -> String {
          pairs over 10 % apart in the wrong order | pairs within 10 %, over 10 % apart in the lab |\n\
          |---|---|---|---|---|---|---|\n"
     );
-    let mut line = |name: &str, of: &Validation| {
+    let mut line = |name: &str, found: &Validation| {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let _ = writeln!(
             text,
             "| {name} | {} | {} | {} | {} | {} of {} | {} of {} |",
-            of.predicted.len(),
-            percent(of.median),
-            percent(of.worst),
-            percent(of.ratio - 1.0),
-            of.wrong_order,
-            of.differing_pairs,
-            of.false_differences,
-            of.alike_pairs,
+            found.predicted.len(),
+            percent(found.median),
+            percent(found.worst),
+            percent(found.ratio - 1.0),
+            found.wrong_order,
+            found.differing_pairs,
+            found.false_differences,
+            found.alike_pairs,
         );
     };
     let mut settings: Vec<&str> = Vec::new();

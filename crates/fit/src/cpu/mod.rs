@@ -219,8 +219,8 @@ fn filesystem(trial: &Trial) -> String {
 
 /// Returns the largest of each error of several validations, in percent.
 fn errors(all: &[&Validation]) -> Errors {
-    let largest = |of: fn(&Validation) -> f64| {
-        let share = all.iter().map(|found| of(found)).fold(0.0, f64::max);
+    let largest = |figure: fn(&Validation) -> f64| {
+        let share = all.iter().map(|found| figure(found)).fold(0.0, f64::max);
         (share * 100.0).ceil() as u64
     };
     Errors {

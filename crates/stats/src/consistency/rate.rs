@@ -109,31 +109,35 @@ fn check_pair(cell: &Cell) -> Option<Contradiction> {
 /// Returns the counts that could have given a cell's time and rate; empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
-    let (mean, lie) = (time.exact_mean(), time.runs_lie());
+    let (mean, runs) = (time.exact_mean(), time.run_range());
     let step = rate.unit.unwrap_or(0.0);
     if mean.high == 0.0 {
         // No run measured any time, so every rate is 0 regardless of the count.
         let high = if rate.mean.low > 0.0 { -1.0 } else { f64::INFINITY };
         return Range { low: 0.0, high };
     }
-    let idle = most_without_time(time);
+    let idle = max_share_without_time(time);
     // Runs that measured time took at least one step of the clock.
-    let least = lie.low.max(time.unit.unwrap_or(0.0));
+    let shortest = runs.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
-        low: rate.mean.low / most_per_count(mean, least, lie.high),
+        low: rate.mean.low / max_mean_inverse(mean, shortest, runs.high),
         // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), less a step each.
         high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
     };
     // If all runs have time, C / t falls by C / t^2: between C / high^2 and C / low^2 per second.
     // Truncation adds at most half a step of deviation (Popoviciu 1935).
     let (sd, shown) = (time.deviation(), rate.deviation());
-    if idle > 0.0 || lie.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
+    if idle > 0.0 || runs.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
         return by_mean;
     }
     by_mean.intersection(Range {
-        low: if sd.high > 0.0 { (shown.low - step / 2.0) * least.powi(2) / sd.high } else { 0.0 },
+        low: if sd.high > 0.0 {
+            (shown.low - step / 2.0) * shortest.powi(2) / sd.high
+        } else {
+            0.0
+        },
         high: if sd.low > 0.0 {
-            (shown.high + step / 2.0) * lie.high.powi(2) / sd.low
+            (shown.high + step / 2.0) * runs.high.powi(2) / sd.low
         } else {
             f64::INFINITY
         },
@@ -142,7 +146,7 @@ fn count(cell: &Cell) -> Range {
 
 /// Returns the largest share of runs that may have measured no time: with a share k of zeros, the deviation is at least
 /// mean sqrt(k / (1 - k)).
-fn most_without_time(time: &Sample) -> f64 {
+fn max_share_without_time(time: &Sample) -> f64 {
     if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
         return 0.0;
     }
@@ -154,15 +158,15 @@ fn most_without_time(time: &Sample) -> f64 {
     ((share * n + 1e-6).floor() / n).min((n - 1.0) / n)
 }
 
-/// Returns the largest mean of 1 / t, with runs without time counted as 0: t is from `least` to `most` with this mean,
+/// Returns the largest mean of 1 / t, with runs without time counted as 0: t is from `min` to `max` with this mean,
 /// so that 1 / t lies below its chord (Edmundson 1957), and no more runs took time than the mean allows.
-fn most_per_count(mean: Range, least: f64, most: f64) -> f64 {
-    if least <= 0.0 {
+fn max_mean_inverse(mean: Range, min: f64, max: f64) -> f64 {
+    if min <= 0.0 {
         return f64::INFINITY;
     }
-    let most = most.max(least);
-    let chord = (least + most - mean.low) / (least * most);
-    chord.min((mean.high / least).min(1.0) / least)
+    let max = max.max(min);
+    let chord = (min + max - mean.low) / (min * max);
+    chord.min((mean.high / min).min(1.0) / min)
 }
 
 #[cfg(test)]

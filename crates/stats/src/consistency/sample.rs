@@ -78,16 +78,16 @@ impl Sample {
 
     /// Returns the range of every run: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968, "How
     /// deviant can you be?"), and none is below zero or beyond the printed extremes.
-    pub(super) fn runs_lie(&self) -> Range {
+    pub(super) fn run_range(&self) -> Range {
         let mean = self.exact_mean();
         let reach = match self.deviation().high {
             // If no run is negative, one run may have the whole sum.
             high if high.is_infinite() => mean.high * (self.n() - 1.0),
             high => high * (self.n() - 1.0).sqrt(),
         };
-        let lie = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
-        self.extremes.map_or(lie, |(least, most)| {
-            lie.intersection(Range { low: least.low, high: most.high })
+        let range = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
+        self.extremes.map_or(range, |(least, most)| {
+            range.intersection(Range { low: least.low, high: most.high })
         })
     }
 
@@ -251,8 +251,8 @@ mod tests {
                     extremes: Some((edge(f64::min), edge(f64::max))),
                 };
                 prop_assert_eq!(check_sample("", &sample), []);
-                let lie = sample.runs_lie();
-                prop_assert!(runs.iter().all(|v| !above(lie.low, *v) && !above(*v, lie.high)));
+                let range = sample.run_range();
+                prop_assert!(runs.iter().all(|v| !above(range.low, *v) && !above(*v, range.high)));
                 if sample.all_equal() {
                     prop_assert!(runs.iter().all(|v| *v == runs[0]));
                 }

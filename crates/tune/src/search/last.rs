@@ -80,11 +80,11 @@ impl<E: Evaluator> Search<'_, E> {
     /// and for all together less than the least difference, or if noise explains what they are worth.
     pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
         let Some(best) = self.known.value(&winner) else { return Ok(winner) };
-        let mut at = winner;
+        let mut current = winner;
         loop {
-            let mut simpler: Vec<Point> = (0..at.0.len())
-                .filter(|option| at.0[*option] != 0)
-                .map(|option| at.with(option, 0))
+            let mut simpler: Vec<Point> = (0..current.0.len())
+                .filter(|option| current.0[*option] != 0)
+                .map(|option| current.with(option, 0))
                 .filter(|point| self.candidates.allows(point))
                 .collect();
             let open: Vec<Point> =
@@ -92,17 +92,17 @@ impl<E: Evaluator> Search<'_, E> {
             self.measure_some(open)?;
             simpler.retain(|point| self.known.has(point));
             let cost = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY) - best;
-            let own = cost(&at);
+            let own = cost(&current);
             let noise =
-                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&at));
+                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&current));
             simpler.retain(|point| {
                 let step = cost(point) - own;
                 let total = self.settings.least;
                 (step < total / 2.0 && cost(point) < total) || step < 2.0 * noise(point)
             });
             match simpler.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) {
-                Some(point) => at = point,
-                None => return Ok(at),
+                Some(point) => current = point,
+                None => return Ok(current),
             }
         }
     }

@@ -169,10 +169,10 @@ impl Space {
         self.options.iter().fold(1u64, |all, it| all.saturating_mul(it.values.len() as u64))
     }
 
-    /// Returns all points without conflicts, in order; none if there are more than `most` combinations.
-    pub fn points(&self, most: u64) -> Option<Vec<Point>> {
+    /// Returns all points without conflicts, in order; none if there are more than `max` combinations.
+    pub fn points(&self, max: u64) -> Option<Vec<Point>> {
         let all = self.combinations();
-        if all > most {
+        if all > max {
             return None;
         }
         let levels = self.levels();

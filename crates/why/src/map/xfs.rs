@@ -24,7 +24,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
         return Err(XFS_DB.unreadable(&about));
     };
     let mut questions = String::from("blockget -n\n");
-    for range in together(wanted, block, blocks) {
+    for range in block_ranges(wanted, block, blocks) {
         // xfs_db refuses a count that goes beyond the end of a group.
         let mut at = range.start;
         while at < range.end {
@@ -78,7 +78,7 @@ fn structure(kind: &str) -> Option<Structure> {
 }
 
 /// Converts ranges of bytes to ranges of blocks and merges adjacent ones.
-fn together(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
+fn block_ranges(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
     let mut out: Vec<Range> = Vec::new();
     for range in wanted {
         let (start, end) = (range.start / block, range.end.div_ceil(block).min(blocks));
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn adjacent_blocks_are_queried_at_once() {
         let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
-        assert_eq!(together(&wanted, 4096, 100), [0..2, 4..5]);
+        assert_eq!(block_ranges(&wanted, 4096, 100), [0..2, 4..5]);
     }
 
     #[test]
