@@ -11,7 +11,7 @@ use fsdyno_venue::here::Here;
 
 use crate::purpose::Purpose;
 
-/// All answers.
+/// The user's answers.
 #[derive(Debug)]
 pub struct Answers {
     /// The purpose of the file system.

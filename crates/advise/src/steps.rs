@@ -22,12 +22,12 @@ const UNKNOWN: u32 = 3;
 /// The time, in words, of trials of a kind that has never run on this machine.
 const NO_TIME: &str = "not known before the first such trial on this machine";
 
-/// One command.
+/// A command to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its purpose.
+    /// The purpose of the command.
     pub about: String,
-    /// The time in words.
+    /// The time that it takes, in words.
     pub time: String,
     /// The words after `fsdyno`.
     pub words: Vec<String>,

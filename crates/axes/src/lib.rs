@@ -30,7 +30,7 @@ pub struct Axis {
     pub key: &'static str,
     /// The placeholder for its value in help texts.
     pub value_name: &'static str,
-    /// The help text, without the default if [`Axis::usual`] has it.
+    /// The help text, without the default if [`Axis::usual`] states it.
     pub help: &'static str,
     /// The value that an absent option stands for; empty if it depends on other options.
     pub usual: &'static str,
@@ -134,7 +134,7 @@ impl Axis {
         Ok(())
     }
 
-    /// Checks a value by itself.
+    /// Checks a value on its own.
     ///
     /// # Errors
     /// An invalid value.

@@ -52,7 +52,7 @@ pub fn is_path(name: &str) -> bool {
 }
 
 impl Catalog {
-    /// The names of all entries, in order.
+    /// Returns the names of all entries, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         self.rows.iter().map(|(name, _)| *name)
     }

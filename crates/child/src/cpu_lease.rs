@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_processor_is_free_again_when_its_lease_is_dropped() {
-        // Other tests and runs on this machine lease processors too, so use a number that none can have.
+        // Other tests and runs on this machine also lease processors, so this is a number that none of them can have.
         let processor = CpuSet::MAX_CPU + std::process::id() as usize;
         let first = CpuLease::hold(processor).unwrap();
         assert!(CpuLease::hold(processor).is_none(), "held by {first:?}");

@@ -39,7 +39,7 @@ pub struct Mapped {
     length: usize,
 }
 
-// SAFETY: the memory is only ever read, from any thread.
+// SAFETY: the memory is never written, so any thread may read it.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -53,7 +53,7 @@ impl Mapped {
         if length == 0 {
             return Ok(Mapped { start: std::ptr::null_mut(), length });
         }
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing.
         let start = unsafe {
             mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0)?
         };
@@ -80,14 +80,14 @@ impl Drop for Mapped {
     }
 }
 
-/// A mailbox in memory that a child can map too.
+/// A mailbox in memory that a child can also map.
 #[derive(Debug)]
 pub struct SharedMailbox {
     file: File,
     memory: *mut libc::c_void,
 }
 
-// SAFETY: the memory is only ever accessed as atomics, from any thread.
+// SAFETY: the memory is accessed only as atomics, from any thread.
 unsafe impl Send for SharedMailbox {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMailbox {}
@@ -103,7 +103,7 @@ impl SharedMailbox {
         // A child that shrank the file would kill this process with SIGBUS at the next access.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing; the file is
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing; the file is
         // SIZE bytes long and sealed against shrinking.
         let memory =
             unsafe { mmap(std::ptr::null_mut(), SIZE, access, MapFlags::SHARED, &file, 0)? };
@@ -116,7 +116,7 @@ impl SharedMailbox {
     /// None in practice: the memory is exactly as large as a mailbox.
     pub fn mailbox(&self) -> Result<Mailbox<'_>, MailboxError> {
         // SAFETY: the mapping is SIZE bytes, page-aligned, and lives as long as self; any bits are
-        // an AtomicU64, and the child too writes it only as whole words.
+        // an AtomicU64, and the child also writes only whole words.
         let words =
             unsafe { std::slice::from_raw_parts(self.memory.cast::<AtomicU64>(), SIZE / 8) };
         Mailbox::new(words)

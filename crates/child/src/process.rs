@@ -24,7 +24,7 @@ pub struct Process {
     _cpu: Option<CpuLease>,
 }
 
-/// The outcome of a child.
+/// The outcome of a child process.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// The exit code or signal.
@@ -102,7 +102,7 @@ impl Process {
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
         let processor = cpu.as_ref().map(CpuLease::processor);
-        // SAFETY: between fork and exec the closure makes system calls only and allocates
+        // SAFETY: between fork and exec the closure only makes system calls and allocates
         // nothing.
         unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
@@ -150,7 +150,7 @@ impl Process {
         let _ = kill_process_group(self.pid, Signal::KILL);
         while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
             if begin.elapsed() > patience {
-                // Dropping it would wait.
+                // Dropping it would wait for its end.
                 std::mem::forget(self);
                 return false;
             }
@@ -179,7 +179,7 @@ impl Process {
             return Ok(self.ended);
         }
         let mut status = 0;
-        // SAFETY: rusage is plain numbers, for which zero is a value.
+        // SAFETY: rusage consists of plain numbers, for which zero is a valid value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_nonzero().get();
         loop {
@@ -209,7 +209,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the last lines of a file that are not blank, without terminal escape sequences.
+/// Returns the last nonblank lines of a file, without terminal escape sequences.
 pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
     const BYTES: u64 = 64 << 10;
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -242,11 +242,11 @@ fn printable(line: &str) -> String {
 /// Runs in the child: requests death with the parent, pins the processor, and clears close-on-exec of `fds`.
 fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died between fork and the line above.
+    // The parent may have died between the fork and the line above.
     if rustix::process::getppid() != Some(parent) {
         return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // Without the pin the child is only slower.
+    // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     for fd in fds {
         // SAFETY: the parent keeps the descriptor open until this child has been started.

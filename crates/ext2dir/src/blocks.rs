@@ -3,11 +3,11 @@
 use crate::cost::WorkCounts;
 use crate::dirent;
 
-/// One block.
+/// A block of a directory.
 #[derive(Clone, Debug)]
 struct Block {
     bytes: Vec<u8>,
-    /// True if it is in the page cache; else it must be read from the device.
+    /// True if it is in the page cache; otherwise it must be read from the device.
     cached: bool,
 }
 
@@ -42,17 +42,17 @@ impl Blocks {
         blocks
     }
 
-    /// Block size in bytes.
+    /// Returns the block size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Looks up block `number`; empty if there is no such block.
+    /// Looks up block `number`; returns an empty slice if there is no such block.
     pub fn lookup(&mut self, number: usize) -> &[u8] {
         self.counts.blocks += 1;
         let Some(block) = self.blocks.get_mut(number) else { return &[] };
@@ -78,7 +78,7 @@ impl Blocks {
         self.blocks.len() - 1
     }
 
-    /// The bytes of a block, without counting a lookup.
+    /// Returns the bytes of a block, without counting a lookup.
     pub fn bytes(&self, number: usize) -> &[u8] {
         self.blocks.get(number).map_or(&[], |block| &block.bytes)
     }

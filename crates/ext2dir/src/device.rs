@@ -36,7 +36,7 @@ impl Device {
         }
     }
 
-    /// Current time.
+    /// Returns the current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
@@ -88,7 +88,7 @@ impl Device {
         self.wait(id);
     }
 
-    /// The requests completed so far.
+    /// Returns counts of the requests completed so far.
     pub fn counters(&self) -> Counters {
         self.disk.counters()
     }

@@ -34,7 +34,7 @@ pub struct Directory {
     pub addresses: Vec<u64>,
     /// Search algorithm.
     pub find: Box<dyn FindEntry>,
-    /// Links to it: its name, its own ".", and ".." of each subdirectory.
+    /// Number of links to it: its name, its own ".", and ".." of each subdirectory.
     pub links: u16,
 }
 
@@ -130,17 +130,17 @@ impl Ext2 {
         ext2
     }
 
-    /// The hash seed.
+    /// Returns the hash seed.
     pub fn seed(&self) -> [u32; 4] {
         self.seed
     }
 
-    /// The device below.
+    /// Returns the device below the file system.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The search algorithm of its directories.
+    /// Returns the search algorithm of the directories.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
@@ -246,8 +246,7 @@ impl Ext2 {
         }
     }
 
-    /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are
-    /// read first.
+    /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are read first.
     fn write_back(&mut self, blocks: &[u64]) {
         for block in blocks {
             if self.is_table(*block) && self.cached.insert(*block) {
@@ -302,7 +301,7 @@ impl Ext2 {
         self.mark_dirty(self.volume.layout.block_of_inode(inode));
     }
 
-    /// open(2) with O_CREAT.
+    /// Creates a file, as open(2) with O_CREAT does.
     ///
     /// # Errors
     /// The errors of open(2).
@@ -331,7 +330,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// mkdir(2).
+    /// Creates a directory, as mkdir(2) does.
     ///
     /// # Errors
     /// The errors of mkdir(2).
@@ -356,7 +355,7 @@ impl Ext2 {
         Ok(inode)
     }
 
-    /// unlink(2): looks up the name, searches for it again, and removes it.
+    /// Removes a file, as unlink(2) does: looks up the name, searches for it again, and removes it.
     ///
     /// # Errors
     /// The errors of unlink(2).
@@ -373,7 +372,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// rmdir(2): checks that the directory is empty, and removes its name.
+    /// Removes a directory, as rmdir(2) does: checks that it is empty, and removes its name.
     ///
     /// # Errors
     /// The errors of rmdir(2).
@@ -405,7 +404,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Removes a name from a directory, after loading its inode.
+    /// Loads an inode, and removes its name from a directory.
     fn remove_name(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
         self.load_inode(inode);
         let (_, found) = self.search(dir, name)?.ok_or(Error::Missing)?;
@@ -423,7 +422,7 @@ impl Ext2 {
         }
     }
 
-    /// stat(2), and open(2) of an existing file.
+    /// Looks up an inode, as stat(2) does, and open(2) of an existing file.
     ///
     /// # Errors
     /// The errors of stat(2).
@@ -446,7 +445,7 @@ impl Ext2 {
         self.device.flush();
     }
 
-    /// Number of dirty blocks.
+    /// Returns the number of dirty blocks.
     pub fn dirty_blocks(&self) -> u64 {
         self.dirty.len() as u64
     }

@@ -33,10 +33,10 @@ impl Fields {
     }
 }
 
-/// Writes the volume as an image; zeros are left as holes.
+/// Writes the volume as an image with holes for zeros.
 ///
 /// # Errors
-/// Errors of the writer.
+/// The errors of the writer.
 pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     let layout = ext2.volume.layout;
     // The model has no indirect blocks; the image needs them, so they are allocated here.

@@ -15,7 +15,7 @@ use fsdyno_record::Nanos;
 /// The sector size of disk models in bytes.
 const SECTOR: u64 = 512;
 
-/// The queue depth if sysfs does not report one: NCQ's 32.
+/// The queue depth if sysfs does not report one: that of NCQ.
 const USUAL_DEPTH: u32 = 32;
 
 /// Measures a drive for about this time and fits a disk profile; none if the user stopped it.
@@ -71,7 +71,7 @@ fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
     )))
 }
 
-/// Half a revolution at 15,000 rpm: a mean random read that takes longer waits for a rotating disk.
+/// Half a revolution at 15,000 rpm: if random reads take longer on average, they wait for a rotating disk.
 const HALF_REVOLUTION: Nanos = Nanos(2_000_000);
 
 /// Returns true if the drive rotates. A kernel that reports a still drive is believed; since a rotating drive is the

@@ -10,7 +10,7 @@ const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
 /// Returns true if the path is a file that an earlier fit wrote.
 pub fn is_ours(path: &Path) -> bool {
-    // Opening a pipe would block.
+    // Opening a pipe would block, so only regular files are opened.
     if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
         return false;
     }

@@ -174,7 +174,7 @@ impl Display {
     }
 }
 
-/// The mkfs and mount commands of a trial, one per line.
+/// Returns the mkfs and mount commands of a trial, one per line.
 fn setup_commands(trial: &Trial) -> Vec<String> {
     let found = &trial.conditions;
     let commands = found.before_mkfs.iter().chain([&found.mkfs]);
@@ -186,7 +186,7 @@ fn setup_commands(trial: &Trial) -> Vec<String> {
         .collect()
 }
 
-/// Names that distinguish the plans: `dirops ext4, ssd-sata`.
+/// Returns names that distinguish the plans: `dirops ext4, ssd-sata`.
 fn names(plans: &[&Plan]) -> Vec<String> {
     let names = RowNames::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()

@@ -17,7 +17,7 @@ const fn stamp(text: &[u8]) -> [u8; STAMP_LENGTH] {
     stamp
 }
 
-/// The build of this program, if its commit is known.
+/// Returns the build of this program, if its commit is known.
 pub fn build() -> Option<&'static Build> {
     static BUILD: LazyLock<Option<Build>> = LazyLock::new(|| {
         // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes and would

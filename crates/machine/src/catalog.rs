@@ -30,7 +30,7 @@ pub const CLASSIC: &str = "classic";
 /// An error in finding a machine.
 pub type MachineError = CatalogError;
 
-/// The names of all machines, in order.
+/// Returns the names of all machines, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }

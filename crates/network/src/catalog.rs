@@ -23,7 +23,7 @@ pub const USUAL: &str = "lan-10g";
 /// An error in finding a network.
 pub type NetworkError = CatalogError;
 
-/// The names of all networks, in order.
+/// Returns the names of all networks, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }

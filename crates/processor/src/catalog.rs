@@ -52,7 +52,7 @@ pub enum ProcessorError {
     Profile(#[from] ProfileError),
 }
 
-/// The names of all processors, in order.
+/// Returns the names of all processors, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }

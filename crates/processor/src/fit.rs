@@ -18,7 +18,7 @@ pub struct Point {
     pub filesystem: String,
     /// The operation: the workload's phase.
     pub operation: String,
-    /// A further condition, such as the length of names.
+    /// An additional condition, such as the length of names.
     pub setting: String,
     /// Measured CPU time per operation, in nanoseconds.
     pub measured_ns: f64,
@@ -34,7 +34,7 @@ pub type Costs = [f64; COSTS];
 pub struct Validation {
     /// Median of the relative error of a CPU time.
     pub median: f64,
-    /// The worst relative error.
+    /// The largest relative error.
     pub worst: f64,
     /// Root mean square of the log errors of the ratios between two file systems (lab over host), as a factor.
     pub ratio: f64,
@@ -160,10 +160,10 @@ mod tests {
 
     const TRUTH: Costs = [0.0625, 107.0, 17.0, 85.0, 8.0, 2.0];
 
-    /// Points that the costs explain exactly, with counts like those of real operations.
+    /// Returns points that the costs explain exactly, with counts similar to those of real operations.
     fn points() -> Vec<Point> {
         let mut draws = fsdyno_record::seed::stream(1, "points");
-        let mut draw = |most: f64| (draws.draw() % 10_000) as f64 / 10_000.0 * most;
+        let mut draw = |max: f64| (draws.draw() % 10_000) as f64 / 10_000.0 * max;
         let mut points = Vec::new();
         for filesystem in ["ext4", "xfs", "btrfs"] {
             for operation in ["create", "stat", "unlink", "rename", "chmod"] {

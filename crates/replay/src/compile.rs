@@ -30,7 +30,7 @@ struct Thread {
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
-    /// Return of its last op, in nanoseconds.
+    /// The time at which its last op returned, in nanoseconds.
     returned: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub struct Compiler {
     kinds: BTreeMap<OpKind, u64>,
     calls: u64,
     ops: u64,
-    /// Calls with an op.
+    /// The number of calls that made an op.
     replayed: u64,
     waiting: u64,
     phases: Phases,

@@ -18,7 +18,7 @@ use crate::threads::{Ranks, Threads};
 /// The directory in which all paths begin.
 pub const ROOT: DirSlot = DirSlot::ROOT;
 
-/// The slot of files while the tree is made.
+/// The slot of files while the tree is created.
 const FILE: FileSlot = FileSlot(1);
 
 /// The size in bytes above which a file that no call opens is created without contents, with only its name and size.

@@ -35,37 +35,37 @@ impl Thing {
         Thing(hasher.finish())
     }
 
-    /// A name in a directory.
+    /// Returns the thing for a name in a directory.
     pub fn entry(dir: usize, name: &[u8]) -> Thing {
         Thing::of((1u8, dir, name))
     }
 
-    /// The bytes and the size of a file.
+    /// Returns the thing for the bytes and the size of a file.
     pub fn data(inode: usize) -> Thing {
         Thing::of((2u8, inode))
     }
 
-    /// The attributes of a file or directory.
+    /// Returns the thing for the attributes of a file or directory.
     pub fn attributes(inode: usize) -> Thing {
         Thing::of((3u8, inode))
     }
 
-    /// The set of names in a directory.
+    /// Returns the thing for the set of names in a directory.
     pub fn names(dir: usize) -> Thing {
         Thing::of((4u8, dir))
     }
 
-    /// An open file with its position.
+    /// Returns the thing for an open file with its position.
     pub fn slot(slot: u16) -> Thing {
         Thing::of((5u8, slot))
     }
 
-    /// A pipe, socket or similar object.
+    /// Returns the thing for a pipe, socket or similar object.
     pub fn outside(number: u64) -> Thing {
         Thing::of((6u8, number))
     }
 
-    /// The locks of a file.
+    /// Returns the thing for the locks of a file.
     pub fn locks(inode: usize) -> Thing {
         Thing::of((7u8, inode))
     }

@@ -10,7 +10,7 @@ use crate::order::{Thing, Way};
 pub struct Opened {
     /// Its slot.
     pub slot: FileSlot,
-    /// The node that it is open on.
+    /// The inode that it refers to.
     pub inode: Inode,
 }
 
@@ -42,7 +42,7 @@ pub enum Compare {
     Nothing,
 }
 
-/// The reason that a call is not replayed, as the name of a fact.
+/// The reason why a call is not replayed, as the name of a fact.
 pub type Skip = &'static str;
 
 pub(crate) type Plans = Result<Vec<Plan>, Skip>;

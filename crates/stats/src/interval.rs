@@ -60,7 +60,7 @@ impl Summary {
         self.sd == Some(0.0)
     }
 
-    /// The 95 % interval of the mean; none for a single value.
+    /// Returns the 95 % interval of the mean; none for a single value.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
     }

@@ -25,7 +25,7 @@ pub enum Design {
     },
     /// Two independent samples; n is the number on each side.
     Sides {
-        /// Sample standard deviation of the logarithms on the base's side.
+        /// Sample standard deviation of the logarithms of the base.
         base: f64,
         /// Sample standard deviation of the logarithms of the new condition.
         new: f64,

@@ -47,7 +47,7 @@ pub(crate) fn put(kind: FrameKind, bytes: &[u8], out: &mut Vec<u8>) {
     let stored = if packed.len() < bytes.len() { &packed } else { bytes };
     let start = out.len();
     out.push(kind as u8);
-    // Both are below FRAME_LIMIT.
+    // Both lengths are below FRAME_LIMIT.
     out.extend_from_slice(&(stored.len() as u32).to_le_bytes());
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     let sum = checksum(&out[start..], stored);
@@ -62,7 +62,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// A frame as it is stored.
+/// A frame in its stored form.
 pub(crate) struct Stored {
     pub kind: FrameKind,
     length: usize,

@@ -101,7 +101,7 @@ impl<'b> Source<'b> {
             let to = from.checked_add(length).filter(|to| *to <= self.bytes.len());
             let to = to.ok_or(Problem::Short)?;
             self.state.at = to;
-            // A frame has less than 2^32 bytes.
+            // A frame has fewer than 2^32 bytes.
             self.state.texts.push((from as u32, to as u32));
             (from, to)
         } else {

@@ -16,7 +16,7 @@ use crate::wire::{Sink, Wire};
 /// that follow them. Without [`Writer::end`], the trace is truncated: a reader gets what was flushed.
 pub struct Writer<W> {
     out: W,
-    /// Bytes written.
+    /// The number of bytes written.
     offset: u64,
     tree: Sink,
     events: Sink,

@@ -40,7 +40,7 @@ pub struct Evidence<V> {
     pub values: Vec<V>,
 }
 
-/// The evidence of a search.
+/// The evidence that a search found.
 pub type Certificate = Evidence<Excluded>;
 
 impl Certificate {
@@ -78,7 +78,7 @@ pub struct Excluded {
 }
 
 #[cfg(test)]
-/// Returns true if a point is excluded: slower than `best` when measured, or by the bound of the model.
+/// Returns true if a point is excluded: it is slower than `best` as measured, or according to the bound of the model.
 pub fn excludes(known: &Evaluations, model: &Model, best: f64, point: &Point) -> bool {
     lower(known, model, point) > best
 }
@@ -111,7 +111,7 @@ pub fn certificate(
         calibration: model.calibration(),
         ..Certificate::default()
     };
-    // The lowest bound, and the number of points, of each value.
+    // The lowest bound and the number of points for each value.
     let levels = candidates.space.levels();
     let mut bounds: Vec<Vec<(f64, u64)>> =
         levels.iter().map(|levels| vec![(f64::INFINITY, 0); usize::from(*levels)]).collect();

@@ -59,7 +59,7 @@ impl<'s> Candidates<'s> {
         all.filter(|value| !self.refused.contains(value))
     }
 
-    /// The values that were refused.
+    /// Returns the values that were refused.
     pub fn refused(&self) -> &[(usize, u8)] {
         &self.refused
     }

@@ -63,7 +63,7 @@ impl Factor {
     }
 }
 
-/// The scalar product.
+/// Returns the scalar product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -14,7 +14,7 @@ const TRIALS: usize = 60;
 /// The number of additional trials for average effects.
 const AVERAGES: usize = 100;
 
-/// The size from which an average effect counts.
+/// The minimum size of an average effect that matters.
 const MATTERS: f64 = 0.02;
 
 /// The times of all points of the space, in seconds.

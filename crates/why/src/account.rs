@@ -19,7 +19,7 @@ use crate::time::own_parts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A read in a phase: an op, or the kernel's read-ahead for it.
+    /// A read in a phase: by an op, or by the kernel's read-ahead for it.
     Work,
     /// A write to the journal, or a flush, of a file system that has one.
     JournalCommit,
@@ -88,7 +88,7 @@ pub struct Sum {
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Requests that do not begin where the previously answered one on the same disk ended.
+    /// Requests that do not begin where the previously answered request on the same disk ended.
     pub seeks: u64,
     /// The requests' own share of the disk's busy time.
     pub time_ns: Nanos,
@@ -317,7 +317,7 @@ fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause 
     }
 }
 
-/// Returns for each entry whether it is a seek, in the order in which its disk answered.
+/// Returns for each entry whether it is a seek, given the order in which its disk answered.
 fn seeks(entries: &[Entry]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|at| entries[*at].arrived.0.saturating_add(entries[*at].response.0));

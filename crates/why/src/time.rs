@@ -111,11 +111,11 @@ pub(crate) mod tests {
     fn waiting_for_others_is_not_a_requests_own_time() {
         // The requests arrive in sequence; the second waits for the first.
         assert_eq!(parts(&[(0, 10), (2, 18)]), [10, 10]);
-        // Answered from the cache while another is served.
+        // A request is answered from the cache while another is served.
         assert_eq!(parts(&[(0, 100), (50, 1)]), [99, 1]);
         // The drive serves the third before the second.
         assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
-        // A gap in between, and a request that took no time.
+        // There is a gap in between, and a request takes no time.
         assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
     }
 

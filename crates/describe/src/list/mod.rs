@@ -1,4 +1,4 @@
-//! Lists of the available items, and whether they can run here.
+//! Lists the available items, and whether they can run here.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;
@@ -33,7 +33,7 @@ fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
     if kind.takes_threads() { "any" } else { "fixed" }
 }
 
-/// One file system, and the venues that can run it.
+/// A file system, and the venues that can run it.
 struct Listed {
     name: &'static str,
     about: &'static str,
@@ -45,7 +45,7 @@ struct Listed {
     kind: Option<&'static Filesystem>,
 }
 
-/// The file systems of the catalog, then the models.
+/// Returns the file systems of the catalog, followed by the models.
 fn listed(here: &Here) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,

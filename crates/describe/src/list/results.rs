@@ -13,7 +13,7 @@ use crate::listing::Listing;
 
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];
 
-/// The columns if a result has a name or a note.
+/// The columns of the list if any result has a name or a note.
 const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems", "trials", "note"];
 
 /// Lists the results below a folder, by name.

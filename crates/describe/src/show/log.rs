@@ -1,4 +1,4 @@
-//! `fsdyno show log FILE`: prints every request of a trial to its disks.
+//! `fsdyno show log FILE`: prints every request that a trial sent to its disks.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;

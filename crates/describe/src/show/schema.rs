@@ -6,7 +6,7 @@ use fsdyno_report::schemas::{self, Published};
 
 use super::Shown;
 
-/// All published schemas.
+/// Returns all published schemas.
 pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
     schemas::ALL.iter()
 }

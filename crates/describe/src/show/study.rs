@@ -18,7 +18,7 @@ pub fn study(name: &str, prose: Prose) -> Shown {
     Ok((clean(&text(&file, prose)), value(&file)))
 }
 
-/// Replaces control characters of a study file in the text, except newlines.
+/// Replaces control characters that a study file may have, except newlines.
 fn clean(text: &str) -> String {
     text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
 }

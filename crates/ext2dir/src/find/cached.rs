@@ -4,7 +4,7 @@
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
-/// The variant.
+/// The variant of 2.4.13.
 pub const VARIANT: Variant = Variant {
     name: "cached-ext2",
     about: "ext2 of Linux 2.4.13: a search begins at the block where the last one found its entry",

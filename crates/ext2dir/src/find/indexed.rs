@@ -7,7 +7,7 @@ use crate::blocks::Blocks;
 use crate::dirent;
 use crate::hash::half_md4;
 
-/// The variant.
+/// The variant with an index.
 pub const VARIANT: Variant = Variant {
     name: "indexed-ext2",
     about: "ext2 with Phillips's index of hashes (HTree, half-MD4) for directories above one block",
@@ -122,7 +122,7 @@ impl Indexed {
         }
     }
 
-    /// Advances the frames to the next block if the entries of a hash continue there; returns true if so
+    /// Advances the frames to the next block if the entries of a hash continue there; returns true if they do
     /// (ext3_htree_next_block).
     fn advance(&self, blocks: &mut Blocks, frames: &mut [Frame], hash: u32) -> bool {
         let more = |frame: &Frame, blocks: &Blocks| {
@@ -246,7 +246,7 @@ impl Indexed {
 /// A used entry: inode, kind, name.
 type Used = (u32, u8, Vec<u8>);
 
-/// The used entries of a block.
+/// Returns the used entries of a block.
 fn entries(block: &[u8]) -> impl Iterator<Item = Used> + '_ {
     let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
     used.map(|(_, entry)| (entry.inode, entry.kind, entry.name.to_vec()))

@@ -22,7 +22,7 @@ pub struct Full;
 
 /// An algorithm that finds and adds entries, with its state for one directory.
 pub trait FindEntry: Send {
-    /// Looks for a name.
+    /// Searches for a name.
     fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found>;
 
     /// Adds a new name.
@@ -46,7 +46,7 @@ pub trait FindEntry: Send {
 /// A variant of the model, as named by `--fs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Name.
+    /// The name.
     pub name: &'static str,
     /// A description in one sentence.
     pub about: &'static str,

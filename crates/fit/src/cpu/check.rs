@@ -41,7 +41,7 @@ const ALL: &[Work] = &[
 
 /// Repetitions on this machine; the fastest counts.
 const REPEATS: u32 = 5;
-/// Phases with less CPU time than this are too short to be measured.
+/// The minimum CPU time of a phase that is long enough to be measured.
 const MIN_PHASE_NS: u64 = 2_000_000;
 
 /// Measures, predicts, and returns the comparison as Markdown; none if the user stopped it.

@@ -77,7 +77,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     let costs = fit::fit(&points);
     let by_operation = fit::validate(&points, |point| point.operation.clone());
     let by_filesystem = fit::validate(&points, |point| point.filesystem.clone());
-    // Without root there is one file system, and no ratio.
+    // Without root there is only one file system, and no ratio.
     let errors = root.then(|| errors(&[&by_operation, &by_filesystem]));
     let mut text = String::from("# Fitted by `fsdyno fit`: a processor, by `fsdyno fit cpu`\n");
     text.push_str(&report(&points, &costs, &by_operation, root.then_some(&by_filesystem)));
@@ -148,7 +148,7 @@ impl Work<'_> {
         })
     }
 
-    /// Runs `calls`; none if it was stopped.
+    /// Runs `calls` and returns its trials; none if it was stopped.
     fn trials(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! `fsdyno kernel build`: builds kernels that no distribution has, into the cache.
+//! `fsdyno kernel build`: builds kernels that no distribution has, and stores them in the cache.
 
 use std::path::PathBuf;
 

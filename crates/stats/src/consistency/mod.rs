@@ -27,7 +27,7 @@ pub enum Rule {
     DeviationOfUnits,
     /// The mean lies outside the extremes (`sample`).
     MeanOutside,
-    /// The deviation is too large or too small for the extremes or the mean (`sample`).
+    /// The deviation is too large or too small for the extremes, or for the mean (`sample`).
     DeviationAndRange,
     /// Time and rate of a cell fit no amount of work (`rate`).
     TimeAndRate,

@@ -14,7 +14,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range of exactly one value.
+    /// Creates the range of exactly one value.
     pub fn exactly(value: f64) -> Range {
         Range { low: value, high: value }
     }
@@ -24,7 +24,7 @@ impl Range {
         above(self.low, other.high) || above(other.low, self.high)
     }
 
-    /// The intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
+    /// Returns the intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
     pub fn intersection(self, other: Range) -> Range {
         Range { low: self.low.max(other.low), high: self.high.min(other.high) }
     }
@@ -34,7 +34,7 @@ impl Range {
         above(self.low, self.high)
     }
 
-    /// Both bounds times `factor`, which is not negative.
+    /// Multiplies both bounds by `factor`, which is not negative.
     pub fn scaled(self, factor: f64) -> Range {
         Range { low: self.low * factor, high: self.high * factor }
     }
@@ -98,7 +98,7 @@ fn from(value: f64, low: f64, high: f64) -> Range {
     Range { low: if value >= 0.0 { low.max(0.0) } else { low }, high }
 }
 
-/// The value and the unit of its last digit.
+/// Returns the value and the unit of its last digit.
 fn parse(text: &str) -> Option<(f64, f64)> {
     let plain: String = text.trim().chars().filter(|c| *c != ',').collect();
     let digits = plain.strip_prefix('-').unwrap_or(&plain);

@@ -121,7 +121,7 @@ fn count(cell: &Cell) -> Range {
     let shortest = runs.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
         low: rate.mean.low / max_mean_inverse(mean, shortest, runs.high),
-        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), less a step each.
+        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), minus a step each.
         high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
     };
     // If all runs have time, C / t falls by C / t^2: between C / high^2 and C / low^2 per second.

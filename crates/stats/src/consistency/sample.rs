@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(with("5.0", "1.2", "3.1", "6.9"), []);
         assert_eq!(with("7.2", "1.2", "3.1", "6.9"), [Rule::MeanOutside, Rule::DeviationAndRange]);
         assert_eq!(with("5.0", "2.1", "3.1", "6.9"), [Rule::DeviationAndRange]);
-        // 3.8 / sqrt(20) = 0.85 at least.
+        // At least 3.8 / sqrt(20) = 0.85.
         assert_eq!(with("5.0", "0.7", "3.1", "6.9"), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.3", 10, None)), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.0", 10, None)), []);

@@ -23,7 +23,7 @@ const RACE: f64 = 0.05;
 /// The maximum number of points in a race.
 const RACERS: usize = 8;
 
-/// The size from which an average effect matters.
+/// The minimum size of an average effect that matters.
 const SHOWN: f64 = 0.02;
 
 /// The standard deviation below which an average effect is known: twice it is one percentage point.

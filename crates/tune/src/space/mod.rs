@@ -57,7 +57,7 @@ pub struct Value {
     pub sysctls: Vec<String>,
     /// The block scheduler; none means that of the disk.
     pub scheduler: Option<String>,
-    /// What it gives up, each with a reason.
+    /// The losses that it accepts, each with a reason.
     pub gives_up: Vec<GivesUp>,
     /// The first kernel release that has it.
     pub since: Option<String>,
@@ -93,7 +93,7 @@ impl Loss {
         ("compatibility", Loss::Compatibility),
     ];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Loss::Durability => "durability",
@@ -123,7 +123,7 @@ pub struct Conflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub Vec<u8>);
 
-/// An error in a space or in a choice from it, in one line that says what would be right.
+/// An error in a space or in a choice from it, in one line that says what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
     /// The file system has no built-in space.

@@ -59,7 +59,7 @@ pub enum Structure {
     LogTree,
     /// A tree block that was freed before the map was made (btrfs); its tree is unknown.
     FreedTree,
-    /// The last block of the device, unused: a mount reads it to check that the device is as large as the
+    /// The last block of the device, which is unused: a mount reads it to check that the device is as large as the
     /// superblock says (xfs, reiserfs).
     DeviceEnd,
     /// No block: a flush of the drive's cache.
@@ -218,7 +218,7 @@ mod tests {
             let mut map = Map::default();
             let mut table = [None; 100];
             for (start, length, which) in strokes {
-                // One stroke in this many clears a range.
+                // One stroke in 21 clears a range.
                 let structure = (which < 20).then(|| Structure::ALL[which].0);
                 match structure {
                     Some(structure) => map.paint(start..start + length, structure),

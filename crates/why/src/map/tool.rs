@@ -55,7 +55,7 @@ pub enum MapError {
     Host {
         /// Its program.
         tool: &'static str,
-        /// The error of the system call.
+        /// The system call's error.
         source: std::io::Error,
     },
 }
