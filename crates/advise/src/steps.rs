@@ -102,20 +102,20 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
 }
 
 fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
-    let one = estimated(answers, 1)?;
-    let of_repeat = |repeat: u32| one.map(|it| it.time * repeat);
+    let one_trial = estimated(answers, 1)?;
+    let time_of = |repeat: u32| one_trial.map(|it| it.time * repeat);
     let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|it| it > limit);
-    if is_over(of_repeat(1), answers.limit) {
-        let least = one.map(|it| it.to_string()).unwrap_or_default();
+    if is_over(time_of(1), answers.limit) {
+        let least = one_trial.map(|it| it.to_string()).unwrap_or_default();
         return Err(Failure::wrong(format!(
             "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
         )));
     }
     // The search of options gets what the comparison leaves: at least two thirds.
     let part = if is_tunable(answers) { answers.limit / 3 } else { answers.limit };
-    let repeat = match one {
+    let repeat = match one_trial {
         None => UNKNOWN,
-        Some(_) => REPEATS.into_iter().find(|n| !is_over(of_repeat(*n), part)).unwrap_or(1),
+        Some(_) => REPEATS.into_iter().find(|n| !is_over(time_of(*n), part)).unwrap_or(1),
     };
     let about = match answers.on {
         On::Directory(_) => "Measure the file system of the directory",
@@ -129,7 +129,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     };
     if answers.on.takes_filesystems() {
         let rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
-        match search(answers, rest, one) {
+        match search(answers, rest, one_trial) {
             Ok(step) => steps.steps.push(step?),
             Err(why) => steps.omitted.push(why),
         }
@@ -151,7 +151,7 @@ fn spaces(answers: &Answers) -> Vec<&String> {
 fn search(
     answers: &Answers,
     rest: Duration,
-    one: Option<Estimate>,
+    one_trial: Option<Estimate>,
 ) -> Result<Result<Step, Failure>, String> {
     let with_space = spaces(answers);
     if with_space.is_empty() {
@@ -166,19 +166,20 @@ fn search(
     words.extend(with_space.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
     words.extend((answers.safety == Safety::Unsafe).then(|| "--unsafe".to_string()));
     words.extend(["--budget".to_string(), budget(rest)]);
-    let least = spec(answers, &axes).and_then(|spec| {
+    let min_trials = spec(answers, &axes).and_then(|spec| {
         let names = with_space.into_iter().cloned().collect();
         let request = TuneRequest::new(spec, names, Budget::Time(rest));
         tune::least(&TuneRequest { safe: answers.safety == Safety::Safe, ..request })
     });
-    let least = match least {
-        Ok(least) => least,
+    let min_trials = match min_trials {
+        Ok(count) => count,
         Err(failure) => return Ok(Err(failure)),
     };
-    let each = one.map(|it| it.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1));
-    let needed = each.map(|each| each * u32::try_from(least).unwrap_or(u32::MAX));
+    let per_filesystem =
+        one_trial.map(|it| it.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1));
+    let needed = per_filesystem.map(|each| each * u32::try_from(min_trials).unwrap_or(u32::MAX));
     if let Some(needed) = needed.filter(|needed| *needed > rest) {
-        let trials = counted(least, "trial");
+        let trials = counted(min_trials, "trial");
         return Err(format!(
             "no search of options: the least one takes {trials}, about {}, and {} are left",
             in_minutes(needed),

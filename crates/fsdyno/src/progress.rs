@@ -78,7 +78,7 @@ impl Display {
     }
 
     /// Returns the message of the total: `trials 3/12, over 5 min left`.
-    fn whole(&self) -> String {
+    fn total_message(&self) -> String {
         let left = self.left().of_all(self.begin.elapsed());
         let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
         format!("trials {}/{}{left}", self.ended.load(Ordering::Relaxed), self.trials)
@@ -105,7 +105,7 @@ impl Observer for Display {
         self.left().progress(number, progress.ops_done, working, self.begin.elapsed());
         let Some(bars) = &self.bars else { return };
         let Some(mut worker) = self.worker(number) else { return };
-        bars.total.set_message(self.whole());
+        bars.total.set_message(self.total_message());
         bars.total.inc(progress.ops_done.saturating_sub(worker.ops_done));
         worker.ops_done = worker.ops_done.max(progress.ops_done);
         if let Some(bar) = &worker.bar {
@@ -126,7 +126,7 @@ impl Observer for Display {
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
-                bars.total.set_message(self.whole());
+                bars.total.set_message(self.total_message());
                 let _ = bars.all.println(line);
                 if wants(Verbosity::Verbose) {
                     setup_commands(trial).iter().for_each(|line| drop(bars.all.println(line)));

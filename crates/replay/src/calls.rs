@@ -19,12 +19,12 @@ const MTIME: i64 = 1_000_000_000;
 /// The path of a target, if it has one, its inode, and the touched entries that lead to it.
 type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
 
-fn one(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
+fn single(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
     Ok(vec![Plan { name, ..plan(call, touches, Compare::Success) }])
 }
 
 /// Limits a length to the maximum number of bytes per op.
-fn short(length: u64) -> u32 {
+fn op_length(length: u64) -> u32 {
     length.min(0x7fff_f000) as u32
 }
 
@@ -40,11 +40,11 @@ impl Compiler {
             Call::Close { file, .. } => {
                 let open = self.opened(*file)?;
                 let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
-                one(OpCall::Close { file: open.slot }, Vec::new(), touches)
+                single(OpCall::Close { file: open.slot }, Vec::new(), touches)
             }
             Call::Dup { .. } => Err("duplicated-descriptors"),
             Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Copy { .. } => {
-                self.moves(event)
+                self.transfer(event)
             }
             Call::Truncate { .. }
             | Call::Fallocate { .. }
@@ -99,18 +99,18 @@ impl Compiler {
             true => OpCall::Create { dir: ROOT, file, flags, mode: mode & MODE },
             false => OpCall::Open { dir: ROOT, file, flags },
         };
-        one(call, name, touches)
+        single(call, name, touches)
     }
 
     /// Returns how a call touches an open file and its data.
-    fn touch(open: Opened, moves: bool, data: Way) -> Vec<Touch> {
-        let slot = if moves { Way::Change } else { Way::Read };
+    fn touch(open: Opened, moves_position: bool, data: Way) -> Vec<Touch> {
+        let slot = if moves_position { Way::Change } else { Way::Read };
         vec![(Thing::slot(open.slot.0), slot), (Thing::data(open.inode), data)]
     }
 
     fn read(&self, file: FileId, offset: Option<u64>, length: u64) -> Result<Plan, Skip> {
         let open = self.opened(file)?;
-        let (slot, length) = (open.slot, short(length));
+        let (slot, length) = (open.slot, op_length(length));
         let call = match offset {
             Some(offset) => OpCall::ReadAt { file: slot, offset, length },
             None => OpCall::Read { file: slot, length },
@@ -126,7 +126,7 @@ impl Compiler {
         class: u8,
     ) -> Result<Plan, Skip> {
         let open = self.opened(file)?;
-        let (slot, length) = (open.slot, short(length));
+        let (slot, length) = (open.slot, op_length(length));
         let state = self.fs.open_file(0, slot).ok_or("calls-on-files-that-are-not-open")?;
         let at = match offset {
             _ if state.append => self.size(open.inode),
@@ -154,7 +154,7 @@ impl Compiler {
     }
 
     /// Translates calls that move bytes or the position.
-    fn moves(&mut self, event: &Event) -> Plans {
+    fn transfer(&mut self, event: &Event) -> Plans {
         let result = event.result.max(0) as u64;
         let succeeded = event.result >= 0;
         Ok(vec![match &event.call {
@@ -198,7 +198,7 @@ impl Compiler {
                     |it: &Compiler, slot| it.fs.open_file(0, slot).map_or(0, |open| open.position);
                 let from_at = from_offset.unwrap_or_else(|| position(self, source.slot));
                 let at = to_offset.unwrap_or_else(|| position(self, open.slot));
-                let length = short(length);
+                let length = op_length(length);
                 let call = RareCall::CopyRange {
                     from: source.slot,
                     from_offset: from_at,
@@ -234,7 +234,7 @@ impl Compiler {
                 let (name, mut touches) = self.path(at, Way::Read)?;
                 touches.extend(self.inode(at).map(|inode| (Thing::data(inode), Way::Change)));
                 let call = RareCall::Truncate { dir: ROOT, length: *length };
-                return one(OpCall::Rare(call), name, touches);
+                return single(OpCall::Rare(call), name, touches);
             }
             Call::Truncate { target: Target::File(file), length } => {
                 let open = self.opened(*file)?;
@@ -275,7 +275,7 @@ impl Compiler {
             }
             Call::Readdir { file, length } => {
                 let open = self.opened(*file)?;
-                let (length, to_end) = (short(*length), event.result == 0);
+                let (length, to_end) = (op_length(*length), event.result == 0);
                 let call = RareCall::Readdir { file: open.slot, length, to_end };
                 let mut touches = vec![(Thing::slot(open.slot.0), Way::Change)];
                 touches.push((Thing::names(open.inode), Way::Read));
@@ -387,16 +387,16 @@ impl Compiler {
         match &event.call {
             Call::Mkdir { at, mode, .. } => {
                 let (name, touches) = self.path(at, way)?;
-                one(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
+                single(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
             }
             Call::Rmdir { at } => {
                 let (name, mut touches) = self.path(at, way)?;
                 touches.extend(self.inode(at).map(|inode| (Thing::names(inode), Way::Change)));
-                one(OpCall::Rmdir { dir: ROOT }, name, touches)
+                single(OpCall::Rmdir { dir: ROOT }, name, touches)
             }
             Call::Unlink { at } => {
                 let (name, touches) = self.path(at, way)?;
-                one(OpCall::Unlink { dir: ROOT }, name, touches)
+                single(OpCall::Unlink { dir: ROOT }, name, touches)
             }
             Call::Symlink { at, length, .. } => {
                 let (name, touches) = self.path(at, way)?;

@@ -139,8 +139,8 @@ fn table(profile: &str, all: &Validation) -> String {
         }
     }
     for setting in &settings {
-        let of_it = all.predicted.iter().filter(|(point, _)| point.setting == *setting);
-        line(setting, &fit::judge(of_it.cloned().collect()));
+        let of_setting = all.predicted.iter().filter(|(point, _)| point.setting == *setting);
+        line(setting, &fit::judge(of_setting.cloned().collect()));
     }
     line("all", all);
     text.push_str(

@@ -26,9 +26,9 @@ pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
     let (tokens, index_at) = tokens(image, tokens_at)?;
     let (names_at, count) = names(image, tokens_at, &tokens)?;
     let after_index = index_at + 512;
-    let addresses = addresses_before(image, names_at, count)
-        .or_else(|| addresses_from(image, after_index.next_multiple_of(8), count))
-        .or_else(|| addresses_of_places(image, after_index, count))?;
+    let addresses = addresses_before_names(image, names_at, count)
+        .or_else(|| addresses_after_index(image, after_index.next_multiple_of(8), count))
+        .or_else(|| self_relative_addresses(image, after_index, count))?;
     let mut symbols = Vec::with_capacity(count);
     let mut at = names_at;
     for address in addresses {
@@ -112,9 +112,9 @@ fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
 /// Returns the start and number of the names: a count, then names that end before the tokens, with a table of markers
 /// between, one for every 256 names.
 fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
-    const FARTHEST: usize = 16 << 20;
+    const MAX_DISTANCE: usize = 16 << 20;
     let mut at = tokens_at & !3;
-    let lowest = tokens_at.saturating_sub(FARTHEST);
+    let lowest = tokens_at.saturating_sub(MAX_DISTANCE);
     while at > lowest + 8 {
         at -= 4;
         let count = word(image, at)? as usize;
@@ -188,14 +188,14 @@ fn name(image: &[u8], at: usize, tokens: &Tokens<'_>) -> Option<(String, usize)>
 }
 
 /// Reads addresses in the layout of kernels up to 6.3: offsets, the base, the count, the names.
-fn addresses_before(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
+fn addresses_before_names(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
     let base_at = names_at.checked_sub(16)?;
     let offsets_at = base_at.checked_sub((count * 4).next_multiple_of(8))?;
     addresses(image, offsets_at, base_at, count)
 }
 
 /// Reads addresses in the layout of later kernels: the offsets and the base after the token index.
-fn addresses_from(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
+fn addresses_after_index(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
     addresses(image, offsets_at, (offsets_at + count * 4).next_multiple_of(8), count)
 }
 
@@ -220,7 +220,7 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
 
 /// Reads addresses in the layout of kernels from 7.2 on: distances from the address of each entry, after the token
 /// index.
-fn addresses_of_places(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
+fn self_relative_addresses(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
     let place = virtual_address(image, offsets)?;
     let address = |at: usize| {
         let distance = word(image, offsets + 4 * at)? as i32;
