@@ -1,4 +1,4 @@
-//! The answers: what for, on what, how safe, within which time, which file systems.
+//! The user's answers: purpose, target, safety, time limit and file systems.
 
 use std::fmt;
 use std::path::Path;
@@ -11,36 +11,36 @@ use fsdyno_venue::here::Here;
 
 use crate::purpose::Purpose;
 
-/// All answers.
+/// The user's answers.
 #[derive(Debug)]
 pub struct Answers {
     /// The purpose of the file system.
     pub purpose: &'static Purpose,
-    /// The program of the user's, for the purpose that records one.
+    /// The user's program, for the purpose that records one.
     pub command: Vec<String>,
-    /// On what trials run.
+    /// The target of the trials.
     pub on: On,
     /// The options that may be tried.
     pub safety: Safety,
-    /// The time that all of it may take.
+    /// The total time that the commands may take.
     pub limit: Duration,
-    /// The names of file systems; empty on a directory.
+    /// The names of the file systems; empty for a directory.
     pub filesystems: Vec<String>,
 }
 
-/// On what trials run.
+/// The target of the trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// A machine of the catalog, in the lab.
     Machine(String),
-    /// A directory of this host, with the file system that it is on.
+    /// A directory of this host, on its existing file system.
     Directory(String),
     /// A loop device or RAM of this host.
     Made(String),
 }
 
 impl On {
-    /// The axes of a run, with their values.
+    /// The axes of a run that the target sets, with their values.
     pub fn axes(&self) -> Vec<(&'static str, &str)> {
         match self {
             On::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
@@ -48,7 +48,7 @@ impl On {
         }
     }
 
-    /// Tests whether file systems are made on it.
+    /// Returns true if file systems are made on the target.
     pub fn takes_filesystems(&self) -> bool {
         !matches!(self, On::Directory(_))
     }
@@ -61,10 +61,10 @@ impl fmt::Display for On {
     }
 }
 
-/// Parses what trials run on.
+/// Parses the target of the trials.
 ///
 /// # Errors
-/// Neither a machine nor a directory nor the size of a device.
+/// Text that is neither a machine, nor a directory, nor the size of a device.
 pub fn on(text: &str) -> Result<On, String> {
     if fsdyno_machine::names().any(|name| name == text) {
         return Ok(On::Machine(text.into()));
@@ -91,7 +91,7 @@ pub fn on(text: &str) -> Result<On, String> {
 /// The required safety of acknowledged data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Safety {
-    /// No option is tried that gives up durability or security.
+    /// Options that give up durability or security are not tried.
     Safe,
     /// All options of the space are tried.
     Unsafe,
@@ -103,7 +103,7 @@ pub const SAFETY: &[(&str, &str, Safety)] = &[
     ("unsafe", "All options, for data that can be recreated", Safety::Unsafe),
 ];
 
-/// Parses a safety.
+/// Parses a safety level.
 ///
 /// # Errors
 /// An unknown word.
@@ -118,7 +118,7 @@ pub fn safety(text: &str) -> Result<Safety, String> {
 /// Parses a time.
 ///
 /// # Errors
-/// No time.
+/// Text that is not a time.
 pub fn limit(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(Budget::Time(time)) => Ok(time),
@@ -126,10 +126,10 @@ pub fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses the names of file systems, separated by commas or blanks.
+/// Parses names of file systems, separated by commas or spaces.
 ///
 /// # Errors
-/// An unknown name, or none.
+/// An unknown name, or no name.
 pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
     let all = fsdyno_filesystem::catalog::all();
     let names = || all.iter().map(|kind| kind.name.as_str());
@@ -148,7 +148,7 @@ pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The file systems whose options can be searched and that can run in the lab here.
+/// Returns the names of the file systems whose options can be searched and that can run in the lab on this host.
 pub fn usual_filesystems() -> String {
     let (here, all) = (Here::look(), fsdyno_filesystem::catalog::all());
     let names = fsdyno_tune::space::names();

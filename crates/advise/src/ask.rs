@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 
 use fsdyno_campaign::Failure;
 
-/// A dialogue: questions are written, answers are read.
+/// A dialogue: writes questions and reads answers.
 pub struct Asker<R, W> {
     /// The source of answers.
     pub answers: R,
@@ -15,10 +15,10 @@ pub struct Asker<R, W> {
 }
 
 impl<R: BufRead, W: Write> Asker<R, W> {
-    /// Asks a question until `parse` accepts the answer; an empty answer is the default.
+    /// Asks a question until `parse` accepts the answer; an empty answer selects the default.
     ///
     /// # Errors
-    /// No more answers.
+    /// The end of the answers.
     pub fn ask<T>(
         &mut self,
         question: &str,
@@ -40,7 +40,7 @@ impl<R: BufRead, W: Write> Asker<R, W> {
         }
     }
 
-    /// Asks for a yes; anything else is a no.
+    /// Asks a yes-or-no question; anything but a yes is a no.
     pub fn confirm(&mut self, question: &str) -> bool {
         let answer = self.line(&format!("{question} [y/N] ")).unwrap_or_default();
         ["y", "yes"].contains(&answer.to_lowercase().as_str())

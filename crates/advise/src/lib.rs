@@ -1,4 +1,4 @@
-//! At most five answers, and from them the commands of fsdyno to run, with their times.
+//! Turns at most five answers into the fsdyno commands to run, with the time that each takes.
 
 pub mod answers;
 mod ask;

@@ -8,9 +8,9 @@ use fsdyno_workload::workloads::{self, Kind};
 pub struct Purpose {
     /// The name.
     pub name: &'static str,
-    /// The name of its workload; none for a command of the user's, which is recorded.
+    /// The name of its workload; none for the user's own program, which is recorded.
     pub workload: Option<&'static str>,
-    /// The parameters of the workload, where its defaults take hours.
+    /// The parameters to set if the workload's defaults would take hours.
     pub sets: &'static [&'static str],
     /// True if its programs wait until data is durable, so that a power cut may lose what was acknowledged.
     pub acknowledges: bool,
@@ -32,11 +32,11 @@ pub const ALL: &[Purpose] = &[
     Purpose { name: OWN, workload: None, sets: &[], acknowledges: true },
 ];
 
-/// The name of the purpose that has no workload.
+/// The name of the purpose without a workload.
 pub const OWN: &str = "own";
 
 impl Purpose {
-    /// The description: that of its workload.
+    /// Returns the description: that of its workload.
     pub fn about(&self) -> &'static str {
         self.kind()
             .map_or("A program of yours: its calls are recorded, then replayed.", |it| it.about)
@@ -47,22 +47,22 @@ impl Purpose {
         workloads::ALL.iter().find(|kind| kind.name == name)
     }
 
-    /// The words after `fsdyno run` or `fsdyno tune`: the workload and its parameters.
+    /// Returns the words after `fsdyno run` or `fsdyno tune`: the workload and its parameters.
     pub fn words(&self) -> Vec<String> {
         let sets = self.sets.iter().flat_map(|set| ["--set", set]);
         self.workload.into_iter().chain(sets).map(String::from).collect()
     }
 }
 
-/// The names of all purposes.
+/// Returns the names of all purposes, joined by `between`.
 pub fn names(between: &str) -> String {
     ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(between)
 }
 
-/// The purpose with this name.
+/// Finds the purpose of this name.
 ///
 /// # Errors
-/// An unknown name, with the nearest one.
+/// An unknown name; the message suggests the nearest one.
 pub fn parse(text: &str) -> Result<&'static Purpose, String> {
     let found = ALL.iter().find(|purpose| purpose.name == text);
     found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! From answers to commands of fsdyno, each with the time that it takes.
+//! Turns answers into fsdyno commands, each with the time that it takes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use fsdyno_report::table::Prose;
 use crate::answers::{Answers, On, Safety};
 use crate::power_cuts;
 
-/// The numbers of trials of a configuration that are tried, the best first.
+/// The numbers of trials per configuration to consider, best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
 
-/// The number of trials if this machine's speed is not known.
+/// The number of trials per configuration if this machine's speed is unknown.
 const UNKNOWN: u32 = 3;
 
-/// The time, in words, of trials of a kind that never ran here.
+/// The time, in words, of trials of a kind that has never run on this machine.
 pub(crate) const NO_TIME: &str = "not known before the first such trial on this machine";
 
-/// One command.
+/// A command to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its purpose.
+    /// The purpose of the command.
     pub about: String,
-    /// The time in words.
+    /// The time that it takes, in words.
     pub time: String,
     /// The words after `fsdyno`.
     pub words: Vec<String>,
@@ -39,24 +39,24 @@ impl Step {
         Step { about: about.into(), time, words }
     }
 
-    /// The command for a shell.
+    /// Returns the command for a shell.
     pub fn line(&self) -> String {
         let words = self.words.iter().map(|word| quote(word));
         std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// The commands, and what was left out of them, in words.
+/// The commands, and the steps that were omitted.
 #[derive(Debug, Default)]
 pub struct Steps {
-    /// The commands, in their order.
+    /// The commands, in order.
     pub steps: Vec<Step>,
-    /// The steps that were left out, with reasons.
+    /// The omitted steps, with reasons.
     pub omitted: Vec<String>,
 }
 
 impl Steps {
-    /// The commands as text.
+    /// Returns the commands as text.
     pub fn text(&self, answers: &Answers, prose: Prose) -> String {
         let mut text = format!("For {} on {}:\n", answers.purpose.name, answers.on);
         for (at, step) in self.steps.iter().enumerate() {
@@ -70,10 +70,10 @@ impl Steps {
     }
 }
 
-/// The commands that answer.
+/// Returns the commands for some answers.
 ///
 /// # Errors
-/// Answers that no run takes; a time that is too short for one trial of each file system.
+/// Answers that no run accepts; a time that is too short for one trial of each file system.
 pub fn of(answers: &Answers) -> Result<Steps, Failure> {
     match answers.purpose.workload {
         None => own(answers),
@@ -81,7 +81,7 @@ pub fn of(answers: &Answers) -> Result<Steps, Failure> {
     }
 }
 
-/// The commands for a program of the user's: record it, and replay the recording.
+/// Returns the commands for the user's own program: record it, and replay the recording.
 fn own(answers: &Answers) -> Result<Steps, Failure> {
     let program = answers.command.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -114,20 +114,20 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
 }
 
 fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
-    let one = estimated(answers, 1)?;
-    let of_repeat = |repeat: u32| one.map(|it| it.time * repeat);
+    let one_trial = estimated(answers, 1)?;
+    let time_of = |repeat: u32| one_trial.map(|it| it.time * repeat);
     let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|it| it > limit);
-    if is_over(of_repeat(1), answers.limit) {
-        let least = one.map(|it| it.to_string()).unwrap_or_default();
+    if is_over(time_of(1), answers.limit) {
+        let least = one_trial.map(|it| it.to_string()).unwrap_or_default();
         return Err(Failure::wrong(format!(
             "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
         )));
     }
-    // The search of options gets what the comparison leaves, two thirds or more.
+    // The search of options gets what the comparison leaves: at least two thirds.
     let part = if is_tunable(answers) { answers.limit / 3 } else { answers.limit };
-    let repeat = match one {
+    let repeat = match one_trial {
         None => UNKNOWN,
-        Some(_) => REPEATS.into_iter().find(|n| !is_over(of_repeat(*n), part)).unwrap_or(1),
+        Some(_) => REPEATS.into_iter().find(|n| !is_over(time_of(*n), part)).unwrap_or(1),
     };
     let about = match answers.on {
         On::Directory(_) => "Measure the file system of the directory",
@@ -141,7 +141,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     };
     let mut rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
     if answers.purpose.acknowledges && answers.safety == Safety::Safe {
-        match power_cuts::within(answers, rest, one) {
+        match power_cuts::within(answers, rest, one_trial) {
             Ok((step, time)) => {
                 steps.steps.push(step);
                 rest = rest.saturating_sub(time);
@@ -150,7 +150,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
         }
     }
     if answers.on.takes_filesystems() {
-        match search(answers, rest, one) {
+        match search(answers, rest, one_trial) {
             Ok(step) => steps.steps.push(step?),
             Err(why) => steps.omitted.push(why),
         }
@@ -158,7 +158,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     Ok(steps)
 }
 
-/// Tests whether the options of at least one of the file systems can be searched.
+/// Returns true if the options of at least one of the file systems can be searched.
 fn is_tunable(answers: &Answers) -> bool {
     answers.on.takes_filesystems() && !spaces(answers).is_empty()
 }
@@ -168,11 +168,11 @@ fn spaces(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(has).collect()
 }
 
-/// The search of options within a time, or the reason to leave it out.
+/// Returns the search of options within a time, or the reason to omit it.
 fn search(
     answers: &Answers,
     rest: Duration,
-    one: Option<Estimate>,
+    one_trial: Option<Estimate>,
 ) -> Result<Result<Step, Failure>, String> {
     let with_space = spaces(answers);
     if with_space.is_empty() {
@@ -181,25 +181,26 @@ fn search(
     }
     let mut words = words("tune", &[]);
     words.extend(answers.purpose.words());
-    // The search chooses how its guests boot.
+    // The search itself chooses how its guests boot.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
     words.extend(option_words(&axes));
     words.extend(with_space.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
     words.extend((answers.safety == Safety::Unsafe).then(|| "--unsafe".to_string()));
     words.extend(["--budget".to_string(), budget(rest)]);
-    let least = spec(answers, &axes).and_then(|spec| {
+    let min_trials = spec(answers, &axes).and_then(|spec| {
         let names = with_space.into_iter().cloned().collect();
         let request = TuneRequest::new(spec, names, Budget::Time(rest));
         tune::least(&TuneRequest { safe: answers.safety == Safety::Safe, ..request })
     });
-    let least = match least {
-        Ok(least) => least,
+    let min_trials = match min_trials {
+        Ok(count) => count,
         Err(failure) => return Ok(Err(failure)),
     };
-    let each = one.map(|it| it.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1));
-    let needed = each.map(|each| each * u32::try_from(least).unwrap_or(u32::MAX));
+    let per_filesystem =
+        one_trial.map(|it| it.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1));
+    let needed = per_filesystem.map(|each| each * u32::try_from(min_trials).unwrap_or(u32::MAX));
     if let Some(needed) = needed.filter(|needed| *needed > rest) {
-        let trials = counted(least, "trial");
+        let trials = counted(min_trials, "trial");
         return Err(format!(
             "no search of options: the least one takes {trials}, about {}, and {} are left",
             in_minutes(needed),
@@ -215,7 +216,7 @@ pub(crate) fn in_minutes(time: Duration) -> String {
     format!("{} min", time.as_secs().div_ceil(60))
 }
 
-/// The value of `--budget`.
+/// Returns a time as the value of `--budget`.
 fn budget(time: Duration) -> String {
     match time.as_secs().max(1) {
         seconds if seconds < 120 => format!("{seconds}s"),
@@ -246,7 +247,7 @@ pub(crate) fn words(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }
 
-/// The request of the purpose's workload on these values of axes.
+/// Returns the request for the purpose's workload with these values of axes.
 fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     let mut request = Request::default();
     for (key, value) in axes {
@@ -261,10 +262,10 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// The time of a run on this machine, if trials of its kind ran here.
+/// Returns the time of a run on this machine; none if no trial of its kind has run here.
 ///
 /// # Errors
-/// A request that a run refuses.
+/// A request that a run would refuse.
 fn estimated(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
     let mut axes = answers.on.axes();
     axes.extend(answers.filesystems.iter().map(|name| ("fs", name.as_str())));

@@ -1,8 +1,9 @@
-//! The axes of a matrix: one table from which options, keys of study files, labels, commands and columns follow.
+//! The axes of a matrix, in one table from which options, keys of study files, labels, commands and columns are
+//! derived.
 //!
-//! [`AXES`] has a row for each axis. `fsdyno run` and `fsdyno crash` make an option of it, study files a key, tables
-//! a label of rows that differ in it, reports and the dry run the settings other than the defaults, reports the
-//! command that repeats trials, and CSV a column. docs/adding/axis.md says how to add one.
+//! [`AXES`] has one row per axis. From a row, `fsdyno run` and `fsdyno crash` derive an option, study files a key,
+//! tables a label for rows that differ in it, reports and the dry run the settings that differ from the defaults,
+//! reports also the command that repeats the trials, and CSV a column. docs/adding/axis.md explains how to add an axis.
 
 pub mod along;
 pub mod naming;
@@ -22,95 +23,95 @@ pub use table::{AXES, MOST_CLIENTS, MOST_THREADS, TODAY};
 pub use values::whole;
 pub use venue::TargetKind;
 
-/// An axis of a matrix: a choice of the user that is part of a plan.
+/// An axis of a matrix: a user's choice that is part of a plan.
 #[derive(Clone, Copy)]
 pub struct Axis {
     /// The long option of the command line, and the key of study files.
     pub key: &'static str,
-    /// The name of its value in help texts.
+    /// The placeholder for its value in help texts.
     pub value_name: &'static str,
-    /// The help text, without the default if [`Axis::usual`] has it.
+    /// The help text, without the default if [`Axis::usual`] states it.
     pub help: &'static str,
     /// The value that an absent option stands for; empty if it depends on other options.
     pub usual: &'static str,
-    /// The possible values, each with a description; none if they are too many to be listed.
+    /// The possible values, each with a description; empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,
-    /// True if `fsdyno run` takes it several times, each value a configuration of its own.
+    /// True if `fsdyno run` accepts it several times, with one configuration per value.
     pub many: bool,
-    /// True if the command that repeats several trials has all their values, false if it has one.
+    /// True if the command that repeats several trials includes all their values, false if it includes one.
     pub joined: bool,
     /// The targets that support it.
     pub targets: &'static [TargetKind],
-    /// True if a machine has a value of it, which is then the default.
+    /// True if a machine has a value for it, which is then the default.
     pub of_machine: bool,
-    /// The reason that other targets do not, after a semicolon, if it is not obvious.
+    /// The reason that other targets do not support it, after a semicolon; empty if it is obvious.
     pub elsewhere: &'static str,
-    /// The support by `fsdyno crash`.
+    /// Its support in `fsdyno crash`.
     pub crash: Crash,
     /// Parses a value into a request.
     pub set: fn(&mut Request, &str) -> Result<(), String>,
-    /// The value of a plan.
+    /// Returns its value in a plan.
     pub value: fn(&Plan) -> Value,
-    /// The parts of a row's name that it decides.
+    /// The parts of a row's name that its value determines.
     pub labels: &'static [Label],
-    /// True if headers of reports and the dry run name it by its labels, unless it has the default.
+    /// True if report headers and the dry run show its labels, unless it has the default.
     pub setting: bool,
-    /// True if its values are versions, which outputs along it have in their order, not in that of the command.
+    /// True if its values are versions, which outputs along it sort as versions instead of in the order of the command.
     pub versions: bool,
-    /// True if the label of a row is its value.
+    /// True if its value is the label of the row.
     pub names_rows: bool,
 }
 
-/// The axis whose values have parts that are axes themselves ([`Axis::of_machine`]).
+/// The axis whose values determine the values of other axes ([`Axis::of_machine`]).
 const MACHINE: &str = "machine";
 
 /// The value of an axis in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// The plan has nothing that the axis describes.
+    /// The axis does not apply to the plan.
     Absent,
     /// The default.
     Usual,
-    /// The value, as the option takes it.
+    /// Another value, in the form that the option takes.
     Is(String),
 }
 
 impl Value {
-    /// A value that is the default if there is none.
+    /// Returns a value, or the default if there is none.
     pub fn or_usual(value: Option<impl ToString>) -> Value {
         value.map_or(Value::Usual, |value| Value::Is(value.to_string()))
     }
 
-    /// A value that a plan has or has not.
+    /// Returns a value, or absence if there is none.
     pub fn or_absent(value: Option<impl ToString>) -> Value {
         value.map_or(Value::Absent, |value| Value::Is(value.to_string()))
     }
 }
 
-/// The support of an axis by `fsdyno crash`.
+/// The support of an axis in `fsdyno crash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// It takes one value.
     One,
     /// It takes several values.
     Many,
-    /// It has no such option, for a reason.
+    /// It has no such option, for this reason.
     Lacks(&'static str),
 }
 
 /// A part of a row's name: the value of a property in which rows may differ.
 #[derive(Clone, Copy)]
 pub struct Label {
-    /// The value in words; none if a subject lacks the property, which then differs from nothing.
+    /// Returns the value in words; none if a subject lacks the property, which then differs from nothing.
     pub of: fn(&Subject<'_>) -> Option<String>,
-    /// True if a difference counts only among rows of one label: between labels, the label expresses it.
+    /// True if a difference counts only among rows with the same label: between labels, the label expresses it.
     pub within_label: bool,
-    /// True if it expresses a part of a machine: a difference counts only between rows of one machine, and to rows
-    /// of none.
+    /// True if it expresses a part of a machine: a difference counts only between rows of the same machine, and from
+    /// rows without one.
     pub of_machine: bool,
     /// True if it may be the subject of a comparison of two results, rather than a condition.
     pub compared: bool,
-    /// True if it is no part of the axis's value: it stays a condition of a comparison along the axis.
+    /// True if it is not part of the axis's value: it stays a condition of a comparison along the axis.
     pub condition: bool,
 }
 
@@ -133,7 +134,7 @@ impl Axis {
         Ok(())
     }
 
-    /// Checks a value by itself.
+    /// Checks a value on its own.
     ///
     /// # Errors
     /// An invalid value.
@@ -141,7 +142,7 @@ impl Axis {
         (self.set)(&mut Request::default(), value)
     }
 
-    /// The help text, with the default.
+    /// Returns the help text, with the default.
     pub fn help_text(&self) -> String {
         match self.usual.is_empty() || self.help.contains("[default: ") {
             true => self.help.to_string(),
@@ -149,7 +150,7 @@ impl Axis {
         }
     }
 
-    /// The value of a plan as text, the default included; none if the plan has nothing that the axis describes.
+    /// Returns the value in a plan as text, even if it is the default; none if the axis does not apply to the plan.
     pub fn text(&self, plan: &Plan) -> Option<String> {
         match (self.value)(plan) {
             Value::Absent => None,
@@ -158,7 +159,7 @@ impl Axis {
         }
     }
 
-    /// The value of a subject in words, as names of rows have it; none if it has nothing that the axis describes.
+    /// Returns the value of a subject in words, as in names of rows; none if the axis does not apply to the subject.
     pub fn words(&self, subject: &Subject<'_>) -> Option<String> {
         if self.names_rows {
             return Some(subject.plan.label.clone());
@@ -168,12 +169,12 @@ impl Axis {
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
-    /// Returns true if its value is the default of another axis, so that a step along it changes that one, too.
+    /// Returns true if its value sets the default of another axis, so that a step along it changes that axis, too.
     pub fn decides(&self, other: &Axis) -> bool {
         self.key == MACHINE && other.of_machine
     }
 
-    /// Compares two values in words by their numbers, if they are versions; others are equal.
+    /// Compares two values in words as versions if the axis has versions; otherwise they are equal.
     pub fn compare(&self, one: &str, other: &str) -> Ordering {
         match self.versions {
             true => versions(one).cmp(&versions(other)),
@@ -181,19 +182,19 @@ impl Axis {
         }
     }
 
-    /// The labels of a plan, if the axis is a setting and its value is not the default.
+    /// Returns the labels of a plan, if the axis is a setting and its value is not the default.
     pub fn stated(&self, plan: &Plan) -> Option<String> {
         let Value::Is(value) = (self.value)(plan) else { return None };
         let subject = plan.into();
         let labels = self.labels.iter().filter_map(|label| (label.of)(&subject));
         let labels = labels.collect::<Vec<_>>().join(", ");
-        // Next to the name of a machine, each of its parts is stated.
+        // Next to the name of a machine, each of its parts is listed.
         let of_machine = || self.of_machine && plan.lab().is_some_and(|lab| lab.machine.is_some());
         (self.setting && (value != self.usual || of_machine())).then_some(labels)
     }
 }
 
-/// The parts of a version, numbers by their value: 6.9 is before 6.12.
+/// Splits a version into its parts, with numbers by value: 6.9 precedes 6.12.
 fn versions(text: &str) -> Vec<(u64, &str)> {
     let parts = text.split(['.', '-', '+', '~', '_']);
     parts.map(|part| (part.parse().unwrap_or(0), part)).collect()

@@ -1,9 +1,9 @@
-//! The values of all axes that a command or a run of a study requests.
+//! The requested values of all axes, of a command or of a study run.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, NetworkPlan, RaidPlan, VerifyMode};
 
-/// Default RAM of the guest.
+/// The default RAM of the guest.
 pub const USUAL_RAM: Bytes = Bytes(1 << 30);
 
 /// The requested values of all axes.
@@ -27,23 +27,23 @@ pub struct Request {
     pub size: Size,
     /// Kernels, by name or by file.
     pub kernels: Vec<String>,
-    /// Periods, by name; none is the present.
+    /// Periods, by name; none means the present.
     pub periods: Vec<Option<String>>,
-    /// The guest, but for its kernel.
+    /// The guest, except for its kernel.
     pub guest: LabPlan,
-    /// Number of threads that issue operations.
+    /// The number of threads that issue operations.
     pub threads: u32,
     /// The way to issue operations.
     pub issuer: IssuerPlan,
     /// The extent of verification.
     pub verify: VerifyMode,
-    /// Numbers of clients that mount a shared file system.
+    /// The numbers of clients that mount a shared file system.
     pub clients: Vec<u32>,
-    /// Networks between them and the server.
+    /// The networks between the clients and the server.
     pub networks: Vec<NetworkPlan>,
-    /// Ages of the fresh file systems; none is a fresh one.
+    /// The ages of the file systems; none means a fresh one.
     pub ages: Vec<Option<AgePlan>>,
-    /// The axes with another value than their default, in the order given.
+    /// The axes with a value different from their default, in the order given.
     pub given: Vec<&'static str>,
 }
 
@@ -72,7 +72,7 @@ impl Default for Request {
     }
 }
 
-/// Size of the file system on a modelled disk.
+/// The size of the file system on a modelled disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
     /// The usual size, or the whole disk if that is smaller.
@@ -84,7 +84,7 @@ pub enum Size {
     Exactly(Bytes),
 }
 
-/// The exact number of bytes, in the largest whole unit, as options take it.
+/// Formats an exact number of bytes in the largest whole unit, as options take it.
 pub fn bytes(Bytes(bytes): Bytes) -> String {
     let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
         let unit = 1u64 << shift;

@@ -1,4 +1,4 @@
-//! What names of rows are made of: a plan, and facts that only its trial knows.
+//! The source of row names: a plan, and facts that only its trial knows.
 
 use fsdyno_record::{Plan, Trial};
 
@@ -9,7 +9,7 @@ pub struct Subject<'a> {
     pub plan: &'a Plan,
     /// The kernel of a trial on a host, as in the record; empty if unknown.
     pub host_kernel: &'a str,
-    /// The CPU of that host; empty if unknown.
+    /// The CPU of the host; empty if unknown.
     pub host_cpu: &'a str,
     /// The lab identity, if any.
     pub lab_id: Option<&'a str>,

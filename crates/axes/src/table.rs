@@ -1,4 +1,4 @@
-//! The table of axes: a row for each, in the order in which names of rows and commands have them.
+//! The table of axes, one row each, in their order in row names and commands.
 
 use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, IssuerPlan, MediumPlan, Target, VerifyMode,
@@ -10,16 +10,16 @@ use crate::values::{
 };
 use crate::{Axis, Crash, Size, Value, bytes};
 
-/// Name of the present among periods.
+/// The name of the present among periods.
 pub const TODAY: &str = "today";
 
-/// Most clients of a shared file system.
+/// The maximum number of clients of a shared file system.
 pub const MOST_CLIENTS: u32 = 64;
 
-/// Most threads of a trial.
+/// The maximum number of threads of a trial.
 pub const MOST_THREADS: u32 = 512;
 
-/// A row without a value of its own, from which the others take what is not special about them.
+/// The defaults of the rows below.
 const ROW: Axis = Axis {
     key: "",
     value_name: "",
@@ -40,7 +40,7 @@ const ROW: Axis = Axis {
     names_rows: false,
 };
 
-/// The targets of an axis that does not depend on them.
+/// The targets of an axis that all targets support.
 const ALL_TARGETS: &[crate::TargetKind] = &[Lab, Model, Directory, Ephemeral, Drive];
 
 /// All axes.
@@ -180,7 +180,7 @@ pub const AXES: &[Axis] = &[
             };
             Ok(())
         },
-        // That of a file system in memory is in its spec, or is that of its neighbours.
+        // The size of a file system in memory is in its spec, or is that of the file systems that it is compared with.
         value: |plan| match plan.medium.modelled() {
             Some(modelled) => Value::Is(modelled.size.map_or("whole".into(), bytes)),
             None => Value::Absent,
@@ -233,7 +233,8 @@ pub const AXES: &[Axis] = &[
         value: |plan| Value::or_absent(plan.lab().map(|lab| lab.kernel.request())),
         labels: &[
             any(|it| match it.plan.lab() {
-                // The plan's kernel, since a failed trial may know none, and two builds may have one release.
+                // Uses the plan's kernel, because a failed trial may not know its own, and two builds may have the same
+                // release.
                 Some(lab) => Some(lab.kernel.to_string()),
                 None => it.host_kernel.split_whitespace().next().map(String::from),
             })

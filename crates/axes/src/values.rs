@@ -1,4 +1,4 @@
-//! How the rows of the table read values of plans, name them, and parse those of options.
+//! Helpers for the rows of the table: reading values from plans, naming them, and parsing those of options.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> 
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// The value of a name.
+/// Returns the value with a name.
 pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
     let found = all.iter().find(|(name, ..)| *name == text);
     found.map(|(_, _, value)| *value).ok_or_else(|| {
@@ -53,7 +53,7 @@ pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, S
     })
 }
 
-/// A parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
+/// Returns a parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
 pub fn whole<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
@@ -68,7 +68,7 @@ pub fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// The target, as far as it is a condition and not a path.
+/// Returns the target as a condition: its kind instead of its path.
 pub(crate) fn target(plan: &Plan) -> String {
     match plan.target() {
         Target::Path(_) if plan.medium.drive().is_some() => "drive".into(),
@@ -77,7 +77,7 @@ pub(crate) fn target(plan: &Plan) -> String {
     }
 }
 
-/// The path after `--on`, if any.
+/// Returns the path after `--on`, if any.
 pub(crate) fn path(plan: &Plan) -> Option<String> {
     plan.medium.directory().or(plan.medium.drive()).map(String::from)
 }
@@ -87,7 +87,7 @@ pub(crate) fn on_disks(plan: &Plan) -> bool {
     !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
 }
 
-/// The value of `--size`. The size of a device of this host is part of its name.
+/// Returns the size of the file system in words; none on hosts, where the size of a device is part of its name.
 pub(crate) fn size(plan: &Plan) -> Option<String> {
     let of_lab_or_model = !plan.on_hosts();
     let size: Option<Bytes> = plan.medium.size();

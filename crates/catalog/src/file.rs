@@ -1,4 +1,4 @@
-//! The text of a file, and errors with their lines.
+//! The text of a catalog file, and errors with their lines.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 pub struct Source {
     /// The key of the value.
     pub what: String,
-    /// The thing that it stands for, and its source.
+    /// The thing that the value stands for, and its source.
     pub from: String,
 }
 
-/// A file that is invalid: where, what, and what would be right.
+/// An invalid file: the place, the problem, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct FileError {
     /// The file.
     pub file: String,
-    /// The line, from 1, if the problem has one.
+    /// The line, from 1; none if the problem is not on a line.
     pub line: Option<usize>,
     /// The problem, and what would be right.
     pub problem: String,
@@ -37,7 +37,7 @@ pub struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Reads the keys of the file; `form` says which there are.
+    /// Parses the file; `form` describes its valid keys in errors.
     ///
     /// # Errors
     /// [`FileError`] with the parser's message and the form.
@@ -49,7 +49,7 @@ impl Text<'_> {
         })
     }
 
-    /// The error of a value at a place.
+    /// Returns the error for a value at a place.
     pub fn wrong(&self, span: Range<usize>, problem: String) -> FileError {
         FileError { file: self.file.to_string(), line: self.line(span), problem }
     }

@@ -1,4 +1,4 @@
-//! Catalogs of TOML files that are part of the program, and files of the user in their place.
+//! Catalogs of TOML files that are part of the program; a user's file can replace an entry.
 
 mod file;
 
@@ -20,7 +20,7 @@ pub struct Catalog {
     pub rows: &'static [(&'static str, &'static str)],
 }
 
-/// An error of finding an entry.
+/// An error in finding an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// The name is unknown.
@@ -46,18 +46,18 @@ pub enum CatalogError {
     File(#[from] FileError),
 }
 
-/// Returns true for the path of a file: it has a slash or ends in `.toml`.
+/// Returns true if a name is the path of a file: it contains a slash or ends in `.toml`.
 pub fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml")
 }
 
 impl Catalog {
-    /// The names of all entries, in order.
+    /// Returns the names of all entries, in order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<> {
         self.rows.iter().map(|(name, _)| *name)
     }
 
-    /// The text of an entry, with comments, by name or path.
+    /// Returns the text of an entry, with comments, by name or path.
     ///
     /// # Errors
     /// [`CatalogError::Unknown`] or [`CatalogError::Unreadable`].
@@ -75,12 +75,12 @@ impl Catalog {
         })
     }
 
-    /// The file of an entry, as messages name it.
+    /// Returns the file of an entry, as messages name it.
     pub fn file(&self, name: &str) -> String {
         if is_path(name) { name.to_string() } else { format!("{}/{name}.toml", self.folder) }
     }
 
-    /// Checks that each file of the catalog's folder below `root`, the project's, has its row, and the reverse.
+    /// Checks that each file of the catalog's folder below the project's `root` has a row, and each row a file.
     ///
     /// # Errors
     /// The files and the rows, if they differ.

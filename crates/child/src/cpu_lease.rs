@@ -1,8 +1,8 @@
 //! Exclusive leases of processors among the fsdyno processes of one network namespace.
-//! (Between containers, and against other work, the scheduler decides.)
+//! (Between containers, and with other work, the scheduler decides.)
 //!
-//! QEMU's vCPU thread and its main loop pass one lock back and forth at every wait of the guest. On two
-//! processors each handover wakes an idle processor; on one the other thread simply continues.
+//! QEMU's vCPU thread and its main loop pass one lock back and forth whenever the guest waits. On two processors, each
+//! handover wakes an idle processor; on one, the other thread simply continues.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -36,7 +36,7 @@ impl CpuLease {
     }
 }
 
-/// Pins the calling thread, and what it starts from now on, to this processor.
+/// Pins the calling thread, and everything that it starts from now on, to this processor.
 ///
 /// # Errors
 /// The error of sched_setaffinity(2).
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_processor_is_free_again_when_its_lease_is_dropped() {
-        // Other tests and runs on this machine lease processors too, so use a number that none can have.
+        // Other tests and runs on this machine also lease processors, so this is a number that none of them can have.
         let processor = CpuSet::MAX_CPU + std::process::id() as usize;
         let first = CpuLease::hold(processor).unwrap();
         assert!(CpuLease::hold(processor).is_none(), "held by {first:?}");

@@ -1,6 +1,6 @@
 //! Child processes that die with their parent, CPU leases for them, and memory shared with them.
 //!
-//! Nothing of these outlives this process, not even after SIGKILL.
+//! None of these outlives this process, even after SIGKILL.
 
 pub mod cpu_lease;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! Files in memory (memfd), freed with their last user; the mailbox is one of them.
+//! Files in memory (memfd), freed when their last user closes them; one of them is the mailbox.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use fsdyno_record::mailbox::{Mailbox, MailboxError, SIZE};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Creates an empty file in memory, closed on exec unless a child inherits it explicitly.
+/// Creates an empty file in memory; it is closed on exec unless a child inherits it explicitly.
 ///
 /// # Errors
 /// The error of memfd_create(2).
@@ -39,7 +39,7 @@ pub struct Mapped {
     length: usize,
 }
 
-// SAFETY: the memory is only ever read, from any thread.
+// SAFETY: the memory is never written, so any thread may read it.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -53,7 +53,7 @@ impl Mapped {
         if length == 0 {
             return Ok(Mapped { start: std::ptr::null_mut(), length });
         }
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing.
         let start = unsafe {
             mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, 0)?
         };
@@ -80,14 +80,14 @@ impl Drop for Mapped {
     }
 }
 
-/// A mailbox in memory that a child can map too.
+/// A mailbox in memory that a child can also map.
 #[derive(Debug)]
 pub struct SharedMailbox {
     file: File,
     memory: *mut libc::c_void,
 }
 
-// SAFETY: the memory is only ever accessed as atomics, from any thread.
+// SAFETY: the memory is accessed only as atomics, from any thread.
 unsafe impl Send for SharedMailbox {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMailbox {}
@@ -103,7 +103,7 @@ impl SharedMailbox {
         // A child that shrank the file would kill this process with SIGBUS at the next access.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing; the file is
+        // SAFETY: a new mapping at an address chosen by the kernel overlaps nothing; the file is
         // SIZE bytes long and sealed against shrinking.
         let memory =
             unsafe { mmap(std::ptr::null_mut(), SIZE, access, MapFlags::SHARED, &file, 0)? };
@@ -113,10 +113,10 @@ impl SharedMailbox {
     /// Returns the mailbox in this memory.
     ///
     /// # Errors
-    /// None in practice: the memory is as large as a mailbox has to be.
+    /// None in practice: the memory is exactly as large as a mailbox.
     pub fn mailbox(&self) -> Result<Mailbox<'_>, MailboxError> {
         // SAFETY: the mapping is SIZE bytes, page-aligned, and lives as long as self; any bits are
-        // an AtomicU64, and the child too writes it only as whole words.
+        // an AtomicU64, and the child also writes only whole words.
         let words =
             unsafe { std::slice::from_raw_parts(self.memory.cast::<AtomicU64>(), SIZE / 8) };
         Mailbox::new(words)

@@ -24,7 +24,7 @@ pub struct Process {
     _cpu: Option<CpuLease>,
 }
 
-/// The outcome of a child.
+/// The outcome of a child process.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// The exit code or signal.
@@ -38,8 +38,8 @@ pub struct Ended {
 impl Process {
     /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers.
     ///
-    /// The calling thread has to outlive the child: the kernel kills it when that thread ends
-    /// (prctl(2), PR_SET_PDEATHSIG).
+    /// The calling thread must outlive the child: the kernel kills the child when that thread ends (prctl(2),
+    /// PR_SET_PDEATHSIG).
     ///
     /// # Errors
     /// The error of memfd_create(2), fork(2) or execve(2).
@@ -62,8 +62,8 @@ impl Process {
         Process::begin(cpu, command, inherit, output)
     }
 
-    /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as
-    /// stdout. Its captured output is then only its stderr.
+    /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as stdout. Only
+    /// stderr is then captured.
     ///
     /// # Errors
     /// The error of memfd_create(2), fork(2) or execve(2).
@@ -79,7 +79,7 @@ impl Process {
         Process::begin(None, command, inherit, captured)
     }
 
-    /// Starts `command` as [`Process::start`] does, with a pipe as stdin that stays open until the returned end of it is
+    /// Starts `command` as [`Process::start`] does, with a pipe as stdin, which stays open until the returned end is
     /// dropped.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Process {
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
         let processor = cpu.as_ref().map(CpuLease::processor);
-        // SAFETY: between fork and exec the closure makes system calls only and allocates
+        // SAFETY: between fork and exec the closure only makes system calls and allocates
         // nothing.
         unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
@@ -110,7 +110,7 @@ impl Process {
         Ok(Process { pid, output, ended: None, _cpu: cpu })
     }
 
-    /// Returns how it ended, or none while it runs. Never blocks.
+    /// Returns how the process ended, or none while it runs. Never blocks.
     ///
     /// # Errors
     /// The error of wait4(2).
@@ -118,38 +118,39 @@ impl Process {
         self.wait(libc::WNOHANG)
     }
 
-    /// Kills its process group, unless it has ended, and reaps it.
+    /// Kills the process group, unless the process has ended, and reaps the process.
     ///
     /// # Errors
     /// The error of wait4(2).
     pub fn kill(&mut self) -> std::io::Result<Option<Ended>> {
         if self.ended.is_none() {
-            // If it has ended meanwhile, the wait below returns its status.
+            // If the process has ended in the meantime, the wait below returns its status.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
         self.wait(0)
     }
 
-    /// Reports whether all its threads sleep: none runs or waits for a processor. A child that has
-    /// ended sleeps.
+    /// Returns true if all threads of the process sleep: none runs or waits for a processor. A process that has ended
+    /// sleeps.
     pub fn sleeps(&self) -> bool {
         self.states().all(|state| state != 'R')
     }
 
-    /// Reports whether one of its threads is stopped by a signal, or waits in the kernel where no signal reaches it.
+    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches
+    /// it.
     pub fn is_halted(&self) -> bool {
         self.states().any(|state| matches!(state, 'T' | 't' | 'D'))
     }
 
-    /// Kills its process group and waits this long for its end. One that hangs in the kernel is left to end when its call
-    /// does. Returns true if it has ended.
+    /// Kills the process group and waits this long for the process to end. A process that hangs in the kernel is left
+    /// to end when its call does. Returns true if it has ended.
     pub fn kill_within(mut self, patience: Duration) -> bool {
         let begin = std::time::Instant::now();
-        // If it has ended meanwhile, the wait below says so.
+        // If the process has ended in the meantime, the wait below returns its status.
         let _ = kill_process_group(self.pid, Signal::KILL);
         while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
             if begin.elapsed() > patience {
-                // Dropping it would wait.
+                // Dropping it would wait for its end.
                 std::mem::forget(self);
                 return false;
             }
@@ -158,7 +159,7 @@ impl Process {
         true
     }
 
-    /// The states of its threads, by their letters.
+    /// Returns the states of all threads, as the letters of proc(5).
     fn states(&self) -> impl Iterator<Item = char> {
         let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -168,7 +169,7 @@ impl Process {
         stats.filter_map(|stat| stat.rsplit(") ").next()?.chars().next())
     }
 
-    /// Returns the last lines that it wrote to stdout or stderr.
+    /// Returns the last lines that the process wrote to its captured output.
     pub fn last_lines(&self, lines: usize) -> Vec<String> {
         last_lines(&self.output, lines)
     }
@@ -178,12 +179,12 @@ impl Process {
             return Ok(self.ended);
         }
         let mut status = 0;
-        // SAFETY: rusage is plain numbers, for which zero is a value.
+        // SAFETY: rusage consists of plain numbers, for which zero is a valid value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_nonzero().get();
         loop {
-            // SAFETY: both pointers are to live variables of the right type, and the child has not
-            // been reaped, so its number is still its own.
+            // SAFETY: both pointers are to live variables of the right type, and the child has not been reaped, so its
+            // PID has not been reused.
             match unsafe { libc::wait4(pid, &mut status, flags, &mut usage) } {
                 0 => return Ok(None),
                 got if got == pid => break,
@@ -208,7 +209,7 @@ impl Drop for Process {
     }
 }
 
-/// Returns the last lines of a file that are not blank, without terminal escape sequences.
+/// Returns the last nonblank lines of a file, without terminal escape sequences.
 pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
     const BYTES: u64 = 64 << 10;
     let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -241,11 +242,11 @@ fn printable(line: &str) -> String {
 /// Runs in the child: requests death with the parent, pins the processor, and clears close-on-exec of `fds`.
 fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died between fork and the line above.
+    // The parent may have died between the fork and the line above.
     if rustix::process::getppid() != Some(parent) {
         return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
     }
-    // Without the pin the child is only slower.
+    // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     for fd in fds {
         // SAFETY: the parent keeps the descriptor open until this child has been started.

@@ -1,4 +1,4 @@
-//! The parts that work on this host, and the commands that install what is missing.
+//! Checks which parts work on this host, and finds the commands that install missing ones.
 
 use fsdyno_campaign::leftovers;
 use fsdyno_filesystem::array;
@@ -18,7 +18,7 @@ struct Finding {
     state: State,
     /// The version, path or error found.
     detail: String,
-    /// The command that installs it, if it is missing.
+    /// The command that installs it if it is missing.
     cure: Option<String>,
     /// True if the lab needs it.
     needed: bool,
@@ -32,7 +32,7 @@ enum State {
     Note,
 }
 
-/// The parts that the lab lacks here, each with its cure.
+/// Returns the parts that the lab needs and this host lacks, each with the command that installs it.
 pub fn lacking() -> Vec<String> {
     let all = [agent(), qemu(), kernel()].into_iter();
     let missing = all.filter(|finding| finding.state == State::Missing);
@@ -43,7 +43,7 @@ pub fn lacking() -> Vec<String> {
     missing.map(line).collect()
 }
 
-/// Makes all checks. Rows that are wider than `limit` are stacked.
+/// Makes all checks. Rows wider than `limit` are stacked.
 pub fn check_all(limit: Option<usize>) -> Findings {
     let mut findings = vec![agent(), qemu(), kernel()];
     findings.extend(
@@ -54,10 +54,10 @@ pub fn check_all(limit: Option<usize>) -> Findings {
     Findings { all: findings, limit }
 }
 
-/// The caches that runs share.
+/// Checks the caches that runs share.
 fn caches() -> Vec<Finding> {
     let note = |what: &str, detail: String| finding(what, State::Note, detail);
-    // If the folder is unusable, the finding of the kernel has the reason.
+    // If the folder is unusable, the finding for the kernel has the reason.
     let Ok(cache) = Cache::of_user() else { return Vec::new() };
     match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches
@@ -95,7 +95,7 @@ fn qemu() -> Finding {
     Finding { needed: true, ..found }
 }
 
-/// The lab's kernel. A missing one is only a note if apt can download it.
+/// Checks the lab's kernel. A missing one is only a note if apt can download it.
 fn kernel() -> Finding {
     let cache = match Cache::of_user() {
         Ok(cache) => cache,
@@ -114,7 +114,7 @@ fn kernel() -> Finding {
             "none yet; the first run downloads the distribution's (apt-get download)",
         ),
         Err(error) => match here.first() {
-            // Lab::find fails without QEMU; the kernel is installed.
+            // Lab::find failed for lack of QEMU only; the kernel is installed.
             Some(kernel) => finding("kernel", State::Ok, &kernel.release),
             None => Finding {
                 cure: error.hint(),
@@ -167,7 +167,7 @@ fn apt() -> Finding {
     }
 }
 
-/// Space in the temporary directory: unnamed files there hold the disks' data while a trial runs.
+/// Checks the space in the temporary directory: unnamed files there hold the disks' data while a trial runs.
 fn space() -> Finding {
     let folder = std::env::temp_dir();
     let what = format!("space in {}", folder.display());
@@ -199,14 +199,14 @@ fn left_here() -> Finding {
     }
 }
 
-/// The result of every check.
+/// The results of all checks.
 pub struct Findings {
     all: Vec<Finding>,
     limit: Option<usize>,
 }
 
 impl Findings {
-    /// True if nothing is missing that the lab needs.
+    /// Returns true if nothing that the lab needs is missing.
     pub fn lab_can_run(&self) -> bool {
         self.all.iter().all(|finding| !finding.needed || finding.state != State::Missing)
     }

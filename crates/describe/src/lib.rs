@@ -1,6 +1,6 @@
-//! Descriptions for users: lists of what there is, single items in full, and what this host lacks.
+//! Descriptions for users: lists of available items, single items in full, and what this host lacks.
 //!
-//! An item is shown as text and as JSON; lists and findings are an [`Output`](fsdyno_report::Output) in every format.
+//! An item is shown as text or as JSON; lists and findings are an [`Output`](fsdyno_report::Output) in every format.
 
 pub mod doctor;
 pub mod list;

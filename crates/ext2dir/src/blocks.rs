@@ -3,20 +3,20 @@
 use crate::cost::WorkCounts;
 use crate::dirent;
 
-/// One block.
+/// A block of a directory.
 #[derive(Clone, Debug)]
 struct Block {
     bytes: Vec<u8>,
-    /// True if it is in the page cache; else it must be read from the device.
+    /// True if it is in the page cache; otherwise it must be read from the device.
     cached: bool,
 }
 
-/// The blocks of a directory by their number in it.
+/// The blocks of a directory, in order.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     size: usize,
     blocks: Vec<Block>,
-    /// Counts of all work on them.
+    /// Counts of all work on the blocks.
     pub counts: WorkCounts,
     /// Blocks that were not in the cache, in order of lookup.
     pub missed: Vec<usize>,
@@ -25,13 +25,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks yet, of `size` bytes each.
+    /// Creates an empty list of blocks of `size` bytes each.
     pub fn new(size: usize) -> Blocks {
         let (blocks, missed, changed) = Default::default();
         Blocks { size, blocks, counts: WorkCounts::default(), missed, changed }
     }
 
-    /// The blocks of a new directory: one, with "." and "..".
+    /// Creates the blocks of a new directory: one block, with "." and "..".
     pub fn of_new(size: usize, own: u32, parent: u32) -> Blocks {
         let mut blocks = Blocks::new(size);
         blocks.append();
@@ -42,17 +42,17 @@ impl Blocks {
         blocks
     }
 
-    /// Block size in bytes.
+    /// Returns the block size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Looks up block `number`; empty if there is no such block.
+    /// Looks up block `number`; returns an empty slice if there is no such block.
     pub fn lookup(&mut self, number: usize) -> &[u8] {
         self.counts.blocks += 1;
         let Some(block) = self.blocks.get_mut(number) else { return &[] };
@@ -71,14 +71,14 @@ impl Blocks {
         Some(change(&mut block.bytes))
     }
 
-    /// Appends an empty block, in the cache; returns its number.
+    /// Appends an empty block, which is in the cache; returns its number.
     pub fn append(&mut self) -> usize {
         self.counts.blocks += 1;
         self.blocks.push(Block { bytes: dirent::empty(self.size), cached: true });
         self.blocks.len() - 1
     }
 
-    /// The bytes of a block, without counting a lookup.
+    /// Returns the bytes of a block, without counting a lookup.
     pub fn bytes(&self, number: usize) -> &[u8] {
         self.blocks.get(number).map_or(&[], |block| &block.bytes)
     }

@@ -1,16 +1,16 @@
-//! Counts of the model's work and their assumed costs: all of the model's processor time.
+//! Counts of the model's work and their assumed costs, which make up all of its processor time.
 //!
-//! One instruction takes one nanosecond, as in the lab, which is about a CPU of 2001 to 2006. Nothing
-//! here was fitted to a published table.
+//! One instruction takes one nanosecond, as in the lab, which is about a CPU of 2001 to 2006. No cost was fitted to a
+//! published table.
 
 use fsdyno_record::Nanos;
 
 /// Counts of the work of searching and changing a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
-    /// Entries whose name was compared.
+    /// Entries whose names were compared.
     pub entries: u64,
-    /// Entries that were only measured or passed: to find free space, or the preceding entry.
+    /// Entries whose lengths were examined, or that were passed over, to find free space or the preceding entry.
     pub measured: u64,
     /// Block lookups in the cache.
     pub blocks: u64,
@@ -24,35 +24,34 @@ pub struct WorkCounts {
     pub moved: u64,
 }
 
-/// Comparing one entry's name: length, inode, the bytes up to the first that differs (five of a
-/// numbered name of eight), the step to the next. Estimate: some 25 instructions of ext2_find_entry
-/// with ext2_match and an inline memcmp.
+/// The cost of comparing the name of one entry: length, inode, the bytes up to the first that differs (five in a
+/// numbered name of eight), and the step to the next entry. Estimate: some 25 instructions of ext2_find_entry with
+/// ext2_match and an inline memcmp.
 pub const ENTRY: Nanos = Nanos(25);
 
-/// Measuring one entry: its needed and its actual length. Estimate: some 10 instructions.
+/// The cost of measuring one entry: its needed and its actual length. Estimate: some 10 instructions.
 pub const MEASURE: Nanos = Nanos(10);
 
-/// Looking up a block in the page cache and releasing it (ext2_get_page, ext2_put_page). Estimate:
-/// some 150 instructions.
+/// The cost of looking up a block in the page cache and releasing it (ext2_get_page, ext2_put_page). Estimate: some 150
+/// instructions.
 pub const BLOCK: Nanos = Nanos(150);
 
-/// Changing a block: marking it, its inode and times. Estimate: some 300 instructions.
+/// The cost of changing a block: marking it, its inode and times. Estimate: some 300 instructions.
 pub const DIRTY: Nanos = Nanos(300);
 
-/// Half-MD4 of a name of up to 32 bytes: 24 steps of 8 to 10 instructions. Estimate.
+/// The cost of half-MD4 of a name of up to 32 bytes: 24 steps of 8 to 10 instructions. Estimate.
 pub const HASH: Nanos = Nanos(250);
 
-/// One comparison in an index. Estimate.
+/// The cost of one comparison in an index. Estimate.
 pub const PROBE: Nanos = Nanos(8);
 
-/// Moving one entry at a split: sorting it by hash (some 8 comparisons) and copying it.
-/// Estimate.
+/// The cost of moving one entry in a split: sorting it by hash (some 8 comparisons) and copying it. Estimate.
 pub const MOVE: Nanos = Nanos(100);
 
-/// Cost of a call apart from the search: the system call, the path, the dentry, the inode in memory.
-/// Measured in the lab on tmpfs, whose directories are not searched (create and close 19.3 us,
-/// stat 4.0, unlink 9.4; Linux 6.1, one instruction per nanosecond). The split between create and
-/// close is an estimate; mkdir and rmdir are taken as create and unlink, opening a directory as stat.
+/// The cost of a call apart from the search: the system call, the path, the dentry, the inode in memory. Measured in
+/// the lab on tmpfs, whose directories are not searched (create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
+/// instruction per nanosecond). The split between create and close is an estimate; mkdir and rmdir are assumed to cost
+/// the same as create and unlink, and opening a directory the same as stat.
 pub const CREATE: Nanos = Nanos(17_300);
 /// See [`CREATE`].
 pub const CLOSE: Nanos = Nanos(2_000);
@@ -62,7 +61,7 @@ pub const STAT: Nanos = Nanos(4_000);
 pub const UNLINK: Nanos = Nanos(9_400);
 
 impl WorkCounts {
-    /// The processor time of all counts.
+    /// Returns the processor time of all counts.
     pub fn time(&self) -> Nanos {
         let each = [
             (self.entries, ENTRY),
@@ -76,7 +75,7 @@ impl WorkCounts {
         Nanos(each.iter().map(|(count, cost)| count * cost.0).sum())
     }
 
-    /// The counts by name, as a phase records them.
+    /// Returns the counts by name, as a phase records them.
     pub fn by_name(&self) -> [(&'static str, u64); 7] {
         [
             ("entries examined", self.entries),
@@ -89,7 +88,7 @@ impl WorkCounts {
         ]
     }
 
-    /// The difference to the earlier counts `then`.
+    /// Returns the difference from the earlier counts `then`.
     pub fn since(&self, then: &WorkCounts) -> WorkCounts {
         WorkCounts {
             entries: self.entries - then.entries,

@@ -1,4 +1,4 @@
-//! The disk below the model: its timing model, the clock, and waiting for requests.
+//! The disk below the model: its timing model, the clock, and the waits for requests.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ pub struct Device {
     disk: Box<dyn Disk>,
     /// First sector of the volume.
     start: u64,
-    /// Sectors of a block.
+    /// Sectors per block.
     sectors: u64,
-    /// Maximum blocks of one request.
+    /// Maximum number of blocks per request.
     max_blocks: u64,
     /// Current time.
     now: Nanos,
@@ -23,7 +23,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// An idle disk, with a volume of blocks of `block_size` in `partition`.
+    /// Creates an idle disk, with a volume of blocks of `block_size` in `partition`.
     pub fn new(spec: &DiskSpec, seed: u64, partition: Partition, block_size: u64) -> Device {
         Device {
             disk: fsdyno_disk::build(spec, seed),
@@ -36,12 +36,12 @@ impl Device {
         }
     }
 
-    /// Current time.
+    /// Returns the current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Advances the clock by computing time of the caller.
+    /// Advances the clock by the caller's computing time.
     pub fn pass(&mut self, time: Nanos) {
         self.now += time;
     }
@@ -52,7 +52,8 @@ impl Device {
         self.wait(id);
     }
 
-    /// Submits writes of these blocks, in ascending order, adjacent ones as one; returns the last request's id.
+    /// Submits writes of these blocks, in ascending order, with adjacent blocks in one request; returns the last
+    /// request's id.
     pub fn write(&mut self, blocks: impl IntoIterator<Item = u64>) -> Option<u64> {
         let mut run: Option<(u64, u64)> = None;
         let mut last = None;
@@ -87,7 +88,7 @@ impl Device {
         self.wait(id);
     }
 
-    /// The requests completed so far.
+    /// Returns counts of the requests completed so far.
     pub fn counters(&self) -> Counters {
         self.disk.counters()
     }
@@ -104,8 +105,8 @@ impl Device {
         id
     }
 
-    /// Collects completions up to now. Events due between two calls are delivered to the disk at their own
-    /// times, one after the other, as its server would.
+    /// Collects completions up to now. Events due between two calls are delivered to the disk at their own times, one
+    /// by one, as its server would deliver them.
     fn settle(&mut self) {
         while let Some(due) = self.disk.next_due().filter(|due| *due <= self.now) {
             self.collect(due);

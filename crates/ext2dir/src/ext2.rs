@@ -1,11 +1,10 @@
-//! The file system of the model: paths, the caches of names and inodes, dirty blocks and their
-//! write-back. Files are empty; the model has only their names and inodes.
+//! The file system of the model: paths, the caches of names and inodes, dirty blocks and their write-back. Files are
+//! empty; the model has only their names and inodes.
 //!
-//! As in Linux 2.4: a name once found stays cached (dentry cache) until the unmount; a change
-//! dirties blocks in memory; every 5 s kupdate writes blocks that have been dirty for 30 s,
-//! in ascending order, while the caller continues; memory is never short, so bdflush has nothing to do.
-//! An inode is copied into its block of the table only when that is written; the block is read first
-//! if it is not in the cache.
+//! As in Linux 2.4: a name once found stays cached (dentry cache) until the unmount; a change dirties blocks in memory;
+//! every 5 s kupdate writes blocks that have been dirty for 30 s, in ascending order, while the caller continues;
+//! memory is never short, so bdflush has nothing to do. An inode is copied into its block of the inode table only when
+//! that block is written; the block is read first if it is not in the cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -18,11 +17,11 @@ use crate::dirent;
 use crate::find::{self, FindEntry, Variant};
 use crate::volume::{Layout, NoSpace, ROOT, Volume};
 
-/// Interval of kupdate, and age at which it writes dirty blocks (bdf_prm of 2.4: 5 s and 30 s).
+/// The interval of kupdate, and the age at which it writes dirty blocks (bdf_prm of 2.4: 5 s and 30 s).
 const KUPDATE_INTERVAL: Nanos = Nanos(5_000_000_000);
 const DIRTY_EXPIRY: Nanos = Nanos(30_000_000_000);
 
-/// Maximum links of an inode (EXT2_LINK_MAX).
+/// The maximum number of links to an inode (EXT2_LINK_MAX).
 const MAX_LINKS: u16 = 32_000;
 
 /// A directory.
@@ -35,7 +34,7 @@ pub struct Directory {
     pub addresses: Vec<u64>,
     /// Search algorithm.
     pub find: Box<dyn FindEntry>,
-    /// Links to it: its name, its own ".", and ".." of each subdirectory.
+    /// Number of links to it: its name, its own ".", and ".." of each subdirectory.
     pub links: u16,
 }
 
@@ -98,8 +97,8 @@ pub struct Ext2 {
 }
 
 impl Ext2 {
-    /// A fresh volume, mounted, with nothing cached and nothing dirty; `phase` sets kupdate's first
-    /// wake-up within its interval. `seed` is the directories' hash seed.
+    /// Creates a mounted fresh volume, with nothing cached and nothing dirty; `phase` sets kupdate's first wake-up
+    /// within its interval. `seed` is the directories' hash seed.
     pub fn new(
         variant: &'static Variant,
         layout: Layout,
@@ -131,17 +130,17 @@ impl Ext2 {
         ext2
     }
 
-    /// The hash seed.
+    /// Returns the hash seed.
     pub fn seed(&self) -> [u32; 4] {
         self.seed
     }
 
-    /// The device below.
+    /// Returns the device below the file system.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The search algorithm of its directories.
+    /// Returns the search algorithm of the directories.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
@@ -153,7 +152,7 @@ impl Ext2 {
         self.directories.insert(inode, directory);
     }
 
-    /// The inode of a name below `dir`, by a path with slashes.
+    /// Returns the inode of a name below `dir`, by a path with slashes.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotDirectory`].
@@ -165,7 +164,7 @@ impl Ext2 {
         Ok(at)
     }
 
-    /// The directory of a path's last name, and that name.
+    /// Returns the directory of a path's last name, and that name.
     fn parent<'a>(&mut self, dir: u32, path: &'a [u8]) -> Result<(u32, &'a [u8]), Error> {
         match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => Ok((self.path(dir, &path[..at])?, &path[at + 1..])),
@@ -173,7 +172,7 @@ impl Ext2 {
         }
     }
 
-    /// Looks up a name in the dentry cache, else searches the directory.
+    /// Looks up a name in the dentry cache; if it is not cached, searches the directory.
     fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Option<u32>, Error> {
         let key = (dir, name.to_vec());
         if let Some(inode) = self.names.get(&key) {
@@ -195,8 +194,8 @@ impl Ext2 {
         })
     }
 
-    /// Runs `work` on a directory and charges its cost at once: processor time, then the reads of blocks
-    /// that were not in the cache.
+    /// Runs `work` on a directory and charges its cost at once: processor time, then the reads of blocks that were not
+    /// in the cache.
     fn with_directory<T>(
         &mut self,
         dir: u32,
@@ -234,7 +233,7 @@ impl Ext2 {
         self.compute(spent.time());
     }
 
-    /// Advances the clock by computing time; kupdate runs meanwhile if due.
+    /// Advances the clock by computing time; kupdate runs in the meantime if due.
     pub fn compute(&mut self, time: Nanos) {
         self.cpu += time;
         self.device.pass(time);
@@ -247,8 +246,7 @@ impl Ext2 {
         }
     }
 
-    /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are
-    /// read first.
+    /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are read first.
     fn write_back(&mut self, blocks: &[u64]) {
         for block in blocks {
             if self.is_table(*block) && self.cached.insert(*block) {
@@ -269,7 +267,7 @@ impl Ext2 {
         self.dirty.entry(block).or_insert(self.device.now());
     }
 
-    /// Looks up a block of metadata, from the device if it is not in the cache.
+    /// Looks up a block of metadata; reads it from the device if it is not in the cache.
     fn metadata(&mut self, block: u64) {
         self.spend(WorkCounts { blocks: 1, ..WorkCounts::default() });
         if self.cached.insert(block) {
@@ -277,8 +275,8 @@ impl Ext2 {
         }
     }
 
-    /// Charges the allocation or release of an inode: changes its bitmap and its group's descriptor,
-    /// and dirties its own block.
+    /// Charges the allocation or release of an inode: changes its bitmap and its group's descriptor, and dirties the
+    /// inode's own block.
     fn change_inode(&mut self, inode: u32) {
         let layout = self.volume.layout;
         let group = layout.group_of_inode(inode);
@@ -303,10 +301,10 @@ impl Ext2 {
         self.mark_dirty(self.volume.layout.block_of_inode(inode));
     }
 
-    /// open(2) with O_CREAT.
+    /// Creates a file, as open(2) with O_CREAT does.
     ///
     /// # Errors
-    /// As open(2).
+    /// The errors of open(2).
     pub fn create(&mut self, dir: u32, path: &[u8], exclusive: bool) -> Result<u32, Error> {
         self.compute(cost::CREATE);
         let (dir, name) = self.parent(dir, path)?;
@@ -332,10 +330,10 @@ impl Ext2 {
         Ok(())
     }
 
-    /// mkdir(2).
+    /// Creates a directory, as mkdir(2) does.
     ///
     /// # Errors
-    /// As mkdir(2).
+    /// The errors of mkdir(2).
     pub fn mkdir(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         self.compute(cost::CREATE);
         let (dir, name) = self.parent(dir, path)?;
@@ -357,10 +355,10 @@ impl Ext2 {
         Ok(inode)
     }
 
-    /// unlink(2): looks up the name, searches for it again, and removes it.
+    /// Removes a file, as unlink(2) does: looks up the name, searches for it again, and removes it.
     ///
     /// # Errors
-    /// As unlink(2).
+    /// The errors of unlink(2).
     pub fn unlink(&mut self, dir: u32, path: &[u8]) -> Result<(), Error> {
         self.compute(cost::UNLINK);
         let (dir, name) = self.parent(dir, path)?;
@@ -374,10 +372,10 @@ impl Ext2 {
         Ok(())
     }
 
-    /// rmdir(2): searches the directory's blocks for an entry.
+    /// Removes a directory, as rmdir(2) does: checks that it is empty, and removes its name.
     ///
     /// # Errors
-    /// As rmdir(2).
+    /// The errors of rmdir(2).
     pub fn rmdir(&mut self, dir: u32, path: &[u8]) -> Result<(), Error> {
         self.compute(cost::UNLINK);
         let (dir, name) = self.parent(dir, path)?;
@@ -406,7 +404,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Removes a name from a directory, after loading its inode.
+    /// Loads an inode, and removes its name from a directory.
     fn remove_name(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
         self.load_inode(inode);
         let (_, found) = self.search(dir, name)?.ok_or(Error::Missing)?;
@@ -424,10 +422,10 @@ impl Ext2 {
         }
     }
 
-    /// stat(2), and open(2) of an existing file.
+    /// Looks up an inode, as stat(2) does, and open(2) of an existing file.
     ///
     /// # Errors
-    /// As stat(2).
+    /// The errors of stat(2).
     pub fn stat(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         self.compute(cost::STAT);
         let inode = self.path(dir, path)?;
@@ -447,12 +445,12 @@ impl Ext2 {
         self.device.flush();
     }
 
-    /// Number of dirty blocks.
+    /// Returns the number of dirty blocks.
     pub fn dirty_blocks(&self) -> u64 {
         self.dirty.len() as u64
     }
 
-    /// Unmounts and mounts: drops all caches.
+    /// Unmounts and mounts the volume: drops all caches.
     pub fn remount(&mut self) {
         self.sync();
         self.forget();

@@ -1,8 +1,8 @@
-//! Half-MD4, the hash by which an indexed directory is ordered: MD4 (RFC 1320) cut to three
-//! rounds of eight steps over 32 bytes at a time, as in ext3 and ext4 (fs/ext3/hash.c). Tested
-//! against `debugfs -R dx_hash` (tests/oracle.rs).
+//! Half-MD4, the hash by which an indexed directory is ordered: MD4 (RFC 1320) reduced to three rounds of eight steps
+//! over 32 bytes at a time, as in ext3 and ext4 (fs/ext3/hash.c). Tested against `debugfs -R dx_hash`
+//! (tests/oracle.rs).
 
-/// Constants of the second and third round: the square roots of 2 and 3 (RFC 1320).
+/// Constants of the second and the third round: the square roots of 2 and 3 (RFC 1320).
 const ROUNDS: [u32; 3] = [0, 0x5a82_7999, 0x6ed9_eba1];
 
 /// Word order and rotations of each round.
@@ -10,14 +10,14 @@ const WORDS: [[usize; 8]; 3] =
     [[0, 1, 2, 3, 4, 5, 6, 7], [1, 3, 5, 7, 0, 2, 4, 6], [3, 7, 2, 6, 1, 5, 0, 4]];
 const TURNS: [[u32; 4]; 3] = [[3, 7, 11, 19], [3, 5, 9, 13], [3, 9, 11, 15]];
 
-/// The initial state without a seed (RFC 1320).
+/// The initial state if there is no seed (RFC 1320).
 const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The largest hash, which no name may have (EXT3_HTREE_EOF).
+/// The largest hash value, which no name may have (EXT3_HTREE_EOF).
 const END: u32 = 0x7fff_ffff;
 
-/// The hash of a name under a directory's seed (all zero is none). Its lowest bit is 0: in an index
-/// that bit marks a hash that continues in another block.
+/// Computes the hash of a name under a directory's seed (all zeros: no seed). Its lowest bit is 0: in an index, that
+/// bit marks a hash whose entries continue in another block.
 pub fn half_md4(name: &[u8], seed: [u32; 4]) -> u32 {
     let mut state = if seed == [0; 4] { INITIAL } else { seed };
     let mut rest = name;
@@ -29,8 +29,8 @@ pub fn half_md4(name: &[u8], seed: [u32; 4]) -> u32 {
     if hash == END << 1 { (END - 1) << 1 } else { hash }
 }
 
-/// Eight words of the next 32 bytes, padded with the length of the rest. Bytes are taken as
-/// signed, as on the machines of 2001.
+/// Returns the next 32 bytes as eight words, padded with the length of the rest. Bytes are signed, as on the machines
+/// of 2001.
 fn words(text: &[u8]) -> [u32; 8] {
     let length = text.len() as u32;
     let pad = length | length << 8;
@@ -52,7 +52,7 @@ fn transform(state: &mut [u32; 4], words: [u32; 8]) {
     let mut now = *state;
     for round in 0..3 {
         for step in 0..8 {
-            // The register that changes goes backwards: a, d, c, b.
+            // The register that changes rotates backwards: a, d, c, b.
             let at = (4 - step % 4) % 4;
             let [x, y, z] = [1, 2, 3].map(|next| now[(at + next) % 4]);
             let sum = now[at]

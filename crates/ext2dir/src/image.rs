@@ -1,5 +1,4 @@
-//! Writes the model's volume as a disk image, for e2fsck and debugfs, and checks the model's
-//! directories.
+//! Writes the model's volume as a disk image, for e2fsck and debugfs, and checks the model's directories.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,7 +11,7 @@ use crate::volume::{DESCRIPTOR, FIRST_INODE, INODE, Volume};
 /// Features of the superblock: compat dir_index, incompat filetype (include/linux/ext3_fs.h).
 const DIR_INDEX: u32 = 0x20;
 const FILETYPE: u32 = 0x2;
-/// `s_flags`: hashes take bytes as signed.
+/// `s_flags`: bytes are signed in hashes.
 const SIGNED_HASH: u32 = 0x1;
 /// `i_flags` of an indexed directory (EXT3_INDEX_FL).
 const INDEX_FLAG: u32 = 0x1000;
@@ -34,10 +33,10 @@ impl Fields {
     }
 }
 
-/// Writes the volume as an image; zeros are left as holes.
+/// Writes the volume as an image with holes for zeros.
 ///
 /// # Errors
-/// Errors of the writer.
+/// The errors of the writer.
 pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     let layout = ext2.volume.layout;
     // The model has no indirect blocks; the image needs them, so they are allocated here.
@@ -57,7 +56,7 @@ pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
         out.seek(SeekFrom::Start(block * layout.block_size + offset))?;
         out.write_all(bytes)
     };
-    // The last byte first, so that the image is as long as the volume.
+    // Writes the last byte first, so that the image is as long as the volume.
     put(layout.blocks() - 1, layout.block_size - 1, &[0])?;
     let descriptors = descriptors(&volume);
     for group in 0..layout.groups {
@@ -79,7 +78,7 @@ pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     maps.iter().try_for_each(|(block, bytes)| put(*block, 0, bytes))
 }
 
-/// The inode of an empty file.
+/// Returns the inode of an empty file.
 fn file_inode() -> Vec<u8> {
     let mut fields = Fields::new(INODE);
     fields.put16(0, 0o100_644);
@@ -87,7 +86,7 @@ fn file_inode() -> Vec<u8> {
     fields.0
 }
 
-/// The superblock, as ext2_super_block has it.
+/// Returns the superblock (ext2_super_block).
 fn superblock(ext2: &Ext2, volume: &Volume, group: u64) -> Vec<u8> {
     let layout = volume.layout;
     let inodes = layout.groups * layout.inodes_per_group();
@@ -104,10 +103,10 @@ fn superblock(ext2: &Ext2, volume: &Volume, group: u64) -> Vec<u8> {
     fields.put32(32, layout.blocks_per_group());
     fields.put32(36, layout.blocks_per_group());
     fields.put32(40, layout.inodes_per_group());
-    fields.put16(54, 0xffff); // no check by mount count
+    fields.put16(54, 0xffff); // checks by mount count disabled
     fields.put16(56, 0xef53);
     fields.put16(58, 1); // clean
-    fields.put16(60, 1); // errors: continue
+    fields.put16(60, 1); // on errors: continue
     fields.put32(76, 1); // revision with features
     fields.put32(84, u64::from(FIRST_INODE));
     fields.put16(88, INODE);
@@ -134,14 +133,14 @@ fn descriptors(volume: &Volume) -> Vec<u8> {
         fields.put32(at + 8, layout.inode_table(group));
         fields.put16(at + 12, blocks);
         fields.put16(at + 14, inodes);
-        // The root was made by mke2fs.
+        // The root was created by mke2fs.
         fields.put16(at + 16, directories + u64::from(group == 0));
     }
     fields.0
 }
 
-/// A directory's inode, with its block map: twelve direct blocks, then an indirect
-/// block, then a double-indirect one.
+/// Returns a directory's inode, with its block map: twelve direct blocks, then an indirect block, then a
+/// double-indirect one.
 fn directory_inode(
     directory: &Directory,
     indirect: &mut Vec<(u64, Vec<u8>)>,
@@ -180,8 +179,8 @@ fn directory_inode(
     Ok(fields.0)
 }
 
-/// Checks the model's directories and returns the faults, in sentences: records fill their blocks, names are
-/// unique, inodes exist, and the search finds every name.
+/// Checks the model's directories and returns the faults, as sentences: records fill their blocks, names are unique,
+/// inodes exist, and the search finds every name.
 pub fn check(ext2: &Ext2) -> Vec<String> {
     let mut problems = Vec::new();
     for (inode, directory) in &ext2.directories {
@@ -213,7 +212,7 @@ pub fn check(ext2: &Ext2) -> Vec<String> {
         }
         let mut blocks = directory.blocks.clone();
         let mut find = (ext2.variant().make)(ext2.seed());
-        // The search starts as after a mount: it knows only whether an index exists.
+        // The search starts as it does after a mount: it knows only whether an index exists.
         find.on_mount(directory.find.has_index());
         let dots = |name: &[u8]| matches!(name, b"." | b"..");
         for name in names.iter().filter(|name| !dots(name)) {

@@ -1,11 +1,11 @@
-//! A model of ext2 directories before and in 2001, in this program, on a modelled disk.
+//! A model, in this program, of ext2 directories in and before 2001, on a modelled disk.
 //!
-//! No current kernel searches a directory as ext2 of 2001 did. This crate implements that search in three
-//! variants, on entries in their on-disk format ([`dirent`]): from the first block (`classic`), from where
-//! the last search ended (`cached`), and through an index of hashes (`indexed`), one file each in
-//! `find/`. Counts are exact; processor time is those counts times stated costs ([`cost`]),
-//! and device time comes from the disk model. Nothing here makes a system call, so equal plans and seeds
-//! give bit-identical results on any machine. docs/classic-ext2.md states the assumptions.
+//! No current kernel searches a directory as ext2 of 2001 did. This crate implements that search in three variants, on
+//! entries in their on-disk format ([`dirent`]): from the first block (`classic`), from where the last search ended
+//! (`cached`), and through an index of hashes (`indexed`), one file each in `find/`. Counts are exact; processor time
+//! is those counts times stated costs ([`cost`]), and device time comes from the disk model. The crate makes no system
+//! calls, so equal plans and seeds give bit-identical results on any machine. docs/classic-ext2.md states the
+//! assumptions.
 
 pub mod blocks;
 pub mod cost;

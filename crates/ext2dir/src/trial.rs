@@ -25,16 +25,16 @@ pub const DESCRIPTION: &str = "a model in this program, no kernel: directories a
      2001, without file data; counts are exact, processor time is counts times stated costs, most of \
      them estimates (docs/classic-ext2.md)";
 
-/// Revision of the model, raised whenever a result changes; a test checks the results of this one.
+/// Revision of the model, raised whenever a result changes; a test checks the results of the current revision.
 pub const REVISION: u32 = 1;
 
-/// Name of the draw of kupdate's phase.
+/// Name of the random stream that draws kupdate's phase.
 const PHASE: &str = "kupdate";
 
-/// The setting of a trial, in addition to its job.
+/// The settings of a trial, in addition to its job.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// Search algorithm of directories.
+    /// The search algorithm of directories.
     pub variant: &'static Variant,
     /// The disk.
     pub disk: &'a DiskSpec,
@@ -70,7 +70,7 @@ pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
     Ok(())
 }
 
-/// Describes why the model does not support an op, if so.
+/// Returns why the model does not support an op; none if it does.
 fn unsupported(op: &Op) -> Option<String> {
     if op.think.0 | op.compute.0 | op.due.0 != 0 {
         return Some("has think time".into());
@@ -125,10 +125,9 @@ impl Step {
     }
 }
 
-/// Runs a job. Every 1024 ops `watch` receives the phase and the ops done; it returns false to
-/// stop.
+/// Runs a job. Every 1024 ops, `watch` receives the phase and the number of ops done; it returns false to stop the run.
 ///
-/// Returns none if stopped.
+/// Returns none if the run was stopped.
 pub fn run(
     job: &Job,
     workload: &dyn Workload,
@@ -176,14 +175,14 @@ pub fn run(
 
 struct Trial {
     ext2: Ext2,
-    /// Inodes of open directories by slot.
+    /// Inodes of open directories, by slot.
     slots: Vec<u32>,
     measured: Measured,
     ops: u64,
 }
 
 impl Trial {
-    /// Returns false if stopped.
+    /// Runs the phases; returns false if stopped.
     fn run(
         &mut self,
         workload: &dyn Workload,
@@ -296,14 +295,14 @@ impl Trial {
         let Some(step) = Step::of(&op.call) else {
             return Err(unsupported(op).unwrap_or_default());
         };
-        let of = |slots: &[u32], slot: DirSlot| {
+        let inode_of = |slots: &[u32], slot: DirSlot| {
             let inode = slots.get(usize::from(slot.0)).copied().filter(|inode| *inode != 0);
             inode.ok_or("a directory is not open")
         };
         let ext2 = &mut self.ext2;
         let answer = match step {
-            Step::Mkdir(dir) => ext2.mkdir(of(&self.slots, dir)?, name).map(drop),
-            Step::OpenDir(dir, slot) => ext2.stat(of(&self.slots, dir)?, name).map(|inode| {
+            Step::Mkdir(dir) => ext2.mkdir(inode_of(&self.slots, dir)?, name).map(drop),
+            Step::OpenDir(dir, slot) => ext2.stat(inode_of(&self.slots, dir)?, name).map(|inode| {
                 let at = usize::from(slot.0);
                 self.slots.resize(self.slots.len().max(at + 1), 0);
                 self.slots[at] = inode;
@@ -314,15 +313,15 @@ impl Trial {
                 Ok(())
             }
             Step::Create { dir, exclusive } => {
-                ext2.create(of(&self.slots, dir)?, name, exclusive).map(drop)
+                ext2.create(inode_of(&self.slots, dir)?, name, exclusive).map(drop)
             }
-            Step::Lookup(dir) => ext2.stat(of(&self.slots, dir)?, name).map(drop),
+            Step::Lookup(dir) => ext2.stat(inode_of(&self.slots, dir)?, name).map(drop),
             Step::Close => {
                 ext2.compute(cost::CLOSE);
                 Ok(())
             }
-            Step::Unlink(dir) => ext2.unlink(of(&self.slots, dir)?, name),
-            Step::Rmdir(dir) => ext2.rmdir(of(&self.slots, dir)?, name),
+            Step::Unlink(dir) => ext2.unlink(inode_of(&self.slots, dir)?, name),
+            Step::Rmdir(dir) => ext2.rmdir(inode_of(&self.slots, dir)?, name),
         };
         match (op.expect, answer) {
             (Expect::Success, Ok(()))
@@ -382,7 +381,7 @@ impl Trial {
     }
 }
 
-/// The counters of a device since `then`.
+/// Returns the change of a device's counters since `then`.
 fn since(
     now: fsdyno_record::trial::Device,
     then: fsdyno_record::trial::Device,
@@ -401,7 +400,7 @@ fn since(
     }
 }
 
-/// The variant of a plan's file system.
+/// Finds the variant for a plan's kind of file system.
 pub fn variant(kind: &str) -> Option<&'static Variant> {
     find::by_name(kind)
 }

@@ -1,8 +1,8 @@
-//! Layout and allocation: block groups with their bitmaps and inode tables, as mke2fs of 2001 laid them
-//! out, and the allocation of inodes and blocks, as in ext2 of 2001.
+//! Layout and allocation: block groups with their bitmaps and inode tables, as mke2fs of 2001 laid them out, and the
+//! allocation of inodes and blocks in ext2 of 2001.
 //!
-//! Every group begins with a copy of superblock and descriptors (no sparse_super). There is an inode
-//! for each 4 KiB, and inodes have 128 bytes: mke2fs's defaults then [MEM].
+//! Every group begins with a copy of the superblock and the descriptors (no sparse_super). There is one inode per 4
+//! KiB, and inodes have 128 bytes: mke2fs's defaults at the time [MEM].
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ pub const FIRST_INODE: u32 = 11;
 /// The root's inode.
 pub const ROOT: u32 = 2;
 
-/// No free inode or block.
+/// The error that no inode or block is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace;
 
-/// The fixed numbers of a volume.
+/// The parameters of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Block size in bytes: 1024, 2048 or 4096.
@@ -35,80 +35,80 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a volume of `bytes`; a partial last group is not used.
+    /// Returns the layout of a volume of `bytes`; a partial last group is not used.
     pub fn new(block_size: u64, bytes: u64) -> Layout {
         let group = block_size * 8 * block_size;
         let first = if block_size == 1024 { block_size } else { 0 };
         Layout { block_size, groups: (bytes.saturating_sub(first) / group).max(1) }
     }
 
-    /// The block of the superblock.
+    /// Returns the block of the superblock.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_size == 1024)
     }
 
-    /// Blocks of a group: as many as a bitmap of one block has bits.
+    /// Returns the number of blocks in a group: one per bit of a one-block bitmap.
     pub fn blocks_per_group(&self) -> u64 {
         8 * self.block_size
     }
 
-    /// Inodes of a group.
+    /// Returns the number of inodes in a group.
     pub fn inodes_per_group(&self) -> u64 {
         self.blocks_per_group() * self.block_size / BYTES_PER_INODE
     }
 
-    /// Blocks of all groups and of the boot block, if any.
+    /// Returns the number of blocks in all groups and the boot block, if any.
     pub fn blocks(&self) -> u64 {
         self.first_block() + self.groups * self.blocks_per_group()
     }
 
-    /// The first block of a group.
+    /// Returns the first block of a group.
     pub fn group_start(&self, group: u64) -> u64 {
         self.first_block() + group * self.blocks_per_group()
     }
 
-    /// Blocks of all descriptors.
+    /// Returns the number of blocks with descriptors.
     pub fn descriptor_blocks(&self) -> u64 {
         (self.groups * DESCRIPTOR).div_ceil(self.block_size)
     }
 
-    /// The bitmap of a group's blocks.
+    /// Returns the bitmap of a group's blocks.
     pub fn block_bitmap(&self, group: u64) -> u64 {
         self.group_start(group) + 1 + self.descriptor_blocks()
     }
 
-    /// The bitmap of a group's inodes.
+    /// Returns the bitmap of a group's inodes.
     pub fn inode_bitmap(&self, group: u64) -> u64 {
         self.block_bitmap(group) + 1
     }
 
-    /// The first block of a group's inodes.
+    /// Returns the first block of a group's inode table.
     pub fn inode_table(&self, group: u64) -> u64 {
         self.inode_bitmap(group) + 1
     }
 
-    /// Blocks of a group's inodes.
+    /// Returns the number of blocks in a group's inode table.
     pub fn table_blocks(&self) -> u64 {
         (self.inodes_per_group() * INODE).div_ceil(self.block_size)
     }
 
-    /// Blocks at the start of a group that hold no data.
+    /// Returns the number of blocks at the start of a group that hold no data.
     pub fn overhead(&self) -> u64 {
         3 + self.descriptor_blocks() + self.table_blocks()
     }
 
-    /// The group of an inode.
+    /// Returns the group of an inode.
     pub fn group_of_inode(&self, inode: u32) -> u64 {
         u64::from(inode - 1) / self.inodes_per_group()
     }
 
-    /// The block of an inode.
+    /// Returns the block of an inode.
     pub fn block_of_inode(&self, inode: u32) -> u64 {
         let index = u64::from(inode - 1) % self.inodes_per_group();
         self.inode_table(self.group_of_inode(inode)) + index * INODE / self.block_size
     }
 
-    /// The block of a group's descriptor, first copy.
+    /// Returns the block with a group's descriptor, in the first copy.
     pub fn block_of_descriptor(&self, group: u64) -> u64 {
         self.first_block() + 1 + group * DESCRIPTOR / self.block_size
     }
@@ -127,7 +127,7 @@ impl FreeSet {
         self.size - self.next_unused + self.released.len() as u64
     }
 
-    /// Takes the first free one from `goal` on, else the first of all.
+    /// Takes the first free number from `goal` on, or else the lowest free number.
     fn take(&mut self, goal: u64) -> Option<u64> {
         if let Some(first) = self.released.range(goal.min(self.next_unused)..).next().copied() {
             self.released.remove(&first);
@@ -161,7 +161,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume as made by mke2fs, except for the root's block.
+    /// Creates a volume as made by mke2fs, except for the root's block.
     pub fn new(layout: Layout) -> Volume {
         let free = |next_unused, size| FreeSet { next_unused, size, ..FreeSet::default() };
         let group = |number: u64| Group {
@@ -175,8 +175,8 @@ impl Volume {
         Volume { layout, groups: (0..layout.groups).map(group).collect() }
     }
 
-    /// Allocates an inode for a directory: in the group with the most free blocks among those with at least the
-    /// mean number of free inodes (ext2_new_inode before Orlov).
+    /// Allocates an inode for a directory: in the group with the most free blocks among those with at least the mean
+    /// number of free inodes (ext2_new_inode before Orlov).
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -196,7 +196,7 @@ impl Volume {
         self.take_inode(group).ok_or(NoSpace)
     }
 
-    /// Allocates an inode for a file: in its directory's group, else in the next one with a free inode.
+    /// Allocates an inode for a file: in its directory's group, or else in the next group with a free inode.
     ///
     /// # Errors
     /// [`NoSpace`].
@@ -254,20 +254,20 @@ impl Volume {
         }
     }
 
-    /// The group of a block, and its index in the group.
+    /// Returns the group of a block, and its index in the group.
     pub fn group_and_index(&self, block: u64) -> (u64, u64) {
         let block = block - self.layout.first_block();
         (block / self.layout.blocks_per_group(), block % self.layout.blocks_per_group())
     }
 
-    /// The free blocks, free inodes and directories of a group.
+    /// Returns the numbers of free blocks, free inodes and directories of a group.
     pub fn group_counts(&self, group: u64) -> (u64, u64, u64) {
         self.groups.get(group as usize).map_or((0, 0, 0), |group| {
             (group.blocks.left(), group.inodes.left(), group.directories)
         })
     }
 
-    /// A group's bitmap of blocks or of inodes; bits beyond its end are set.
+    /// Returns a group's bitmap of blocks or of inodes; bits beyond its end are set.
     pub fn bitmap(&self, group: u64, inodes: bool) -> Vec<u8> {
         let mut bits = vec![0; self.layout.block_size as usize];
         let Some(group) = self.groups.get(group as usize) else { return bits };

@@ -1,4 +1,4 @@
-//! A disk profile, fitted to the reads of a real disk.
+//! Fits a disk profile to the reads of a real disk.
 
 use std::io;
 use std::path::Path;
@@ -15,13 +15,13 @@ use fsdyno_record::Nanos;
 /// The sector size of disk models in bytes.
 const SECTOR: u64 = 512;
 
-/// The queue depth if sysfs does not report one: NCQ's 32.
+/// The queue depth if sysfs does not report one: that of NCQ.
 const USUAL_DEPTH: u32 = 32;
 
-/// Measures a drive for about this time, and fits a disk profile; none if the user stopped it.
+/// Measures a drive for about this time and fits a disk profile; none if the user stopped it.
 ///
 /// # Errors
-/// A drive that cannot be read, or whose times say nothing.
+/// A drive that cannot be read, or whose times fit no model.
 pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String>, Failure> {
     let stop = stop::flag()?;
     let drive = Probed::open(path, Arc::clone(&stop))?;
@@ -71,11 +71,11 @@ fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
     )))
 }
 
-/// Half a revolution at 15,000 rpm: a mean random read that takes longer waits for a rotating disk.
+/// Half a revolution at 15,000 rpm: if random reads take longer on average, they wait for a rotating disk.
 const HALF_REVOLUTION: Nanos = Nanos(2_000_000);
 
-/// Tests whether the drive rotates: no if the kernel says no; else, since yes is the kernel's default, measured by
-/// random reads.
+/// Returns true if the drive rotates. A kernel that reports a still drive is believed; since a rotating drive is the
+/// kernel's default, that answer is checked by measuring random reads, unless its speed is known.
 fn rotates(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool> {
     if still || facts.rpm.is_some() {
         return Ok(!still);
@@ -102,7 +102,7 @@ fn say_first(drive: &Probed, seconds: u64) {
     say(&format!("fsdyno: reading {} for about {seconds} s", drive.path().display()));
 }
 
-/// Measures a drive and fits a model: hard disk or flash.
+/// Measures a drive and fits a model of a hard disk or of flash.
 fn measure(
     drive: &mut dyn Drive,
     rotates: bool,
@@ -122,7 +122,7 @@ fn measure(
     Ok(fitted.map_err(Failure::from))
 }
 
-/// A real drive, as the interface of the fit.
+/// A real drive, with the interface that the fit uses.
 struct Device(Probed);
 
 fn nanos(time: Duration) -> Nanos {
@@ -143,7 +143,7 @@ impl Drive for Device {
     }
 }
 
-/// The kernel's facts about the drive. The serial number is omitted for privacy.
+/// Returns the kernel's facts about the drive. The serial number is omitted for privacy.
 fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
     let model = drive.fact("device/model").or_else(|| drive.name());
     let model = model.unwrap_or_else(|| "a drive without a name".into());
@@ -163,18 +163,18 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
     }
 }
 
-/// True if the drive, or the one below a file, has NVMe's driver, by the kernel's name for it.
+/// Returns true if the drive, or the one below a file, uses the NVMe driver, by the kernel's name for it.
 fn is_nvme(drive: &Probed) -> bool {
     drive.name().is_some_and(|name| name.starts_with("nvme"))
 }
 
-/// The queue's settings in effect; for those missing from sysfs, Linux's defaults for a rotating disk.
+/// Returns the queue's settings in effect; settings missing from sysfs have Linux's defaults for a rotating disk.
 fn queue(drive: &Probed) -> Queue {
     let text = |name: &str| drive.fact(&format!("queue/{name}"));
     let number =
         |name: &str, usual: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
     let small = |name: &str, usual: u32| u32::try_from(number(name, usual.into())).unwrap_or(usual);
-    // NVMe has no queue depth of the device; without a scheduler its tags are the requests.
+    // NVMe has no device queue depth; without a scheduler, its tags are the requests.
     let tags = if is_nvme(drive) { "queue/nr_requests" } else { "device/queue_depth" };
     let depth = drive.fact(tags).and_then(|text| text.parse().ok());
     let back = text("write_cache").is_none_or(|cache| cache == "write back");
@@ -194,7 +194,7 @@ fn queue(drive: &Probed) -> Queue {
     }
 }
 
-/// The scheduler in brackets: `none [mq-deadline] kyber`.
+/// Returns the scheduler in brackets: `none [mq-deadline] kyber`.
 fn chosen(schedulers: &str) -> Option<String> {
     let (_, after) = schedulers.split_once('[')?;
     Some(after.split_once(']')?.0.to_string())
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(found, fitted.spec);
         assert!(text.starts_with("# Fitted by `fsdyno fit`, in a test"), "{text}");
         assert!(text.contains("32 in flight: ") && text.contains(" predicted ("), "{text}");
-        // A second fit replaces it; other files are kept.
+        // A second fit replaces the file; other files are kept.
         check_out(&out).unwrap();
         write(&out, &text).unwrap();
         for other in ["about = \"mine\"\n", ""] {

@@ -8,9 +8,9 @@ use fsdyno_campaign::Failure;
 /// The first bytes of a file that `fsdyno fit` writes.
 const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
-/// Tests whether the path is a file that an earlier fit wrote.
+/// Returns true if the path is a file that an earlier fit wrote.
 pub fn is_ours(path: &Path) -> bool {
-    // Opening a pipe would block.
+    // Opening a pipe would block, so only regular files are opened.
     if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
         return false;
     }
@@ -22,7 +22,7 @@ pub fn is_ours(path: &Path) -> bool {
 /// Checks that a fit may write this file.
 ///
 /// # Errors
-/// A name without the ending of a profile, a folder that does not exist, or a file that is no fit's.
+/// A name without the extension of a profile, a folder that does not exist, or a file that no fit wrote.
 pub fn check_out(out: &Path) -> Result<(), Failure> {
     if out.extension().is_none_or(|end| end != "toml") {
         return Err(Failure::wrong(format!(
@@ -43,10 +43,10 @@ pub fn check_out(out: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a new file or replaces one of an earlier fit, atomically.
+/// Writes a new file, or replaces one of an earlier fit, atomically.
 ///
 /// # Errors
-/// The error of the kernel.
+/// The kernel's error.
 pub fn write(out: &Path, text: &str) -> Result<(), Failure> {
     let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
     let written = match is_ours(out) {

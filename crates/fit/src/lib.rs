@@ -1,4 +1,4 @@
-//! Profiles of disks and processors, fitted to those of this machine.
+//! Fits profiles of disks and processors to those of this machine.
 
 pub mod cpu;
 mod disk;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let (cli, note) = match cli::parse_args() {
         Ok(parsed) => parsed,
-        // `git bisect run` must not take invalid arguments for a bad commit.
+        // `git bisect run` must not mistake invalid arguments for a bad commit.
         Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {
             let _ = error.print();
             return exit::Exit::Undecided.into();

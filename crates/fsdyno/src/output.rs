@@ -1,4 +1,4 @@
-//! Output: data to stdout, everything else to stderr. A closed pipe is not an error.
+//! Writes data to stdout and everything else to stderr. A closed pipe is not an error.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicI8, Ordering};
@@ -7,7 +7,7 @@ use fsdyno_report::table::{Format, Output, Prose, Style};
 
 use crate::exit::{Exit, Failure};
 
-/// Writes data to stdout. A broken pipe is not an error: the reader has enough.
+/// Writes data to stdout. A broken pipe is not an error: the reader wants no more data.
 pub fn data(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out
@@ -19,7 +19,7 @@ pub fn data(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes lines to stdout one by one, so that a long list takes no memory.
+/// Writes lines to stdout one by one, so that a long list does not have to fit in memory.
 pub fn lines(lines: impl Iterator<Item = Result<String, Failure>>) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in lines {
@@ -53,7 +53,7 @@ pub fn print(it: &dyn Output, format: Format) -> Result<(), Failure> {
     data(&format.write(it, style())?)
 }
 
-/// The width and the colours of the terminal; everything with --verbose.
+/// Returns the width and the colours for the terminal, and whether tables are complete (--verbose).
 pub fn style() -> Style {
     Style { color: colour(), width: width(), full: wants(Verbosity::Verbose) }
 }
@@ -71,10 +71,10 @@ pub enum Verbosity {
 
 static VERBOSITY: AtomicI8 = AtomicI8::new(Verbosity::Usual as i8);
 
-/// Sets the amount of output on stderr, and has the notes of the libraries written there.
+/// Sets the amount of output on stderr, and routes the notes of the libraries there.
 pub fn set_verbosity(verbosity: Verbosity) {
     VERBOSITY.store(verbosity as i8, Ordering::Relaxed);
-    // Fails if it is set already.
+    // Fails if a logger is already set.
     let _ = log::set_logger(&Notes);
     log::set_max_level(match verbosity {
         Verbosity::Quiet => log::LevelFilter::Error,
@@ -83,7 +83,7 @@ pub fn set_verbosity(verbosity: Verbosity) {
     });
 }
 
-/// The notes of the libraries: each level of the log has its verbosity.
+/// Writes the notes of the libraries: each log level corresponds to a verbosity.
 struct Notes;
 
 impl log::Log for Notes {
@@ -100,7 +100,7 @@ impl log::Log for Notes {
     fn flush(&self) {}
 }
 
-/// Tests whether messages of this verbosity are to be written.
+/// Returns true if messages of this verbosity are to be written.
 pub fn wants(verbosity: Verbosity) -> bool {
     VERBOSITY.load(Ordering::Relaxed) >= verbosity as i8
 }
@@ -119,21 +119,22 @@ pub fn detail(text: &str) {
     }
 }
 
-/// Writes an error to stderr; one that cannot be written is lost. Control characters in names are replaced, so that
-/// they cannot control the terminal.
+/// Writes an error to stderr; a failed write is ignored. Control characters in names are replaced, so that they cannot
+/// control the terminal.
 pub fn complain(text: &str) {
     let plain = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
     let text: String = text.chars().map(plain).collect();
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Tests whether to colour stdout: it is a terminal, and NO_COLOR (no-color.org) is unset.
+/// Returns true if stdout is to be coloured: it is a terminal, and NO_COLOR (no-color.org) is unset or empty.
 pub fn colour() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stdout().is_terminal() && !refused
 }
 
-/// The width of output in columns: COLUMNS (POSIX.1-2017, 8.3), else the width of the terminal on stdout, else 100.
+/// Returns the output width in columns: COLUMNS (POSIX.1-2017, 8.3), or else the width of the terminal on stdout, or
+/// else 100.
 pub fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let own = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
@@ -143,12 +144,12 @@ pub fn width() -> usize {
         .unwrap_or(100)
 }
 
-/// The width at which a row of a table is stacked; none in a pipe.
+/// Returns the width beyond which table rows are stacked; none if stdout is not a terminal.
 pub fn limit() -> Option<usize> {
     std::io::stdout().is_terminal().then(width)
 }
 
-/// The place that plain text is written for.
+/// Returns the widths for plain text.
 pub fn prose() -> Prose {
     Prose { width: width(), limit: limit() }
 }

@@ -1,4 +1,4 @@
-//! Progress display: bars with the time left on a terminal, one plain line per trial elsewhere.
+//! Displays progress: bars with the remaining time on a terminal, one plain line per trial elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ pub struct Display {
     ended: AtomicUsize,
     stopping: Once,
     left: Mutex<TimeLeft>,
-    /// Names of the cells, by number.
+    /// Names of the cells, by index.
     names: Vec<String>,
     begin: Instant,
     bars: Option<Bars>,
@@ -42,8 +42,8 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run. Each of `cells` is one trial: an index into `plans` and its number of operations;
-    /// `jobs` of them run at the same time.
+    /// Creates the display of a run. Each element of `cells` is one trial: an index into `plans` and its number of
+    /// operations; `jobs` trials run at the same time.
     pub fn new(plans: &[&Plan], cells: &[(usize, u64)], jobs: usize) -> Display {
         let trials = cells.len();
         let ops: u64 = cells.iter().map(|(_, ops)| ops).sum();
@@ -77,8 +77,8 @@ impl Display {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `trials 3/12, over 5 min left`.
-    fn whole(&self) -> String {
+    /// Returns the message of the total: `trials 3/12, over 5 min left`.
+    fn total_message(&self) -> String {
         let left = self.left().of_all(self.begin.elapsed());
         let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
         format!("trials {}/{}{left}", self.ended.load(Ordering::Relaxed), self.trials)
@@ -105,7 +105,7 @@ impl Observer for Display {
         self.left().progress(number, progress.ops_done, working, self.begin.elapsed());
         let Some(bars) = &self.bars else { return };
         let Some(mut worker) = self.worker(number) else { return };
-        bars.total.set_message(self.whole());
+        bars.total.set_message(self.total_message());
         bars.total.inc(progress.ops_done.saturating_sub(worker.ops_done));
         worker.ops_done = worker.ops_done.max(progress.ops_done);
         if let Some(bar) = &worker.bar {
@@ -126,7 +126,7 @@ impl Observer for Display {
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
-                bars.total.set_message(self.whole());
+                bars.total.set_message(self.total_message());
                 let _ = bars.all.println(line);
                 if wants(Verbosity::Verbose) {
                     setup_commands(trial).iter().for_each(|line| drop(bars.all.println(line)));
@@ -144,7 +144,7 @@ impl Observer for Display {
         }
     }
 
-    /// Says it once, because the removal of a large tree takes minutes.
+    /// Reports once that the run is stopping, because the removal of a large tree takes minutes.
     fn stopping(&self) {
         self.stopping.call_once(|| match &self.bars {
             Some(bars) => drop(bars.all.println(STOPPING)),
@@ -174,7 +174,7 @@ impl Display {
     }
 }
 
-/// The mkfs and mount commands of a trial, one per line.
+/// Returns the mkfs and mount commands of a trial, one per line.
 fn setup_commands(trial: &Trial) -> Vec<String> {
     let found = &trial.conditions;
     let commands = found.before_mkfs.iter().chain([&found.mkfs]);
@@ -186,17 +186,18 @@ fn setup_commands(trial: &Trial) -> Vec<String> {
         .collect()
 }
 
-/// Names that distinguish the plans: `dirops ext4, ssd-sata`.
+/// Returns names that distinguish the plans: `dirops ext4, ssd-sata`.
 fn names(plans: &[&Plan]) -> Vec<String> {
     let names = RowNames::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 
-/// What a signal does.
+/// The message about what a signal does.
 const STOPPING: &str = "fsdyno: stopping, and removing what the running trials made; a second signal ends at once and leaves \
     the rest to fsdyno doctor --clean";
 
-/// The bar of the run. The message has the time left, because the operations done say little about boots and checks.
+/// The bar of the run. The message has the remaining time, because the number of operations done says little about
+/// boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
 fn stage(progress: &Progress, left: Option<Left>) -> String {

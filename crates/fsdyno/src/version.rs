@@ -1,13 +1,13 @@
-//! The version of this program, and the commit that build.rs stamps it with.
+//! The version of this program, and the commit with which build.rs stamps it.
 
 use std::sync::LazyLock;
 
 use fsdyno_record::Build;
 use fsdyno_record::build::{STAMP_LENGTH, program};
 
-/// The stamp, in a section of its own: see [`fsdyno_record::build`].
+/// The stamp, in a separate section: see [`fsdyno_record::build`].
 #[used]
-// SAFETY: the section has no meaning to linker and loader, and holds plain bytes.
+// SAFETY: the section has no meaning to the linker and loader, and holds plain bytes.
 #[unsafe(link_section = ".fsdyno.build")]
 static STAMP: [u8; STAMP_LENGTH] = stamp(env!("FSDYNO_BUILD").as_bytes());
 
@@ -17,17 +17,17 @@ const fn stamp(text: &[u8]) -> [u8; STAMP_LENGTH] {
     stamp
 }
 
-/// The build of this program, if its commit is known.
+/// Returns the build of this program, if its commit is known.
 pub fn build() -> Option<&'static Build> {
     static BUILD: LazyLock<Option<Build>> = LazyLock::new(|| {
-        // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes, and
-        // would put them elsewhere in the program too, where a lab identity has them.
+        // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes and would
+        // also place them elsewhere in the program, where they would become part of a lab identity.
         Build::of_stamp(&unsafe { std::ptr::read_volatile(&raw const STAMP) })
     });
     BUILD.as_ref()
 }
 
-/// The output of `fsdyno --version` after the name.
+/// Returns the output of `fsdyno --version` after the name.
 pub fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
     &TEXT

@@ -1,10 +1,10 @@
-//! The machines shipped with fsdyno: one file each in catalog/machines, one row each here.
+//! The machines shipped with fsdyno: one file each in catalog/machines, and one row each here.
 
 use fsdyno_catalog::{Catalog, CatalogError};
 
 use crate::file::Machine;
 
-/// Every machine, in listing order: machines of today first, then by year.
+/// All machines, in listing order: current machines first, then by year.
 const CATALOG: Catalog = Catalog {
     kind: "machine",
     folder: "catalog/machines",
@@ -21,21 +21,21 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The machine of commands that name none.
+/// The machine for commands that name none.
 pub const USUAL: &str = "server-2026";
 
-/// The machine of study files that name none, and of fsdyno before it had machines.
+/// The machine for study files that name none, and of fsdyno versions without machines.
 pub const CLASSIC: &str = "classic";
 
-/// An error of finding a machine.
+/// An error in finding a machine.
 pub type MachineError = CatalogError;
 
-/// The names of all machines, in order.
+/// Returns the names of all machines, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }
 
-/// The text of a machine, with comments, by name or path.
+/// Returns the text of a machine, with comments, by name or path.
 ///
 /// # Errors
 /// [`MachineError`].
@@ -43,7 +43,7 @@ pub fn text(name: &str) -> Result<String, MachineError> {
     CATALOG.text(name)
 }
 
-/// Finds a machine by name, or by the path of its file. Its disk and processor are checked, too.
+/// Finds a machine by name, or by the path of its file. Its disk and processor are also checked.
 ///
 /// # Errors
 /// [`MachineError`].

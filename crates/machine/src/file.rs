@@ -8,21 +8,21 @@ use fsdyno_record::plan::CpuPlan;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-/// Least RAM that holds the guest's initramfs next to its kernel.
+/// The minimum RAM that holds the guest's initramfs in addition to its kernel.
 pub const LEAST_RAM: Bytes = Bytes(96 << 20);
 
 /// A machine: the defaults of the lab's disk, CPU and RAM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Name in the catalog, or the path of its file as given.
+    /// Its name in the catalog, or the path of its file as given.
     pub name: String,
-    /// The machine in a line.
+    /// A one-line description.
     pub about: String,
     /// The disk, as `--disk` takes it.
     pub disk: String,
     /// The CPU.
     pub cpu: CpuPlan,
-    /// RAM of the guest.
+    /// The RAM of the guest.
     pub ram: Bytes,
     /// The origin of each value.
     pub source: Vec<Source>,
@@ -41,7 +41,7 @@ struct File {
 }
 
 impl Machine {
-    /// Parses the text of a file, and checks the values with the disk and the processor that they name.
+    /// Parses the text of a file, and checks the disk and the processor that it names, and the other values with them.
     ///
     /// # Errors
     /// [`FileError`] for the first invalid value.
@@ -79,14 +79,14 @@ impl Machine {
     }
 }
 
-/// The keys of a file.
+/// A description of the keys of a file, for errors.
 const FORM: &str = "a machine has about, disk, cpu, ram and, for each, a [[source]] with what and from (see fsdyno show machine \
                     classic)";
 
-/// Resolves a value that is the path of a file: it is relative to the machine's file, and below its folder, so that a
-/// file from someone else names no file elsewhere.
+/// Resolves a value that is the path of a file: the path is relative to the machine's file and must stay below its
+/// folder, so that a file from another user cannot name files elsewhere.
 fn relative(file: &str, value: &str) -> Result<String, String> {
-    // 1/2 is a speed of the CPU.
+    // 1/2 is a speed of the CPU, not a path.
     let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '/');
     if !is_path(value) || is_number {
         return Ok(value.to_string());

@@ -1,4 +1,4 @@
-//! Machines of the lab: a disk, a CPU and RAM under one name, in a file each.
+//! Machines of the lab: a disk, a CPU and RAM under one name, one file each.
 
 mod catalog;
 mod file;

@@ -1,11 +1,11 @@
-//! The networks shipped with fsdyno: one file each in catalog/networks, one row each here.
+//! The networks shipped with fsdyno: one file each in catalog/networks, and one row each here.
 
 use fsdyno_catalog::{Catalog, CatalogError};
 use fsdyno_record::plan::NetworkPlan;
 
 use crate::file::Network;
 
-/// Every network, in listing order.
+/// All networks, in listing order.
 const CATALOG: Catalog = Catalog {
     kind: "network",
     folder: "catalog/networks",
@@ -17,18 +17,18 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The network of commands that name none.
+/// The network for commands that name none.
 pub const USUAL: &str = "lan-10g";
 
-/// An error of finding a network.
+/// An error in finding a network.
 pub type NetworkError = CatalogError;
 
-/// The names of all networks, in order.
+/// Returns the names of all networks, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }
 
-/// The text of a network, with comments, by name or path.
+/// Returns the text of a network, with comments, by name or path.
 ///
 /// # Errors
 /// [`NetworkError`].
@@ -44,7 +44,7 @@ pub fn find(name: &str) -> Result<Network, NetworkError> {
     Ok(Network::from_toml(name, &CATALOG.file(name), &text(name)?)?)
 }
 
-/// The network of this name or file, as a plan has it.
+/// Returns the network of this name or in this file, as a plan has it.
 ///
 /// # Errors
 /// [`NetworkError`].

@@ -8,9 +8,9 @@ use toml::Spanned;
 /// A network: a switch with a link to the server and to each client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Name in the catalog, or the path of its file as given.
+    /// Its name in the catalog, or the path of its file as given.
     pub name: String,
-    /// The network in a line.
+    /// A one-line description.
     pub about: String,
     /// Rate of a link in either direction, in bits per second.
     pub bits_per_second: u64,
@@ -34,18 +34,18 @@ struct File {
     source: Vec<Source>,
 }
 
-/// The keys of a file.
+/// A description of the keys of a file, for errors.
 const FORM: &str = "a network has about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
                     lan-10g)";
 
-/// Rates that the model can have: from a modem to more than the guest's processor can send.
+/// The rates that the model supports: from a modem's to more than the guest's processor can send.
 const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
 
-/// The longest delay of a link.
-const LONGEST_DELAY: Nanos = Nanos(10_000_000_000);
+/// The maximum delay of a link.
+const MAX_DELAY: Nanos = Nanos(10_000_000_000);
 
-/// The most packets of a queue, so that they fit into the guest's memory.
-const MOST_PACKETS: u32 = 1_000_000;
+/// The maximum number of packets in a queue, so that they fit in the guest's memory.
+const MAX_PACKETS: u32 = 1_000_000;
 
 impl Network {
     /// Parses the text of a file.
@@ -66,8 +66,8 @@ impl Network {
             text.wrong(read.delay.span(), format!("delay = \"{given}\" is not valid; {right}"))
         })?;
         let limit = *read.limit.get_ref();
-        if !(1..=MOST_PACKETS).contains(&limit) {
-            let problem = format!("limit = {limit} is not from 1 to {MOST_PACKETS} packets");
+        if !(1..=MAX_PACKETS).contains(&limit) {
+            let problem = format!("limit = {limit} is not from 1 to {MAX_PACKETS} packets");
             return Err(text.wrong(read.limit.span(), problem));
         }
         let (name, about, source) = (name.to_string(), read.about, read.source);
@@ -101,7 +101,7 @@ fn delay(text: &str) -> Option<Nanos> {
         "s" => 1_000_000_000,
         _ => return None,
     };
-    number.checked_mul(ns).map(Nanos).filter(|delay| *delay <= LONGEST_DELAY)
+    number.checked_mul(ns).map(Nanos).filter(|delay| *delay <= MAX_DELAY)
 }
 
 #[cfg(test)]

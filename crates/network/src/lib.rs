@@ -1,4 +1,4 @@
-//! Modelled networks of the lab: a link's rate, delay and queue under one name, in a file each.
+//! Modelled networks of the lab: a link's rate, delay and queue under one name, one file each.
 
 mod catalog;
 mod file;

@@ -1,4 +1,4 @@
-//! The processors shipped with fsdyno: one file each in catalog/processors, one row each here.
+//! The processors shipped with fsdyno: one file each in catalog/processors, and one row each here.
 
 use fsdyno_catalog::{Catalog, CatalogError, FileError};
 use fsdyno_record::plan::CpuPlan;
@@ -7,7 +7,7 @@ use fsdyno_record::suggest;
 
 use crate::profile::{Profile, ProfileError};
 
-/// Every processor, in listing order.
+/// All processors, in listing order.
 const CATALOG: Catalog = Catalog {
     kind: "processor",
     folder: "catalog/processors",
@@ -22,13 +22,13 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The plain speed of one instruction per nanosecond, by name.
+/// The name of the plain speed of one instruction per nanosecond.
 const INSTRUCTIONS: &str = "instructions";
 
-/// An error of finding a processor.
+/// An error in finding a processor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessorError {
-    /// No processor has that name, and it is no speed.
+    /// No processor has the name, and it is not a speed.
     #[error(
         "'{name}' is not a speed of the lab's CPU; it must be a power of two in instructions per nanosecond, from \
          1/64 to 8, or a processor profile, by name or file; {hint}"
@@ -47,12 +47,12 @@ pub enum ProcessorError {
         /// The kernel's error.
         error: String,
     },
-    /// Its profile is invalid (a test prevents that for the catalog).
+    /// The profile is invalid (for the catalog, a test prevents that).
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
 
-/// The names of all processors, in order.
+/// Returns the names of all processors, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     CATALOG.names()
 }
@@ -69,7 +69,7 @@ impl From<CatalogError> for ProcessorError {
     }
 }
 
-/// The text of a processor profile, with comments, by name or path.
+/// Returns the text of a processor profile, with comments, by name or path.
 ///
 /// # Errors
 /// [`ProcessorError`].
@@ -77,7 +77,7 @@ pub fn text(name: &str) -> Result<String, ProcessorError> {
     Ok(CATALOG.text(name)?)
 }
 
-/// The profile of a processor, by name or by the path of its file.
+/// Returns the profile of a processor, by name or by the path of its file.
 ///
 /// # Errors
 /// [`ProcessorError`].

@@ -1,14 +1,14 @@
-//! The fit of a processor profile: costs of instructions and events that explain measured CPU times.
+//! Fits a processor profile: finds the costs of instructions and events that explain measured CPU times.
 //!
-//! Least squares of the relative errors with costs that cannot be negative (Lawson and Hanson, "Solving Least Squares
-//! Problems", 1974, chapter 23), by descent along one cost after the other; points far off the model count less, by the
-//! inverse of their error (iteratively reweighted least squares, Holland and Welsch 1977, with the L1 weight).
+//! The fit minimizes the squares of the relative errors with nonnegative costs (Lawson and Hanson, "Solving Least
+//! Squares Problems", 1974, chapter 23), by descent along one cost at a time; points far off the model count less, by
+//! the inverse of their error (iteratively reweighted least squares, Holland and Welsch 1977, with the L1 weight).
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::processor::EVENTS;
 
-/// Number of costs: of an instruction, and of each event.
+/// The number of costs: one for an instruction, and one per event.
 pub const COSTS: usize = 1 + EVENTS.len();
 
 /// The CPU time of an operation on a real machine, and the counts of the same operation in the lab.
@@ -18,33 +18,33 @@ pub struct Point {
     pub filesystem: String,
     /// The operation: the workload's phase.
     pub operation: String,
-    /// A further condition, such as the length of names.
+    /// An additional condition, such as the length of names.
     pub setting: String,
-    /// Measured CPU time of an operation, in nanoseconds.
+    /// Measured CPU time per operation, in nanoseconds.
     pub measured_ns: f64,
-    /// Instructions of an operation, then events ([`EVENTS`]).
+    /// Instructions per operation, then events ([`EVENTS`]).
     pub counts: [f64; COSTS],
 }
 
-/// Costs in nanoseconds: of an instruction, then of each event.
+/// Costs in nanoseconds: that of an instruction, then that of each event.
 pub type Costs = [f64; COSTS];
 
-/// The accuracy with which costs predict points that had no part in their fit.
+/// The accuracy with which costs predict points that were not part of their fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Validation {
     /// Median of the relative error of a CPU time.
     pub median: f64,
-    /// The worst relative error.
+    /// The largest relative error.
     pub worst: f64,
-    /// Root mean square of the logarithms of the ratios between two file systems, lab over host, as a factor.
+    /// Root mean square of the log errors of the ratios between two file systems (lab over host), as a factor.
     pub ratio: f64,
     /// Pairs of file systems that differ by more than 10 % on the host.
     pub differing_pairs: usize,
-    /// Those of them in the wrong order.
+    /// The number of these pairs that are predicted in the wrong order.
     pub wrong_order: usize,
     /// Pairs of file systems that differ by at most 10 % on the host.
     pub alike_pairs: usize,
-    /// Those of them that differ by more than 10 % by the prediction.
+    /// The number of these pairs that are predicted to differ by more than 10 %.
     pub false_differences: usize,
     /// Each point with its predicted time in nanoseconds.
     pub predicted: Vec<(Point, f64)>,
@@ -52,17 +52,17 @@ pub struct Validation {
 
 const ROUNDS: usize = 25;
 const SWEEPS: usize = 2000;
-/// Errors below this weigh alike.
+/// Errors below this have equal weight.
 const EXACT: f64 = 0.04;
-/// File systems that differ by less are alike.
+/// File systems that differ by at most this part are alike.
 const ALIKE: f64 = 0.1;
 
-/// The time that costs predict for counts, in nanoseconds.
+/// Returns the time that costs predict for counts, in nanoseconds.
 pub fn predict(costs: &Costs, counts: &[f64; COSTS]) -> f64 {
     costs.iter().zip(counts).map(|(cost, count)| cost * count).sum()
 }
 
-/// The costs that explain the points best.
+/// Returns the costs that explain the points best.
 pub fn fit(points: &[Point]) -> Costs {
     let rows: Vec<[f64; COSTS]> =
         points.iter().map(|point| point.counts.map(|count| count / point.measured_ns)).collect();
@@ -78,7 +78,7 @@ pub fn fit(points: &[Point]) -> Costs {
     costs
 }
 
-/// Minimises the weighted squares of `row * costs - 1` over costs of zero or more.
+/// Minimizes the weighted squares of `row * costs - 1` over nonnegative costs.
 fn least_squares(rows: &[[f64; COSTS]], weights: &[f64], start: Costs) -> Costs {
     let mut gram = [[0.0; COSTS]; COSTS];
     let mut right = [0.0; COSTS];
@@ -103,7 +103,7 @@ fn least_squares(rows: &[[f64; COSTS]], weights: &[f64], start: Costs) -> Costs 
     costs
 }
 
-/// Predicts each point by a fit without all points that share its `key`.
+/// Predicts each point by a fit that excludes all points with the same `key`.
 pub fn validate<K: Ord>(points: &[Point], key: impl Fn(&Point) -> K) -> Validation {
     let mut groups: BTreeMap<K, Vec<Point>> = BTreeMap::new();
     for point in points {
@@ -160,10 +160,10 @@ mod tests {
 
     const TRUTH: Costs = [0.0625, 107.0, 17.0, 85.0, 8.0, 2.0];
 
-    /// Points that the costs explain exactly, with counts like those of real operations.
+    /// Returns points that the costs explain exactly, with counts similar to those of real operations.
     fn points() -> Vec<Point> {
         let mut draws = fsdyno_record::seed::stream(1, "points");
-        let mut draw = |most: f64| (draws.draw() % 10_000) as f64 / 10_000.0 * most;
+        let mut draw = |max: f64| (draws.draw() % 10_000) as f64 / 10_000.0 * max;
         let mut points = Vec::new();
         for filesystem in ["ext4", "xfs", "btrfs"] {
             for operation in ["create", "stat", "unlink", "rename", "chmod"] {

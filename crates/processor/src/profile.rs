@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The processor in a line.
+    /// A one-line description of the processor.
     pub about: String,
     /// True if the costs are derived from published figures and no such processor was measured.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimate: bool,
     /// Time of an instruction without any event, in nanoseconds.
     pub instruction_ns: f64,
-    /// Time of each event of [`EVENTS`] beyond the instruction's, in nanoseconds.
+    /// Time of each event of [`EVENTS`] in addition to the instruction's, in nanoseconds.
     pub events_ns: BTreeMap<String, f64>,
     /// The caches.
     pub caches: CacheSizes,
-    /// The error of the profile over operations that it was not fitted to; none if that was not measured.
+    /// The error of the profile over operations to which it was not fitted; none if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<Errors>,
-    /// True if the model counts events of the issuing thread alone, and all its instructions, for a fit.
+    /// True if, for a fit, the model counts only events of the issuing thread, and all of its instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
 }
@@ -34,13 +34,13 @@ pub struct Profile {
 pub struct CacheSizes {
     /// Size of the first data cache.
     pub l1_kib: u64,
-    /// Its associativity: size / ways is 4 KiB.
+    /// Its associativity: l1_kib / l1_ways must be 4.
     pub l1_ways: u64,
     /// Size of the second cache.
     pub l2_kib: u64,
     /// Its associativity.
     pub l2_ways: u64,
-    /// Size of the instruction cache, with a way for each 4 KiB.
+    /// Size of the instruction cache, with one way per 4 KiB.
     #[serde(default = "usual_l1i", skip_serializing_if = "is_usual_l1i")]
     pub l1i_kib: u64,
 }
@@ -57,18 +57,18 @@ fn is_usual_l1i(kib: &u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Median error of the CPU time of an operation.
+    /// Median error of the CPU time per operation.
     pub median: u64,
-    /// Worst error of the CPU time of an operation.
+    /// Worst error of the CPU time per operation.
     pub worst: u64,
-    /// Typical (rms) error of a ratio between two file systems.
+    /// Typical (rms) error of the ratio between two file systems.
     pub ratio: u64,
 }
 
-/// A profile that is not valid.
+/// An error of an invalid profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// No TOML, or not of this form.
+    /// The file is not TOML, or has the wrong form.
     #[error("{file}: {error}")]
     Toml {
         /// The file.
@@ -94,16 +94,16 @@ const KIB: u64 = 1024;
 const LINE: u64 = 64;
 /// Sets of the first cache: 4 KiB of lines, because it is indexed by the offset in a page.
 const FIRST_SETS: u64 = 64;
-/// A way of the first caches.
+/// The size of one way of the first caches.
 const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
-const MOST_WAYS: u64 = 32;
+const MAX_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
-/// From 0.03 ns (an 8 GHz processor with four instructions a cycle) to 8 ns.
+/// From 0.03 ns (an 8 GHz processor with four instructions per cycle) to 8 ns.
 const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
-/// A page fault served from a disk is no processor event.
-const MOST_NS: f64 = 100_000.0;
-/// A profile that is off by more says nothing.
-const MOST_PERCENT: u64 = 1000;
+/// A page fault served from a disk is not a processor event.
+const MAX_NS: f64 = 100_000.0;
+/// A profile with a larger error is useless.
+const MAX_PERCENT: u64 = 1000;
 
 impl Profile {
     /// Parses a profile and checks its values.
@@ -124,7 +124,7 @@ impl Profile {
         }
     }
 
-    /// The first invalid value: key, value, what would be valid.
+    /// Returns the first invalid value: its key, the value, and what would be valid.
     fn fault(&self) -> Option<(String, String, String)> {
         let fault =
             |key: &str, value: String, expected: String| Some((key.to_string(), value, expected));
@@ -137,35 +137,35 @@ impl Profile {
                 let known = format!("the model has no such event; it has {}", EVENTS.join(", "));
                 return fault(&format!("events_ns.{event}"), ns.to_string(), known);
             }
-            if !(0.0..=MOST_NS).contains(ns) {
-                let range = format!("from 0 to {MOST_NS} ns");
+            if !(0.0..=MAX_NS).contains(ns) {
+                let range = format!("from 0 to {MAX_NS} ns");
                 return fault(&format!("events_ns.{event}"), ns.to_string(), range);
             }
         }
         let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways, l1i_kib } = self.caches;
-        if !(1..=MOST_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
-            let form = format!("4 KiB for each of 1 to {MOST_WAYS} ways (l1_ways = {l1_ways})");
+        if !(1..=MAX_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
+            let form = format!("4 KiB for each of 1 to {MAX_WAYS} ways (l1_ways = {l1_ways})");
             return fault("caches.l1_kib", l1_kib.to_string(), form);
         }
         let sets =
             l2_kib.checked_mul(KIB / LINE).filter(|lines| l2_ways > 0 && lines % l2_ways == 0);
         let sets = sets.map(|lines| lines / l2_ways);
-        if l2_ways > MOST_WAYS
+        if l2_ways > MAX_WAYS
             || !sets.is_some_and(|n| n.is_power_of_two() && SECOND_SETS.contains(&n))
         {
             let form = format!(
-                "1 to {MOST_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
+                "1 to {MAX_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
             );
             return fault("caches.l2_kib", l2_kib.to_string(), form);
         }
-        if l1i_kib % WAY_KIB != 0 || !(1..=MOST_WAYS).contains(&(l1i_kib / WAY_KIB)) {
-            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MOST_WAYS * WAY_KIB);
+        if l1i_kib % WAY_KIB != 0 || !(1..=MAX_WAYS).contains(&(l1i_kib / WAY_KIB)) {
+            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MAX_WAYS * WAY_KIB);
             return fault("caches.l1i_kib", l1i_kib.to_string(), form);
         }
         self.wrong_error()
     }
 
-    /// The first error that is none: in the wrong order, or absent from an estimate.
+    /// Returns the first invalid error: errors in the wrong order, too large, or missing from an estimate.
     fn wrong_error(&self) -> Option<(String, String, String)> {
         let fault = |key: &str, value: String, expected: &str| {
             Some((format!("error_percent{key}"), value, expected.to_string()))
@@ -175,8 +175,8 @@ impl Profile {
             return self.estimate.then(|| fault("", "absent".to_string(), what)).flatten();
         };
         for (key, value) in [(".median", median), (".worst", worst), (".ratio", ratio)] {
-            if value > MOST_PERCENT {
-                return fault(key, value.to_string(), &format!("from 0 to {MOST_PERCENT} %"));
+            if value > MAX_PERCENT {
+                return fault(key, value.to_string(), &format!("from 0 to {MAX_PERCENT} %"));
             }
         }
         if worst < median {
@@ -185,7 +185,7 @@ impl Profile {
         None
     }
 
-    /// The profile as plans record it, under a name.
+    /// Returns the profile under a name, as plans record it.
     pub fn recorded(&self, name: &str) -> Processor {
         let CacheSizes { l1_ways, l2_kib, l2_ways, l1i_kib, .. } = self.caches;
         let ps = |ns: f64| (ns * 1000.0).round() as u64;

@@ -1,4 +1,4 @@
-//! Calls of a recording as calls of ops.
+//! Translates the calls of a recording into calls of ops.
 
 use fsdyno_trace::{At, Call, CopyKind, Event, FileId, Kind, StatKind, SyncKind, Target};
 use fsdyno_workload::memory_fs::Inode;
@@ -13,23 +13,23 @@ use crate::initial::{ROOT, target};
 use crate::order::{Thing, Way};
 use crate::plan::{Compare, Opened, Plan, Plans, Skip, Touch, plan};
 
-/// Modification time that a call sets, whatever the recorded one was, in seconds since 1970.
+/// The modification time that a replayed call sets, instead of the recorded one, in seconds since 1970.
 const MTIME: i64 = 1_000_000_000;
 
-/// The path of a target, if it has one, its inode, and the entries that lead to it.
+/// The path of a target, if it has one, its inode, and the touched entries that lead to it.
 type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
 
-fn one(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
+fn single(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
     Ok(vec![Plan { name, ..plan(call, touches, Compare::Success) }])
 }
 
-/// Bytes of one op.
-fn short(length: u64) -> u32 {
+/// Limits a length to the maximum number of bytes per op.
+fn op_length(length: u64) -> u32 {
     length.min(0x7fff_f000) as u32
 }
 
 impl Compiler {
-    /// The calls that replay an event: none or one, mostly.
+    /// Returns the calls that replay an event: usually none or one.
     pub(crate) fn plans(&mut self, event: &Event) -> Plans {
         match &event.call {
             Call::Open { at, flags, mode, created, .. } => {
@@ -40,11 +40,11 @@ impl Compiler {
             Call::Close { file, .. } => {
                 let open = self.opened(*file)?;
                 let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
-                one(OpCall::Close { file: open.slot }, Vec::new(), touches)
+                single(OpCall::Close { file: open.slot }, Vec::new(), touches)
             }
             Call::Dup { .. } => Err("duplicated-descriptors"),
             Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Copy { .. } => {
-                self.moves(event)
+                self.transfer(event)
             }
             Call::Truncate { .. }
             | Call::Fallocate { .. }
@@ -99,18 +99,18 @@ impl Compiler {
             true => OpCall::Create { dir: ROOT, file, flags, mode: mode & MODE },
             false => OpCall::Open { dir: ROOT, file, flags },
         };
-        one(call, name, touches)
+        single(call, name, touches)
     }
 
-    /// The way in which a call touches an open file and its data.
-    fn touch(open: Opened, moves: bool, data: Way) -> Vec<Touch> {
-        let slot = if moves { Way::Change } else { Way::Read };
+    /// Returns how a call touches an open file and its data.
+    fn touch(open: Opened, moves_position: bool, data: Way) -> Vec<Touch> {
+        let slot = if moves_position { Way::Change } else { Way::Read };
         vec![(Thing::slot(open.slot.0), slot), (Thing::data(open.inode), data)]
     }
 
     fn read(&self, file: FileId, offset: Option<u64>, length: u64) -> Result<Plan, Skip> {
         let open = self.opened(file)?;
-        let (slot, length) = (open.slot, short(length));
+        let (slot, length) = (open.slot, op_length(length));
         let call = match offset {
             Some(offset) => OpCall::ReadAt { file: slot, offset, length },
             None => OpCall::Read { file: slot, length },
@@ -126,7 +126,7 @@ impl Compiler {
         class: u8,
     ) -> Result<Plan, Skip> {
         let open = self.opened(file)?;
-        let (slot, length) = (open.slot, short(length));
+        let (slot, length) = (open.slot, op_length(length));
         let state = self.fs.open_file(0, slot).ok_or("calls-on-files-that-are-not-open")?;
         let at = match offset {
             _ if state.append => self.size(open.inode),
@@ -145,7 +145,7 @@ impl Compiler {
         self.fs.node(inode).and_then(|node| node.size()).unwrap_or(0)
     }
 
-    /// Contents that were not at this place of the file before.
+    /// Returns contents that were not at this place of the file before.
     pub(crate) fn payload(&mut self, inode: Inode, class: u8, at: u64, length: u32) -> Payload {
         let size = self.size(inode);
         let times = self.versions.entry(inode).or_default();
@@ -153,14 +153,14 @@ impl Compiler {
         payload(inode as u32, class_byte(class, *times), at, length)
     }
 
-    /// Calls that move bytes, or the position.
-    fn moves(&mut self, event: &Event) -> Plans {
+    /// Translates calls that move bytes or the position.
+    fn transfer(&mut self, event: &Event) -> Plans {
         let result = event.result.max(0) as u64;
         let succeeded = event.result >= 0;
         Ok(vec![match &event.call {
             Call::Read { file, offset, length, .. } => self.read(*file, *offset, *length)?,
             Call::Write { file, offset, length, class, .. } => {
-                // A short write is made as long as it was.
+                // A short write is replayed with the length that was written.
                 let length = if succeeded { result } else { *length };
                 self.write(*file, *offset, length, flags::class(*class))?
             }
@@ -198,7 +198,7 @@ impl Compiler {
                     |it: &Compiler, slot| it.fs.open_file(0, slot).map_or(0, |open| open.position);
                 let from_at = from_offset.unwrap_or_else(|| position(self, source.slot));
                 let at = to_offset.unwrap_or_else(|| position(self, open.slot));
-                let length = short(length);
+                let length = op_length(length);
                 let call = RareCall::CopyRange {
                     from: source.slot,
                     from_offset: from_at,
@@ -209,7 +209,7 @@ impl Compiler {
                 let mut touches = Self::touch(open, to_offset.is_none(), Way::Change);
                 touches.extend(Self::touch(source, from_offset.is_none(), Way::Read));
                 let mut plans = vec![plan(OpCall::Rare(call), touches, Compare::Number)];
-                // The op has offsets; the positions follow by a seek.
+                // The op has explicit offsets; a seek then advances the positions.
                 let seek = |slot: FileSlot, offset| {
                     let call = RareCall::Seek { file: slot, offset: offset + u64::from(length) };
                     let touches = vec![(Thing::slot(slot.0), Way::Change)];
@@ -227,14 +227,14 @@ impl Compiler {
         }
     }
 
-    /// Calls on an open file.
+    /// Translates calls on an open file.
     fn on_file(&mut self, event: &Event) -> Plans {
         let (call, touches) = match &event.call {
             Call::Truncate { target: Target::At(at), length } => {
                 let (name, mut touches) = self.path(at, Way::Read)?;
                 touches.extend(self.inode(at).map(|inode| (Thing::data(inode), Way::Change)));
                 let call = RareCall::Truncate { dir: ROOT, length: *length };
-                return one(OpCall::Rare(call), name, touches);
+                return single(OpCall::Rare(call), name, touches);
             }
             Call::Truncate { target: Target::File(file), length } => {
                 let open = self.opened(*file)?;
@@ -261,7 +261,7 @@ impl Compiler {
                     SyncKind::Syncfs => OpCall::Sync,
                 };
                 let mut touches = Self::touch(open, false, Way::Read);
-                // A directory is synced after the names that were made in it.
+                // A directory is synced after the names that were created in it.
                 touches.push((Thing::names(open.inode), Way::Read));
                 (call, touches)
             }
@@ -275,7 +275,7 @@ impl Compiler {
             }
             Call::Readdir { file, length } => {
                 let open = self.opened(*file)?;
-                let (length, to_end) = (short(*length), event.result == 0);
+                let (length, to_end) = (op_length(*length), event.result == 0);
                 let call = RareCall::Readdir { file: open.slot, length, to_end };
                 let mut touches = vec![(Thing::slot(open.slot.0), Way::Change)];
                 touches.push((Thing::names(open.inode), Way::Read));
@@ -286,7 +286,7 @@ impl Compiler {
         Ok(vec![plan(call, touches, Compare::Success)])
     }
 
-    /// Calls that read or set attributes other than extended ones.
+    /// Translates calls that read or set attributes, except extended ones.
     fn status(&mut self, event: &Event) -> Plans {
         let is_change =
             matches!(event.call, Call::Chmod { .. } | Call::Chown { .. } | Call::Utimes { .. });
@@ -322,7 +322,7 @@ impl Compiler {
         Ok(vec![Plan { name: place.unwrap_or_default(), ..plan(call, touches, compare) }])
     }
 
-    /// The path of a target, if it has one, its inode, and the entries that lead to it.
+    /// Returns the path of a target, if it has one, its inode, and the touched entries that lead to it.
     fn place(&mut self, target: &Target) -> Result<Place, Skip> {
         match target {
             Target::At(at) => {
@@ -337,7 +337,7 @@ impl Compiler {
         }
     }
 
-    /// Calls on extended attributes. Only those of users can be set on any file system by anyone.
+    /// Translates calls on extended attributes. Any user can set only those of `user.` on any file system.
     fn attribute(&mut self, event: &Event) -> Plans {
         let (target, name) = match &event.call {
             Call::Setxattr { target, name, .. }
@@ -381,22 +381,22 @@ impl Compiler {
         }])
     }
 
-    /// Calls that make, move or remove names.
+    /// Translates calls that create, move or remove names.
     fn names(&mut self, event: &Event) -> Plans {
         let way = if event.result < 0 { Way::Read } else { Way::Change };
         match &event.call {
             Call::Mkdir { at, mode, .. } => {
                 let (name, touches) = self.path(at, way)?;
-                one(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
+                single(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
             }
             Call::Rmdir { at } => {
                 let (name, mut touches) = self.path(at, way)?;
                 touches.extend(self.inode(at).map(|inode| (Thing::names(inode), Way::Change)));
-                one(OpCall::Rmdir { dir: ROOT }, name, touches)
+                single(OpCall::Rmdir { dir: ROOT }, name, touches)
             }
             Call::Unlink { at } => {
                 let (name, touches) = self.path(at, way)?;
-                one(OpCall::Unlink { dir: ROOT }, name, touches)
+                single(OpCall::Unlink { dir: ROOT }, name, touches)
             }
             Call::Symlink { at, length, .. } => {
                 let (name, touches) = self.path(at, way)?;
@@ -429,7 +429,7 @@ impl Compiler {
     }
 }
 
-/// The call of a status, and how it is compared.
+/// Returns the op for a call on attributes, and how its result is compared.
 fn status_call(call: &Call, by_name: bool, file: FileSlot) -> Result<(OpCall, Compare), Skip> {
     let (dir, mtime) = (ROOT, MTIME);
     let call = match (call, by_name) {

@@ -1,4 +1,4 @@
-//! The second pass: an op of each call, in the order of the recording.
+//! The second pass: makes an op of each call, in the order of the recording.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -17,40 +17,40 @@ use crate::out::Out;
 use crate::phases::Phases;
 use crate::plan::{Compare, Opened, Place, Plan, Skip};
 
-/// Slots that are used once before any is used again, so that an open rarely waits for an old close.
+/// The number of slots that are used once before any is reused, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;
 
-/// Most files open at once.
-const MOST_OPEN: u16 = 60_000;
+/// The maximum number of files open at once.
+const MAX_OPEN: u16 = 60_000;
 
 /// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// The ops that its next op waits for, of calls that made no op.
+    /// The points for which its next op waits because of calls that made no op.
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
-    /// Return of its last op, in nanoseconds.
+    /// The time at which its last op returned, in nanoseconds.
     returned: Option<u64>,
 }
 
-/// The second pass.
+/// The second pass over a recording.
 pub struct Compiler {
     pub(crate) fs: MemoryFs,
     pub(crate) nodes: HashMap<NodeId, Inode>,
     pub(crate) roots: HashSet<NodeId>,
     pub(crate) files: HashMap<FileId, Opened>,
-    /// The number of times that places of a file were written over.
+    /// The number of times that parts of a file were overwritten.
     pub(crate) versions: HashMap<Inode, u64>,
     out: Out,
     op: Op,
     start_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
-    /// Ops of each rank, and what each rank is known to have waited for.
+    /// The number of ops of each rank, and what each rank is known to have waited for.
     pub(crate) counts: Vec<u32>,
     known: Vec<HashMap<u16, u32>>,
     touches: Touches,
-    /// The last op of all: its rank, and the number of its ops until then.
+    /// The most recent op of all ranks: its rank, and the number of that rank's ops up to it.
     last: Point,
     free: VecDeque<u16>,
     next_slot: u16,
@@ -58,14 +58,14 @@ pub struct Compiler {
     kinds: BTreeMap<OpKind, u64>,
     calls: u64,
     ops: u64,
-    /// Calls with an op.
+    /// The number of calls that made an op.
     replayed: u64,
     waiting: u64,
     phases: Phases,
     mapped_bytes: u64,
-    /// Bytes that are written in place of stores to mappings.
+    /// Bytes written to replace stores to mappings.
     pub(crate) stored: u64,
-    /// The names of open files, and those of mapped ones.
+    /// The names of open files, and of mapped files.
     pub(crate) places: HashMap<FileId, Place>,
     pub(crate) mapped: HashMap<Inode, Place>,
     written: u64,
@@ -76,7 +76,7 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Begins with the result of the first pass.
+    /// Starts from the result of the first pass.
     pub fn new(start: Start, out: Out) -> Result<Compiler, ReplayError> {
         let ranks = start.ranks.capacity.len();
         if ranks > 1024 {
@@ -119,7 +119,7 @@ impl Compiler {
         })
     }
 
-    /// Takes the next event.
+    /// Processes the next event.
     pub fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
         self.threads.entry(event.thread).or_default().think += event.think;
         if let Some(place) = self.phases.event(event) {
@@ -181,7 +181,7 @@ impl Compiler {
         self.start_of.get(&thread).copied().unwrap_or(0)
     }
 
-    /// The last op of a thread, and what its next one waits for.
+    /// Returns the last op of a thread, and what its next op waits for.
     fn points(&self, thread: ThreadId) -> Vec<Point> {
         let mut points =
             self.threads.get(&thread).map_or_else(Vec::new, |thread| thread.carry.clone());
@@ -196,7 +196,7 @@ impl Compiler {
         points.iter().for_each(|point| add(carry, *point));
     }
 
-    /// A call that makes no op but orders threads.
+    /// Processes a call that makes no op but orders threads.
     fn order_only(&mut self, thread: ThreadId, thing: Thing, way: Way) {
         let also = self.points(thread);
         let rank = self.rank(thread);
@@ -206,21 +206,21 @@ impl Compiler {
         self.carry(thread, &needs);
     }
 
-    /// A slot for an open; none if too many files are open.
+    /// Returns a slot for an open; an error if too many files are open.
     pub(crate) fn slot(&mut self) -> Result<FileSlot, Skip> {
         if self.next_slot >= FRESH
             && let Some(slot) = self.free.pop_front()
         {
             return Ok(FileSlot(slot));
         }
-        if self.next_slot >= MOST_OPEN {
+        if self.next_slot >= MAX_OPEN {
             return Err("opens-of-more-than-60000-files-at-once");
         }
         self.next_slot += 1;
         Ok(FileSlot(self.next_slot - 1))
     }
 
-    /// Makes an op of a plan, if the tree in memory explains its recorded result.
+    /// Makes an op of a plan, if its recorded result agrees with the tree in memory.
     fn plan(&mut self, event: &Event, plan: Plan) -> Result<(), ReplayError> {
         (self.op.call, self.op.thread) = (plan.call, 0);
         self.op.name.clear();
@@ -246,20 +246,20 @@ impl Compiler {
             (Err(error), Some(errno)) if i64::from(error.number()) == errno => {
                 (record.expect, record.result) = (1, errno as u64);
             }
-            // The tree in memory knows no attributes.
+            // The tree in memory does not model attributes.
             (Ok(_), Some(errno @ (61 | 95))) if is_attribute(plan.call) => {
                 (record.expect, record.result) = (1, errno as u64);
             }
-            (_, Some(1 | 13)) => return self.left_out(&plan, "calls-that-permissions-refused"),
-            (_, Some(4 | 11)) => return self.left_out(&plan, "interrupted-calls"),
+            (_, Some(1 | 13)) => return self.omit(&plan, "calls-that-permissions-refused"),
+            (_, Some(4 | 11)) => return self.omit(&plan, "interrupted-calls"),
             (_, Some(28 | 122)) => {
-                return self.left_out(&plan, "calls-that-failed-for-lack-of-space");
+                return self.omit(&plan, "calls-that-failed-for-lack-of-space");
             }
             (_, Some(_)) => {
-                return self.left_out(&plan, "calls-whose-error-the-tree-does-not-explain");
+                return self.omit(&plan, "calls-whose-error-the-tree-does-not-explain");
             }
             (Err(_), None) => {
-                return self.left_out(&plan, "calls-whose-success-the-tree-does-not-explain");
+                return self.omit(&plan, "calls-whose-success-the-tree-does-not-explain");
             }
         }
         let succeeded = event.errno().is_none();
@@ -273,8 +273,8 @@ impl Compiler {
         self.emit(event, plan, record)
     }
 
-    /// Counts a call that is left out.
-    fn left_out(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
+    /// Counts a call that is not replayed.
+    fn omit(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
         if let OpCall::Open { file, .. } | OpCall::Create { file, .. } = plan.call {
             self.free.push_back(file.0);
         }
@@ -282,7 +282,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Makes the changes of a call that succeeds, and knows what it opened and made.
+    /// Applies the changes of a successful call, and records what it opened and created.
     fn commit(&mut self, event: &Event, plan: &Plan, outcome: Outcome) {
         let created = match &event.call {
             Call::Open { created, .. }
@@ -326,7 +326,7 @@ impl Compiler {
         }
     }
 
-    /// Writes an op with the points that it waits for.
+    /// Writes an op with the points for which it waits.
     fn emit(&mut self, event: &Event, plan: Plan, mut record: Record) -> Result<(), ReplayError> {
         let rank = self.rank(event.thread);
         let index = usize::from(rank);
@@ -368,7 +368,7 @@ impl Compiler {
         self.out.op(rank, &record)
     }
 
-    /// The points of other ranks that a rank has not waited for yet, the latest of each.
+    /// Returns those points of other ranks for which a rank has not waited yet, the latest of each rank.
     fn reduce(&mut self, rank: u16, needs: &[Point]) -> Vec<Point> {
         let known = &mut self.known[usize::from(rank)];
         let mut waits = Vec::new();
@@ -409,7 +409,7 @@ impl Compiler {
     }
 }
 
-/// Returns true if the recording has the number that a call returned.
+/// Returns true if the recording includes the number that a call returned.
 fn has_number(event: &Event, plan: &Plan) -> bool {
     match &event.call {
         Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Readlink { .. } => true,

@@ -1,4 +1,4 @@
-//! Numbers of the recording's kernel as the flags of ops.
+//! Converts numbers of the recording's kernel to flags of ops.
 
 use fsdyno_trace::Compressibility;
 use fsdyno_workload::replay::format::ZEROS;
@@ -13,10 +13,10 @@ const TEMPORARY: u32 = 0o20000000;
 /// O_DIRECT.
 pub const DIRECT: u32 = 0o40000;
 
-/// Permission bits that a replay sets: neither set-user-ID nor set-group-ID, for a trace may come from anyone.
+/// Permission bits that a replay sets: not set-user-ID or set-group-ID, because a trace may come from anyone.
 pub const MODE: u32 = 0o1777;
 
-/// The flags of an open, by the numbers of x86-64; none for O_TMPFILE. O_DIRECT is left out.
+/// Returns the flags of an open, from the numbers of x86-64; none for O_TMPFILE. O_DIRECT is omitted.
 pub fn open(flags: u32) -> Option<OpenFlags> {
     if flags & TEMPORARY != 0 {
         return None;
@@ -40,7 +40,7 @@ pub fn open(flags: u32) -> Option<OpenFlags> {
     })
 }
 
-/// The mode of a fallocate, if it is replayed.
+/// Returns the mode of a fallocate, if it is replayed.
 pub fn allocate(mode: u32) -> Option<AllocateHow> {
     Some(match mode {
         0 => AllocateHow::Extend,
@@ -52,7 +52,7 @@ pub fn allocate(mode: u32) -> Option<AllocateHow> {
     })
 }
 
-/// The flag of a renameat2: none of it, one of them, or an error for another.
+/// Returns the flag of a renameat2; none without flags, an error for flags that are not replayed.
 pub fn rename(flags: u32) -> Result<Option<RenameHow>, ()> {
     match flags {
         0 => Ok(None),
@@ -62,7 +62,7 @@ pub fn rename(flags: u32) -> Result<Option<RenameHow>, ()> {
     }
 }
 
-/// The advice of a posix_fadvise.
+/// Returns the advice of a posix_fadvise.
 pub fn advice(advice: u32) -> Option<Advice> {
     Some(match advice {
         0 => Advice::Normal,
@@ -75,7 +75,7 @@ pub fn advice(advice: u32) -> Option<Advice> {
     })
 }
 
-/// The class of contents by its number in `fsdyno_workload::contents::CLASSES`.
+/// Returns the class of contents, as its number in `fsdyno_workload::contents::CLASSES`.
 pub fn class(class: Compressibility) -> u8 {
     match class {
         Compressibility::Zeros => ZEROS,

@@ -1,4 +1,4 @@
-//! The first pass: the initial tree, and the threads.
+//! The first pass: builds the initial tree, and assigns threads to ranks.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,22 +15,22 @@ use crate::flags::{self, MODE};
 use crate::out::Out;
 use crate::threads::{Ranks, Threads};
 
-/// The directory in which all names begin.
+/// The directory in which all paths begin.
 pub const ROOT: DirSlot = DirSlot::ROOT;
 
-/// The slot of files while the tree is made.
+/// The slot of files while the tree is created.
 const FILE: FileSlot = FileSlot(1);
 
-/// Bytes above which a file that no call opens is made without its bytes: it has only a name and a size.
+/// The size in bytes above which a file that no call opens is created without contents, with only its name and size.
 const LARGE: u64 = 1 << 20;
 
-/// Bytes of an initial file in one op.
+/// The maximum number of bytes of an initial file per op.
 const PART: u64 = 1 << 30;
 
-/// The longest target of a symbolic link that is made; a longer one is cut.
+/// The maximum length of a symbolic link's target; a longer target is cut.
 pub const LONGEST_TARGET: u64 = 900;
 
-/// The state after the first pass.
+/// The state at the end of the first pass.
 pub struct Start {
     /// The initial tree.
     pub fs: MemoryFs,
@@ -40,15 +40,15 @@ pub struct Start {
     pub roots: HashSet<NodeId>,
     /// The ranks of threads.
     pub ranks: Ranks,
-    /// Bytes that the initial tree takes.
+    /// The number of bytes in the initial tree.
     pub bytes: u64,
-    /// The longest name.
+    /// The length of the longest name.
     pub longest_name: usize,
-    /// True if events have the time of their threads.
+    /// True if events have times.
     pub has_times: bool,
 }
 
-/// The node whose bytes a call can use.
+/// Returns the node whose bytes a call can use.
 pub fn used(call: &Call) -> Option<NodeId> {
     match call {
         Call::Open { at, file: Some(_), .. } | Call::Truncate { target: Target::At(at), .. } => {
@@ -59,19 +59,19 @@ pub fn used(call: &Call) -> Option<NodeId> {
     }
 }
 
-/// The first pass.
+/// The first pass over a recording.
 pub struct Initial {
-    /// The files whose bytes are used.
+    /// The files whose bytes calls use.
     opened: HashSet<NodeId>,
     out: Out,
     op: Op,
     fs: MemoryFs,
     nodes: HashMap<NodeId, Inode>,
     roots: HashSet<NodeId>,
-    /// Paths of files, for further links.
+    /// Paths of files, for additional links.
     paths: HashMap<NodeId, Vec<u8>>,
     threads: Threads,
-    /// Directories with the mode that they get in the end.
+    /// Directories with their final modes.
     modes: Vec<(Vec<u8>, u32)>,
     special: u64,
     bytes: u64,
@@ -80,7 +80,7 @@ pub struct Initial {
 }
 
 impl Initial {
-    /// Begins in an empty file.
+    /// Starts with an empty output file.
     pub fn new(out: &File, opened: HashSet<NodeId>) -> Result<Initial, ReplayError> {
         Ok(Initial {
             opened,
@@ -99,7 +99,7 @@ impl Initial {
         })
     }
 
-    /// Takes the next item.
+    /// Processes the next item.
     pub fn item(&mut self, item: Item, header: &Header) -> Result<(), ReplayError> {
         self.has_times = header.has_times;
         match item {
@@ -116,7 +116,7 @@ impl Initial {
         }
     }
 
-    /// Makes the call on the tree in memory and in the compiled form; what the tree refuses is left out.
+    /// Makes a call on the tree in memory and in the compiled form; a call that the tree refuses is omitted.
     fn make(&mut self, call: OpCall, name: &[u8], other: &[u8]) -> Result<bool, ReplayError> {
         (self.op.call, self.op.thread) = (call, 0);
         self.op.name.clear();
@@ -198,7 +198,7 @@ impl Initial {
         if !self.make(OpCall::Create { dir: ROOT, file: FILE, flags, mode }, path, b"")? {
             return Ok(false);
         }
-        // A sparse file has its bytes at its beginning: where its holes are is not recorded.
+        // A sparse file has its data at its beginning, because the positions of its holes are not recorded.
         let is_unused = entry.size > LARGE && !self.opened.contains(&entry.node);
         let is_sparse = is_unused || entry.allocated.saturating_add(4096) < entry.size;
         let data = match (is_unused, is_sparse) {
@@ -252,7 +252,7 @@ impl Initial {
     }
 }
 
-/// A target of a symbolic link of this length that leads nowhere: names are at most 255 bytes long.
+/// Returns a symbolic link's target of this length that leads nowhere: names are at most 255 bytes long.
 pub fn target(length: u64) -> Vec<u8> {
     let length = length.clamp(1, LONGEST_TARGET) as usize;
     (1..=length).map(|at| if at % 200 == 0 && at < length { b'/' } else { b'x' }).collect()

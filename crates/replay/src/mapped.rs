@@ -1,4 +1,4 @@
-//! Stores to mapped files, which no recorder sees, as writes where the mapping is synced or ends.
+//! Replays stores to mapped files, which no recorder sees, as writes when the mapping is synced or ends.
 
 use fsdyno_trace::{At, Call, Event, FileId, NodeId};
 use fsdyno_workload::memory_fs::Inode;
@@ -16,7 +16,7 @@ impl Compiler {
         self.places.insert(file, (*dir, name.bytes().to_vec()));
     }
 
-    /// Takes the begin of a mapping.
+    /// Records the start of a mapping.
     pub(crate) fn map(&mut self, file: FileId, stores: bool) {
         if let (true, Some(open), Some(place)) =
             (stores, self.files.get(&file), self.places.get(&file))
@@ -25,8 +25,8 @@ impl Compiler {
         }
     }
 
-    /// The writes of a mapping that is synced or ends: the whole of it, as far as the file reaches, since which bytes
-    /// were stored is not known.
+    /// Returns the writes for a mapping that is synced or ends: the whole mapping, up to the end of the file, because
+    /// it is not known which bytes were stored.
     pub(crate) fn stores(&mut self, event: &Event) -> Plans {
         const NONE: &str = "calls-on-memory-mapped-files";
         let (node, offset, length, sync) = match event.call {
@@ -42,7 +42,7 @@ impl Compiler {
         if length == 0 {
             return Err(NONE);
         }
-        // The lowest number, so that it is the same one in every compilation.
+        // The lowest number makes the choice the same in every compilation.
         let writer = |(id, open): (&FileId, &Opened)| {
             let is_writer = self.fs.open_file(0, open.slot).is_some_and(|state| state.write);
             (open.inode == inode && is_writer).then_some((id.0, *open))
@@ -81,7 +81,8 @@ impl Compiler {
         self.nodes.get(&node).copied()
     }
 
-    /// The path by which a mapped file was opened, if it is still that file, and the entries that lead to it.
+    /// Returns the path by which a mapped file was opened, if it still names that file, and the entries that lead to
+    /// it.
     fn name_of(&mut self, inode: Inode) -> Option<(Vec<u8>, Vec<Touch>)> {
         let (dir, name) = self.mapped.get(&inode)?.clone();
         let (path, touches) = self.path_in(dir, Some(&name), Way::Read).ok()?;

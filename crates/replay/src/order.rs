@@ -1,10 +1,11 @@
-//! The order of calls by what they share.
+//! Orders calls by what they share.
 //!
 //! Each call touches things: a file's data, a directory entry, the set of names in a directory, an open file. It
-//! touches each in a way, and two calls that touch one thing in different ways, or both by [`Way::Change`], keep
-//! their recorded order. So reads are free among each other, and so are calls that make or remove different names
-//! in one directory; but a getdents64(2) and an rmdir(2) of it come after the ones and before the others.
-//! The order is that of ROOT (Weiss et al., SOSP 2013) with reads set free.
+//! touches each in a certain way, and two calls that touch the same thing in different ways, or both by
+//! [`Way::Change`], keep their recorded order. Reads are therefore unordered among each other, as are calls that create
+//! or remove different names in the same directory; but a getdents64(2) or an rmdir(2) of it stays after those recorded
+//! earlier and before those recorded later. The order is that of ROOT (Weiss et al., SOSP 2013), except that reads are
+//! unordered.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,15 +16,15 @@ pub type Point = (u16, u32);
 /// The way in which a call touches a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It reads it; free among each other.
+    /// Reads it; unordered with other reads.
     Read,
-    /// It adds or removes one of its names; free among each other.
+    /// Adds or removes one of its names; unordered with other such calls.
     Member,
-    /// It changes it; in order with everything.
+    /// Changes it; ordered with everything.
     Change,
 }
 
-/// A thing that calls share, as a hash: two things with one hash only add an order that is not needed.
+/// A thing that calls share, as a hash: if two things have the same hash, the only effect is an unneeded order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thing(u64);
 
@@ -34,43 +35,43 @@ impl Thing {
         Thing(hasher.finish())
     }
 
-    /// A name in a directory.
+    /// Returns the thing for a name in a directory.
     pub fn entry(dir: usize, name: &[u8]) -> Thing {
         Thing::of((1u8, dir, name))
     }
 
-    /// The bytes and the size of a file.
+    /// Returns the thing for the bytes and the size of a file.
     pub fn data(inode: usize) -> Thing {
         Thing::of((2u8, inode))
     }
 
-    /// The attributes of a file or directory.
+    /// Returns the thing for the attributes of a file or directory.
     pub fn attributes(inode: usize) -> Thing {
         Thing::of((3u8, inode))
     }
 
-    /// The set of names in a directory.
+    /// Returns the thing for the set of names in a directory.
     pub fn names(dir: usize) -> Thing {
         Thing::of((4u8, dir))
     }
 
-    /// An open file with its position.
+    /// Returns the thing for an open file with its position.
     pub fn slot(slot: u16) -> Thing {
         Thing::of((5u8, slot))
     }
 
-    /// A pipe, socket or the like.
+    /// Returns the thing for a pipe, socket or similar object.
     pub fn outside(number: u64) -> Thing {
         Thing::of((6u8, number))
     }
 
-    /// The locks of a file.
+    /// Returns the thing for the locks of a file.
     pub fn locks(inode: usize) -> Thing {
         Thing::of((7u8, inode))
     }
 }
 
-/// The calls that touched a thing last in one way, and those before them in another.
+/// The calls that last touched a thing in the same way, and those before them, which touched it in a different way.
 #[derive(Debug)]
 struct Touched {
     way: Way,
@@ -78,12 +79,13 @@ struct Touched {
     before: Vec<Point>,
 }
 
-/// The things touched so far, each with the op that touched it last.
+/// The things touched so far, each with the ops that touched it last.
 #[derive(Debug, Default)]
 pub struct Touches(HashMap<Thing, Touched>);
 
 impl Touches {
-    /// Adds a call at `point` (and `also`) that touches a thing, and appends what it must wait for to `needs`.
+    /// Adds a call at `point` (and `also`) that touches a thing, and appends the points for which it must wait to
+    /// `needs`.
     pub fn touch(
         &mut self,
         thing: Thing,
@@ -104,7 +106,7 @@ impl Touches {
     }
 }
 
-/// Adds a point to a list that has each rank once, with the later point.
+/// Adds a point to a list with one point per rank, keeping the later one.
 pub fn add(points: &mut Vec<Point>, (rank, ops): Point) {
     match points.iter_mut().find(|point| point.0 == rank) {
         Some(point) => point.1 = point.1.max(ops),

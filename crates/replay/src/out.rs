@@ -1,4 +1,4 @@
-//! Writes the compiled form.
+//! Writes the compiled form of a recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -14,10 +14,10 @@ use fsdyno_workload::replay::{Boundary, Section};
 use crate::ReplayError;
 use crate::order::Point;
 
-/// Bytes of ops of a rank that are kept before they are written.
+/// Bytes of a rank's ops that are buffered before they are written.
 const BUFFER: usize = OP * 1024;
 
-/// The compiled form while it is made. Sections follow one another; ops of each rank have a place of their own.
+/// The compiled form under construction. Sections follow one another; each rank's ops have reserved space.
 pub struct Out {
     file: BufWriter<File>,
     at: u64,
@@ -33,11 +33,11 @@ pub struct Out {
     pub facts: BTreeMap<String, String>,
 }
 
-/// The place of a rank's ops.
+/// The space of a rank's ops.
 struct RankOut {
     /// Offset in the file.
     from: u64,
-    /// Number of ops that were written.
+    /// Number of ops written.
     count: u64,
     capacity: u64,
     buffer: Vec<u8>,
@@ -48,7 +48,7 @@ fn limit(text: &str) -> ReplayError {
 }
 
 impl Out {
-    /// Begins in an empty file.
+    /// Starts with an empty file.
     pub fn new(file: &File) -> Result<Out, ReplayError> {
         let mut out = Out {
             file: BufWriter::with_capacity(1 << 16, file.try_clone()?),
@@ -64,7 +64,7 @@ impl Out {
             facts: BTreeMap::new(),
         };
         out.put(&[0; HEAD])?;
-        // Offset 0 is the empty name, of calls without one.
+        // Offset 0 is the name that stands for none.
         out.strings.extend_from_slice(&[1, 0, b'.']);
         out.known.insert(b".".as_slice().into(), 0);
         Ok(out)
@@ -76,7 +76,7 @@ impl Out {
         Ok(())
     }
 
-    /// The offset of a path or another text; each is stored once.
+    /// Returns the offset of a path or another text; each is stored once.
     pub fn string(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if let Some(at) = self.known.get(text) {
             return Ok(*at);
@@ -96,7 +96,7 @@ impl Out {
         Ok(at)
     }
 
-    /// The offset of a text, or of the name that stands for none.
+    /// Returns the offset of a text, or of the name that stands for none if it is empty.
     pub fn optional(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if text.is_empty() { Ok(0) } else { self.string(text) }
     }
@@ -106,7 +106,7 @@ impl Out {
         self.put(&record.bytes())
     }
 
-    /// Ends the initial tree and makes the places of all ranks.
+    /// Ends the initial tree and reserves the space of all ranks.
     pub fn begin_ranks(&mut self, capacities: &[u64]) -> Result<(), ReplayError> {
         self.sections[Section::Initial as usize] = (HEAD as u64, self.at - HEAD as u64);
         self.file.flush()?;
@@ -122,7 +122,7 @@ impl Out {
         Ok(())
     }
 
-    /// Adds points to wait for; returns the index of the first.
+    /// Adds points to wait for; returns the index of the first one.
     pub fn waits(&mut self, points: &[Point]) -> Result<u32, ReplayError> {
         let first = self.wait_count;
         for (at, (rank, ops)) in points.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Out {
         Ok(first)
     }
 
-    /// Adds a place at which a phase can begin: the ops of each rank, and of each kind, until there.
+    /// Adds a place at which a phase can begin: the number of ops of each rank, and of each kind, up to there.
     pub fn boundary(
         &mut self,
         is_mark: bool,
@@ -222,7 +222,7 @@ impl Out {
         self.put(bytes)
     }
 
-    /// Writes the rest; returns the length of the file.
+    /// Writes the remaining sections; returns the length of the file.
     pub fn finish(mut self) -> Result<u64, ReplayError> {
         let mut ranks = Vec::new();
         let ops = self.sections[Section::Ops as usize].0;

@@ -1,4 +1,4 @@
-//! The paths of calls, and what each walk reads.
+//! The paths of calls, and the entries that each path lookup reads.
 
 use fsdyno_trace::At;
 use fsdyno_workload::memory_fs::{Inode, ROOT as ROOT_INODE};
@@ -8,10 +8,10 @@ use crate::order::{Thing, Way};
 use crate::plan::{Skip, Touch};
 
 impl Compiler {
-    /// The path of a name, and the entries that lead to it.
+    /// Returns the path of a name, and the touched entries that lead to it.
     pub(crate) fn path(&mut self, at: &At, last: Way) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
         const UNKNOWN: Skip = "calls-below-what-the-tree-does-not-have";
-        // A root has no name where it was recorded: an absolute path to it names the directory itself.
+        // A root has no name in the trace: an absolute path to it names the directory itself.
         if let Some(root) = at.node.filter(|node| last == Way::Read && self.roots.contains(node)) {
             let root = *self.nodes.get(&root).ok_or(UNKNOWN)?;
             return self.path_in(root, None, last);
@@ -25,7 +25,7 @@ impl Compiler {
         Ok((path, touches))
     }
 
-    /// The path of a name in a directory, or of the directory, and the entries that lead to it.
+    /// Returns the path of a name in a directory, or of the directory, and the touched entries that lead to it.
     pub(crate) fn path_in(
         &mut self,
         dir: Inode,

@@ -1,11 +1,11 @@
-//! The places of a recording at which a phase can begin: marks, and commands that the recorded one starts.
+//! The places in a recording at which a phase can begin: marks, and commands that the recorded command starts.
 
 use std::collections::HashSet;
 
 use fsdyno_trace::{Call, Event, ThreadId};
 
-/// The most places of each kind; what follows the last one belongs to it.
-const MOST: usize = 255;
+/// The maximum number of places of each kind; whatever follows the last one belongs to it.
+const MAX_PLACES: usize = 255;
 
 /// A place at which a phase can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub struct Place {
     pub name: Vec<u8>,
 }
 
-/// The events so far, as far as they say what a command is.
+/// The state of the events so far that determines what is a command.
 #[derive(Debug)]
 pub struct Phases {
     /// The threads of the recorded command's first process.
     first: HashSet<ThreadId>,
-    /// Processes that it has started and that have not called execve(2) yet.
+    /// The processes that it has started and that have not called execve(2) yet.
     started: HashSet<ThreadId>,
-    /// True once the recorded command itself runs.
+    /// True once the recorded command itself is running.
     runs: bool,
     counts: [usize; 2],
 }
@@ -36,7 +36,7 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// Takes the next event; returns the place that it is.
+    /// Processes the next event; returns the place that it marks, if any.
     pub fn event(&mut self, event: &Event) -> Option<Place> {
         let thread = event.thread;
         let (is_mark, name) = match &event.call {
@@ -59,7 +59,7 @@ impl Phases {
         };
         let count = &mut self.counts[usize::from(is_mark)];
         *count += 1;
-        (*count <= MOST).then(|| Place { is_mark, name: name.bytes().to_vec() })
+        (*count <= MAX_PLACES).then(|| Place { is_mark, name: name.bytes().to_vec() })
     }
 }
 

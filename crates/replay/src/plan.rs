@@ -10,11 +10,11 @@ use crate::order::{Thing, Way};
 pub struct Opened {
     /// Its slot.
     pub slot: FileSlot,
-    /// The node that it is open on.
+    /// The inode that it refers to.
     pub inode: Inode,
 }
 
-/// The things that a call touches, and the way of each.
+/// A thing that a call touches, and how.
 pub type Touch = (Thing, Way);
 
 /// A call as the replay makes it.
@@ -34,20 +34,20 @@ pub struct Plan {
 /// The comparison of the result of a call that succeeds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
-    /// Only success.
+    /// Only success is compared.
     Success,
-    /// The number that it returns.
+    /// The returned number is compared.
     Number,
-    /// Not at all.
+    /// Nothing is compared.
     Nothing,
 }
 
-/// The reason that a call is not replayed, as the name of a fact.
+/// The reason why a call is not replayed, as the name of a fact.
 pub type Skip = &'static str;
 
 pub(crate) type Plans = Result<Vec<Plan>, Skip>;
 
-/// A call without names or touches.
+/// Creates a call without names, which touches these things.
 pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
     Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
 }

@@ -1,22 +1,22 @@
-//! Threads of a recording as ranks: a rank has threads that did not run at the same time.
+//! Assigns the threads of a recording to ranks: the threads of a rank did not run at the same time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fsdyno_trace::{Call, Event, ThreadId};
 
-/// The events of each thread: number of the first and of the last, and their count.
+/// The events of each thread: the numbers of the first and the last event, and the maximum number of ops.
 #[derive(Debug, Default)]
 pub struct Threads {
     spans: BTreeMap<ThreadId, (u64, u64, u64)>,
     events: u64,
 }
 
-/// The rank of each thread, and the most ops of each rank.
+/// The rank of each thread, and the maximum number of ops of each rank.
 #[derive(Debug)]
 pub struct Ranks {
     /// The rank of each thread that makes a call.
     pub of: HashMap<ThreadId, u16>,
-    /// The most ops of each rank.
+    /// The maximum number of ops of each rank.
     pub capacity: Vec<u64>,
 }
 
@@ -26,8 +26,8 @@ impl Threads {
         let number = self.events;
         self.events += 1;
         let span = self.spans.entry(event.thread).or_insert((number, number, 0));
-        // A copy can take a further op for the position of each of its files, and an inherited file another; stores to
-        // a mapping are an open, a write, a sync and a close.
+        // A copy can take one additional op for the position of each of its files, and an inherited file one more;
+        // stores to a mapping become an open, a write, a sync and a close.
         let ops = match event.call {
             Call::Unmap { .. } | Call::Msync { .. } => 4,
             Call::Copy { .. } | Call::Inherit { .. } => 3,
@@ -36,7 +36,7 @@ impl Threads {
         (span.1, span.2) = (number, span.2 + ops);
     }
 
-    /// Gives each thread the lowest rank that no thread has which ran at the same time.
+    /// Gives each thread the lowest rank without a thread that ran at the same time.
     pub fn ranks(self) -> Ranks {
         let mut by_begin: Vec<(u64, u64, u64, ThreadId)> = self
             .spans

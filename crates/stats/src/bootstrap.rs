@@ -1,10 +1,9 @@
-//! The interval of any statistic, by resampling with a seed.
+//! Computes the interval of any statistic, by resampling with a seed.
 //!
-//! The interval is bias-corrected and accelerated (BCa; Efron, "Better bootstrap confidence
-//! intervals", JASA 82, 1987; Efron and Tibshirani 1993, chapter 14), not the plain percentile one:
-//! times are skewed to the right, and for a skewed sample the plain one misses on one side, its error
-//! falling with 1/sqrt(n), that of BCa with 1/n. Below about ten values both are too narrow: use the
-//! t interval of the logarithms, or that of the median.
+//! The interval is bias-corrected and accelerated (BCa; Efron, "Better bootstrap confidence intervals", JASA 82, 1987;
+//! Efron and Tibshirani 1993, chapter 14), not the plain percentile interval: times are skewed to the right, and for a
+//! skewed sample the plain interval misses on one side; its error falls with 1/sqrt(n), that of BCa with 1/n. Below
+//! about ten values both are too narrow: use the t interval of the logarithms, or that of the median.
 
 use fsdyno_record::seed;
 
@@ -15,11 +14,11 @@ use crate::normal;
 /// (Davison and Hinkley, Bootstrap Methods and their Application, 1997).
 pub const RESAMPLES: usize = 9999;
 
-/// The interval that contains a statistic with probability `level`, in the statistic's unit; equal
-/// seeds give equal intervals.
+/// Returns the interval that contains a statistic with probability `level`, in the statistic's unit; equal seeds give
+/// equal intervals.
 ///
-/// Equal values have an interval of zero width. `None` for fewer than two finite values, a statistic
-/// that is not finite, or a level outside 0 to 1.
+/// Equal values have an interval of zero width. `None` for fewer than two finite values, a statistic that is not
+/// finite, or a level not between 0 and 1.
 pub fn interval(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,
@@ -57,8 +56,8 @@ pub fn interval(
     Some((end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)))
 }
 
-/// The distance of the median of the resamples from the statistic, in normal deviations; equal ones
-/// count by half. A statistic outside all of its resamples counts as just inside.
+/// Returns the distance of the median of the resamples from the statistic, in normal deviations; equal resamples count
+/// half. A statistic outside the range of its resamples counts as just inside.
 fn bias(drawn: &[f64], seen: f64) -> f64 {
     let below = drawn.iter().filter(|v| **v < seen).count() as f64;
     let equal = drawn.iter().filter(|v| **v == seen).count() as f64;
@@ -66,8 +65,8 @@ fn bias(drawn: &[f64], seen: f64) -> f64 {
     normal::quantile(((below + equal / 2.0) / drawn.len() as f64).clamp(least, 1.0 - least))
 }
 
-/// The rate at which the statistic's error changes with its value, by the jackknife (Efron and
-/// Tibshirani 1993, equation 14.15).
+/// Returns the rate at which the statistic's error changes with its value, by the jackknife (Efron and Tibshirani 1993,
+/// equation 14.15).
 fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Option<f64> {
     let without = |skip: usize| {
         let rest = values.iter().enumerate().filter(|(at, _)| *at != skip).map(|(_, v)| *v);
@@ -96,7 +95,7 @@ mod tests {
         // tests/oracle/bootstrap.py, BCa from a million resamples.
         let (low, high) = interval(&SKEWED, average, 0.95, 1).unwrap();
         assert!((low - 1.625).abs() < 0.03 && (high - 3.783).abs() < 0.12, "{low} {high}");
-        // The plain percentile interval of the same script ends at 3.41: this one reaches further right.
+        // The plain percentile interval of the same script ends at 3.41: the BCa interval reaches further right.
         assert!(high > 3.6);
     }
 

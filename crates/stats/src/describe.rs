@@ -1,28 +1,28 @@
-//! Description of one sample: centre, spread by either divisor, and the interval of its median.
+//! Describes one sample: its centre, its spread by either divisor, and the interval of its median.
 //!
 //! [`crate::Summary`] has the mean with its t interval. All values are in the caller's unit.
 
 use crate::student::incomplete_beta;
 
-/// The arithmetic mean; `None` for no values or one that is not finite.
+/// Returns the arithmetic mean; `None` if there are no values or one is not finite.
 pub fn mean(values: &[f64]) -> Option<f64> {
     let sound = !values.is_empty() && values.iter().all(|v| v.is_finite());
     sound.then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sample standard deviation, divisor n - 1; `None` for fewer than two finite values.
+/// Returns the sample standard deviation, divisor n - 1; `None` for fewer than two finite values.
 pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
     Some((squares(values)? / freedom as f64).sqrt())
 }
 
-/// The population standard deviation, divisor n, as in older published tables (Layton's); zero for
-/// a single value, `None` for no values or one that is not finite.
+/// Returns the population standard deviation, divisor n, as in older published tables (Layton's); zero for a single
+/// value, `None` if there are no values or one is not finite.
 pub fn population_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / values.len() as f64).sqrt())
 }
 
-/// Sum of squared differences from the mean.
+/// Returns the sum of squared differences from the mean.
 fn squares(values: &[f64]) -> Option<f64> {
     // Equal values have no spread, whatever the rounding of their mean.
     if values.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -32,20 +32,19 @@ fn squares(values: &[f64]) -> Option<f64> {
     Some(values.iter().map(|v| (v - mean).powi(2)).sum())
 }
 
-/// The sample standard deviation as a share of the absolute mean (0.1 is 10 %); `None` for fewer than
-/// two finite values or a mean of zero.
+/// Returns the sample standard deviation as a share of the absolute mean (0.1 is 10 %); `None` for fewer than two
+/// finite values or a mean of zero.
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|mean| *mean != 0.0)?;
     Some(sample_sd(values)? / mean.abs())
 }
 
-/// The middle value, or the mean of the two in the middle; `None` for no values or one that is not
-/// finite.
+/// Returns the middle value, or the mean of the two in the middle; `None` if there are no values or one is not finite.
 pub fn median(values: &[f64]) -> Option<f64> {
     sorted(values).map(|sorted| median_of_sorted(&sorted))
 }
 
-/// The values in rising order; `None` for no values or one that is not finite.
+/// Returns the values in ascending order; `None` if there are no values or one is not finite.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     mean(values)?;
     let mut sorted = values.to_vec();
@@ -53,26 +52,26 @@ pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     Some(sorted)
 }
 
-/// The median of at least one value in rising order.
+/// Returns the median of at least one value in ascending order.
 pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
     let n = sorted.len();
     (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }
 
-/// An interval of a median between two of the values themselves.
+/// An interval of a median whose ends are two of the values themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MedianInterval {
-    /// The k-th value from below.
+    /// The k-th smallest value.
     pub low: f64,
-    /// The k-th value from above.
+    /// The k-th largest value.
     pub high: f64,
-    /// The actual confidence, at least the requested level; it steps with n, so it is rarely equal.
+    /// The actual confidence, at least the requested level; it changes in steps with n, so the two are rarely equal.
     pub level: f64,
 }
 
-/// The narrowest interval between the k-th values from both ends that contains the population's median
-/// with probability `level` at least: 1 - 2 P(Binomial(n, 1/2) < k) (Thompson 1936; David and
-/// Nagaraja, Order Statistics, 3rd ed. 2003, section 7.1). It assumes nothing about the distribution.
+/// Returns the narrowest interval between the k-th values from both ends that contains the population's median with
+/// probability at least `level`: 1 - 2 P(Binomial(n, 1/2) < k) (Thompson 1936; David and Nagaraja, Order Statistics,
+/// 3rd ed. 2003, section 7.1). It assumes nothing about the distribution.
 ///
 /// `None` if even the extremes are too uncertain (fewer than six values at 95 %), or if a value is
 /// not finite.

@@ -1,12 +1,12 @@
 //! Tests whether repeats drift over the order in which they ran, and estimates the slope.
 //!
-//! Ranks, not squares: one outlier among ten runs must neither make a drift nor hide one.
+//! The test uses ranks, not squares: one outlier among ten runs must neither cause a drift nor hide one.
 
 use crate::describe::{median, median_of_sorted, sorted};
 use crate::normal;
 
-/// The largest number of values without ties for which the distribution is computed exactly; above
-/// it the normal approximation is within 0.1 %.
+/// The maximum number of values without ties for which the distribution is computed exactly; for more values, the
+/// normal approximation is within 0.1 %.
 const EXACT_UP_TO: usize = 50;
 
 /// A trend over the order of the runs.
@@ -16,16 +16,16 @@ pub struct Drift {
     pub n: usize,
     /// Kendall's S: rising pairs minus falling pairs.
     pub s: i64,
-    /// The probability of an S at least that far from zero, if there is no trend.
+    /// The probability, without a trend, of an S at least that far from zero.
     pub p: f64,
     /// True if `p` is exact, false if it is from the normal approximation.
     pub exact: bool,
-    /// The median slope of all pairs, in the unit per run.
+    /// The median slope of all pairs, in the values' unit per run.
     pub slope: f64,
     /// The interval of the slope; none if there are too few pairs for the level.
     pub interval: Option<(f64, f64)>,
-    /// The change from the first run to the last by this slope, as a share of the median (0.05 is
-    /// 5 %); none if the median is zero.
+    /// The change from the first run to the last by this slope, as a share of the median (0.05 is 5 %); none if the
+    /// median is zero.
     pub change: Option<f64>,
 }
 
@@ -33,7 +33,7 @@ pub struct Drift {
 /// Correlation Methods, 4th ed. 1975) and estimates its slope with an interval of probability
 /// `level` (Sen, JASA 63, 1968).
 ///
-/// `None` for fewer than three values, a value that is not finite, or a level outside 0 to 1.
+/// `None` for fewer than three values, a value that is not finite, or a level not between 0 and 1.
 pub fn drift(values: &[f64], level: f64) -> Option<Drift> {
     let n = values.len();
     if n < 3 || !(level > 0.0 && level < 1.0) {
@@ -64,15 +64,15 @@ pub fn drift(values: &[f64], level: f64) -> Option<Drift> {
     })
 }
 
-/// The variance of S without a trend, corrected for ties (Kendall 1975).
+/// Returns the variance of S without a trend, corrected for ties (Kendall 1975).
 fn variance(ordered: &[f64]) -> f64 {
     let term = |size: f64| size * (size - 1.0) * (2.0 * size + 5.0);
     let ties: f64 = ordered.chunk_by(|a, b| a == b).map(|tied| term(tied.len() as f64)).sum();
     (term(ordered.len() as f64) - ties) / 18.0
 }
 
-/// P(|S| >= |s|) over all orders of n different values: the distribution of inversions is built up
-/// value by value (Knuth, The Art of Computer Programming, vol. 3, section 5.1.1).
+/// Returns P(|S| >= |s|) over all orders of n different values: the distribution of inversions is built up value by
+/// value (Knuth, The Art of Computer Programming, vol. 3, section 5.1.1).
 fn exact_p(n: usize, s: i64) -> f64 {
     let pairs = n * (n - 1) / 2;
     // The probability of each number of inversions; S = pairs - 2 inversions.
@@ -89,8 +89,8 @@ fn exact_p(n: usize, s: i64) -> f64 {
     p.min(1.0)
 }
 
-/// P(|S| >= |s|) by the normal distribution, with a continuity correction of one because S moves in
-/// steps of two (Kendall 1975).
+/// Returns P(|S| >= |s|) by the normal distribution, with a continuity correction of one because S changes in steps of
+/// two (Kendall 1975).
 fn normal_p(s: i64, variance: f64) -> f64 {
     if variance == 0.0 {
         return 1.0;
@@ -99,7 +99,7 @@ fn normal_p(s: i64, variance: f64) -> f64 {
     (2.0 * normal::cdf(-z)).min(1.0)
 }
 
-/// The slopes that lie z sqrt(variance) ranks apart, about the middle (Sen 1968).
+/// Returns the two slopes whose ranks are z sqrt(variance) apart, symmetric about the middle (Sen 1968).
 fn interval(slopes: &[f64], variance: f64, level: f64) -> Option<(f64, f64)> {
     let apart = normal::quantile((1.0 + level) / 2.0) * variance.sqrt();
     let low = ((slopes.len() as f64 - apart) / 2.0).round() - 1.0;

@@ -1,7 +1,7 @@
-//! An estimated number compared with bounds: the test of a claim about it.
+//! Compares an estimated number with bounds, to test a claim about it.
 //!
-//! The number may be a ratio, a mean or an exponent of growth. Its interval is the one displayed
-//! elsewhere; the p-value is of the same t test, moved from 1 or 0 to the bound.
+//! The number may be a ratio, a mean or an exponent of growth. Its interval is the displayed one; the p-value is that
+//! of the same t test, moved from 1 or 0 to the bound.
 
 use crate::compare::{Comparison, Method};
 use crate::growth::Growth;
@@ -14,17 +14,16 @@ use crate::student::two_sided_tail;
 /// An estimated number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Number of pairs, of values (on the smaller side, if there are two), or of points.
+    /// The number of pairs, of values (on the smaller side, if there are two), or of points.
     pub n: usize,
     /// The number.
     pub value: f64,
-    /// Its 95 % interval; none if a single value leaves it unknown.
+    /// Its 95 % interval; none if there is only a single value.
     pub interval: Option<(f64, f64)>,
-    /// Nothing varied, so the interval has zero width: not because no spread is possible, but because
+    /// True if nothing varied, so that the interval has zero width: not because a spread is impossible, but because
     /// none was observed.
     pub exact: bool,
-    /// Standard error and degrees of freedom, for a ratio those of its logarithm; none if no spread was
-    /// observed.
+    /// Standard error and degrees of freedom (for a ratio, of its logarithm); none if no spread was observed.
     error: Option<(f64, f64)>,
     /// True if it is a ratio.
     ratio: bool,
@@ -35,7 +34,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A ratio of two conditions.
+    /// Creates the estimate of a ratio of two conditions.
     pub fn of_ratio(comparison: &Comparison) -> Estimate {
         Estimate {
             n: comparison.n,
@@ -49,7 +48,7 @@ impl Estimate {
         }
     }
 
-    /// A mean.
+    /// Creates the estimate of a mean.
     pub fn of_mean(summary: &Summary) -> Estimate {
         let n = summary.n as f64;
         let error = summary.sd.filter(|sd| *sd > 0.0).map(|sd| (sd / n.sqrt(), n - 1.0));
@@ -65,7 +64,7 @@ impl Estimate {
         }
     }
 
-    /// An exponent of growth; its n is the number of points.
+    /// Creates the estimate of an exponent of growth; its n is the number of points.
     pub fn of_growth(growth: &Growth) -> Estimate {
         let error = growth.error.filter(|error| *error > 0.0);
         Estimate {
@@ -80,7 +79,7 @@ impl Estimate {
         }
     }
 
-    /// The same number without a known spread.
+    /// Returns the same number without a known spread.
     pub fn without_spread(self) -> Estimate {
         Estimate {
             interval: None,
@@ -92,16 +91,16 @@ impl Estimate {
         }
     }
 
-    /// Adds the permutation test at a ratio of `bound`: `moved` is the comparison with every base
-    /// `bound` times as long, so that nothing differs in it exactly if the ratio is the bound.
+    /// Adds the permutation test at a ratio of `bound`: `moved` is the comparison with every base `bound` times as
+    /// long, so that the two sides are equal exactly if the ratio is the bound.
     pub fn with_permutation_at(self, bound: f64, moved: &Comparison) -> Estimate {
         let test = moved.relabelled.filter(|_| moved.method == Method::Welch);
         Estimate { moved: test.map(|test| (bound, test)), ..self }
     }
 
-    /// The probability of an estimate at least that far from `bound` if the true number is the bound; none if no
-    /// spread was observed, and for a ratio if the bound is not positive. If a permutation test was made at the bound
-    /// (1, or that of [`Estimate::with_permutation_at`]), p is the larger of both probabilities.
+    /// Returns the probability of an estimate at least that far from `bound` if the true number is the bound; none if
+    /// no spread was observed, and for a ratio if the bound is not positive. If a permutation test was made at the
+    /// bound (1, or that of [`Estimate::with_permutation_at`]), p is the larger of the two probabilities.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, freedom);
@@ -112,9 +111,9 @@ impl Estimate {
         Some(permuted.map_or(p, |test| test.p.max(p)))
     }
 
-    /// The approximate number of repeats that would separate the number from `bound`, if it and the spread are
-    /// correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
-    /// misses once in twenty times. At least three; none if no spread was observed, and above [`MOST`].
+    /// Returns the approximate number of repeats that would separate the number from `bound`, if the number and the
+    /// spread are correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
+    /// misses one time in twenty. At least three; none if no spread was observed, or if more than [`MOST`] are needed.
     pub fn n_to_tell_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
@@ -122,7 +121,7 @@ impl Estimate {
         (n <= f64::from(MOST)).then(|| (n.ceil() as u32).max(3))
     }
 
-    /// The distance from a bound, on the scale of its error.
+    /// Returns the distance from a bound, on the scale of the error.
     fn distance(&self, bound: f64) -> Option<f64> {
         let apart = if self.ratio { (self.value / bound).ln() } else { self.value - bound };
         apart.is_finite().then_some(apart)

@@ -1,4 +1,4 @@
-//! The growth of a time with size: the exponent of the power of the size that fits best.
+//! The growth of a time with size: the exponent of the best-fitting power of the size.
 
 use crate::interval::LEVEL;
 use crate::student::two_sided_quantile;
@@ -16,8 +16,8 @@ pub struct Growth {
     pub error: Option<f64>,
 }
 
-/// Fits (size, time) points by least squares over their logarithms; the interval is that of the
-/// slope, t(n - 2) * s / sqrt(Sxx) (Draper and Smith, Applied Regression Analysis, section 1.4).
+/// Fits (size, time) points by least squares of their logarithms; the interval is that of the slope, t(n - 2) * s /
+/// sqrt(Sxx) (Draper and Smith, Applied Regression Analysis, section 1.4).
 ///
 /// `None` for fewer than two different sizes or a value that is not positive.
 pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
@@ -31,7 +31,7 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
     let mean_y = logs.iter().map(|(_, y)| y).sum::<f64>() / n as f64;
     let sxx: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let sxy: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    // Equal sizes leave only the rounding of their mean; the bound is far below any real step.
+    // The differences of equal sizes are only the rounding error of their mean; the bound is far below any real step.
     if n < 2 || sxx < 1e-20 {
         return None;
     }

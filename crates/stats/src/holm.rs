@@ -1,10 +1,9 @@
 //! Holm's correction for multiple tests: p-values adjusted so that a false alarm anywhere in a table stays rare.
 
-/// Holm's adjusted p-values, in the order given: the smallest times m, the next times m - 1, and so
-/// on, none below the previous one, none above 1 (Holm, "A simple sequentially rejective multiple
-/// test procedure", Scandinavian Journal of Statistics 6, 1979). If values below 0.05 are called
-/// significant, the probability of at least one false alarm in the whole table is at most 5 %,
-/// however the tests depend on each other.
+/// Returns Holm's adjusted p-values, in the order given: the smallest times m, the next times m - 1, and so on, with
+/// none below the previous one and none above 1 (Holm, "A simple sequentially rejective multiple test procedure",
+/// Scandinavian Journal of Statistics 6, 1979). If values below 0.05 are called significant, the probability of at
+/// least one false alarm in the whole table is at most 5 %, however the tests depend on each other.
 ///
 /// A value that is not a p-value (NaN, below 0, above 1) counts as 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {

@@ -14,13 +14,12 @@ pub struct Summary {
     pub mean: f64,
     /// Sample standard deviation (divisor n - 1); none for a single value.
     pub sd: Option<f64>,
-    /// Half the width of the 95 % interval of the mean; none for a single value, which shows no
-    /// spread.
+    /// Half the width of the 95 % interval of the mean; none for a single value.
     pub half_width: Option<f64>,
 }
 
 impl Summary {
-    /// The summary of some finite values; `None` if there are no values or one is not finite.
+    /// Returns the summary of some finite values; `None` if there are no values or one is not finite.
     ///
     /// The interval is mean +- t * sd / sqrt(n) with Student's t of n - 1 degrees of freedom
     /// ("Student" 1908, The probable error of a mean).
@@ -43,10 +42,10 @@ impl Summary {
         Some(Summary { n, mean, sd, half_width })
     }
 
-    /// The summary of values whose number was set by a pilot of the first `pilot` of them
+    /// Returns the summary of values whose number was set by a pilot of the first `pilot` values
     /// ([`crate::plan::Rule::TwoStage`]): the interval is Stein's, from the pilot's spread alone
-    /// ([`crate::plan::stein_interval`]), its larger half as a share of the mean. `None` as for [`Summary::of`]; the
-    /// usual interval if Stein's cannot be computed (a value of zero, fewer values than the pilot).
+    /// ([`crate::plan::stein_interval`]), with its larger half as a share of the mean. `None` as for [`Summary::of`];
+    /// the usual interval if Stein's cannot be computed (a value of zero, fewer values than the pilot).
     pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
         let mut summary = Summary::of(values)?;
         if let Some((low, high)) = stein_interval(values, pilot) {
@@ -61,24 +60,24 @@ impl Summary {
         self.sd == Some(0.0)
     }
 
-    /// The 95 % interval of the mean; none for a single value.
+    /// Returns the 95 % interval of the mean; none for a single value.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Half the interval as a share of the mean (0.004 for "+- 0.4 %"); none for a single value or
-    /// a mean of zero.
+    /// Returns half the interval as a share of the mean (0.004 for "+- 0.4 %"); none for a single value or a mean of
+    /// zero.
     pub fn relative_half_width(&self) -> Option<f64> {
         self.half_width.filter(|_| self.mean != 0.0).map(|half| half / self.mean.abs())
     }
 }
 
-/// The interval of the geometric mean by Stein's rule: the mean of all values, with the spread and
-/// the degrees of freedom of the pilot alone, because a spread that also set n makes the interval
-/// too narrow. `values` are in the order of their runs, the pilot's first.
+/// Returns the interval of the geometric mean by Stein's rule: the mean of all values, with the spread and the degrees
+/// of freedom of the pilot alone, because a spread that also set n makes the interval too narrow. `values` are in the
+/// order of their runs, starting with the pilot's.
 ///
-/// `None` if the pilot has fewer than two values, there are fewer values than that, or a value is
-/// not positive and finite.
+/// `None` if the pilot has fewer than two values, there are fewer values than in the pilot, or a value is not positive
+/// and finite.
 pub fn stein_interval(values: &[f64], pilot: usize) -> Option<(f64, f64)> {
     let spread = logs(values.get(..pilot)?)?;
     let all = logs(values)?;
@@ -87,7 +86,7 @@ pub fn stein_interval(values: &[f64], pilot: usize) -> Option<(f64, f64)> {
     Some(((all.mean - half).exp(), (all.mean + half).exp()))
 }
 
-/// The summary of the logarithms of positive values.
+/// Returns the summary of the logarithms of positive values.
 pub(crate) fn logs(values: &[f64]) -> Option<Summary> {
     let logs: Option<Vec<f64>> = values.iter().map(|v| (*v > 0.0).then(|| v.ln())).collect();
     Summary::of(&logs?)

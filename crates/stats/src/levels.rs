@@ -1,14 +1,14 @@
-//! Variance components: between groups (trials, fresh file systems) and within them (phases of one
-//! trial, iterations in one mount).
+//! Variance components: between groups (trials, fresh file systems) and within them (phases of one trial, iterations in
+//! one mount).
 //!
-//! Repeats belong at the level that varies (Kalibera and Jones, "Rigorous benchmarking in reasonable
-//! time", ISMM 2013). For three levels, compute the split twice: with the means of the lower groups
-//! as values, then with the lower groups themselves.
+//! Repeats are needed at the level that varies (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM
+//! 2013). For three levels, compute the split twice: with the means of the lower groups as values, then with the lower
+//! groups themselves.
 
 use crate::describe::mean;
 use crate::student::incomplete_beta;
 
-/// The variance of values in groups, split over the two levels.
+/// The variance of values in groups, split into two levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
     /// Number of groups.
@@ -17,8 +17,7 @@ pub struct Levels {
     pub n: usize,
     /// Variance of values within their groups, in the unit squared.
     pub within: f64,
-    /// Variance of the groups' means beyond what `within` explains, in the unit squared; not below
-    /// zero.
+    /// Variance of the groups' means beyond what `within` explains, in the unit squared; at least zero.
     pub between: f64,
     /// True if the estimate of `between` was negative and was set to zero: the groups' means lie
     /// closer together than chance explains.
@@ -26,13 +25,13 @@ pub struct Levels {
     /// The share of `between` in the total, 0 to 1 (the intraclass correlation); none if nothing
     /// varies.
     pub share: Option<f64>,
-    /// The probability of means at least that far apart if all groups were equal (the F test); none
-    /// if nothing varies within the groups.
+    /// The probability, if all groups are equal, of means at least that far apart (the F test); none if nothing varies
+    /// within the groups.
     pub p: Option<f64>,
 }
 
-/// Splits the variance by the one-way random-effects analysis, for groups of equal or unequal size
-/// (Searle, Casella and McCulloch, Variance Components, 1992, chapter 3, the ANOVA estimators).
+/// Splits the variance by one-way random-effects analysis, for groups of equal or unequal size (Searle, Casella and
+/// McCulloch, Variance Components, 1992, chapter 3, the ANOVA estimators).
 ///
 /// `None` for fewer than two groups, an empty group, groups of one value each (the levels cannot be
 /// separated then), or a value that is not finite.
@@ -68,19 +67,18 @@ pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
     })
 }
 
-/// P(F > f) for these degrees of freedom (Abramowitz and Stegun 1964, 26.6.2).
+/// Returns P(F > f) for these degrees of freedom (Abramowitz and Stegun 1964, 26.6.2).
 fn f_tail(f: f64, (upper, lower): (f64, f64)) -> f64 {
     incomplete_beta(lower / (lower + upper * f), lower / 2.0, upper / 2.0)
 }
 
 impl Levels {
-    /// The number of values per group that gives the narrowest interval in a given time: the square
-    /// root of (cost of a new group over cost of one more value) times (within over between)
-    /// (Kalibera and Jones 2013); at least one.
+    /// Returns the number of values per group that gives the narrowest interval in a given time: the square root of
+    /// (cost of a new group over cost of one more value) times (within over between) (Kalibera and Jones 2013); at
+    /// least one.
     ///
-    /// Both costs are in one unit, such as seconds of mkfs and mount against seconds of a phase.
-    /// `None` if `between` is zero (more values in one group are then as good as more groups) or a
-    /// cost is not positive.
+    /// Both costs are in the same unit, such as seconds of mkfs and mount, and seconds of a phase. `None` if `between`
+    /// is zero (more values in one group are then as good as more groups) or a cost is not positive.
     pub fn best_per_group(&self, group_cost: f64, value_cost: f64) -> Option<u32> {
         let sound = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
         let best = (group_cost / value_cost * self.within / self.between).sqrt();

@@ -1,4 +1,4 @@
-//! Pure statistics of numbers, every constant with its source; what a trial is stands above this crate.
+//! Pure statistics of numbers, with a source for every constant; the crate does not know about trials.
 
 pub mod bootstrap;
 pub mod compare;

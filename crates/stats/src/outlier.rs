@@ -1,9 +1,9 @@
-//! Values far from the others: reported, never dropped.
+//! Finds values far from the others, which are reported but never dropped.
 
 use crate::describe::{median_of_sorted, sorted};
 
-/// Distance of the inner fences from the hinges, in spreads of the middle half (Tukey, Exploratory
-/// Data Analysis, 1977, chapter 2): of normal values 0.7 % lie further out.
+/// The distance of the inner fences from the hinges, as a multiple of the distance between the hinges (Tukey,
+/// Exploratory Data Analysis, 1977, chapter 2): 0.7 % of normal values lie further out.
 pub const INNER_FENCE: f64 = 1.5;
 
 /// Distance of the outer fences (Tukey 1977): values beyond them are far out.
@@ -25,16 +25,16 @@ pub struct Outlier {
 pub struct Fences {
     /// The lower and the upper hinge: the medians of the two halves.
     pub hinges: (f64, f64),
-    /// [`INNER_FENCE`] below and above.
+    /// The fences at [`INNER_FENCE`] below and above the hinges.
     pub inner: (f64, f64),
-    /// [`OUTER_FENCE`] below and above.
+    /// The fences at [`OUTER_FENCE`] below and above the hinges.
     pub outer: (f64, f64),
 }
 
-/// Tukey's fences; the median belongs to both halves if n is odd (Tukey 1977).
+/// Returns Tukey's fences; the median belongs to both halves if n is odd (Tukey 1977).
 ///
-/// `None` for fewer than five values, where a hinge hardly differs from the extreme, or for a value
-/// that is not finite.
+/// `None` for fewer than five values, for which a hinge hardly differs from the extreme, or for a value that is not
+/// finite.
 pub fn fences(values: &[f64]) -> Option<Fences> {
     let sorted = sorted(values).filter(|sorted| sorted.len() >= 5)?;
     let half = sorted.len().div_ceil(2);
@@ -44,9 +44,9 @@ pub fn fences(values: &[f64]) -> Option<Fences> {
     Some(Fences { hinges: (low, high), inner: beyond(INNER_FENCE), outer: beyond(OUTER_FENCE) })
 }
 
-/// The values beyond the inner fences, in the order given; none if there are too few for [`fences`].
+/// Returns the values beyond the inner fences, in the order given; none if there are too few values for [`fences`].
 ///
-/// If the middle half does not vary, every other value lies beyond.
+/// If the middle half does not vary, every other value lies beyond the fences.
 pub fn outliers(values: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(values) else { return Vec::new() };
     let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;

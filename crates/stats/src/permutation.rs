@@ -1,15 +1,15 @@
-//! Permutation tests: how often relabelling alone would set two conditions that far apart.
+//! Permutation tests: how often relabelling alone would separate two conditions that much.
 //!
-//! They assume no distribution of the times, only that labels are exchangeable if nothing differs,
-//! which a randomised order ensures (Fisher 1935, The Design of Experiments, section 21). All
-//! relabellings are counted if they are few, otherwise some are drawn by a seed.
+//! They assume no distribution of the times, only that labels are exchangeable if the conditions do not differ, which a
+//! randomised order ensures (Fisher 1935, The Design of Experiments, section 21). If there are few relabellings, all
+//! are counted; otherwise a random sample is drawn with a seed.
 
 use fsdyno_record::seed::{self, SplitMix64};
 
-/// The largest number of relabellings that are all counted: some tens of milliseconds.
+/// The maximum number of relabellings that are all counted, which takes some tens of milliseconds.
 pub const EXACT_UP_TO: u64 = 200_000;
 
-/// The number drawn otherwise: a p-value of 0.05 is then known to +-0.0014, one standard error.
+/// The number of relabellings drawn otherwise: a p-value of 0.05 is then known to +-0.0014, one standard error.
 pub const DRAWN: u32 = 24_999;
 
 /// The result of a permutation test.
@@ -19,12 +19,12 @@ pub struct Permutation {
     pub p: f64,
     /// True if every relabelling was counted.
     pub exact: bool,
-    /// The smallest `p` that this number of values can give: three against three never reach below 0.1.
+    /// The smallest `p` that this number of values can give: three against three never reach a p below 0.1.
     pub least: f64,
 }
 
-/// Tests pairs by changing signs of the logarithms of their ratios; the statistic is the absolute
-/// value of their mean. All 2^n patterns up to n = 17.
+/// Tests pairs by flipping the signs of the logarithms of their ratios; the statistic is the absolute value of their
+/// mean. All 2^n patterns are counted up to n = 17.
 ///
 /// `None` if there is no pair or a time is not positive and finite.
 pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
@@ -63,7 +63,7 @@ pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> 
     let smaller = if base.len() <= new.len() { &values[..side] } else { &values[n - side..] };
     let observed = smaller.iter().sum::<f64>().abs();
     let all = choose(n as u64, side as u64);
-    // Two sides of equal size have a mirror image.
+    // Two sides of equal size also have a mirror image.
     let least = if 2 * side == n { 2.0 } else { 1.0 } / all as f64;
     if all <= EXACT_UP_TO {
         let mut hits = 0u64;
@@ -80,15 +80,15 @@ pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> 
     }))
 }
 
-/// The share of drawn relabellings that are at least as far apart, with the observed one counted, so
-/// that p is never zero (Phipson and Smyth 2010, "Permutation p-values should never be zero").
+/// Returns the share of drawn relabellings that are at least as far apart, with the observed one counted, so that p is
+/// never zero (Phipson and Smyth 2010, "Permutation p-values should never be zero").
 fn sampled_test(least: f64, mut far: impl FnMut() -> bool) -> Permutation {
     let hits = (0..DRAWN).filter(|_| far()).count();
     Permutation { p: (hits + 1) as f64 / f64::from(DRAWN + 1), exact: false, least }
 }
 
-/// Returns true if a sum is at least the observed one; sums of the same numbers in another order may
-/// differ by rounding.
+/// Returns true if a sum is at least the observed one; sums of the same numbers in a different order may differ by
+/// rounding.
 fn reaches(sum: f64, observed: f64) -> bool {
     sum >= observed * (1.0 - 1e-10) - 1e-14
 }
@@ -97,7 +97,7 @@ fn log(time: f64) -> Option<f64> {
     (time > 0.0 && time.is_finite()).then(|| time.ln())
 }
 
-/// Binomial coefficient; `u64::MAX` if it does not fit.
+/// Returns the binomial coefficient; `u64::MAX` if it does not fit.
 fn choose(n: u64, k: u64) -> u64 {
     let step = |so_far: u128, i: u64| so_far.saturating_mul(u128::from(n - i)) / u128::from(i + 1);
     u64::try_from((0..k).fold(1, step)).unwrap_or(u64::MAX)
@@ -114,7 +114,7 @@ fn for_each_choice(n: usize, k: usize, mut visit: impl FnMut(&[usize])) {
     }
 }
 
-/// Moves a random choice of `k` values to the front (Fisher and Yates, stopped early).
+/// Moves a random choice of `k` values to the front (a partial Fisher-Yates shuffle).
 fn shuffle_front(values: &mut [f64], k: usize, draws: &mut SplitMix64) {
     for at in 0..k {
         let rest = values.len() - at;

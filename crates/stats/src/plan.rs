@@ -1,18 +1,17 @@
-//! The number and the order of repeats, both fixed before the first result is known.
+//! Sets the number and the order of repeats, both before the first result is known.
 //!
-//! To stop when an interval looks narrow enough makes intervals too narrow. So there are two rules: a
-//! fixed number; or Stein's two stages, a pilot that only estimates the spread, and one number of
-//! repeats from it ("A two-sample test for a linear hypothesis whose power is independent of the
-//! variance", Annals of Mathematical Statistics 16, 1945).
+//! Stopping when an interval looks narrow enough makes intervals too narrow. Therefore there are two rules: a fixed
+//! number; or Stein's two stages, with a pilot that only estimates the spread, and one number of repeats derived from
+//! it ("A two-sample test for a linear hypothesis whose power is independent of the variance", Annals of Mathematical
+//! Statistics 16, 1945).
 
 use fsdyno_record::seed;
 
 use crate::interval::{LEVEL, logs};
 use crate::student::two_sided_quantile;
 
-/// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than
-/// the pilot saved: at the same spread a pilot of three needs 2.4 times the repeats, one of two
-/// twenty times.
+/// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than the pilot saved: at
+/// the same spread, a pilot of three needs 2.4 times as many repeats, and a pilot of two twenty times as many.
 pub const PILOT: u32 = 5;
 
 /// The rule that sets the number of repeats.
@@ -20,12 +19,12 @@ pub const PILOT: u32 = 5;
 pub enum Rule {
     /// A fixed number.
     Fixed(u32),
-    /// A pilot of [`PILOT`], then the number that the requested width needs.
+    /// A pilot of [`PILOT`], then as many repeats as the requested width needs.
     TwoStage {
         /// The requested half width of the 95 % interval of a geometric mean or ratio, relative:
         /// 0.01 is 1 %.
         half_width: f64,
-        /// The largest number of repeats.
+        /// The maximum number of repeats.
         cap: u32,
     },
 }
@@ -42,8 +41,8 @@ pub struct Total {
 }
 
 impl Rule {
-    /// Repeats to run before [`Rule::total`] is called: all of a fixed number; of two stages the pilot,
-    /// limited by the cap.
+    /// Returns the number of repeats to run before [`Rule::total`] is called: all of a fixed number; for two stages the
+    /// pilot, limited by the cap.
     pub fn first(self) -> u32 {
         match self {
             Rule::Fixed(n) => n,
@@ -51,8 +50,8 @@ impl Rule {
         }
     }
 
-    /// The number of repeats, from the values of each condition's (or each ratio's) first stage: one
-    /// number for all, that of the condition with the largest spread, because each is in every block.
+    /// Returns the number of repeats, from the values of each condition's (or each ratio's) first stage: one number for
+    /// all, that of the condition with the largest spread, because every block includes every condition.
     ///
     /// The second stage raises n to t^2 s^2 / d^2, rounded up: s from the logarithms of the pilot, t
     /// with its degrees of freedom, d = ln(1 + half width) (Stein 1945).
@@ -72,19 +71,19 @@ impl Rule {
             let pilot = logs(values.as_ref())?;
             let t = two_sided_quantile(LEVEL, (pilot.n - 1) as f64);
             let n = (t * pilot.sd? / half_width.ln_1p()).powi(2).ceil();
-            // The cast of a float that is too large saturates.
+            // The cast saturates if the float is too large.
             wanted = wanted.max(n as u32);
         }
         Some(Total { n: wanted.min(cap), wanted, reached: wanted <= cap })
     }
 }
 
-/// The order of the runs: each condition once in every block, each block shuffled by the stored seed
-/// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). A drift on a
-/// host then affects all conditions alike.
+/// Returns the order of the runs: each condition once in every block, and each block shuffled by the stored seed
+/// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). A drift on a host then affects
+/// all conditions alike.
 ///
-/// A block's order depends only on the seed and its number, so a second stage adds blocks and moves
-/// none.
+/// A block's order depends only on the seed and its number, so a second stage adds blocks without changing earlier
+/// ones.
 pub fn order(conditions: usize, blocks: std::ops::Range<u32>, seed: u64) -> Vec<Vec<usize>> {
     let shuffled = |block: u32| {
         let mut order: Vec<usize> = (0..conditions).collect();

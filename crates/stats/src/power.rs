@@ -1,21 +1,21 @@
 //! Power analysis: how many repeats would decide a comparison.
 //!
-//! Powers are those of the t test of log ratios at [`LEVEL`], two-sided; the noncentral t distribution
-//! by the approximation of Abramowitz and Stegun 1964, 26.7.10, which gives the n of the exact
-//! distribution (tests/oracle/power.py) down to four repeats.
+//! Powers are those of the two-sided t test of log ratios at [`LEVEL`]; the noncentral t distribution is approximated
+//! by Abramowitz and Stegun 1964, 26.7.10, which gives the same n as the exact distribution (tests/oracle/power.py)
+//! down to four repeats.
 
 use crate::interval::LEVEL;
 use crate::normal;
 use crate::student::two_sided_quantile;
 
-/// The power that fsdyno plans for: an existing difference is missed once in twenty times, as rarely
-/// as a difference is claimed where there is none.
+/// The power for which fsdyno plans: a real difference is missed one time in twenty, as rarely as a difference is
+/// claimed where there is none.
 pub const POWER: f64 = 0.95;
 
-/// The largest number of repeats that a plan has; if more are needed, the result is `None`.
+/// The maximum number of repeats in a plan; if more are needed, the result is `None`.
 pub const MOST: u32 = 1_000_000;
 
-/// The design of a comparison, with the spread of the logarithms (0.01 is nearly 1 %).
+/// The design of a comparison, with the spread of the logarithms (0.01 is approximately 1 %).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Design {
     /// Pairs; n is the number of pairs.
@@ -25,7 +25,7 @@ pub enum Design {
     },
     /// Two independent samples; n is the number on each side.
     Sides {
-        /// Sample standard deviation of the logarithms on the base's side.
+        /// Sample standard deviation of the logarithms of the base.
         base: f64,
         /// Sample standard deviation of the logarithms of the new condition.
         new: f64,
@@ -33,7 +33,7 @@ pub enum Design {
 }
 
 impl Design {
-    /// Standard error of the log ratio and its degrees of freedom (Welch 1947) with n repeats.
+    /// Returns the standard error of the log ratio and its degrees of freedom (Welch 1947) with n repeats.
     fn error(self, n: f64) -> (f64, f64) {
         match self {
             Design::Pairs { sd } => (sd / n.sqrt(), n - 1.0),
@@ -53,9 +53,8 @@ impl Design {
     }
 }
 
-/// The probability that `n` repeats find a true ratio of 1 + `effect` (0.03 is 3 %): that the
-/// interval excludes 1. NaN for fewer than two repeats, a spread that is not positive and finite,
-/// or an effect of -1 or less.
+/// Returns the probability that `n` repeats find a true ratio of 1 + `effect` (0.03 is 3 %), that is, that the interval
+/// excludes 1. NaN for fewer than two repeats, a spread that is not positive and finite, or an effect of -1 or less.
 pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
     if n < 2 || !design.is_sound() || effect.is_nan() || effect <= -1.0 {
         return f64::NAN;
@@ -65,10 +64,10 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
     1.0 - noncentral_cdf(edge, freedom, away) + noncentral_cdf(-edge, freedom, away)
 }
 
-/// The probability that `n` repeats of truly equal conditions show it: that the interval lies within
-/// 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, because it counts a miss on both
-/// sides twice, and close to the true value above one half (Phillips 1990, "Power of the two
-/// one-sided tests procedure"). NaN as for [`power_to_find`].
+/// Returns the probability that `n` repeats of truly equal conditions show that they are equal, that is, that the
+/// interval lies within 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, because it counts a miss on
+/// both sides twice, and close to the true value above one half (Phillips 1990, "Power of the two one-sided tests
+/// procedure"). NaN as for [`power_to_find`].
 pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     if n < 2 || !design.is_sound() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
@@ -78,21 +77,21 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     (1.0 - 2.0 * noncentral_cdf(edge, freedom, away)).max(0.0)
 }
 
-/// The smallest n that finds a true ratio of 1 + `effect` with probability `power`; none above
-/// [`MOST`], or if [`power_to_find`] is NaN or the effect is zero.
+/// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`; none if it would exceed
+/// [`MOST`], if [`power_to_find`] is NaN, or if the effect is zero.
 pub fn n_to_find(design: Design, effect: f64, power: f64) -> Option<u32> {
-    least(power, |n| power_to_find(design, n, effect))
+    smallest_n(power, |n| power_to_find(design, n, effect))
 }
 
-/// The smallest n that shows truly equal conditions to be the same within `threshold` with
-/// probability `power`; none as for [`n_to_find`].
+/// Returns the smallest n that shows truly equal conditions to be the same within `threshold` with probability `power`;
+/// none as for [`n_to_find`].
 pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32> {
-    least(power, |n| power_to_show_same(design, n, threshold))
+    smallest_n(power, |n| power_to_show_same(design, n, threshold))
 }
 
-/// The n that would decide: enough to find a true difference of `threshold`, and to show true
-/// equality within it, each with probability `power`. A true difference between the two may remain
-/// undecided. None as for [`n_to_find`].
+/// Returns the n that would decide: enough to find a true difference of `threshold`, and to show true equality within
+/// it, each with probability `power`. A true difference between zero and `threshold` may remain undecided. None as for
+/// [`n_to_find`].
 ///
 /// The given spread is itself an estimate: from five values the true one is 0.6 to 2.9 times as large
 /// (95 %, chi-squared with four degrees of freedom), and the required n 0.4 to 8 times.
@@ -100,8 +99,8 @@ pub fn n_that_would_decide(design: Design, threshold: f64, power: f64) -> Option
     Some(n_to_find(design, threshold, power)?.max(n_to_show_same(design, threshold, power)?))
 }
 
-/// The smallest n whose power reaches the target; power rises with n.
-fn least(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
+/// Returns the smallest n whose power reaches the target; power rises with n.
+fn smallest_n(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
     if !(target > 0.0 && target < 1.0) {
         return None;
     }
@@ -118,7 +117,7 @@ fn least(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
     (high <= MOST).then_some(high)
 }
 
-/// P(T <= t) of a noncentral t variable (Abramowitz and Stegun 1964, 26.7.10).
+/// Returns P(T <= t) of a noncentral t variable (Abramowitz and Stegun 1964, 26.7.10).
 fn noncentral_cdf(t: f64, freedom: f64, noncentrality: f64) -> f64 {
     let shrunk = t * (1.0 - 1.0 / (4.0 * freedom)) - noncentrality;
     normal::cdf(shrunk / (1.0 + t * t / (2.0 * freedom)).sqrt())
@@ -130,7 +129,7 @@ mod tests {
     use crate::compare::{Verdict, paired};
     use fsdyno_record::seed;
 
-    /// An effect that is `size` standard deviations of 0.01.
+    /// Returns an effect of `size` standard deviations of 0.01.
     fn effect(size: f64) -> f64 {
         (0.01 * size).exp_m1()
     }
@@ -155,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Normal values by Box and Muller.
+    /// Draws normal values by Box and Muller.
     fn normals(seed: u64) -> impl FnMut() -> f64 {
         let mut draws = seed::stream(seed, "power");
         let mut unit = move || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
@@ -165,7 +164,7 @@ mod tests {
         }
     }
 
-    /// The share of samples with this true log ratio and deviation that get the verdict.
+    /// Returns the share of samples with this true log ratio and deviation that get the verdict.
     fn frequency(n: u32, ratio: f64, sd: f64, threshold: f64, verdict: Verdict) -> f64 {
         let mut normal = normals(17);
         let got = (0..4000).filter(|_| {

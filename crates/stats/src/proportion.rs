@@ -2,32 +2,33 @@
 
 use crate::student::incomplete_beta;
 
-/// The two-sided interval of Clopper and Pearson 1934 (Biometrika 26, 404-413): the proportions under which neither
-/// `successes` or more nor `successes` or fewer of `trials` are less likely than half of `1 - level`. If all or
-/// none succeeded, one of the limits is certain, and the other has the whole of `1 - level`.
+/// Returns the two-sided interval of Clopper and Pearson 1934 (Biometrika 26, 404-413): the proportions under which the
+/// probabilities of `successes` or more, and of `successes` or fewer, out of `trials` are both at least half of `1 -
+/// level`. If all or none succeeded, one of the limits is certain, and the other has the whole of `1 - level`.
 ///
-/// It also holds for the mean probability of trials in strata, each with a probability of its own, where a limit
-/// is at least one success away from the count: their sum varies less than a binomial one of the same mean
-/// (Hoeffding 1956, Ann. Math. Statist. 27, 713-721).
+/// It also holds for the mean probability of trials in strata with different probabilities, where a limit is at least
+/// one success away from the count: their sum varies less than a binomial one with the same mean (Hoeffding 1956, Ann.
+/// Math. Statist. 27, 713-721).
 ///
-/// NaN if there are no trials, more successes than trials, or `level` is not between 0 and 1.
+/// NaN if there are no trials or more successes than trials, or if `level` is not between 0 and 1.
 pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     if trials == 0 || successes > trials || !(level > 0.0 && level < 1.0) {
         return (f64::NAN, f64::NAN);
     }
     let sides = if successes == 0 || successes == trials { 1.0 } else { 2.0 };
     let tail = (1.0 - level) / sides;
-    (least(successes, trials, tail), 1.0 - least(trials - successes, trials, tail))
+    (lower_limit(successes, trials, tail), 1.0 - lower_limit(trials - successes, trials, tail))
 }
 
-/// The number of trials without a success that shows, with confidence `level`, a probability below `proportion`.
+/// Returns the number of trials without a success that shows, with confidence `level`, a probability below
+/// `proportion`.
 pub fn trials_below(proportion: f64, level: f64) -> u64 {
     ((1.0 - level).ln() / (-proportion).ln_1p()).ceil() as u64
 }
 
-/// The proportion under which `successes` or more of `trials` have the probability `tail`: I_p(k, n - k + 1), which
-/// rises with p.
-fn least(successes: u64, trials: u64, tail: f64) -> f64 {
+/// Returns the proportion under which `successes` or more of `trials` have the probability `tail`: I_p(k, n - k + 1),
+/// which rises with p.
+fn lower_limit(successes: u64, trials: u64, tail: f64) -> f64 {
     if successes == 0 {
         return 0.0;
     }

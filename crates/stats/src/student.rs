@@ -1,7 +1,7 @@
 //! Quantiles of Student's t distribution for any real number of degrees of freedom.
 
-/// The `t` within which a Student variable with `df` degrees of freedom stays, on both sides, with
-/// probability `level` (0.95 gives the familiar 12.71, 4.30, 3.18 ...).
+/// Returns the `t` such that a Student variable with `df` degrees of freedom is within -t and t with probability
+/// `level` (0.95 gives the familiar 12.71, 4.30, 3.18 ...).
 ///
 /// NaN if `df` is not positive or `level` is not between 0 and 1.
 pub fn two_sided_quantile(level: f64, df: f64) -> f64 {
@@ -30,13 +30,13 @@ pub fn two_sided_quantile(level: f64, df: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// P(|T| > t) for `df` degrees of freedom: I_x(df/2, 1/2) with x = df / (df + t^2)
-/// (Abramowitz and Stegun 1964, 26.7.1 with 26.5.27).
+/// Returns P(|T| > t) for `df` degrees of freedom: I_x(df/2, 1/2) with x = df / (df + t^2) (Abramowitz and Stegun 1964,
+/// 26.7.1 with 26.5.27).
 pub fn two_sided_tail(t: f64, df: f64) -> f64 {
     incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
 }
 
-/// The regularized incomplete beta function I_x(a, b).
+/// Computes the regularized incomplete beta function I_x(a, b).
 pub(crate) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -54,8 +54,8 @@ pub(crate) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front / a / beta_fraction(x, a, b)
 }
 
-/// The continued fraction of DLMF 8.17.22, evaluated from the front by the modified Lentz method
-/// (Thompson and Barnett 1986).
+/// Evaluates the continued fraction of DLMF 8.17.22 from the front by the modified Lentz method (Thompson and Barnett
+/// 1986).
 fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let keep_off_zero = |v: f64| if v.abs() < TINY { TINY } else { v };
@@ -79,8 +79,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// ln of the gamma function for positive `z`: Stirling's series (DLMF 5.11.1), after the
-/// recurrence has raised `z` to 12 or more, where six terms leave an error below 1e-16.
+/// Computes ln of the gamma function for positive `z`: Stirling's series (DLMF 5.11.1), after the recurrence has raised
+/// `z` to 12 or more, where six terms leave an error below 1e-16.
 fn ln_gamma(z: f64) -> f64 {
     let mut lifted = z;
     let mut product = 1.0;

@@ -1,30 +1,30 @@
 //! Detects a warm-up: a first run that differs from the rest (cold caches, tables, CPU frequency).
 //!
-//! A warm-up is reported and the first run stays in the sample: whether it counts must be planned
-//! before the measurement, not decided by the data.
+//! A warm-up is reported, but the first run stays in the sample: whether it counts must be planned before the
+//! measurement, not decided by the data.
 
 use crate::interval::Summary;
 use crate::student::{two_sided_quantile, two_sided_tail};
 
-/// The first run against the rest.
+/// The first run compared with the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
-    /// The first value less the mean of the rest, in the unit.
+    /// The first value minus the mean of the rest, in the values' unit.
     pub difference: f64,
     /// The interval of that difference.
     pub interval: (f64, f64),
     /// The difference as a share of the mean of the rest (0.2 is 20 %); none if that mean is zero.
     pub share: Option<f64>,
-    /// The probability of a first value that far from the rest, in either direction, by chance; none
-    /// if the rest do not vary.
+    /// The probability of a first value that far from the rest, in either direction, by chance; none if the rest does
+    /// not vary.
     pub p: Option<f64>,
 }
 
-/// Compares the first value with the rest by the prediction interval of one more value with
-/// probability `level`: mean of the rest +- t s sqrt(1 + 1/m), m values and m - 1 degrees of
-/// freedom (Hahn and Meeker, Statistical Intervals, 1991).
+/// Compares the first value with the rest by the prediction interval of one more value with probability `level`: mean
+/// of the rest +- t s sqrt(1 + 1/m), with m values and m - 1 degrees of freedom (Hahn and Meeker, Statistical
+/// Intervals, 1991).
 ///
-/// `None` for fewer than three values, a value that is not finite, or a level outside 0 to 1.
+/// `None` for fewer than three values, a value that is not finite, or a level not between 0 and 1.
 pub fn warmup(values: &[f64], level: f64) -> Option<Warmup> {
     let (first, rest) = values.split_first()?;
     let rest = Summary::of(rest).filter(|_| first.is_finite())?;

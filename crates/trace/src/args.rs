@@ -1,4 +1,4 @@
-//! The arguments of calls that are more than a number.
+//! The structured arguments of calls.
 
 use crate::error::Problem;
 use crate::ids::{FileId, NodeId};
@@ -31,7 +31,7 @@ fields! {
         base: Base,
         /// The number of components that the kernel walked from there, with the last; 0 for an empty path.
         walked: u8,
-        /// The number of components after `name`, if that is missing or no directory: the call fails with ENOENT or
+        /// The number of components after `name`, if that is missing or not a directory: the call fails with ENOENT or
         /// ENOTDIR.
         beyond: u8,
         /// The number of symbolic links that were followed.
@@ -40,12 +40,12 @@ fields! {
 }
 
 impl At {
-    /// The entry `name` of `dir`, given relative to that directory.
+    /// Creates the entry `name` of `dir`, given relative to that directory.
     pub fn new(dir: NodeId, name: Name, node: Option<NodeId>) -> At {
         At { dir, name: Some(name), node, base: Base::Cwd, walked: 1, beyond: 0, links: 0 }
     }
 
-    /// The node itself, as `.` names it.
+    /// Creates the node itself, as `.` names it.
     pub fn itself(node: NodeId) -> At {
         At {
             dir: node,
@@ -69,7 +69,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The name, if it is one.
+    /// Returns the name, if it is one.
     pub fn at(&self) -> Option<&At> {
         match self {
             Target::At(at) => Some(at),
@@ -77,7 +77,7 @@ impl Target {
         }
     }
 
-    /// The open file, if it is one.
+    /// Returns the open file, if it is one.
     pub fn file(&self) -> Option<FileId> {
         match self {
             Target::At(_) => None,
@@ -159,7 +159,7 @@ codes! {
         Exclusive = 1, "exclusive";
         /// Unlocks.
         Unlock = 2, "unlock";
-        /// Asks for the state (F_GETLK).
+        /// Queries the state (F_GETLK).
         Query = 3, "query";
     }
 }
@@ -171,13 +171,13 @@ codes! {
         Now = 0, "now";
         /// A given time.
         Set = 1, "set";
-        /// It leaves it.
+        /// The time is not changed.
         Omit = 2, "omit";
     }
 }
 
 codes! {
-    /// The object of a call that is no file of a file system: it only orders threads.
+    /// The object of a call that is not a file of a file system; the call only orders threads.
     Object, "kind of object" {
         /// A pipe without a name.
         Pipe = 0, "pipe";

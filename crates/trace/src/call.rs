@@ -1,4 +1,4 @@
-//! The calls of a trace, one table: number, name, arguments.
+//! The calls of a trace, in one table: number, name, arguments.
 
 use crate::args::{At, CopyKind, LockOp, Object, StatKind, SyncKind, Target, UtimeChange};
 use crate::class::Compressibility;
@@ -20,7 +20,7 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// Its kind.
+            /// Returns its kind.
             pub fn kind(&self) -> CallKind {
                 match self { $(Call::$name { .. } => CallKind::$name),+ }
             }
@@ -88,7 +88,7 @@ calls! {
         offset: Option<u64>,
         /// The number of bytes requested.
         length: u64,
-        /// The number of buffers of a vectored call; 0 for one that is not.
+        /// The number of buffers of a vectored call; 0 for a plain call.
         buffers: u32,
     }
     /// write(2), writev, pwrite64, pwritev, pwritev2.
@@ -99,7 +99,7 @@ calls! {
         offset: Option<u64>,
         /// The number of bytes given.
         length: u64,
-        /// The number of buffers of a vectored call; 0 for one that is not.
+        /// The number of buffers of a vectored call; 0 for a plain call.
         buffers: u32,
         /// The compressibility of the bytes.
         class: Compressibility,
@@ -117,11 +117,11 @@ calls! {
     8 Copy = "copy" {
         /// The call.
         copy: CopyKind,
-        /// The source; none if it is no file.
+        /// The source; none if it is not a file.
         from: Option<FileId>,
         /// The offset in the source; none for its position.
         from_offset: Option<u64>,
-        /// The destination; none if it is no file.
+        /// The destination; none if it is not a file.
         to: Option<FileId>,
         /// The offset in the destination; none for its position.
         to_offset: Option<u64>,
@@ -305,7 +305,7 @@ calls! {
         lock: LockOp,
         /// True for flock(2): it covers the whole file.
         whole: bool,
-        /// True if it waits.
+        /// True if it waits for the lock.
         waits: bool,
         /// The offset of the range in bytes.
         offset: u64,
@@ -379,13 +379,13 @@ calls! {
         /// True for MS_SYNC.
         synchronous: bool,
     }
-    /// A call on something that is no file of a file system. It only orders threads.
+    /// A call on something that is not a file of a file system. It only orders threads.
     39 Outside = "outside" {
         /// The kind that the call would have on a file.
         call: CallKind,
         /// The kind of object.
         object: Object,
-        /// Calls with one number are on one object; 0 if that is unknown.
+        /// Calls with the same number are on the same object; 0 if that is unknown.
         number: u64,
     }
     /// clone(2), fork, vfork: a new thread begins.

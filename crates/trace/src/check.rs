@@ -1,4 +1,4 @@
-//! The check of identities: each is introduced once, before it is used, and as what it is used for.
+//! Checks identities: each must be introduced once, before its first use, and used only as what it was introduced as.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::event::{Event, Item};
 use crate::ids::{FileId, NodeId, ThreadId};
 use crate::tree::Kind;
 
-/// Checks the identities of a trace, item by item in the order of the trace. It has some 16 bytes for each node.
+/// Checks the identities of a trace, item by item in the order of the trace. It needs some 16 bytes per node.
 #[derive(Default)]
 pub struct Checker {
     nodes: HashMap<NodeId, Kind>,
@@ -22,18 +22,18 @@ pub struct Checker {
 pub struct Uses<'c> {
     /// The names.
     pub names: [Option<&'c At>; 2],
-    /// The open files that it uses.
+    /// The open files that the call uses.
     pub files: [Option<FileId>; 2],
-    /// A node that it uses.
+    /// A node that the call uses.
     pub node: Option<NodeId>,
-    /// The open file that it makes.
+    /// The open file that the call makes.
     pub opens: Option<FileId>,
-    /// The node that it makes.
+    /// The node that the call creates.
     pub creates: Option<(NodeId, Kind)>,
 }
 
 impl Call {
-    /// The identities in its arguments.
+    /// Returns the identities in the call's arguments.
     pub fn uses(&self) -> Uses<'_> {
         let none = Uses::default();
         match self {
@@ -92,23 +92,23 @@ impl Call {
     }
 }
 
-/// A call on a name.
+/// Returns the identities of a call on a name.
 fn named(at: &At) -> Uses<'_> {
     Uses { names: [Some(at), None], ..Uses::default() }
 }
 
-/// A call that makes what a name refers to, if it did not exist.
+/// Returns the identities of a call that creates the node of a name if it did not exist.
 fn made(at: &At, node: Option<NodeId>, kind: Kind) -> Uses<'_> {
     Uses { creates: node.map(|node| (node, kind)), ..named(at) }
 }
 
-/// A call on an open file.
+/// Returns the identities of a call on an open file.
 fn on_file<'a>(file: FileId) -> Uses<'a> {
     Uses { files: [Some(file), None], ..Uses::default() }
 }
 
 impl Target {
-    /// The identities in it.
+    /// Returns the identities in the target.
     fn uses(&self) -> Uses<'_> {
         match self {
             Target::At(at) => named(at),
@@ -118,7 +118,7 @@ impl Target {
 }
 
 impl Checker {
-    /// A checker before the first item.
+    /// Creates a checker before the first item.
     pub fn new() -> Checker {
         Checker { threads: [ThreadId(0)].into(), ..Checker::default() }
     }
@@ -126,7 +126,7 @@ impl Checker {
     /// Checks the next item.
     ///
     /// # Errors
-    /// An identity that is used and was not introduced, introduced twice, or is of another kind.
+    /// An identity that is used before it is introduced, is introduced twice, or is of a different kind.
     pub fn check(&mut self, item: &Item) -> Result<(), Problem> {
         match item {
             Item::Root(root) => self.introduce(root.node, Kind::Directory),
@@ -149,7 +149,7 @@ impl Checker {
         }
         let uses = event.call.uses();
         for at in uses.names.iter().flatten() {
-            // The object itself may be a file if it has no name.
+            // The object itself may be a file if there is no name.
             match at.name {
                 Some(_) => self.directory(at.dir)?,
                 None => self.known(at.dir)?,

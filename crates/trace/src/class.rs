@@ -15,13 +15,13 @@ codes! {
         Medium = 3, "medium";
         /// At most 95 %.
         Low = 4, "low";
-        /// More.
+        /// More than 95 %.
         Incompressible = 5, "incompressible";
     }
 }
 
 impl Compressibility {
-    /// The class of a sample; it is compressed here.
+    /// Returns the class of a sample, by compressing it.
     pub fn of(sample: &[u8]) -> Compressibility {
         if sample.is_empty() {
             return Compressibility::Unknown;
@@ -39,7 +39,7 @@ impl Compressibility {
         }
     }
 
-    /// The share of the size that is left, as a middle value of the class; none if it is unknown.
+    /// Returns the share of the size that is left, as a middle value of the class; none if the class is unknown.
     pub fn share(self) -> Option<f64> {
         match self {
             Compressibility::Unknown => None,

@@ -4,13 +4,13 @@ use thiserror::Error;
 
 use crate::format::{FRAME_LIMIT, VERSION};
 
-/// A trace that cannot be read further, or written.
+/// An error that prevents reading more of a trace, or writing it.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The trace is wrong at this place.
+    /// The trace is invalid at this place.
     #[error("at byte {offset}{}: {problem}", .item.map(|n| format!(" (item {n} of the frame there)")).unwrap_or_default())]
     Invalid {
-        /// The offset in the trace, in bytes from its beginning: the header, or the frame that has the mistake.
+        /// The offset in the trace, in bytes from its beginning: that of the header, or of the frame with the mistake.
         offset: u64,
         /// The number of the item in that frame, from 1; none for the frame itself.
         item: Option<u64>,
@@ -25,7 +25,7 @@ pub enum TraceError {
         /// The number of valid items.
         items: u64,
     },
-    /// The medium failed.
+    /// Reading or writing the medium failed.
     #[error("at byte {offset}: {error}")]
     Io {
         /// The offset in the trace, in bytes from its beginning.
@@ -41,7 +41,7 @@ pub enum Problem {
     /// The first bytes are not those of a trace.
     #[error("this is not a trace of fsdyno (its first bytes are not \"fsdyno-t\")")]
     NotATrace,
-    /// The trace has another version.
+    /// The trace has a different version.
     #[error(
         "the trace has version {0} of the format; this fsdyno reads version {VERSION}: use the fsdyno that recorded it, or a newer one"
     )]
@@ -49,16 +49,16 @@ pub enum Problem {
     /// A frame is longer than the format allows.
     #[error("a frame of {0} bytes is longer than the limit of {limit}", limit = FRAME_LIMIT)]
     FrameLength(u64),
-    /// A frame has a kind that the format does not have.
+    /// The kind of a frame does not exist in the format.
     #[error("unknown kind of frame {0}")]
     FrameKind(u8),
-    /// The bytes of a frame do not have its checksum.
+    /// The checksum of a frame does not match its bytes.
     #[error("the checksum does not match: the trace is damaged")]
     Checksum,
-    /// A frame does not decompress.
+    /// A frame cannot be decompressed.
     #[error("the frame does not decompress: the trace is damaged")]
     Compression,
-    /// An item ends after its frame.
+    /// An item extends beyond the end of its frame.
     #[error("an item is longer than its frame")]
     Short,
     /// A number is larger than its field allows.
@@ -67,7 +67,7 @@ pub enum Problem {
     /// A code has no meaning.
     #[error("unknown {0} {1}")]
     Code(&'static str, u64),
-    /// A name cannot be one of a directory entry.
+    /// A name is not valid for a directory entry.
     #[error("invalid name: {0}")]
     Name(&'static str),
     /// A count or size is larger than the format allows.
@@ -76,10 +76,10 @@ pub enum Problem {
     /// Something follows the end item.
     #[error("there are bytes after the end of the trace")]
     AfterEnd,
-    /// An item stands in a frame of the other kind.
+    /// An item is in a frame of the wrong kind.
     #[error("an item stands in a frame of the wrong kind")]
     Misplaced,
-    /// An identity is used that was not introduced, or introduced twice.
+    /// An identity is used before it is introduced, or is introduced twice.
     #[error("{0} {1} {2}")]
     Identity(&'static str, u32, &'static str),
 }

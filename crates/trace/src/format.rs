@@ -1,7 +1,7 @@
 //! The version of the format, and its limits.
 
-/// The version of the format that is written, and the only one that is read.
+/// The version of the format that is written; no other version is read.
 pub const VERSION: u32 = 1;
 
-/// The largest frame, in bytes before compression.
+/// The maximum size of a frame, in bytes before compression.
 pub const FRAME_LIMIT: usize = 1 << 20;

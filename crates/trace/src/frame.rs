@@ -1,15 +1,16 @@
-//! Frames: parts of a trace that are compressed and checked one by one.
+//! Frames: parts of a trace, each compressed and checked separately.
 //!
-//! A frame is a head of 13 bytes and its stored bytes. The head has its kind (1), the length of the stored bytes (4)
-//! and of the bytes themselves (4), and the CRC-32 of the first nine bytes of the head and the stored bytes (4);
-//! numbers are little-endian. Stored bytes are a block of LZ4, or the bytes themselves if both lengths are equal.
+//! A frame is a head of 13 bytes and its stored bytes. The head has the kind (1), the length of the stored bytes (4),
+//! the length of the bytes before compression (4), and the CRC-32 of the first nine bytes of the head and the stored
+//! bytes (4); numbers are little-endian. Stored bytes are a block of LZ4, or the bytes themselves if both lengths are
+//! equal.
 
 use std::io::Read;
 
 use crate::error::Problem;
 use crate::format::FRAME_LIMIT;
 
-/// A writer ends a frame that has this many bytes.
+/// The size in bytes at which a writer ends a frame.
 pub(crate) const FRAME_FULL: usize = 128 << 10;
 
 /// The length of a frame's head.
@@ -28,13 +29,13 @@ pub(crate) enum FrameKind {
     End = 4,
 }
 
-/// The reason for which a frame was not read.
+/// The reason why a frame was not read.
 pub(crate) enum Failed {
-    /// There is nothing any more.
+    /// There are no more frames.
     Over,
-    /// It is not whole.
+    /// The frame is incomplete.
     Short,
-    /// It is wrong.
+    /// The frame is invalid.
     Problem(Problem),
     /// The medium failed.
     Io(std::io::Error),
@@ -46,7 +47,7 @@ pub(crate) fn put(kind: FrameKind, bytes: &[u8], out: &mut Vec<u8>) {
     let stored = if packed.len() < bytes.len() { &packed } else { bytes };
     let start = out.len();
     out.push(kind as u8);
-    // Both are below FRAME_LIMIT.
+    // Both lengths are below FRAME_LIMIT.
     out.extend_from_slice(&(stored.len() as u32).to_le_bytes());
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     let sum = checksum(&out[start..], stored);
@@ -61,7 +62,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// A frame as it is stored.
+/// A frame in its stored form.
 pub(crate) struct Stored {
     pub kind: FrameKind,
     length: usize,
@@ -69,12 +70,12 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The length of the frame with its head, in bytes.
+    /// Returns the length of the frame with its head, in bytes.
     pub fn size(&self) -> u64 {
         (HEAD + self.stored.len()) as u64
     }
 
-    /// Reads a frame and checks its bounds and its checksum.
+    /// Reads a frame and checks its limits and its checksum.
     pub fn read(from: &mut impl Read) -> Result<Stored, Failed> {
         let mut head = [0; HEAD];
         match fill(from, &mut head)? {
@@ -105,7 +106,7 @@ impl Stored {
         Ok(Stored { kind, length, stored })
     }
 
-    /// The bytes of the frame.
+    /// Returns the bytes of the frame, decompressed.
     pub fn unpack(self) -> Result<Vec<u8>, Problem> {
         if self.stored.len() == self.length {
             return Ok(self.stored);
@@ -115,7 +116,7 @@ impl Stored {
     }
 }
 
-/// Fills a buffer as far as the input reaches.
+/// Fills a buffer as far as the input suffices; returns the number of bytes.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Failed> {
     let mut filled = 0;
     while filled < buffer.len() {

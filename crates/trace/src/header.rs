@@ -1,4 +1,4 @@
-//! The beginning of a trace.
+//! The header of a trace.
 
 use crate::error::Problem;
 use crate::wire::{Sink, Source, Wire};
@@ -6,23 +6,23 @@ use crate::wire::{Sink, Source, Wire};
 /// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"fsdyno-t";
 
-/// The longest text of a header, in bytes.
+/// The maximum length of a text in a header, in bytes.
 pub(crate) const TEXT_LIMIT: usize = 255;
 
-/// Facts of the whole trace.
+/// Facts about the whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The mechanism: `ptrace`, `strace text`, `fio log v3`, ...
     pub recorded_by: String,
     /// The release of the kernel, such as `6.1.0-56-amd64`; empty if unknown.
     pub kernel: String,
-    /// The number of processors of that host; 0 if unknown.
+    /// The number of processors of the recorded host; 0 if unknown.
     pub processors: u32,
     /// True if the components of names are replaced by hashes.
     pub anonymized: bool,
     /// True if each event has the CPU time of its thread ([`Event::think`](crate::Event::think)).
     pub has_think: bool,
-    /// True if each event has its time of start and its duration.
+    /// True if each event has a start time and a duration.
     pub has_times: bool,
 }
 
@@ -48,7 +48,7 @@ impl Wire for Header {
     }
 }
 
-/// Appends a text of at most [`TEXT_LIMIT`] bytes; a longer one is cut.
+/// Appends a text of at most [`TEXT_LIMIT`] bytes; a longer text is cut.
 pub(crate) fn put_text(text: &str, out: &mut Sink) {
     let mut end = text.len().min(TEXT_LIMIT);
     while !text.is_char_boundary(end) {

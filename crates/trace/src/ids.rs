@@ -22,8 +22,8 @@ macro_rules! id {
 }
 
 id! {
-    /// A file, directory, symbolic link or special file: what has an inode. An identity is given once, and never
-    /// to another node.
+    /// A file, directory, symbolic link or special file: anything with an inode. An identity is assigned once, and
+    /// never reused for another node.
     NodeId
 }
 id! {
@@ -31,6 +31,6 @@ id! {
     FileId
 }
 id! {
-    /// A thread of the recorded program, in the order of their start; 0 is the first thread of the command.
+    /// A thread of the recorded program, numbered in order of their start; 0 is the first thread of the command.
     ThreadId
 }

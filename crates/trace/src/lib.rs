@@ -1,8 +1,8 @@
 //! Traces of file system calls: their data, and the versioned, compressed, streamed format (docs/trace-format.md).
 //!
-//! A trace is a [`Header`] and a stream of [`Item`]s: the roots and entries of the initial tree, the events, and
-//! the end. Nothing here makes system calls. A [`Writer`] and a [`Reader`] hold one frame at a time, so that a trace
-//! of any length streams in bounded memory.
+//! A trace is a [`Header`] and a stream of [`Item`]s: the roots and entries of the initial tree, the events, and the
+//! end. The crate makes no system calls. A [`Writer`] and a [`Reader`] hold one frame at a time, so that a trace of any
+//! length streams in bounded memory.
 
 mod args;
 mod build;

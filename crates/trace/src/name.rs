@@ -3,16 +3,16 @@
 use crate::error::Problem;
 use crate::wire::{Sink, Source, Wire};
 
-/// The longest name, in bytes (NAME_MAX of Linux).
+/// The maximum length of a name, in bytes (NAME_MAX of Linux).
 pub const NAME_MAX: usize = 255;
 
-/// The name of a directory entry: 1 to 255 bytes of any value but '/' and NUL, and neither "." nor "..". So no
-/// sequence of names leads out of the directory in which it begins.
+/// The name of a directory entry: 1 to 255 bytes of any value except '/' and NUL, and neither "." nor "..". Therefore
+/// no sequence of names leads out of the directory in which it begins.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// A name of these bytes.
+    /// Creates a name from these bytes.
     ///
     /// # Errors
     /// Bytes that cannot be a name.
@@ -28,7 +28,7 @@ impl Name {
         }
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The reader of a trace.
+//! Reads a trace.
 
 use std::io::Read;
 
@@ -10,14 +10,14 @@ use crate::header::{Header, MAGIC};
 use crate::tree::{Entry, Root};
 use crate::wire::{Source, State, Wire};
 
-/// Reads a trace item by item, from any source of bytes, such as a file or a slice. It holds one frame. It checks
-/// bounds and checksums of everything, but not identities: that is the work of [`Checker`](crate::Checker).
+/// Reads a trace item by item, from any source of bytes, such as a file or a slice. It holds one frame at a time. It
+/// checks the limits and checksums of everything, but not identities: [`Checker`](crate::Checker) checks those.
 pub struct Reader<R> {
     from: R,
     header: Header,
     /// The offset of the next frame.
     offset: u64,
-    /// The offset of this frame.
+    /// The offset of the current frame.
     begun: u64,
     kind: FrameKind,
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// Something that is not a trace of this version, or an error of the medium.
+    /// Input that is not a trace of this version, or an error of the medium.
     pub fn new(mut from: R) -> Result<Reader<R>, TraceError> {
         let wrong = |problem| TraceError::Invalid { offset: 0, item: None, problem };
         let mut head = [0; 12];
@@ -68,30 +68,30 @@ impl<R: Read> Reader<R> {
         Ok(it)
     }
 
-    /// The same reader that passes over events without decompressing them: it gives roots, entries and the end.
+    /// Makes the reader skip events without decompressing them: it returns only roots, entries and the end.
     #[must_use]
     pub fn tree_only(mut self) -> Reader<R> {
         self.tree_only = true;
         self
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The offset of the frame of the last item, in bytes from the beginning.
+    /// Returns the offset of the last item's frame, in bytes from the beginning.
     pub fn frame_offset(&self) -> u64 {
         self.begun
     }
 
-    /// An error at the last item, for a reader that finds a mistake in its meaning.
+    /// Returns an error at the last item, for a reader that finds a mistake in its meaning.
     pub fn problem(&self, problem: Problem) -> TraceError {
         let item = (self.in_frame > 0).then_some(self.in_frame);
         TraceError::Invalid { offset: self.begun, item, problem }
     }
 
-    /// The next item; none after the end item.
+    /// Returns the next item; none after the end item.
     ///
     /// # Errors
     /// A mistake in the trace, an error of the medium, or [`TraceError::Truncated`] instead of the end item: the items
@@ -142,7 +142,7 @@ impl<R: Read> Reader<R> {
         value.map_err(|problem| self.problem(problem))
     }
 
-    /// Reads the next frame that is wanted.
+    /// Reads the next frame that is not skipped.
     fn frame(&mut self) -> Result<(), TraceError> {
         loop {
             let stored = Stored::read(&mut self.from).map_err(|failed| match failed {
@@ -175,7 +175,7 @@ impl<R: Read> Reader<R> {
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Item, TraceError>;
 
-    /// The next item, or the error after the valid ones; then none.
+    /// Returns the next item, or the error after the valid items; then none.
     fn next(&mut self) -> Option<Result<Item, TraceError>> {
         let item = self.item().transpose();
         self.ended |= matches!(item, Some(Err(_)));

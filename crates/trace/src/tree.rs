@@ -7,21 +7,21 @@ use crate::ids::NodeId;
 use crate::name::{NAME_MAX, Name};
 use crate::wire::{Sink, Source, Wire, codes, fields};
 
-/// The largest number of extended attributes of an entry.
+/// The maximum number of extended attributes of an entry.
 const XATTRS: u64 = 128;
 
-/// The largest size of an extended attribute, in bytes (XATTR_SIZE_MAX of Linux).
+/// The maximum size of an extended attribute, in bytes (XATTR_SIZE_MAX of Linux).
 const XATTR_SIZE: u64 = 65_536;
 
-/// The largest size of a file, in bytes (MAX_LFS_FILESIZE of Linux).
+/// The maximum size of a file, in bytes (MAX_LFS_FILESIZE of Linux).
 pub(crate) const SIZE: u64 = i64::MAX as u64;
 
 codes! {
-    /// The reason for which a directory is a root.
+    /// The reason why a directory is a root.
     RootKind, "kind of root" {
         /// A directory of `--tree`, or the command's working directory.
         Tree = 0, "tree";
-        /// The directory `/`, for everything that is in no tree.
+        /// The directory `/`, for everything that is not in a recorded tree.
         System = 1, "system";
     }
 }
@@ -31,7 +31,7 @@ codes! {
 pub struct Root {
     /// Its identity.
     pub node: NodeId,
-    /// The reason for which it is one.
+    /// The reason why it is a root.
     pub kind: RootKind,
     /// Its name for reports: the last component of its path, or `system`.
     pub label: Name,
@@ -104,7 +104,7 @@ impl Wire for XattrName {
 /// which getdents64(2) gave them. A second entry with the same node is a hard link; its other fields are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The directory; it was introduced before.
+    /// The directory, introduced before this entry.
     pub parent: NodeId,
     /// The name in it.
     pub name: Name,
@@ -120,7 +120,7 @@ pub struct Entry {
     pub mode: u32,
     /// Its number of links, including those that the trace does not have.
     pub links: u32,
-    /// Its inode number: files made one after another mostly have ascending numbers.
+    /// Its inode number: files created in sequence mostly have ascending numbers.
     pub inode: u64,
     /// The compressibility of its contents.
     pub class: Compressibility,
@@ -174,7 +174,7 @@ impl Wire for Entry {
     }
 }
 
-/// Reads a number of at most `limit`.
+/// Reads a number that is at most `limit`.
 pub(crate) fn bounded(
     from: &mut Source<'_>,
     what: &'static str,

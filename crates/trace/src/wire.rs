@@ -1,4 +1,4 @@
-//! The encoding of values: LEB128 numbers, zigzag for signed ones, and texts that repeat by reference.
+//! The encoding of values: LEB128 numbers, zigzag for signed ones, and texts that are stored once and then referenced.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ pub(crate) trait Wire: Sized {
     fn get(from: &mut Source<'_>) -> Result<Self, Problem>;
 }
 
-/// The bytes of a frame that is being written, and the texts that it has.
+/// The bytes of a frame that is being written, and the texts in it.
 #[derive(Default)]
 pub(crate) struct Sink {
     pub bytes: Vec<u8>,
     texts: HashMap<Box<[u8]>, u64>,
-    /// The time of the event before, in nanoseconds: the next one has its distance.
+    /// The time of the previous event, in nanoseconds: the next event stores the difference.
     pub time: u64,
 }
 
@@ -38,7 +38,7 @@ impl Sink {
         self.bytes.push(value as u8);
     }
 
-    /// Appends a text: its number within this frame, or 0, its length and its bytes where it is new.
+    /// Appends a text: its number within this frame, or, if it is new, 0, its length and its bytes.
     pub fn put_text(&mut self, text: &[u8]) {
         if let Some(number) = self.texts.get(text) {
             self.put_number(*number);
@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// The bytes of a frame that is being read, and the texts that it had so far.
+/// The bytes of a frame that is being read, and the texts so far.
 pub(crate) struct Source<'b> {
     pub bytes: &'b [u8],
     pub state: &'b mut State,
@@ -63,7 +63,7 @@ pub(crate) struct State {
     /// The position of the next item.
     pub at: usize,
     texts: Vec<(u32, u32)>,
-    /// The time of the event before, in nanoseconds.
+    /// The time of the previous event, in nanoseconds.
     pub time: u64,
 }
 
@@ -90,7 +90,7 @@ impl<'b> Source<'b> {
         Err(Problem::Number)
     }
 
-    /// A text of at most `limit` bytes.
+    /// Reads a text of at most `limit` bytes.
     pub fn text(&mut self, limit: usize) -> Result<&'b [u8], Problem> {
         let number = self.number()?;
         let (from, to) = if number == 0 {
@@ -101,7 +101,7 @@ impl<'b> Source<'b> {
             let to = from.checked_add(length).filter(|to| *to <= self.bytes.len());
             let to = to.ok_or(Problem::Short)?;
             self.state.at = to;
-            // A frame has less than 2^32 bytes.
+            // A frame has fewer than 2^32 bytes.
             self.state.texts.push((from as u32, to as u32));
             (from, to)
         } else {

@@ -1,4 +1,4 @@
-//! The writer of a trace.
+//! Writes a trace.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,11 +12,11 @@ use crate::header::{Header, MAGIC};
 use crate::tree::{Entry, Root};
 use crate::wire::{Sink, Wire};
 
-/// Writes a trace item by item. It holds a frame of entries and one of events; entries are written before the
-/// events that follow them. Without [`Writer::end`] the trace is truncated: a reader gets what was flushed.
+/// Writes a trace item by item. It holds one frame of entries and one of events; entries are written before the events
+/// that follow them. Without [`Writer::end`], the trace is truncated: a reader gets what was flushed.
 pub struct Writer<W> {
     out: W,
-    /// Bytes written.
+    /// The number of bytes written.
     offset: u64,
     tree: Sink,
     events: Sink,
@@ -83,12 +83,12 @@ impl<W: Write> Writer<W> {
         self.flush_if(self.events.bytes.len() >= FRAME_FULL)
     }
 
-    /// The number of events written so far.
+    /// Returns the number of events written so far.
     pub fn events(&self) -> u64 {
         self.counts.values().sum()
     }
 
-    /// The bytes written so far, without those that are held.
+    /// Returns the number of bytes written so far, excluding buffered ones.
     pub fn written(&self) -> u64 {
         self.offset
     }
@@ -97,7 +97,7 @@ impl<W: Write> Writer<W> {
         if full { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what is held, so that a reader gets all items so far even if the recorder is killed.
+    /// Writes the buffered items, so that a reader gets all items so far even if the recorder is killed.
     ///
     /// # Errors
     /// An error of the medium.
@@ -114,7 +114,7 @@ impl<W: Write> Writer<W> {
         self.write(&bytes)
     }
 
-    /// Ends the trace; `end.events` is counted here. Returns the medium.
+    /// Ends the trace; `end.events` is filled in here. Returns the medium.
     ///
     /// # Errors
     /// An error of the medium.

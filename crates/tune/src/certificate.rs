@@ -1,4 +1,4 @@
-//! The certificate: which part of a space is excluded by which evidence, and what is not.
+//! The certificate: which part of a space is excluded, by which evidence, and which part is not.
 
 use fsdyno_record::seed::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -8,43 +8,43 @@ use crate::evaluations::Evaluations;
 use crate::model::Model;
 use crate::space::Point;
 
-/// The standard deviations of the model by which a point must be slower to be excluded.
+/// The number of standard deviations of the model by which a point must be slower to be excluded.
 pub const DEVIATIONS: f64 = 4.0;
 
-/// The points of a large space that are looked at.
+/// The number of points examined in a large space.
 const SAMPLED: usize = 4_000;
 
-/// The evidence on a space.
+/// The evidence about a space.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence<V> {
-    /// The number of combinations of values, conflicts and refused ones included.
+    /// The number of combinations of values, including conflicts and refused ones.
     pub combinations: u64,
-    /// The points that were looked at: all allowed ones, or a random sample.
+    /// The number of points examined: all allowed ones, or a random sample.
     pub points: u64,
-    /// True if those are all.
+    /// True if all points were examined.
     pub is_whole: bool,
-    /// Of these, the measured ones.
+    /// The number of examined points that were measured.
     pub measured: u64,
-    /// Of the others, those that the model excludes.
+    /// The number of the other points that the model excludes.
     pub excluded: u64,
-    /// The rest: not measured and not excluded.
+    /// The number of remaining points: neither measured nor excluded.
     pub rest: u64,
-    /// The largest gain over the winner that the model's bound leaves to a point of the rest (0.02 is 2 %).
+    /// The largest gain over the winner that the model's bound allows for a remaining point (0.02 is 2 %).
     pub largest_gain: f64,
-    /// The same gain that the model expects.
+    /// The largest gain over the winner that the model expects for a remaining point.
     pub expected_gain: f64,
-    /// The factor by which the model's errors at left-out points exceed those that it states, and by which its
-    /// bounds are wider.
+    /// The factor by which the model's errors at left-out points exceed the errors that it states, and by which its
+    /// bounds are widened.
     pub calibration: f64,
-    /// Values of options whose points are all excluded.
+    /// The values of options for which all points are excluded.
     pub values: Vec<V>,
 }
 
-/// The evidence of a search.
+/// The evidence that a search found.
 pub type Certificate = Evidence<Excluded>;
 
 impl Certificate {
-    /// The same evidence with its values in another form.
+    /// Returns the same evidence with its values in another form.
     pub fn map<V>(&self, form: impl Fn(&Excluded) -> V) -> Evidence<V> {
         let Evidence { combinations, points, is_whole, measured, excluded, rest, .. } = *self;
         let Evidence { largest_gain, expected_gain, calibration, .. } = *self;
@@ -64,26 +64,26 @@ impl Certificate {
     }
 }
 
-/// A value of an option, all points of which are excluded.
+/// A value of an option for which all points are excluded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Excluded {
     /// The option.
     pub option: usize,
     /// The value.
     pub value: u8,
-    /// Every point with it takes longer than the winner by at least this part of its time.
+    /// The minimum part of the winner's time by which points with this value are slower.
     pub least: f64,
-    /// The number of points that were looked at.
+    /// The number of points examined.
     pub points: u64,
 }
 
 #[cfg(test)]
-/// Returns true if a point is excluded: slower than `best` when measured, or by the bound of the model.
+/// Returns true if a point is excluded: it is slower than `best` as measured, or according to the bound of the model.
 pub fn excludes(known: &Evaluations, model: &Model, best: f64, point: &Point) -> bool {
     lower(known, model, point) > best
 }
 
-/// The lower bound of the logarithm of a point's time.
+/// Returns the lower bound of the logarithm of a point's time.
 fn lower(known: &Evaluations, model: &Model, point: &Point) -> f64 {
     match known.value(point) {
         Some(value) => value - DEVIATIONS * known.deviation(point),
@@ -94,7 +94,7 @@ fn lower(known: &Evaluations, model: &Model, point: &Point) -> f64 {
     }
 }
 
-/// The certificate of a winner.
+/// Computes the certificate of a winner.
 pub fn certificate(
     candidates: &Candidates<'_>,
     known: &Evaluations,
@@ -111,7 +111,7 @@ pub fn certificate(
         calibration: model.calibration(),
         ..Certificate::default()
     };
-    // The lowest bound, and the number of points, of each value.
+    // The lowest bound and the number of points for each value.
     let levels = candidates.space.levels();
     let mut bounds: Vec<Vec<(f64, u64)>> =
         levels.iter().map(|levels| vec![(f64::INFINITY, 0); usize::from(*levels)]).collect();
@@ -130,8 +130,8 @@ pub fn certificate(
             continue;
         }
         for (option, value) in point.0.iter().enumerate() {
-            let of_it = &mut bounds[option][usize::from(*value)];
-            *of_it = (of_it.0.min(bound), of_it.1 + 1);
+            let value_bound = &mut bounds[option][usize::from(*value)];
+            *value_bound = (value_bound.0.min(bound), value_bound.1 + 1);
         }
     }
     for (option, bounds) in bounds.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The choice of points: designs that tell most about a space, and the points that may be best.
+//! Chooses points: designs that reveal most about a space, and points that may be the best.
 
 use fsdyno_record::seed::SplitMix64;
 use fsdyno_stats::normal;
@@ -6,10 +6,10 @@ use fsdyno_stats::normal;
 use crate::model::Model;
 use crate::space::{Point, Space};
 
-/// The largest space whose points are all looked at.
+/// The number of points up to which a space is enumerated.
 pub const ENUMERATED: u64 = 5_000;
 
-/// The number of sweeps over all options of one ascent.
+/// The number of sweeps over all options in one ascent.
 const SWEEPS: usize = 5;
 
 /// The number of random starts of an ascent.
@@ -24,17 +24,17 @@ pub struct Candidates<'s> {
     /// Values that were refused.
     refused: Vec<(usize, u8)>,
     /// Values that were refused together.
-    together: Vec<Vec<(usize, u8)>>,
+    refused_together: Vec<Vec<(usize, u8)>>,
 }
 
 impl<'s> Candidates<'s> {
-    /// All points of a space.
+    /// Creates the candidates from all points of a space.
     pub fn of(space: &'s Space) -> Candidates<'s> {
         let all = space.points(ENUMERATED);
-        Candidates { space, all, refused: Vec::new(), together: Vec::new() }
+        Candidates { space, all, refused: Vec::new(), refused_together: Vec::new() }
     }
 
-    /// Leaves out all points with a value.
+    /// Excludes all points with a value.
     pub fn refuse(&mut self, value: (usize, u8)) {
         self.refused.push(value);
         if let Some(all) = &mut self.all {
@@ -42,24 +42,24 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// Leaves out all points that have every value of a point that is not the default.
+    /// Excludes all points that share every non-default value of a point.
     pub fn refuse_together(&mut self, point: &Point) {
         let values = point.0.iter().copied().enumerate().filter(|(_, value)| *value > 0);
         let values: Vec<(usize, u8)> = values.collect();
         if let Some(all) = &mut self.all {
             all.retain(|point| !values.iter().all(|(at, value)| point.0[*at] == *value));
         }
-        self.together.push(values);
+        self.refused_together.push(values);
     }
 
-    /// Every value that is no default and was not refused, with its option.
+    /// Returns every value that is not a default and was not refused, with its option.
     pub fn values(&self) -> impl Iterator<Item = (usize, u8)> {
         let of = |(option, levels): (usize, u8)| (1..levels).map(move |value| (option, value));
         let all = self.space.levels().into_iter().enumerate().flat_map(of);
         all.filter(|value| !self.refused.contains(value))
     }
 
-    /// The values that were refused.
+    /// Returns the values that were refused.
     pub fn refused(&self) -> &[(usize, u8)] {
         &self.refused
     }
@@ -69,23 +69,23 @@ impl<'s> Candidates<'s> {
         let has = |(at, value): &(usize, u8)| point.0[*at] == *value;
         self.space.allows(point)
             && !self.refused.iter().any(has)
-            && !self.together.iter().any(|values| values.iter().all(has))
+            && !self.refused_together.iter().any(|values| values.iter().all(has))
     }
 
-    /// The points that differ from a point in one option.
+    /// Returns the points that differ from a point in exactly one option.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
         let mut all = self.space.neighbours(point);
         all.retain(|point| self.allows(point));
         all
     }
 
-    /// A random point.
+    /// Returns a random point.
     pub fn random(&self, draws: &mut SplitMix64) -> Point {
         if let Some(all) = &self.all {
             return all[draws.below(all.len() as u64) as usize].clone();
         }
         let mut point = self.space.default_point();
-        // Each option in turn, so that the result has no conflict; a second pass makes the order matter less.
+        // Each option is drawn in turn, so that the result has no conflict; a second pass makes the order matter less.
         for _ in 0..2 {
             for option in shuffled(point.0.len(), draws) {
                 let levels = self.space.options[option].values.len() as u64;
@@ -98,7 +98,7 @@ impl<'s> Candidates<'s> {
         point
     }
 
-    /// All points of a small space, else `count` random ones.
+    /// Returns all points of a small space, or `count` random points of a large one.
     pub fn sample(&self, count: usize, draws: &mut SplitMix64) -> Vec<Point> {
         match &self.all {
             Some(all) => all.clone(),
@@ -106,12 +106,12 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// True if [`Candidates::sample`] has every point.
+    /// Returns true if [`Candidates::sample`] returns every point.
     pub fn is_whole(&self) -> bool {
         self.all.is_some()
     }
 
-    /// The point with the highest score; none if each is left out by `skip`.
+    /// Returns the point with the highest score; none if `skip` excludes all.
     pub fn highest(
         &self,
         starts: &[Point],
@@ -124,7 +124,7 @@ impl<'s> Candidates<'s> {
         };
         let mut best: Option<(Point, f64)> = None;
         if let Some(all) = &self.all {
-            // An equal score goes to a random one of its points.
+            // Among points with equal scores, a random one is chosen.
             let from = draws.below(all.len().max(1) as u64) as usize;
             for point in all[from..].iter().chain(&all[..from]).filter(|point| !skip(point)) {
                 let score = score(point);
@@ -172,7 +172,8 @@ fn shuffled(count: usize, draws: &mut SplitMix64) -> Vec<usize> {
     order
 }
 
-/// The expected improvement of a point on `best`, in logarithms (Mockus 1975; Jones, Schonlau and Welch 1998).
+/// Returns the expected improvement of a point over `best`, in logarithms (Mockus 1975; Jones, Schonlau and Welch
+/// 1998).
 pub fn improvement(model: &Model, point: &Point, best: f64) -> f64 {
     let (mean, deviation) = model.predict(point);
     if deviation <= 0.0 {

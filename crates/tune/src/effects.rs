@@ -1,4 +1,4 @@
-//! What each value of an option is worth.
+//! Determines what each value of an option is worth.
 
 use fsdyno_record::seed::SplitMix64;
 
@@ -7,33 +7,33 @@ use crate::evaluations::Evaluations;
 use crate::model::Model;
 use crate::space::Point;
 
-/// The points over which an effect is averaged in a large space.
+/// The number of points over which an effect is averaged in a large space.
 const SAMPLED: usize = 400;
 
-/// The standard deviations of noise within which an effect is none.
+/// The number of standard deviations of noise within which an effect counts as none.
 const DEVIATIONS: f64 = 3.0;
 
-/// A measured effect: the logarithm of a ratio of times, and its standard deviation by noise.
+/// A measured effect: the logarithm of a ratio of times, and its standard deviation due to noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
     /// The logarithm of the ratio; negative is faster.
     pub log: f64,
-    /// Its standard deviation by noise.
+    /// Its standard deviation due to noise.
     pub deviation: f64,
 }
 
 impl Worth {
-    /// The relative change of the time: -0.1 is 10 % less.
+    /// Returns the relative change of the time: -0.1 is 10 % less.
     pub fn change(self) -> f64 {
         self.log.exp_m1()
     }
 
-    /// Returns true if it is smaller than `least` beyond noise.
+    /// Returns true if the effect is smaller than `least` beyond noise.
     pub fn is_nothing(self, least: f64) -> bool {
         self.log.abs() + DEVIATIONS * self.deviation < least.ln_1p()
     }
 
-    /// Returns true if noise does not explain it.
+    /// Returns true if the effect is larger than `least` beyond noise.
     pub fn is_something(self, least: f64) -> bool {
         self.log.abs() - DEVIATIONS * self.deviation > least.ln_1p()
     }
@@ -46,16 +46,16 @@ pub struct Effect {
     pub option: usize,
     /// The value.
     pub value: u8,
-    /// Measured at the default of all other options.
+    /// The effect with the default of all other options.
     pub alone: Option<Worth>,
-    /// Measured in the company of the winner's other options.
+    /// The effect with the winner's values of all other options.
     pub with_winner: Option<Worth>,
-    /// The average over the space, by the model: the logarithm of the ratio.
+    /// The average over the space, by the model: the logarithm of a ratio of times.
     pub average: Option<f64>,
 }
 
 impl Effect {
-    /// Returns true if it changes nothing by at least `least`: alone, with the winner, and on average.
+    /// Returns true if the value changes nothing by `least` or more: alone, with the winner, or on average.
     pub fn is_nothing(&self, least: f64) -> bool {
         let measured = [self.alone, self.with_winner];
         let average = self.average.is_none_or(|log| log.abs() < least.ln_1p());
@@ -64,7 +64,7 @@ impl Effect {
             && average
     }
 
-    /// The largest absolute effect, for ranking.
+    /// Returns the largest absolute effect, for ranking.
     pub fn size(&self) -> f64 {
         let measured =
             [self.alone, self.with_winner].into_iter().flatten().map(|worth| worth.log.abs());
@@ -72,7 +72,7 @@ impl Effect {
     }
 }
 
-/// The interaction of two values: how much more or less they change together than each by itself.
+/// The interaction of two values: how much more or less they change the time together than separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interaction {
     /// An option and its value.
@@ -85,7 +85,7 @@ pub struct Interaction {
     pub deviation: f64,
 }
 
-/// The effects of all values, the largest first.
+/// Returns the effects of all values, the largest first.
 pub fn effects(
     candidates: &Candidates<'_>,
     known: &Evaluations,
@@ -101,8 +101,8 @@ pub fn effects(
             if candidates.refused().contains(&(option, value)) {
                 continue;
             }
-            let worth = |of: &Point| {
-                let (base, new) = (of.with(option, 0), of.with(option, value));
+            let worth = |around: &Point| {
+                let (base, new) = (around.with(option, 0), around.with(option, value));
                 let log = known.value(&new)? - known.value(&base)?;
                 let deviation = known.deviation(&new).hypot(known.deviation(&base));
                 Some(Worth { log, deviation })
@@ -117,7 +117,7 @@ pub fn effects(
     all
 }
 
-/// The mean difference of the model between a value and the default of its option.
+/// Returns the mean difference, by the model, between a value and the default of its option.
 fn average(
     candidates: &Candidates<'_>,
     model: &Model,
@@ -127,7 +127,7 @@ fn average(
     let (mut sum, mut count) = (0.0, 0u32);
     for point in sample {
         let (base, new) = (point.with(option, 0), point.with(option, value));
-        // In a whole space each pair is there once for each value of the option.
+        // In a whole space, each pair occurs once for each value of the option.
         let is_repeated = candidates.is_whole() && point.0[option] != 0;
         if is_repeated || !candidates.allows(&base) || !candidates.allows(&new) {
             continue;
@@ -138,12 +138,13 @@ fn average(
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The interactions that are larger than `least` and than twice their deviation, the largest first, at most `most`.
+/// Returns at most `max_count` interactions that are larger than `least` and than twice their deviation, the largest
+/// first.
 pub fn interactions(
     candidates: &Candidates<'_>,
     model: &Model,
     least: f64,
-    most: usize,
+    max_count: usize,
 ) -> Vec<Interaction> {
     let values: Vec<(usize, u8)> = candidates.values().collect();
     let mut all = Vec::new();
@@ -156,6 +157,6 @@ pub fn interactions(
         }
     }
     all.sort_by(|a, b| b.log.abs().total_cmp(&a.log.abs()));
-    all.truncate(most);
+    all.truncate(max_count);
     all
 }

@@ -1,4 +1,4 @@
-//! The results of points, and what follows from them without a model.
+//! The results of points, and what can be derived from them without a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use crate::space::Point;
 /// The result of a trial of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sample {
-    /// The time, or another measure of which less is better; positive.
+    /// The time, or another positive measure for which less is better.
     Time(f64),
-    /// The point cannot be: mkfs or mount refused it, with these words.
+    /// The point is impossible: mkfs or mount refused it, with this message.
     Refused(String),
 }
 
@@ -25,10 +25,10 @@ pub trait Evaluator {
     /// Returns the results of these points under these seeds, in their order.
     ///
     /// # Errors
-    /// The reason why there are none.
+    /// The reason why there are no results.
     fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error>;
 
-    /// Returns the largest number of trials of the whole search, which may become known during it.
+    /// Returns the maximum number of trials of the whole search, which may become known only during it.
     fn budget(&self, trials: usize) -> usize {
         trials
     }
@@ -47,22 +47,22 @@ pub struct Evaluations {
 }
 
 impl Evaluations {
-    /// No results; `base` is the default point.
+    /// Creates an empty set of results; `base` is the default point.
     pub fn new(base: Point, settings: &Settings) -> Evaluations {
         Evaluations { base, paired: settings.paired, ..Evaluations::default() }
     }
 
-    /// Number of trials.
+    /// Returns the number of trials.
     pub fn trials(&self) -> usize {
         self.trials
     }
 
-    /// The measured points, in the order of their first trials.
+    /// Returns the measured points, in the order of their first trials.
     pub fn order(&self) -> &[Point] {
         &self.order
     }
 
-    /// Measures what is not known yet.
+    /// Measures the points and seeds that are not yet known.
     pub fn measure<E: Evaluator>(
         &mut self,
         evaluator: &mut E,
@@ -109,28 +109,29 @@ impl Evaluations {
         self.has(point) || self.refused.contains_key(point)
     }
 
-    /// The words with which a point was refused.
+    /// Returns the message with which a point was refused.
     pub fn refusal(&self, point: &Point) -> Option<&str> {
         self.refused.get(point).map(String::as_str)
     }
 
-    /// The points that were refused.
+    /// Returns the refused points, each with the message.
     pub fn refused(&self) -> impl Iterator<Item = (&Point, &str)> {
         self.refused.iter().map(|(point, why)| (point, why.as_str()))
     }
 
-    /// The seeds of a point.
+    /// Returns the seeds with which a point was measured.
     pub fn seeds(&self, point: &Point) -> BTreeSet<u64> {
         self.times.get(point).map(|known| known.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// The geometric mean of the times of a point.
+    /// Returns the geometric mean of the times of a point.
     pub fn time(&self, point: &Point) -> Option<f64> {
         let known = self.times.get(point)?;
         Some((known.values().map(|time| time.ln()).sum::<f64>() / known.len() as f64).exp())
     }
 
-    /// The logarithms of the times of a point relative to the default: one for each common seed, or of the means.
+    /// Returns the logarithms of the times of a point relative to the default: one per common seed, or that of the
+    /// means.
     fn relative(&self, point: &Point) -> Option<Vec<f64>> {
         let (known, base) = (self.times.get(point)?, self.times.get(&self.base)?);
         if self.paired {
@@ -141,13 +142,13 @@ impl Evaluations {
         Some(known.values().map(|time| time.ln() - centre).collect())
     }
 
-    /// The mean logarithm of the time of a point relative to the default.
+    /// Returns the mean logarithm of the time of a point relative to the default.
     pub fn value(&self, point: &Point) -> Option<f64> {
         let logs = self.relative(point)?;
         Some(logs.iter().sum::<f64>() / logs.len() as f64)
     }
 
-    /// The standard deviation of one such logarithm, pooled over all points with several.
+    /// Returns the standard deviation of one such logarithm, pooled over all points with several.
     pub fn noise(&self) -> f64 {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for point in &self.order {
@@ -162,7 +163,7 @@ impl Evaluations {
         if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
     }
 
-    /// The standard deviation of the value of a point by noise.
+    /// Returns the standard deviation of the value of a point due to noise.
     pub fn deviation(&self, point: &Point) -> f64 {
         if self.paired && *point == self.base {
             return 0.0;
@@ -172,7 +173,7 @@ impl Evaluations {
         self.noise() * (1.0 / count(point) + of_base).sqrt()
     }
 
-    /// The data of all measured points for a model.
+    /// Returns the data of all measured points, for a model.
     pub fn data(&self) -> Vec<Datum> {
         let noise = self.noise().powi(2);
         let datum = |point: &Point| {
@@ -184,13 +185,13 @@ impl Evaluations {
         self.order.iter().filter_map(datum).collect()
     }
 
-    /// The point with the least value.
+    /// Returns the point with the smallest value.
     pub fn best(&self) -> Option<&Point> {
         let values = self.order.iter().filter_map(|point| Some((point, self.value(point)?)));
         values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| point)
     }
 
-    /// The comparison of two points, by seed if they are pairs; only seeds from `from` on count.
+    /// Compares two points, by seed if trials are paired; only seeds from `from` on count.
     pub fn compare(&self, base: &Point, new: &Point, from: u64) -> Option<Comparison> {
         let (base, new) = (self.times.get(base)?, self.times.get(new)?);
         if self.paired {

@@ -1,15 +1,15 @@
-//! Works of the same kind: another size, and a second workload, with which a winner is confirmed.
+//! Related work with which a winner is confirmed: the same workload in another size, and a second workload.
 
-/// The confirmation of a workload.
+/// The related work of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kin {
-    /// The parameter with the amount of work.
+    /// The parameter that sets the amount of work.
     pub size: &'static str,
     /// A second workload of the same kind, with its parameters; empty if there is none.
     pub second: &'static [&'static str],
 }
 
-/// All workloads that have one: name, parameter, second workload.
+/// All workloads that have related work: name, parameter, second workload.
 const ALL: &[(&str, Kin)] = &[
     ("dirops", Kin { size: "files", second: &["many-files", "files=2000"] }),
     ("many-files", Kin { size: "files", second: &["dirops", "files=5000"] }),
@@ -22,7 +22,7 @@ const ALL: &[(&str, Kin)] = &[
     ("calls", Kin { size: "files", second: &["dirops", "files=5000"] }),
 ];
 
-/// The confirmation of a workload, if it has one.
+/// Returns the related work of a workload, if it has any.
 pub fn kin(workload: &str) -> Option<Kin> {
     ALL.iter().find(|(name, _)| *name == workload).map(|(_, kin)| *kin)
 }

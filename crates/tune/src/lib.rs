@@ -1,8 +1,8 @@
 //! The search for the best options of a file system.
 //!
 //! A [`Space`] has the options worth trying, as data. [`search()`] asks an [`Evaluator`] for the times of its points,
-//! and returns the recommended one with the worth of each option and a certificate: which part of the space is
-//! excluded by which evidence. This crate runs nothing and knows no trial.
+//! and returns the recommended point with the worth of each option and a certificate: which part of the space is
+//! excluded, by which evidence. This crate runs nothing and does not know about trials.
 
 mod certificate;
 mod design;

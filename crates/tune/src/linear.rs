@@ -26,7 +26,7 @@ impl Factor {
         Some(Factor { n, cells })
     }
 
-    /// The logarithm of the determinant of the matrix.
+    /// Returns the logarithm of the determinant of the matrix.
     pub fn log_determinant(&self) -> f64 {
         (0..self.n).map(|at| 2.0 * self.cells[at * self.n + at].ln()).sum()
     }
@@ -55,7 +55,7 @@ impl Factor {
         x
     }
 
-    /// The diagonal of the inverse of the matrix.
+    /// Returns the diagonal of the inverse of the matrix.
     pub fn inverse_diagonal(&self) -> Vec<f64> {
         let unit =
             |at: usize| (0..self.n).map(|row| f64::from(u8::from(row == at))).collect::<Vec<_>>();
@@ -63,7 +63,7 @@ impl Factor {
     }
 }
 
-/// The scalar product.
+/// Returns the scalar product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -1,4 +1,4 @@
-//! The search in an enumerated space of ext4 in the lab: results/2026-11-25-ext4-space.
+//! Tests the search in an enumerated space of ext4 in the lab: results/2026-11-25-ext4-space.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -8,13 +8,13 @@ use crate::search::{Found, search};
 use crate::settings::Settings;
 use crate::space::{Point, Space};
 
-/// The trials of a search: 3 % of the points.
+/// The number of trials of a search: 3 % of the points.
 const TRIALS: usize = 60;
 
-/// The further trials for average effects.
+/// The number of additional trials for average effects.
 const AVERAGES: usize = 100;
 
-/// The size from which an average effect counts.
+/// The minimum size of an average effect that matters.
 const MATTERS: f64 = 0.02;
 
 /// The times of all points of the space, in seconds.
@@ -49,7 +49,7 @@ impl Reference {
         (best.0, *best.1)
     }
 
-    /// The mean logarithm of the effect of a value over all pairs of points that differ in it alone.
+    /// Returns the mean logarithm of the effect of a value over all pairs of points that differ only in it.
     fn main_effect(&self, option: usize, value: u8) -> f64 {
         let base = self.times.iter().filter(|(point, _)| point.0[option] == 0);
         let pairs = base.filter_map(|(point, time)| {
@@ -66,7 +66,7 @@ impl Reference {
         search(&space, &settings, self).unwrap()
     }
 
-    /// The largest error of an average effect that matters.
+    /// Returns the largest error of an average effect that matters.
     fn error(&self, found: &Found) -> f64 {
         let mut worst: f64 = 0.0;
         for effect in &found.effects {

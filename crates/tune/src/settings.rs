@@ -3,23 +3,25 @@
 /// The settings of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The seed of all that the search draws.
+    /// The seed of everything that the search draws.
     pub seed: u64,
     /// The first seed of trials.
     pub first: u64,
-    /// The largest number of trials.
+    /// The maximum number of trials.
     pub trials: usize,
-    /// The trials of the default, and of two others, from which the noise is estimated; 1 if there is none.
+    /// The number of trials of the default, and of two other points, from which noise is estimated; 1 if there is no
+    /// noise.
     pub pilot: u32,
-    /// The largest number of trials of a point in a race.
+    /// The maximum number of trials of a point in a race.
     pub race: u32,
-    /// The trials of the winner and of the default on seeds that took no part in the search; 0 for none.
+    /// The number of trials of the winner and of the default on seeds that were not part of the search; 0 for none.
     pub confirm: u32,
-    /// The largest number of further points after the search, which tell the average effects of options more exactly.
+    /// The maximum number of additional points after the search, which determine the average effects of options more
+    /// exactly.
     pub averages: usize,
-    /// True if trials of one seed are pairs.
+    /// True if trials with the same seed are pairs.
     pub paired: bool,
-    /// The least relative difference that matters.
+    /// The smallest relative difference that matters.
     pub least: f64,
 }
 
@@ -40,7 +42,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Settings for times without noise of one seed.
+    /// Returns settings for times without noise, with one seed.
     pub fn exact(seed: u64, trials: usize) -> Settings {
         Settings { seed, trials, pilot: 1, race: 0, confirm: 0, averages: 0, ..Settings::default() }
     }

@@ -1,11 +1,11 @@
-//! Spaces and times made by rule, for tests.
+//! Rule-based spaces and times, for tests.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::evaluations::{Evaluator, Sample};
 use crate::space::{Point, Space, TuneOption, Value};
 
-/// A space with this number of values for each option.
+/// Creates a space with this number of values for each option.
 pub fn space(levels: &[u8]) -> Space {
     let option = |(at, levels): (usize, &u8)| TuneOption {
         name: format!("o{at}"),
@@ -22,28 +22,28 @@ pub fn space(levels: &[u8]) -> Space {
     }
 }
 
-/// All points of such a space.
+/// Returns all points of such a space.
 pub fn points(levels: &[u8]) -> Vec<Point> {
     space(levels).points(u64::MAX).unwrap()
 }
 
-/// Uniform from 0 to 1.
+/// Draws a number uniformly from 0 to 1.
 pub fn uniform(draws: &mut SplitMix64) -> f64 {
     draws.draw() as f64 / 2f64.powi(64)
 }
 
-/// Approximately normal: the sum of twelve uniform draws.
+/// Draws an approximately normal number: the sum of twelve uniform draws.
 pub fn normal(draws: &mut SplitMix64) -> f64 {
     (0..12).map(|_| uniform(draws)).sum::<f64>() - 6.0
 }
 
-/// Times by main effects, interactions of two options, and a rest that no option explains.
+/// Times composed of main effects, interactions of two options, and a rest that no option explains.
 pub struct Times {
     /// The logarithm of the effect of each value.
     pub effects: Vec<Vec<f64>>,
-    /// Of pairs of options: a factor of the product of both effects' signs.
+    /// Pairs of options, each with a factor for the product of both effects' signs.
     pub pairs: Vec<(usize, usize, f64)>,
-    /// The standard deviation of the rest of each point.
+    /// The standard deviation of the rest, which each point has.
     pub rest: f64,
     /// The standard deviation of the noise of each trial.
     pub noise: f64,
@@ -54,15 +54,15 @@ pub struct Times {
 }
 
 impl Times {
-    /// Random times: of each option in three one does nothing, the others up to `most`; as many interactions as options,
-    /// up to half of `most`.
-    pub fn random(levels: &[u8], most: f64, seed: u64) -> Times {
+    /// Creates random times: one option in three has no effect, the others up to `max_effect`; there are as many
+    /// interactions as options, up to half of `max_effect`.
+    pub fn random(levels: &[u8], max_effect: f64, seed: u64) -> Times {
         let mut draws = SplitMix64::new(mix(seed));
         let mut of_option = |levels: &u8| {
             let is_nothing = draws.below(3) == 0;
             let mut effect = |value: u8| match is_nothing || value == 0 {
                 true => 0.0,
-                false => most * (2.0 * uniform(&mut draws) - 1.0),
+                false => max_effect * (2.0 * uniform(&mut draws) - 1.0),
             };
             (0..*levels).map(&mut effect).collect::<Vec<f64>>()
         };
@@ -71,19 +71,19 @@ impl Times {
         let mut pair = || {
             let one = draws.below(count as u64) as usize;
             let other = (one + 1 + draws.below(count as u64 - 1) as usize) % count;
-            (one, other, 0.5 * most * (2.0 * uniform(&mut draws) - 1.0))
+            (one, other, 0.5 * max_effect * (2.0 * uniform(&mut draws) - 1.0))
         };
         let pairs = (0..count).map(|_| pair()).collect();
         Times { effects, pairs, rest: 0.0, noise: 0.0, seed, refused: Vec::new() }
     }
 
-    /// Times that no option changes.
+    /// Creates times that do not depend on the options.
     pub fn constant(levels: &[u8], noise: f64, seed: u64) -> Times {
         let effects = levels.iter().map(|levels| vec![0.0; usize::from(*levels)]).collect();
         Times { effects, pairs: Vec::new(), rest: 0.0, noise, seed, refused: Vec::new() }
     }
 
-    /// The logarithm of the time of a point.
+    /// Returns the logarithm of the time of a point.
     pub fn log(&self, point: &Point) -> f64 {
         let mains: f64 =
             self.effects.iter().zip(&point.0).map(|(of, value)| of[usize::from(*value)]).sum();

@@ -1,8 +1,8 @@
 //! Attributes each request of a trial to a stage, the structure that it touches, and its cause.
 //!
-//! A request with its seek and its time counts for the structure of its first block, where the head had to go;
-//! its bytes are divided block by block. Unattributed requests have a row of their own, so the columns sum up to
-//! the log.
+//! A request, with its seek and its time, counts for the structure of its first block, to which the head had to move;
+//! its bytes are divided block by block. Unattributed requests have their own row, so that the columns sum up to the
+//! log.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::time::own_parts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A read in a phase: an op, or the kernel's read-ahead for it.
+    /// A read in a phase: by an op, or by the kernel's read-ahead for it.
     Work,
     /// A write to the journal, or a flush, of a file system that has one.
     JournalCommit,
@@ -47,10 +47,10 @@ impl Cause {
     }
 }
 
-/// A position in a trial: a stage, and the phase that it belongs to or follows, counted from 0.
+/// A position in a trial: a stage, and the phase to which it belongs or which it follows, counted from 0.
 pub type Place = (Stage, u16);
 
-/// The map of the file system when a stage began.
+/// The map of the file system at the start of a stage.
 #[derive(Clone, Debug)]
 pub struct StageMap {
     /// Position of the stage.
@@ -59,7 +59,7 @@ pub struct StageMap {
     pub map: Option<Map>,
 }
 
-/// The disks of a file system as requests name them.
+/// The disks of a file system, as requests name them.
 #[derive(Clone, Debug, Default)]
 pub struct FsDevices {
     /// Offset of the file system on its disk, in bytes.
@@ -88,11 +88,11 @@ pub struct Sum {
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Requests that do not begin where the previously answered one on the same disk ended.
+    /// Requests that do not begin where the previously answered request on the same disk ended.
     pub seeks: u64,
-    /// Their own share of the disk's busy time.
+    /// The requests' own share of the disk's busy time.
     pub time_ns: Nanos,
-    /// The part of that which belongs to requests that were seeks.
+    /// The part of that share that belongs to requests that were seeks.
     pub seek_ns: Nanos,
 }
 
@@ -133,7 +133,7 @@ pub struct Account {
     pub dots: Vec<Dot>,
 }
 
-/// Serialization of the rows as a list, for keys of JSON objects are strings.
+/// Serializes the rows as a list, because keys of JSON objects are strings.
 mod listed {
     use std::collections::BTreeMap;
 
@@ -151,10 +151,9 @@ mod listed {
 }
 
 impl Account {
-    /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages
-    /// began.
-    pub fn of(entries: &[Entry], moments: &[StageMap], ground: &FsDevices) -> Account {
-        let journaled = ground.journal_disk.is_some()
+    /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages began.
+    pub fn of(entries: &[Entry], moments: &[StageMap], devices: &FsDevices) -> Account {
+        let journaled = devices.journal_disk.is_some()
             || moments
                 .iter()
                 .filter_map(|moment| moment.map.as_ref())
@@ -167,8 +166,8 @@ impl Account {
             around.advance_to((entry.stage, entry.phase));
             let place = around.place(entry);
             let row = |structure, cause| Key { place, structure, cause };
-            let mut pieces = pieces(entry, &around, ground);
-            if is_probe(entry, &pieces, ground) {
+            let mut pieces = pieces(entry, &around, devices);
+            if is_probe(entry, &pieces, devices) {
                 pieces.iter_mut().for_each(|piece| piece.0 = Some(Structure::DeviceEnd));
             }
             let first = pieces.first().and_then(|(structure, _)| *structure);
@@ -200,7 +199,7 @@ impl Account {
         sum
     }
 
-    /// Returns the attributed shares of timed requests and of their time; 1 if there are none.
+    /// Returns the attributed shares of timed requests and of their time; both are 1 if there are none.
     pub fn attributed(&self) -> (f64, f64) {
         let timed = |key: &Key| key.cause != Cause::Untimed;
         let all = self.sum(timed);
@@ -212,7 +211,7 @@ impl Account {
     }
 }
 
-/// The maps before and after the present position.
+/// The maps before and after the current position.
 struct MapsAround<'a> {
     moments: &'a [StageMap],
     at: usize,
@@ -231,7 +230,7 @@ impl MapsAround<'_> {
     }
 
     /// Returns the position of an entry. Requests before the first phase are distinguished from those after it,
-    /// although both have its number.
+    /// although both have the number of that phase.
     fn place(&self, entry: &Entry) -> Place {
         let begun = &self.moments[..self.moments.len().min(self.at + 1)];
         let ran = begun.iter().any(|moment| moment.place.0 == Stage::Running);
@@ -241,9 +240,9 @@ impl MapsAround<'_> {
         }
     }
 
-    /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block
-    /// that is free in one map has the structure that the other gives it; a block with two different structures
-    /// is unattributed.
+    /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block that is
+    /// free in one map has the structure that the other map gives it; a block with two different structures is
+    /// unattributed.
     fn at(&self, byte: u64) -> (Option<Structure>, u64) {
         let before = self.moments[..self.moments.len().min(self.at + 1)].iter().rev();
         let before = before.filter_map(|moment| moment.map.as_ref()).next();
@@ -262,20 +261,20 @@ impl MapsAround<'_> {
     }
 }
 
-/// Splits a request by structure, in order, with the bytes of each part.
+/// Splits a request by structure, in order, and returns the bytes of each part.
 fn pieces(
     entry: &Entry,
     around: &MapsAround<'_>,
-    ground: &FsDevices,
+    devices: &FsDevices,
 ) -> Vec<(Option<Structure>, u64)> {
     if entry.action == Action::Flush {
         return vec![(Some(Structure::Flush), 0)];
     }
     let bytes = u64::from(entry.sectors) * 512;
-    if ground.journal_disk == Some(entry.disk) {
+    if devices.journal_disk == Some(entry.disk) {
         return vec![(Some(Structure::Journal), bytes)];
     }
-    let Some(first) = (entry.sector * 512).checked_sub(ground.start) else {
+    let Some(first) = (entry.sector * 512).checked_sub(devices.start) else {
         return vec![(None, bytes)];
     };
     let mut pieces: Vec<(Option<Structure>, u64)> = Vec::new();
@@ -295,15 +294,14 @@ fn pieces(
     pieces
 }
 
-/// Returns whether a mount probes the device size: a read of the last 4 KiB, outside of phases, where nothing is
-/// stored.
-fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], ground: &FsDevices) -> bool {
-    let Some(size) = ground.size else { return false };
-    let last = ground.start + size.saturating_sub(4096);
+/// Returns whether a mount probes the device size: it reads the last 4 KiB, between phases, where nothing is stored.
+fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], devices: &FsDevices) -> bool {
+    let Some(size) = devices.size else { return false };
+    let last = devices.start + size.saturating_sub(4096);
     entry.action == Action::Read
         && entry.stage != Stage::Running
-        && ground.journal_disk != Some(entry.disk)
-        && (last..ground.start + size).contains(&(entry.sector * 512))
+        && devices.journal_disk != Some(entry.disk)
+        && (last..devices.start + size).contains(&(entry.sector * 512))
         && pieces.iter().all(|(structure, _)| structure.is_none())
 }
 
@@ -319,7 +317,7 @@ fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause 
     }
 }
 
-/// Returns for each entry whether it is a seek, in the order in which its disk answered.
+/// Returns for each entry whether it is a seek, given the order in which its disk answered.
 fn seeks(entries: &[Entry]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|at| entries[*at].arrived.0.saturating_add(entries[*at].response.0));
@@ -368,8 +366,8 @@ mod tests {
     }
 
     fn structures(entries: &[Entry], moments: &[StageMap]) -> Vec<(Option<Structure>, u64, u64)> {
-        let ground = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
-        let account = Account::of(entries, moments, &ground);
+        let devices = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
+        let account = Account::of(entries, moments, &devices);
         let rows = account.rows.iter();
         rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
     }
@@ -383,10 +381,10 @@ mod tests {
         assert_eq!(structures(&[write(0, 1)], &moments), [(Some(Superblock), 1, 1)]);
         assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
         assert_eq!(structures(&[write(6, 1)], &moments), [(Some(Extents), 1, 1)]);
-        // Data before, a directory after; free before and after.
+        // Data before, and a directory after; free before and after.
         assert_eq!(structures(&[write(7, 1)], &moments), [(None, 1, 1)]);
         assert_eq!(structures(&[write(9, 1)], &moments), [(None, 1, 1)]);
-        // The map could not be read: the one before it counts.
+        // If a map could not be read, the one before it counts.
         let moments = [moment(PHASE, Some(map(&[(5, 6, Directory)]))), moment(GAP, None)];
         assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
     }

@@ -18,16 +18,16 @@ pub struct Phase {
     pub name: String,
     /// Number of ops.
     pub ops: u64,
-    /// Time until the device's cache was empty, or until the last call returned if that is unknown.
+    /// Time until the device's cache was empty; until the last call returned, if that is unknown.
     pub took_ns: Nanos,
     /// CPU time of the threads that issue ops, as measured by the trial.
     pub cpu_ns: Nanos,
-    /// If it used several disks: time during which any of them had one of its requests.
+    /// The time during which any disk had one of the phase's requests, if it used several disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_busy_ns: Option<Nanos>,
     /// Timed requests, as drawn in a picture.
     pub requests: Option<Grid>,
-    /// Time of an instruction by the trial's processor profile; none without one.
+    /// Time of an instruction by the trial's processor profile; none if there is no profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_ns: Option<f64>,
     /// Exact counts of each function.
@@ -49,36 +49,36 @@ pub struct Flat {
     pub instructions: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time of the processor model's events in it alone, in the time of an instruction; zero without a model.
+    /// Time of the processor model's events in it alone, in units of one instruction's time; zero without a model.
     #[serde(default)]
     pub charged: u64,
 }
 
-/// A frame with a smaller part of its tree's instructions than 1 / this is merged with others like it.
+/// Frames with less than 1 / this of their tree's instructions are merged.
 const SMALLEST: u64 = 5000;
 
 impl Phase {
-    /// The estimated time of a function in nanoseconds per op: its instructions and the events in it, by the processor
-    /// profile. None without one.
+    /// Returns the estimated time of a function in nanoseconds per op: its instructions and the events in it, by the
+    /// processor profile. None without a profile.
     pub fn ns_per_op(&self, it: &Flat) -> Option<f64> {
         let ns = self.instruction_ns? * (it.instructions + it.charged) as f64;
         Some(ns / self.ops.max(1) as f64)
     }
 
-    /// The instructions per op of the threads that issue ops; none if they were not counted.
+    /// Returns the instructions per op of the threads that issue ops; none if they were not counted.
     pub fn instructions_per_op(&self) -> Option<f64> {
         let tree = self.executed.get(&Task::Ops)?;
         Some(tree.whole() as f64 / self.ops.max(1) as f64)
     }
 
-    /// Takes over the trees: the counts of every function, and as much of the trees as a graph can show.
+    /// Stores the trees: the counts of every function, and as much of the trees as a graph can show.
     pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();
         for (task, tree) in executed {
             let from = self.functions.len();
             for (Function { name, layer }, [instructions, calls, charged]) in flat(tree) {
-                let of = Flat { task: *task, function: name, layer, instructions, calls, charged };
-                self.functions.push(of);
+                let row = Flat { task: *task, function: name, layer, instructions, calls, charged };
+                self.functions.push(row);
             }
             self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
         }
@@ -92,7 +92,7 @@ impl Phase {
     }
 }
 
-/// Totals of the log, which the rows must add up to.
+/// Totals of the log; the rows must sum to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Log {
     /// Number of requests.
@@ -138,7 +138,7 @@ impl Access {
 pub struct Explained {
     /// Label of the row in tables.
     pub label: String,
-    /// Label of the plan, which is not part of the identity.
+    /// Label of the plan; it is not part of the identity.
     pub plan_label: String,
     /// Workload.
     pub workload: String,
@@ -159,7 +159,7 @@ pub struct Explained {
     pub log: Log,
     /// Notes for the reader, as sentences.
     pub notes: Vec<String>,
-    /// Host time of the first pass and of the second.
+    /// Host time of the first and the second pass.
     pub host_ns: (Nanos, Nanos),
 }
 
@@ -212,7 +212,7 @@ impl Explained {
         }
     }
 
-    /// Returns the rows of the table of requests, in the trial's order, and within a position by their time.
+    /// Returns the rows of the table of requests, in the trial's order; within a position, they are sorted by time.
     pub fn rows(&self) -> Vec<Row> {
         let order = |(stage, phase): Place| match stage {
             Stage::Running => (u32::from(phase) * 2 + 1, 0),
@@ -238,7 +238,7 @@ impl Explained {
 
     /// Returns the rows of the table of functions by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
-        let of = |phase: &Phase| -> Vec<FunctionRow> {
+        let rows_of = |phase: &Phase| -> Vec<FunctionRow> {
             let row = |it: &Flat| FunctionRow {
                 phase: phase.name.clone(),
                 task: it.task,
@@ -251,11 +251,10 @@ impl Explained {
             };
             phase.functions.iter().map(row).collect()
         };
-        self.phases.iter().flat_map(of).collect()
+        self.phases.iter().flat_map(rows_of).collect()
     }
 
-    /// Returns the same trial with one phase only. The totals of the log are then summed up from the rows of that
-    /// phase.
+    /// Returns the same trial with only one phase. The totals of the log are then the sums of that phase's rows.
     pub fn only(mut self, name: &str) -> Explained {
         let selected: Vec<u16> = (0u16..)
             .zip(&self.phases)
@@ -272,7 +271,7 @@ impl Explained {
             self.log = Log { requests, bytes, busy_ns: time_ns, ..self.log };
         }
         for phase in self.phases.iter_mut().filter(|phase| phase.name != name) {
-            // Its index among the phases stays.
+            // The index of the phase must not change.
             let (name, ops) = (std::mem::take(&mut phase.name), phase.ops);
             *phase = Phase { name, ops, ..Phase::default() };
         }

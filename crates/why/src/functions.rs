@@ -1,7 +1,7 @@
 //! Compares the functions of two runs of a phase, and finds the source of most of the difference.
 //!
-//! Two kernels may have the same code under two names, or inlined in its caller. A function that vanished and one
-//! that appeared are the same if their names match ([`is_renamed`]), and no function is named as the source of a
+//! Two kernels may have the same code under two names, or inlined in its caller. A function that vanished and one that
+//! appeared are treated as the same if their names match ([`is_renamed`]), and no function is named as the source of a
 //! difference that its own caller does not show.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::kernel::{Frame, Task};
 pub struct Difference {
     /// Name of the function.
     pub function: String,
-    /// Its name in the other result, if different.
+    /// Its name in the other result, if that is different.
     pub old_name: Option<String>,
     /// Its layer.
     pub layer: String,
@@ -31,7 +31,7 @@ impl Difference {
         self.here - self.there
     }
 
-    /// Returns its names, as in `find_get_block_common (__find_get_block)`.
+    /// Returns its names, in the form `find_get_block_common (__find_get_block)`.
     pub fn names(&self) -> String {
         match &self.old_name {
             Some(was) => format!("{} ({was})", self.function),
@@ -40,14 +40,14 @@ impl Difference {
     }
 }
 
-/// A function is gone if it has less than this part of what it has on the other side: some of its instructions
-/// may remain, which call its successor.
+/// A function is gone if it has less than this part of its instructions on the other side: some of its instructions,
+/// which call its successor, may remain.
 const GONE: f64 = 0.1;
 
-/// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal
-/// functions are left out, and a renamed function is one.
+/// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal functions
+/// are omitted, and a renamed function counts as one.
 pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
-    let of = |phase: &Phase| {
+    let by_name = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
         let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
         for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
@@ -56,7 +56,7 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
         }
         sums
     };
-    let (here, there) = (of(here), of(there));
+    let (here, there) = (by_name(here), by_name(there));
     let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
     let all = names.into_iter().map(|name| {
         let (one, other) = (here.get(name), there.get(name));
@@ -78,7 +78,7 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
 fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     let (mut gone, mut all): (Vec<Difference>, Vec<Difference>) =
         all.into_iter().partition(|it| it.here < GONE * it.there);
-    // The largest first, so that it finds its successor before a smaller namesake does.
+    // The largest is merged first, so that it finds its successor before a smaller function with a similar name does.
     gone.sort_by(|a, b| b.there.total_cmp(&a.there));
     for old in gone {
         let appeared = |it: &&mut Difference| {
@@ -99,9 +99,8 @@ fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     all
 }
 
-/// Returns whether two names are of one function: equal but for leading underscores and compiler suffixes
-/// (`.isra.0`, `.constprop.0`, `.part.0`), or one is the other with more words appended, of which two have to
-/// agree.
+/// Returns whether two names belong to the same function: they are equal except for leading underscores and compiler
+/// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one consists of the other's words, at least two, and more.
 fn is_renamed(one: &str, other: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
@@ -112,25 +111,25 @@ fn is_renamed(one: &str, other: &str) -> bool {
     one == other || (short.len() > 1 && long.starts_with(short))
 }
 
-/// Name of functions of modules whose address is unknown: their callers say more.
+/// The name of module functions whose address is unknown: their callers say more.
 const UNNAMED: &str = "?";
 
-/// Least part of a difference for which a source is named.
-const MOST: f64 = 0.5;
+/// The minimum part of a difference that a source must account for.
+const MIN_PART: f64 = 0.5;
 
-/// The function that has most of a difference.
+/// The function that accounts for most of a difference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Its name, with that in the other result if it is different.
     pub function: String,
     /// Its part of the difference, in instructions per op.
     pub delta: f64,
-    /// True if that includes its callees.
+    /// True if that part includes its callees.
     pub with_callees: bool,
 }
 
 impl std::fmt::Display for Source {
-    /// `+120 of them in __find_get_block`.
+    /// Formats a source as `+120 of them in __find_get_block`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let callees = if self.with_callees { " and what it calls" } else { "" };
         write!(f, "{:+.0} of them in {}{callees}", self.delta, self.function)
@@ -141,9 +140,11 @@ impl std::fmt::Display for Source {
 pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<Source> {
     let (one, other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
     let pair = Pair { one, other, ops: (here.ops, there.ops) };
-    // A difference that the caller does not show was only moved: inlined, or called by another name.
+    // A difference that the caller does not show was only moved: the code was inlined, or is called by another name.
     let named = |it: &Difference| {
-        it.function != UNNAMED && it.delta() / more >= MOST && pair.callers_delta(it) / more >= MOST
+        it.function != UNNAMED
+            && it.delta() / more >= MIN_PART
+            && pair.callers_delta(it) / more >= MIN_PART
     };
     if let Some(it) = differences(here, there).into_iter().find(named) {
         let function = it.names();
@@ -152,7 +153,7 @@ pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<Source> {
     pair.deepest(more)
 }
 
-/// A frame in both results, with the ops of each.
+/// A frame in both results, with the number of ops of each.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
     one: &'a Frame,
@@ -163,11 +164,11 @@ struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// Returns the difference in instructions per op, including callees.
     fn delta(self) -> f64 {
-        let of = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
-        of(self.one, self.ops.0) - of(self.other, self.ops.1)
+        let per_op = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
+        per_op(self.one, self.ops.0) - per_op(self.other, self.ops.1)
     }
 
-    /// Returns the callees of both, by their name here; a renamed function appears under both names.
+    /// Returns the callees in both results, by their current name; a renamed function appears under both names.
     fn below(self) -> Vec<(&'a String, Pair<'a>)> {
         static NONE: Frame =
             Frame { own: 0, calls: 0, charged: 0, layer: String::new(), below: BTreeMap::new() };
@@ -189,21 +190,23 @@ impl<'a> Pair<'a> {
     }
 
     /// Returns the difference in instructions per op of the callers of a function, including their callees.
-    fn callers_delta(self, of: &Difference) -> f64 {
-        let is_it = |name: &String| *name == of.function || Some(name) == of.old_name.as_ref();
+    fn callers_delta(self, difference: &Difference) -> f64 {
+        let is_it = |name: &String| {
+            *name == difference.function || Some(name) == difference.old_name.as_ref()
+        };
         let below = self.below();
         match self.one.below.keys().chain(self.other.below.keys()).any(is_it) {
             true => self.delta(),
-            false => below.into_iter().map(|(_, pair)| pair.callers_delta(of)).sum(),
+            false => below.into_iter().map(|(_, pair)| pair.callers_delta(difference)).sum(),
         }
     }
 
-    /// Returns the deepest function that has most of a difference including its callees.
+    /// Returns the deepest function that accounts for most of a difference, including its callees.
     fn deepest(mut self, more: f64) -> Option<Source> {
         let mut found = None;
         loop {
             let below = self.below();
-            // A function found only here may be one found only there, under an unrelated name.
+            // A function found only here may be a function found only there, under an unrelated name.
             let only_there = |pair: &Pair<'_>| pair.one.calls == 0 && pair.one.whole() == 0;
             let only_here = |pair: &Pair<'_>| pair.other.calls == 0 && pair.other.whole() == 0;
             let moved: f64 = below
@@ -217,7 +220,7 @@ impl<'a> Pair<'a> {
             };
             let next = below.into_iter().filter(|(name, _)| *name != SMALLER);
             let next = next.max_by(|a, b| (part(&a.1) / more).total_cmp(&(part(&b.1) / more)));
-            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MOST) else {
+            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MIN_PART) else {
                 break;
             };
             // The entry path into the kernel explains nothing.

@@ -1,7 +1,7 @@
-//! The requests of a phase as a grid of time and address for pictures, one for each disk.
+//! The requests of a phase as a grid of time and address, for pictures, with one grid per disk.
 //!
-//! A cell stands for all requests in it and has the structure that most of them touch, so that a million requests
-//! are shown as faithfully as ten; the number of hidden ones is counted.
+//! A cell stands for all requests in it and shows the structure that most of them touch, so that a million requests are
+//! shown as faithfully as ten; the number of hidden requests is counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +25,9 @@ pub struct Grid {
     pub time: (Nanos, Nanos),
     /// Number of requests.
     pub requests: u64,
-    /// Number of requests whose cell shows another structure.
+    /// Number of requests whose cell shows a different structure.
     pub hidden: u64,
-    /// The disks in ascending order, each with an axis of its own.
+    /// The disks in ascending order, each with a separate address axis.
     pub disks: Vec<DiskGrid>,
 }
 
@@ -38,10 +38,11 @@ pub struct DiskGrid {
     pub disk: u8,
     /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is one part.
+    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is a single
+    /// part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
-    /// The cells by structure (`None`: unattributed) as column and row, from the left and from below.
+    /// The cells by structure (`None`: unattributed), as column and row, counted from the left and from the bottom.
     pub cells: Vec<(Option<Structure>, Vec<Place>)>,
 }
 
@@ -53,21 +54,21 @@ pub type Place = (u16, u16);
 pub struct Band {
     /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The rows of those two.
+    /// The rows of these two bytes.
     pub rows: (u16, u16),
 }
 
-/// An empty part of a disk is left out if it is larger than 1 / this of its bytes, and at least this large.
+/// An empty part of a disk is omitted if it is larger than 1 / this of the disk's bytes, and at least this large.
 const EMPTY: u64 = 10;
-const LEAST_EMPTY: u64 = 16 << 20;
-/// Most empty parts that are left out, the largest first.
-const MOST_BANDS: usize = 5;
-/// Least rows of a band, and rows between two bands.
-const LEAST: u16 = 10;
+const MIN_EMPTY: u64 = 16 << 20;
+/// The maximum number of bands; the largest empty parts between them are omitted.
+const MAX_BANDS: usize = 5;
+/// The minimum number of rows of a band, and the number of rows between two bands.
+const MIN_ROWS: u16 = 10;
 const BETWEEN: u16 = 3;
 
 impl DiskGrid {
-    /// Returns its parts; the whole disk if it is one part.
+    /// Returns the parts of the disk; the whole disk if it is a single part.
     pub fn parts(&self) -> Vec<Band> {
         match self.bands.is_empty() {
             true => vec![Band { bytes: self.bytes, rows: (0, ROWS - 1) }],
@@ -81,9 +82,9 @@ fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let (Some(&low), Some(&high)) = (bytes.first(), bytes.last()) else { return Vec::new() };
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
     let mut gaps: Vec<(u64, u64)> = pairs.map(|(from, to)| (*from, *to)).collect();
-    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(LEAST_EMPTY));
+    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(MIN_EMPTY));
     gaps.sort_by_key(|(from, to)| Reverse(to - from));
-    gaps.truncate(MOST_BANDS - 1);
+    gaps.truncate(MAX_BANDS - 1);
     gaps.sort_unstable();
     if gaps.is_empty() {
         return Vec::new();
@@ -93,13 +94,13 @@ fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let parts: Vec<(u64, u64)> = begins.zip(ends).collect();
     let whole: u128 = parts.iter().map(|(from, to)| u128::from(to - from)).sum();
     let count = parts.len() as u16;
-    let free = ROWS - count * LEAST - (count - 1) * BETWEEN;
+    let free = ROWS - count * MIN_ROWS - (count - 1) * BETWEEN;
     let mut row = 0;
     let mut bands = Vec::new();
     for bytes in parts {
         let share = (u128::from(bytes.1 - bytes.0) * u128::from(free)).checked_div(whole);
         let share = share.map_or(free / count, |rows| rows as u16);
-        let last = row + LEAST + share - 1;
+        let last = row + MIN_ROWS + share - 1;
         bands.push(Band { bytes, rows: (row, last) });
         row = last + 1 + BETWEEN;
     }
@@ -116,13 +117,13 @@ impl Grid {
         let mut grid =
             Grid { time: (first, last), requests: dots.len() as u64, hidden: 0, disks: Vec::new() };
         for (disk, dots) in disks {
-            let one = grid.one(disk, &dots);
-            grid.disks.push(one);
+            let disk_grid = grid.disk_grid(disk, &dots);
+            grid.disks.push(disk_grid);
         }
         Some(grid)
     }
 
-    fn one(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
+    fn disk_grid(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
         let bytes: BTreeSet<u64> = dots.iter().map(|dot| dot.byte).collect();
         let ends = bytes.first().copied().zip(bytes.last().copied()).unwrap_or_default();
         let mut disk = DiskGrid { disk, bytes: ends, bands: bands(&bytes), cells: Vec::new() };
@@ -130,8 +131,8 @@ impl Grid {
         let mut cells: BTreeMap<(u16, u16), BTreeMap<Option<Structure>, u64>> = BTreeMap::new();
         for dot in dots {
             let column = cell(dot.arrived.0, (self.time.0.0, self.time.1.0), COLUMNS);
-            let of = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
-            let Some(band) = parts.iter().find(of) else { continue };
+            let contains = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
+            let Some(band) = parts.iter().find(contains) else { continue };
             let row = band.rows.0 + cell(dot.byte, band.bytes, band.rows.1 - band.rows.0 + 1);
             *cells.entry((column, row)).or_default().entry(dot.structure).or_default() += 1;
         }
@@ -147,7 +148,7 @@ impl Grid {
     }
 }
 
-/// Returns the index of the cell, out of `cells` between two ends, that a value falls into.
+/// Returns the index of the cell, out of `cells` between two ends, into which a value falls.
 fn cell(value: u64, (from, to): (u64, u64), cells: u16) -> u16 {
     let span = u128::from((to - from).max(1));
     (u128::from(value - from) * u128::from(cells - 1) / span) as u16
@@ -196,17 +197,17 @@ mod tests {
         let parts: Vec<_> = disk.bands.iter().map(|band| band.bytes).collect();
         assert_eq!(parts, [(GIB, GIB + 4096), (9 * GIB, 10 * GIB)]);
         let [below, above] = [0, 1].map(|at: usize| disk.bands[at].rows);
-        assert_eq!(below, (0, LEAST - 1));
-        assert_eq!(above.0, LEAST + BETWEEN);
+        assert_eq!(below, (0, MIN_ROWS - 1));
+        assert_eq!(above.0, MIN_ROWS + BETWEEN);
         assert!((90..ROWS).contains(&above.1), "{above:?}");
         let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
         assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
         assert_eq!(grid.hidden, 0);
-        // Evenly spread bytes are one part, and the largest possible number of parts fits.
+        // Evenly spread bytes are a single part, and the largest possible number of parts fits.
         let even: BTreeSet<u64> = (0..50).collect();
         assert_eq!(bands(&even), []);
         let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();
         let most = bands(&far);
-        assert!(most.len() <= MOST_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
+        assert!(most.len() <= MAX_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
     }
 }

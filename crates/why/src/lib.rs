@@ -1,9 +1,9 @@
 //! Explains where the time of a trial went.
 //!
-//! The disk's side: every request of a trial's log is attributed to the file-system structure that it touches
+//! The disk's side: every request in a trial's log is attributed to the file-system structure that it touches
 //! ([`account`]), with maps made by the file system's own tools ([`map`]). The processor's side: the instructions
-//! counted by a second pass are attributed to the kernel's functions ([`kernel`]). Nothing here runs a guest,
-//! which provides the log, the images and the counts, and nothing is shown here: that is the report's part.
+//! counted in a second pass are attributed to the kernel's functions ([`kernel`]). This crate neither runs the guest,
+//! which provides the log, the images and the counts, nor shows anything: that is the report's task.
 
 pub mod account;
 pub mod explained;

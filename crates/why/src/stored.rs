@@ -1,4 +1,4 @@
-//! Stored explanations of a result folder, for its page.
+//! Stored explanations in a result folder, for its page.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,20 +14,22 @@ pub struct StoredExplanation {
     pub schema: u32,
     /// The explanation.
     pub it: Explained,
-    /// The explanation that it was compared with.
+    /// The explanation with which it was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Explained>,
 }
 
 impl StoredExplanation {
-    /// Returns whether this one replaces the other: same trial, same comparison.
+    /// Returns whether this explanation replaces the other one: they have the same trial and the same comparison.
     pub fn replaces(&self, other: &StoredExplanation) -> bool {
-        let of = |told: &StoredExplanation| (key(&told.it), told.against.as_ref().map(key));
-        of(self) == of(other)
+        let subject = |explanation: &StoredExplanation| {
+            (key(&explanation.it), explanation.against.as_ref().map(key))
+        };
+        subject(self) == subject(other)
     }
 }
 
-/// Returns the trial and its label, which the identity leaves out.
+/// Returns the trial and its label, which is not part of the identity.
 fn key(it: &Explained) -> (String, String) {
     (it.trial_id.clone(), it.plan_label.clone())
 }

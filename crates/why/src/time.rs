@@ -1,10 +1,10 @@
 //! Divides the busy time of a disk among its requests.
 //!
-//! A disk is busy while at least one request is unanswered. Each moment of that is charged to the request, among
-//! those that have arrived, that is answered first: a disk that serves one at a time works on it (a request in
-//! service is answered before those that wait). A disk that serves several at once charges each with what it adds
-//! to the total. So the shares of all requests of a disk sum up to its busy time, to the nanosecond; the time
-//! that a request waited for others is not in its own share.
+//! A disk is busy while at least one request is unanswered. Each moment of that time is charged to the request that is
+//! answered first among those that have arrived: a disk that serves one request at a time works on it (a request in
+//! service is answered before those that wait). A disk that serves several at once charges each with what it adds to
+//! the total. The shares of all requests of a disk therefore sum up to its busy time, to the nanosecond; the time that
+//! a request waited for others is not part of its own share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,10 +27,10 @@ pub fn own_parts(entries: &[Entry]) -> Vec<Nanos> {
     parts
 }
 
-/// Fills in the shares of one disk; `order` lists its entries by arrival.
+/// Computes the shares for one disk; `order` lists its entries by arrival.
 fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
     let end = |at: usize| entries[at].arrived.0.saturating_add(entries[at].response.0);
-    // The unanswered requests, the first to be answered on top; among equals the first to arrive.
+    // The unanswered requests, with the first to be answered on top; ties go to the first to arrive.
     let mut open: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
     let mut now = 0;
     let mut next = 0;
@@ -58,7 +58,7 @@ fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
 }
 
 /// Returns the time during which a disk had a request to answer, by definition: the length of the union of all
-/// intervals from arrival to answer. The sum of [`own_parts`].
+/// intervals from arrival to answer. It equals the sum of [`own_parts`].
 pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
     union(entries.iter().filter(|entry| entry.disk == disk))
 }
@@ -109,13 +109,13 @@ pub(crate) mod tests {
 
     #[test]
     fn waiting_for_others_is_not_a_requests_own_time() {
-        // One after the other; the second waits for the first.
+        // The requests arrive in sequence; the second waits for the first.
         assert_eq!(parts(&[(0, 10), (2, 18)]), [10, 10]);
-        // Answered from the cache while another is served.
+        // A request is answered from the cache while another is served.
         assert_eq!(parts(&[(0, 100), (50, 1)]), [99, 1]);
-        // The drive takes the third before the second.
+        // The drive serves the third before the second.
         assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
-        // A gap in between, and a request that took no time.
+        // There is a gap in between, and a request takes no time.
         assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
     }
 

@@ -168,7 +168,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
             memory(2 << 30),
             ["ext4, file system of 1 GiB", "ext4, file system of 2 GiB"],
         ),
-        // The sysctls of a period go with it.
+        // The sysctls of a period are part of it.
         (plan(), period("2008"), ["ext4, current", "ext4, as in 2008"]),
         (period("2006"), period("2008"), ["ext4, as in 2006", "ext4, as in 2008"]),
         (plan(), in_lab(|lab| lab.kernel = "6.12".into()), ["ext4, 6.1", "ext4, 6.12"]),
@@ -337,7 +337,7 @@ fn machines_are_named_and_their_parts_are_not() {
 fn a_machine_and_none_are_named_by_the_parts_that_differ() {
     let plans = [machine(Some("server"), "nvme", 1), machine(None, "hdd", 1)];
     assert_eq!(rows(&plans), ["ext4, nvme", "ext4, hdd"]);
-    // The same parts have the same name, so that results from before machines can be compared.
+    // The same parts have the same name, so that older results without a machine can be compared.
     let (new, old) = (machine(Some("pc"), "hdd", 1).sealed(), machine(None, "hdd", 1).sealed());
     let names = RowNames::of_comparison([&old], [&new]);
     assert_eq!((names.row(&old), names.row(&new)), ("ext4".to_string(), "ext4".to_string()));

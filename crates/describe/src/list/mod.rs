@@ -1,4 +1,4 @@
-//! Lists of the available items, and whether they can run here.
+//! Lists the available items, and whether they can run here.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;
@@ -15,7 +15,7 @@ mod results;
 
 pub use results::listing as results;
 
-/// The workloads.
+/// Lists the workloads.
 pub fn workloads() -> Listing {
     let rows = fsdyno_workload::workloads::ALL
         .iter()
@@ -27,30 +27,30 @@ pub fn workloads() -> Listing {
 
 const THREADS: &str = "threads: 'any' supports --threads N; 'fixed' has a number set by its own parameters (fsdyno show workload NAME lists it for each phase)";
 
-/// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters set the
-/// number.
+/// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters
+/// determine the number.
 fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
     if kind.takes_threads() { "any" } else { "fixed" }
 }
 
-/// One file system, and the venues that can run it.
+/// A file system, and the venues that can run it.
 struct Listed {
     name: &'static str,
     about: &'static str,
     /// Its backing: a block device, memory, a directory.
-    ground: &'static str,
+    backing: &'static str,
     lab: CanRun,
     host: CanRun,
-    /// Its entry in the catalog; none for a model.
+    /// Its entry in the catalog; none if it is a model.
     kind: Option<&'static Filesystem>,
 }
 
-/// The file systems of the catalog, then the models.
+/// Returns the file systems of the catalog, followed by the models.
 fn listed(here: &Here) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
         about: &kind.about,
-        ground: here::backing(kind),
+        backing: here::backing(kind),
         lab: here.in_lab(kind),
         host: here.on_host(kind),
         kind: Some(kind),
@@ -58,7 +58,7 @@ fn listed(here: &Here) -> Vec<Listed> {
     let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
         name: variant.name,
         about: variant.about,
-        ground: "a model in this program",
+        backing: "a model in this program",
         lab: here::of_a_model(),
         host: here::of_a_model(),
         kind: None,
@@ -66,14 +66,14 @@ fn listed(here: &Here) -> Vec<Listed> {
     kinds.chain(models).collect()
 }
 
-/// The file systems with the venues that can run them, and below the reasons for the others.
+/// Lists the file systems with the venues that can run them, followed by the reasons why others cannot.
 pub fn filesystems() -> Listing {
     let here = Here::look();
     let listed = listed(&here);
     let word = |place: &CanRun| if place.can { "yes" } else { "no" };
     let rows = listed.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
-        [row.name, word(&row.lab), word(&row.host), row.ground, &linux, row.about]
+        [row.name, word(&row.lab), word(&row.host), row.backing, &linux, row.about]
             .map(String::from)
             .to_vec()
     });
@@ -100,7 +100,7 @@ impl Listed {
         let value =
             |place: &CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
         json!({
-            "name": self.name, "about": self.about, "lies_on": self.ground,
+            "name": self.name, "about": self.about, "lies_on": self.backing,
             "model": self.kind.is_none(),
             "userspace": self.kind.is_some_and(Filesystem::in_user_space),
             "since": self.kind.map(|kind| &kind.since),
@@ -109,7 +109,7 @@ impl Listed {
         })
     }
 
-    /// The reasons that it cannot run, one for each venue, or one for both.
+    /// Returns the reasons why it cannot run: one per venue, or one for both.
     fn reasons(&self) -> Vec<String> {
         let places = match self.lab == self.host {
             true => vec![("", &self.lab)],
@@ -123,7 +123,7 @@ impl Listed {
     }
 }
 
-/// The releases of Linux that include it: `2.4.1 to 6.12`.
+/// Returns the releases of Linux that include it: `2.4.1 to 6.12`.
 fn releases(kind: &Filesystem) -> String {
     match &kind.until {
         Some(until) => format!("{} to {until}", kind.since),
@@ -131,10 +131,10 @@ fn releases(kind: &Filesystem) -> String {
     }
 }
 
-/// The machines.
+/// Lists the machines.
 ///
 /// # Errors
-/// A file of the catalog that is invalid.
+/// An invalid file of the catalog.
 pub fn machines() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_machine::names() {
@@ -150,10 +150,10 @@ pub fn machines() -> Result<Listing, Failure> {
 const MACHINES: &str =
     "sources: fsdyno show machine NAME; cpu: a processor profile, or instructions per nanosecond";
 
-/// The modelled disks.
+/// Lists the modelled disks.
 ///
 /// # Errors
-/// A file of the catalog that is invalid.
+/// An invalid file of the catalog.
 pub fn disks() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_disk::catalog::names() {
@@ -164,10 +164,10 @@ pub fn disks() -> Result<Listing, Failure> {
     Ok(Listing { heads: &["name", "capacity", "about"], rows, ..Listing::default() })
 }
 
-/// The processor profiles.
+/// Lists the processor profiles.
 ///
 /// # Errors
-/// A file of the catalog that is invalid.
+/// An invalid file of the catalog.
 pub fn processors() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_processor::names() {
@@ -180,10 +180,10 @@ pub fn processors() -> Result<Listing, Failure> {
     Ok(Listing { heads: &["name", "error", "about"], rows, ..Listing::default() })
 }
 
-/// The modelled networks.
+/// Lists the modelled networks.
 ///
 /// # Errors
-/// A file of the catalog that is invalid.
+/// An invalid file of the catalog.
 pub fn networks() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_network::names() {
@@ -192,7 +192,7 @@ pub fn networks() -> Result<Listing, Failure> {
     Ok(Listing { heads: &["name", "about"], rows, ..Listing::default() })
 }
 
-/// The periods.
+/// Lists the periods.
 pub fn periods() -> Listing {
     let rows = fsdyno_filesystem::period::all().iter().map(|period| {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
@@ -202,10 +202,10 @@ pub fn periods() -> Listing {
     Listing { heads, rows: rows.collect(), ..Listing::default() }
 }
 
-/// The studies that come with fsdyno.
+/// Lists the studies that come with fsdyno.
 ///
 /// # Errors
-/// A file of the catalog that is invalid.
+/// An invalid file of the catalog.
 pub fn studies() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in catalog::names() {
@@ -228,10 +228,10 @@ pub fn studies() -> Result<Listing, Failure> {
 
 const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
-/// The kernels here and in Debian's suites, newest first.
+/// Lists the kernels on this host and in Debian's suites, newest first.
 ///
 /// # Errors
-/// A folder of caches that cannot be used.
+/// An unusable cache folder.
 pub fn available_kernels() -> Result<Listing, Failure> {
     let cache = fsdyno_lab::Cache::of_user()?;
     let progress = |line: &str| say(&format!("fsdyno: {line}"));
@@ -247,16 +247,16 @@ pub fn available_kernels() -> Result<Listing, Failure> {
 
 const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is here. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
 
-/// The JSON Schemas.
+/// Lists the JSON Schemas.
 pub fn schemas() -> Listing {
     let rows = show::schemas().map(|it| vec![it.name.to_string(), it.about.to_string()]);
     Listing { heads: &["name", "about"], rows: rows.collect(), ..Listing::default() }
 }
 
-/// The kernels that are here.
+/// Lists the kernels on this host.
 ///
 /// # Errors
-/// A folder of caches that cannot be used.
+/// An unusable cache folder.
 pub fn kernels() -> Result<Listing, Failure> {
     let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)
         .into_iter()

@@ -1,4 +1,4 @@
-//! The results below a folder, with what they measured.
+//! Lists the results below a folder, with what they measured.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::about::About;
@@ -13,7 +13,7 @@ use crate::listing::Listing;
 
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];
 
-/// The columns if a result has a name or a note.
+/// The columns of the list if any result has a name or a note.
 const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems", "trials", "note"];
 
 /// Lists the results below a folder, by name.
@@ -38,7 +38,7 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
 }
 
-/// The columns of the name and the note.
+/// The indices of the columns of the name and the note.
 const NAME: usize = 1;
 const NOTE: usize = 6;
 
@@ -54,7 +54,7 @@ fn without_people(row: Vec<String>) -> Vec<String> {
     cells.filter(|(at, _)| ![NAME, NOTE].contains(at)).map(|(_, cell)| cell).collect()
 }
 
-/// The cells of a result, as in [`NAMED`].
+/// Returns the cells of a result, in the order of [`NAMED`].
 fn row(result: &Path) -> Vec<String> {
     let (name, note) = match About::read(result) {
         Ok(about) => (about.name, about.note),
@@ -74,7 +74,7 @@ fn measured(result: &Path) -> [String; 4] {
     }
 }
 
-/// The title of the study whose folder this is.
+/// Returns the title of the study to which a result folder belongs.
 fn study_of(result: &Path) -> Option<String> {
     let file = result.join("study.toml");
     let text =
@@ -114,14 +114,14 @@ fn unreadable(why: &str) -> [String; 4] {
     ["-".into(), format!("unreadable: {why}"), "-".into(), "-".into()]
 }
 
-/// The distinct workloads and labels of plans.
+/// Returns the distinct workloads and labels of plans.
 fn names<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> [String; 2] {
     let workloads = distinct(plans.clone().map(|plan| plan.workload.name.as_str()));
     let labels = distinct(plans.map(|plan| plan.label.as_str()));
     [workloads.join(" "), labels.join(", ")]
 }
 
-/// The names in their order, each once.
+/// Returns the names in order, without repetitions.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut known = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! `fsdyno show log FILE`: prints every request of a trial to its disks.
+//! `fsdyno show log FILE`: prints every request that a trial sent to its disks.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;
@@ -15,7 +15,7 @@ const HEAD: &str =
 /// Prints the lines of a log, as a table or as JSON.
 ///
 /// # Errors
-/// A file that is unreadable or no log; what `print` returns.
+/// A file that is unreadable or not a log; the error of `print`.
 pub fn log(
     path: &str,
     json: bool,

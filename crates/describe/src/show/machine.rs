@@ -1,4 +1,4 @@
-//! what a machine stands for, its values with their sources, and its file.
+//! `fsdyno show machine`: describes a machine, its values with their sources, and its file.
 
 use fsdyno_campaign::Failure;
 use fsdyno_machine::Machine;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Shown, origin};
 
-/// The machine of this name or file, as text and as JSON.
+/// Describes the machine of this name or in this file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.

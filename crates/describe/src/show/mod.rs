@@ -1,4 +1,4 @@
-//! One item in full.
+//! Shows one item in full.
 
 use fsdyno_campaign::Failure;
 use fsdyno_disk::DiskSpec;
@@ -28,7 +28,7 @@ pub use space::space;
 pub use study::study;
 pub use workload::workload;
 
-/// The sources of an item's values, and its file.
+/// Returns the sources of an item's values, and its file.
 fn origin(prose: Prose, sources: &[Source], option: &str, file: &str) -> String {
     let mut text = String::new();
     for source in sources {
@@ -37,13 +37,13 @@ fn origin(prose: Prose, sources: &[Source], option: &str, file: &str) -> String 
     text + &format!("\nits file (copy it, change it, and give its path to {option}):\n\n{file}")
 }
 
-/// An item as text and as JSON.
+/// The description of an item, as text and as JSON.
 pub type Shown = Result<(String, Value), Failure>;
 
-/// The configuration that a kernel of the user's needs.
+/// Shows the configuration that a user's own kernel needs.
 ///
 /// # Errors
-/// Another name than `config`.
+/// A name other than `config`.
 pub fn kernel(name: &str) -> Shown {
     if name != "config" {
         return Err(Failure::wrong(format!(
@@ -55,7 +55,7 @@ pub fn kernel(name: &str) -> Shown {
     Ok((fsdyno_lab::config::FRAGMENT.to_string(), Value::Object(options)))
 }
 
-/// A file system of the catalog, or a model.
+/// Describes a file system of the catalog, or a model.
 ///
 /// # Errors
 /// An unknown name.
@@ -124,7 +124,7 @@ fn unknown_filesystem(name: &str) -> Failure {
     Failure::wrong(format!("unknown file system '{name}'; {hint}"))
 }
 
-/// The meanings of the exit codes of a check, if it has any.
+/// Returns the meanings of a check's exit codes, if it has any.
 fn exit_codes(check: &fsdyno_filesystem::catalog::Check) -> String {
     let mut codes: Vec<_> = check.codes.iter().collect();
     codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
@@ -138,7 +138,7 @@ fn exit_codes(check: &fsdyno_filesystem::catalog::Check) -> String {
     text
 }
 
-/// The size limits as text and as JSON.
+/// Returns the size limits as text and as JSON.
 fn limits(limits: &fsdyno_filesystem::catalog::Limits, prose: Prose) -> (String, Value) {
     let known = [
         ("file", Some(&limits.file)),
@@ -165,7 +165,7 @@ fn options(options: &str) -> String {
     if options.is_empty() { "(no options)".into() } else { format!("-o {options}") }
 }
 
-/// A processor profile of the catalog or in a file.
+/// Shows a processor profile of the catalog or in a file.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.
@@ -177,7 +177,7 @@ pub fn processor(name: &str) -> Shown {
     Ok((text, value))
 }
 
-/// A disk profile of the catalog or in a file, with the rates that its model computes.
+/// Describes a disk profile of the catalog or in a file, with the rates that its model computes.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.
@@ -208,10 +208,10 @@ pub fn disk(name: &str, prose: Prose) -> Shown {
     Ok((text, value))
 }
 
-/// The seed of the rates shown. Another one changes them by about 1 %.
+/// The seed of the rates shown. A different one changes them by about 1 %.
 const PROFILE_SEED: u64 = 1;
 
-/// Every parameter of the profile, one per line.
+/// Returns every parameter of the profile, one per line.
 fn settings(spec: &DiskSpec, value: &Value, prose: Prose) -> String {
     let bare = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -233,7 +233,7 @@ fn settings(spec: &DiskSpec, value: &Value, prose: Prose) -> String {
     prose.columns(&rows)
 }
 
-/// The rates that the model computes.
+/// Computes rates with the model, as text.
 fn rates(profile: &Profile, prose: Prose) -> String {
     let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut text = format!(

@@ -1,11 +1,11 @@
-//! A model of a file system in this program.
+//! Describes a file system that this program models.
 
 use fsdyno_ext2dir::Variant;
 use fsdyno_ext2dir::trial::{DESCRIPTION, REVISION};
 use fsdyno_report::table::Prose;
 use serde_json::{Value, json};
 
-/// The description of a model, as text and as JSON.
+/// Describes a model, as text and as JSON.
 pub fn model(variant: &Variant, prose: Prose) -> (String, Value) {
     let sizes = fsdyno_campaign::MODEL_BLOCK_SIZES;
     let run = format!("fsdyno run dirops --on model --fs {}", variant.name);

@@ -1,4 +1,4 @@
-//! the links of a network, with their sources, and its file.
+//! `fsdyno show network`: describes a network's links, with their sources, and its file.
 
 use fsdyno_network::Network;
 use fsdyno_record::Nanos;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Shown, origin};
 
-/// The network of this name or file, as text and as JSON.
+/// Describes the network of this name or in this file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.

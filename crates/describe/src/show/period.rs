@@ -1,4 +1,4 @@
-//! a year's settings, their sources, and the differences that no setting covers.
+//! `fsdyno show period`: describes a year's settings, their sources, and the differences that no setting covers.
 
 use fsdyno_campaign::Failure;
 use fsdyno_filesystem::period::{self, Period, Settings};
@@ -7,7 +7,7 @@ use fsdyno_report::table::Prose;
 
 use super::Shown;
 
-/// The period of this name, as text and as JSON.
+/// Describes the period of this name, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name.
@@ -59,7 +59,7 @@ fn text(period: &Period, prose: Prose) -> String {
     text
 }
 
-/// The settings in the syntax of a spec.
+/// Formats the settings in the syntax of a spec.
 fn as_spec(settings: &Settings) -> String {
     let mount = match settings.mount.is_empty() {
         true => None,

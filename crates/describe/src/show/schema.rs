@@ -1,4 +1,4 @@
-//! prints a JSON Schema of what the program stores or prints for other programs.
+//! `fsdyno show schema`: prints a JSON Schema of what the program stores or prints for other programs.
 
 use fsdyno_campaign::Failure;
 use fsdyno_record::suggest;
@@ -6,12 +6,12 @@ use fsdyno_report::schemas::{self, Published};
 
 use super::Shown;
 
-/// All published schemas.
+/// Returns all published schemas.
 pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
     schemas::ALL.iter()
 }
 
-/// The schema of this name, as text and as JSON.
+/// Returns the schema of this name, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name.

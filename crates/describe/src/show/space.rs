@@ -1,4 +1,4 @@
-//! the options of a file system that `fsdyno tune` tries.
+//! `fsdyno show space`: describes the options of a file system that `fsdyno tune` tries.
 
 use fsdyno_campaign::Failure;
 use fsdyno_record::bounded::{self, WRITTEN};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::Shown;
 
-/// The space of this file system, or of a file, as text and as JSON.
+/// Describes the space of a file system or in a file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.

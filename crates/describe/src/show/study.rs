@@ -1,4 +1,4 @@
-//! prints a study's question, conditions, published values and claims.
+//! `fsdyno show study`: prints a study's question, conditions, published values and claims.
 
 use fsdyno_record::shell::quote;
 use fsdyno_report::table::Prose;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Shown;
 
-/// The study of this name or in this file, as text and as JSON.
+/// Describes the study of this name or in this file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.
@@ -18,7 +18,7 @@ pub fn study(name: &str, prose: Prose) -> Shown {
     Ok((clean(&text(&file, prose)), value(&file)))
 }
 
-/// Replaces control characters of a study file in the text, except newlines.
+/// Replaces control characters that a study file may have, except newlines.
 fn clean(text: &str) -> String {
     text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
 }
@@ -69,7 +69,7 @@ fn text(file: &StudyFile, prose: Prose) -> String {
     text
 }
 
-/// The command of a study run.
+/// Returns the command of a study run.
 fn command(run: &Run, conditions: &Conditions) -> String {
     let words = conditions.words().into_iter().map(|word| quote(&word.text));
     let mut command = format!("fsdyno run {}", run.workload);
@@ -106,7 +106,7 @@ fn published(table: &Published, prose: Prose) -> String {
     text
 }
 
-/// The check of a claim, in words.
+/// Describes the check of a claim in words.
 fn test(claim: &Claim) -> String {
     let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
     let check = match &claim.test {
@@ -128,7 +128,7 @@ fn test(claim: &Claim) -> String {
     check + &published
 }
 
-/// The description of a cell.
+/// Describes a cell in words.
 fn name(cell: &Cell) -> String {
     let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };

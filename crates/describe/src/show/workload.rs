@@ -1,4 +1,4 @@
-//! what it does, its parameters and phases; with --sources its definition.
+//! `fsdyno show workload`: describes a workload, its parameters and phases; with --sources also its definition.
 
 use fsdyno_campaign::{Failure, server};
 use fsdyno_report::table::Prose;
@@ -13,7 +13,7 @@ const MARKS: &str = "\n\
 [SRC] read in the original's source or documentation; [RUN] observed by running it; [PUB]\n\
 published elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our choice\n";
 
-/// A workload: in brief, or with its definition, the accepted values, the sources of each, and exact counts.
+/// Describes a workload, in brief, or with its definition, the accepted values, the sources of each, and exact counts.
 ///
 /// # Errors
 /// An unknown name.
@@ -53,7 +53,7 @@ pub fn workload(name: &str, sources: bool, prose: Prose) -> Shown {
     }
     text.push_str(&parameter_lines(&rows, prose));
     let values = kind.resolve(&[])?;
-    // Some need a file or a command first.
+    // Some workloads need a file or a command first.
     let bound = kind.build(&values, &Setting::default());
     text.push_str(MARKS);
     text.push_str(&match &bound {
@@ -71,7 +71,7 @@ pub fn workload(name: &str, sources: bool, prose: Prose) -> Shown {
     Ok((text, value))
 }
 
-/// The phases of a workload with their counts, as text and as JSON.
+/// Describes the phases of a workload with their counts, as text and as JSON.
 fn phases_of(bound: &dyn Workload, prose: Prose) -> (String, Vec<Value>) {
     let (mut text, mut phases) = (String::new(), Vec::new());
     for (at, phase) in bound.phases().into_iter().enumerate() {
@@ -89,7 +89,7 @@ fn phases_of(bound: &dyn Workload, prose: Prose) -> (String, Vec<Value>) {
     (text, phases)
 }
 
-/// Formats parameters: one line in columns for each, and its explanation below.
+/// Formats parameters: one line in columns each, with its explanation below.
 fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
     let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
     let mut heads = prose.rows_of(&heads).into_iter();
@@ -100,7 +100,7 @@ fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The facts that a user needs to run it: one line for each parameter, and the names of the phases.
+/// Returns the facts that a user needs to run it: one line per parameter, and the names of the phases.
 fn brief(kind: &Kind, prose: Prose) -> Result<String, Failure> {
     let mut text = prose.wrapped(&format!("{}: {}", kind.name, kind.about));
     text.push_str(&prose.wrapped(&format!("source: {}", kind.source)));

@@ -1,11 +1,10 @@
-//! Ext2 of 2.4.13: a search begins at the block where the last one found its entry
-//! (i_dir_start_lookup). A search that finds nothing leaves that block unchanged; adding a name does not use
-//! it.
+//! Ext2 of 2.4.13: a search begins at the block where the last one found its entry (i_dir_start_lookup). A search that
+//! finds nothing leaves that block unchanged, and adding a name does not use it.
 
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
-/// The variant.
+/// The variant of 2.4.13.
 pub const VARIANT: Variant = Variant {
     name: "cached-ext2",
     about: "ext2 of Linux 2.4.13: a search begins at the block where the last one found its entry",
@@ -31,7 +30,7 @@ impl FindEntry for Cached {
         Ok(())
     }
 
-    /// Resets the start, which is stored in the in-memory inode only.
+    /// Resets the start, which exists only in the in-memory inode.
     fn forget(&mut self) {
         self.start = 0;
     }

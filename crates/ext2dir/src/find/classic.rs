@@ -1,9 +1,9 @@
-//! Ext2 before 2001: every search begins at the first block.
+//! Ext2 before 2001: every search begins at the first block of the directory.
 
 use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
-/// The variant.
+/// The variant before 2001.
 pub const VARIANT: Variant = Variant {
     name: "classic-ext2",
     about: "ext2 before 2001: every search begins at the directory's first block",

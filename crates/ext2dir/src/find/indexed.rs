@@ -1,14 +1,13 @@
-//! Phillips's index (HTree), as merged into ext3: a directory of one block is searched linearly;
-//! when that is full, its first block becomes the root of an index of hashes, one or two levels above
-//! blocks of entries. A full block is split at its middle hash, by number of entries. Blocks are never
-//! merged.
+//! Phillips's index (HTree), as merged into ext3: a directory of one block is searched linearly; when that block is
+//! full, it becomes the root of an index of hashes, one or two levels above blocks of entries. A full block is split at
+//! its middle hash, by number of entries. Blocks are never merged.
 
 use super::{FindEntry, Found, Full, Variant, add_to, scan};
 use crate::blocks::Blocks;
 use crate::dirent;
 use crate::hash::half_md4;
 
-/// The variant.
+/// The variant with an index.
 pub const VARIANT: Variant = Variant {
     name: "indexed-ext2",
     about: "ext2 with Phillips's index of hashes (HTree, half-MD4) for directories above one block",
@@ -16,7 +15,7 @@ pub const VARIANT: Variant = Variant {
     index: true,
 };
 
-/// Number of half-MD4 in a root (DX_HASH_HALF_MD4).
+/// The number of half-MD4 in a root (DX_HASH_HALF_MD4).
 const HALF_MD4: u8 = 1;
 
 /// Offset, in a root, of the number of levels of nodes below it (dx_root_info.indirect_levels).
@@ -25,7 +24,7 @@ const LEVELS: usize = 30;
 /// Offset of a root's entries, after ".", ".." and the root's own information.
 const IN_ROOT: usize = 32;
 
-/// Offset of another node's entries, after one free directory entry.
+/// Offset of the entries of any other node, after one free directory entry.
 const IN_NODE: usize = 8;
 
 /// Size of an index entry: a hash and a block. The hash of a node's first entry is implicitly zero;
@@ -38,7 +37,7 @@ struct Indexed {
     index: bool,
 }
 
-/// A node of the index on the path to a block, and the index of its entry on that path.
+/// A node of the index on the path to a block, and the position of its entry on that path.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     block: usize,
@@ -96,7 +95,7 @@ impl Indexed {
         half_md4(name, self.seed)
     }
 
-    /// The nodes on the path from the root to the block of a hash (dx_probe).
+    /// Returns the nodes on the path from the root to the block of a hash (dx_probe).
     fn probe(&self, blocks: &mut Blocks, hash: u32) -> Vec<Frame> {
         let mut frames = Vec::with_capacity(2);
         let mut frame = Frame { block: 0, entries: IN_ROOT, at: 0 };
@@ -123,7 +122,7 @@ impl Indexed {
         }
     }
 
-    /// Advances the frames to the next block if the entries of a hash continue there; returns true if so
+    /// Advances the frames to the next block if the entries of a hash continue there; returns true if they do
     /// (ext3_htree_next_block).
     fn advance(&self, blocks: &mut Blocks, frames: &mut [Frame], hash: u32) -> bool {
         let more = |frame: &Frame, blocks: &Blocks| {
@@ -150,7 +149,7 @@ impl Indexed {
         frames.last().map_or(0, |last| last.below(blocks.bytes(last.block), last.at))
     }
 
-    /// Moves the entries of the only block, which is full, to a second one, and makes it the root
+    /// Moves the entries of the only block, which is full, to a second block, and makes the first one the root
     /// (make_indexed_dir).
     fn make_root(&mut self, blocks: &mut Blocks) {
         let size = blocks.size();
@@ -170,7 +169,7 @@ impl Indexed {
         self.index = true;
     }
 
-    /// Splits a full block of entries; returns the one of the two to which a name of this hash belongs
+    /// Splits a full block of entries; returns the one of the two blocks to which a name of this hash belongs
     /// (do_split).
     fn split(&self, blocks: &mut Blocks, frame: Frame, leaf: usize, hash: u32) -> usize {
         let mut all: Vec<(u32, Used)> = Vec::new();
@@ -181,7 +180,7 @@ impl Indexed {
         all.sort_by_key(|(hash, _)| *hash);
         let middle = all.len() / 2;
         let from = all.get(middle).map_or(hash, |(hash, _)| *hash);
-        // If the middle falls between two entries of one hash, its lowest bit marks that.
+        // If the middle falls between two entries with the same hash, its lowest bit marks that.
         let continued = middle > 0 && all[middle - 1].0 == from;
         let (low, high): (Vec<_>, Vec<_>) = {
             let high = all.split_off(middle);
@@ -247,13 +246,13 @@ impl Indexed {
 /// A used entry: inode, kind, name.
 type Used = (u32, u8, Vec<u8>);
 
-/// The used entries of a block.
+/// Returns the used entries of a block.
 fn entries(block: &[u8]) -> impl Iterator<Item = Used> + '_ {
     let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
     used.map(|(_, entry)| (entry.inode, entry.kind, entry.name.to_vec()))
 }
 
-/// Fills a block with entries, each as short as possible, the last up to the end.
+/// Fills a block with entries, each as short as possible, except that the last one extends to the end.
 fn fill(block: &mut [u8], entries: &[Used]) {
     let size = block.len();
     block.fill(0);

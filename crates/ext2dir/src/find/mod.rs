@@ -10,19 +10,19 @@ use crate::dirent;
 /// The position of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The block, by its number in the directory.
+    /// The number of the block in the directory.
     pub block: usize,
-    /// Offset of its first byte in the block.
+    /// The offset of its first byte in the block.
     pub offset: usize,
 }
 
-/// The index of a directory is full.
+/// The error that a directory's index is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// An algorithm to find and add entries, with the state of one directory.
+/// An algorithm that finds and adds entries, with its state for one directory.
 pub trait FindEntry: Send {
-    /// Looks for a name.
+    /// Searches for a name.
     fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found>;
 
     /// Adds a new name.
@@ -31,10 +31,10 @@ pub trait FindEntry: Send {
     /// [`Full`] if the index is full.
     fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full>;
 
-    /// Drops state that is not on the disk, as an unmount does.
+    /// Drops state that is not on disk, as an unmount does.
     fn forget(&mut self) {}
 
-    /// Initializes the state from the disk, with or without an index.
+    /// Initializes the state from the disk; `index` tells whether the directory has an index.
     fn on_mount(&mut self, _index: bool) {}
 
     /// Returns true if the directory has an index on disk.
@@ -46,11 +46,11 @@ pub trait FindEntry: Send {
 /// A variant of the model, as named by `--fs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Name.
+    /// The name.
     pub name: &'static str,
-    /// Description in a sentence.
+    /// A description in one sentence.
     pub about: &'static str,
-    /// Makes the search state of a new directory.
+    /// Creates the search state of a new directory.
     pub make: fn(seed: [u32; 4]) -> Box<dyn FindEntry>,
     /// True if directories may have an index (dir_index).
     pub index: bool,
@@ -59,12 +59,12 @@ pub struct Variant {
 /// All variants, in the order of the table of 2001.
 pub const ALL: &[Variant] = &[classic::VARIANT, cached::VARIANT, indexed::VARIANT];
 
-/// The variant with this name.
+/// Finds the variant of this name.
 pub fn by_name(name: &str) -> Option<&'static Variant> {
     ALL.iter().find(|variant| variant.name == name)
 }
 
-/// Scans all blocks from `start` on, wrapping around at the last one.
+/// Scans all blocks from `start` on, wrapping around after the last one.
 fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
     let count = blocks.count();
     let start = if start < count { start } else { 0 };
@@ -79,8 +79,8 @@ fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
     None
 }
 
-/// Puts a name into the first free space, from the first block on; each entry passed is
-/// also compared, in case the name exists (ext2_add_link).
+/// Puts a name into the first free space, from the first block on; the name of each entry passed is also compared, in
+/// case the new name exists (ext2_add_link).
 fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     let mut block = 0;
     loop {
@@ -94,7 +94,7 @@ fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     }
 }
 
-/// Puts a name into a block; returns false if it lacks space.
+/// Puts a name into a block; returns false if the block lacks space.
 fn add_to(blocks: &mut Blocks, block: usize, inode: u32, kind: u8, name: &[u8]) -> bool {
     let space = dirent::find_space(blocks.lookup(block), name);
     blocks.counts.entries += space.entries;

@@ -1,5 +1,5 @@
-//! Compares the CPU times of a processor profile in the lab with those of this machine, on work
-//! that no profile is fitted to.
+//! Compares the CPU times of a processor profile in the lab with those of this machine, on work to which no profile is
+//! fitted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use fsdyno_record::Trial;
 
 use super::trials::{Runner, kernel_of_this_machine, refuse_noise};
 
-/// A workload with its parameters, and the file systems that it is run on.
+/// A workload with its parameters, and the file systems on which it runs.
 struct Work {
     words: &'static [&'static str],
     filesystems: &'static [&'static str],
 }
 
 const FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
-/// Those that do not search a directory from its beginning.
+/// File systems that do not search a directory from its beginning.
 const INDEXED: &[&str] = &["ext3", "ext4", "xfs", "btrfs"];
 const OPTIONS: &[&str] = &[
     "ext4",
@@ -30,7 +30,7 @@ const OPTIONS: &[&str] = &[
     "nodatacow=btrfs @ nodatacow",
 ];
 
-/// Other lengths of names, sizes of directories, options and workloads than those of a fit.
+/// Work that differs from that of a fit in lengths of names, sizes of directories, options or workloads.
 const ALL: &[Work] = &[
     Work { words: &["calls", "--set", "files=1000", "--set", "name=24"], filesystems: FILESYSTEMS },
     Work { words: &["calls", "--set", "files=2000", "--set", "name=16"], filesystems: OPTIONS },
@@ -39,15 +39,15 @@ const ALL: &[Work] = &[
     Work { words: &["postmark"], filesystems: FILESYSTEMS },
 ];
 
-/// Repetitions on this machine, of which the fastest counts.
+/// Repetitions on this machine; the fastest counts.
 const REPEATS: u32 = 5;
-/// Phases with less CPU time than this are too short to be measured.
-const SHORTEST_NS: u64 = 2_000_000;
+/// The minimum CPU time of a phase that is long enough to be measured.
+const MIN_PHASE_NS: u64 = 2_000_000;
 
 /// Measures, predicts, and returns the comparison as Markdown; none if the user stopped it.
 ///
 /// # Errors
-/// A process without root, an unknown profile, a machine that is too busy, trials that fail.
+/// A process that is not root, an unknown profile, a machine that is too busy, failed trials.
 pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::wrong(
@@ -95,11 +95,11 @@ pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Fa
     Ok(Some(table(profile, &fit::judge(predicted))))
 }
 
-/// The CPU times of each label and phase in nanoseconds per call, ascending.
+/// Returns the CPU times of each label and phase in nanoseconds per call, ascending.
 fn times(trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
     let mut times = BTreeMap::<_, Vec<f64>>::new();
     for trial in trials {
-        for phase in trial.measured.phases.iter().filter(|phase| phase.cpu_ns.0 >= SHORTEST_NS) {
+        for phase in trial.measured.phases.iter().filter(|phase| phase.cpu_ns.0 >= MIN_PHASE_NS) {
             let calls: u64 = phase.ops.values().map(|op| op.count).sum();
             let key = (trial.plan.label.clone(), phase.name.clone());
             times.entry(key).or_default().push(phase.cpu_ns.0 as f64 / calls.max(1) as f64);
@@ -109,7 +109,7 @@ fn times(trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
     times
 }
 
-/// The comparison as Markdown: the errors of each workload and of all, then each phase.
+/// Returns the comparison as Markdown: the errors of each workload and of all, then each phase.
 fn table(profile: &str, all: &Validation) -> String {
     let mut text = format!(
         "CPU times by {profile}, over those of this machine:\n\n\
@@ -117,19 +117,19 @@ fn table(profile: &str, all: &Validation) -> String {
          pairs over 10 % apart in the wrong order | pairs within 10 %, over 10 % apart in the lab |\n\
          |---|---|---|---|---|---|---|\n"
     );
-    let mut line = |name: &str, of: &Validation| {
+    let mut line = |name: &str, found: &Validation| {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let _ = writeln!(
             text,
             "| {name} | {} | {} | {} | {} | {} of {} | {} of {} |",
-            of.predicted.len(),
-            percent(of.median),
-            percent(of.worst),
-            percent(of.ratio - 1.0),
-            of.wrong_order,
-            of.differing_pairs,
-            of.false_differences,
-            of.alike_pairs,
+            found.predicted.len(),
+            percent(found.median),
+            percent(found.worst),
+            percent(found.ratio - 1.0),
+            found.wrong_order,
+            found.differing_pairs,
+            found.false_differences,
+            found.alike_pairs,
         );
     };
     let mut settings: Vec<&str> = Vec::new();
@@ -139,8 +139,8 @@ fn table(profile: &str, all: &Validation) -> String {
         }
     }
     for setting in &settings {
-        let of_it = all.predicted.iter().filter(|(point, _)| point.setting == *setting);
-        line(setting, &fit::judge(of_it.cloned().collect()));
+        let of_setting = all.predicted.iter().filter(|(point, _)| point.setting == *setting);
+        line(setting, &fit::judge(of_setting.cloned().collect()));
     }
     line("all", all);
     text.push_str(

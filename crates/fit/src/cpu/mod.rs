@@ -1,8 +1,8 @@
-//! A processor profile, fitted to this machine.
+//! Fits a processor profile to this machine.
 //!
-//! The workload `calls` runs on this machine in memory, and in the lab with a model that counts. The costs of
-//! the model's events are then fitted to the CPU times of this machine, and checked on operations and file systems
-//! that were left out of the fit.
+//! The workload `calls` runs in memory on this machine, and in the lab with a model that counts. The costs of the
+//! model's events are then fitted to this machine's CPU times, and validated on operations and file systems that were
+//! excluded from the fit.
 
 mod check;
 mod trials;
@@ -23,26 +23,27 @@ use self::trials::Runner;
 use crate::file::write;
 pub use check::check;
 
-/// File systems that are measured on a RAM device, as root; without root only tmpfs is.
+/// File systems that are measured on a RAM device, as root; without root only tmpfs is measured.
 const FILESYSTEMS: [&str; 4] = ["ext2", "ext4", "xfs", "btrfs"];
 const MEMORY: &str = "tmpfs";
-/// Lengths of names: directory blocks of many entries, and of few.
+/// Lengths of names, for directory blocks with many entries and with few.
 const NAMES: [u64; 2] = [8, 60];
-/// Files of a directory, and repetitions on this machine, of which the fastest counts: short trials need more.
+/// Numbers of files in a directory, each with the repetitions on this machine; the fastest counts. Short trials need
+/// more.
 const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
 
-/// A way of the model's first caches; and its instruction cache where the machine names none.
+/// The size of one way of the model's first caches, and of its instruction cache if the machine reports none.
 const WAY_KIB: u64 = 4;
 const USUAL_L1I_KIB: u64 = 32;
 
-/// Time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
+/// The time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
 const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
 
-/// Measures, counts, and fits a processor profile; none if the user stopped it. `kernel` is that of the lab's guests, if
-/// it is not the version of this machine's.
+/// Measures, counts, and fits a processor profile; none if the user stopped it. `kernel` is that of the lab's guests;
+/// if none, the version of this machine's kernel is used.
 ///
 /// # Errors
-/// A machine that is too busy, or does not report its caches; trials that fail.
+/// A machine that is too busy or does not report its caches; failed trials.
 pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     let kernel = kernel.or_else(trials::kernel_of_this_machine);
     let stop = stop::flag()?;
@@ -76,7 +77,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     let costs = fit::fit(&points);
     let by_operation = fit::validate(&points, |point| point.operation.clone());
     let by_filesystem = fit::validate(&points, |point| point.filesystem.clone());
-    // Without root there is one file system, and no ratio.
+    // Without root there is only one file system, and no ratio.
     let errors = root.then(|| errors(&[&by_operation, &by_filesystem]));
     let mut text = String::from("# Fitted by `fsdyno fit`: a processor, by `fsdyno fit cpu`\n");
     text.push_str(&report(&points, &costs, &by_operation, root.then_some(&by_filesystem)));
@@ -90,7 +91,7 @@ fn counting_costs() -> Costs {
     costs
 }
 
-/// The trials of one length of names and one number of files.
+/// The trials with one length of names and one number of files.
 struct Work<'a> {
     runner: &'a Runner<'a>,
     name: u64,
@@ -140,14 +141,14 @@ impl Work<'_> {
         self.trials("lab", &args, 1)
     }
 
-    /// A folder of a file system in memory.
+    /// Creates a folder in a file system in memory.
     fn folder_in_memory(&self) -> Result<tempfile::TempDir, Failure> {
         tempfile::tempdir_in("/dev/shm").map_err(|error| {
             Failure::wrong(format!("failed to create a folder in /dev/shm: {error}"))
         })
     }
 
-    /// Runs `calls`; none if it was stopped.
+    /// Runs `calls` and returns its trials; none if it was stopped.
     fn trials(
         &self,
         name: &str,
@@ -162,12 +163,12 @@ impl Work<'_> {
         self.runner.trials(&words, repeat, &out)
     }
 
-    /// The conditions, in words.
+    /// Returns the conditions in words.
     fn setting(&self) -> String {
         format!("{} files, names of {} bytes", self.files, self.name)
     }
 
-    /// The CPU times of each file system and phase in nanoseconds of an operation, ascending.
+    /// Returns the CPU times of each file system and phase in nanoseconds per operation, ascending.
     fn times(&self, trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
         let mut times = BTreeMap::<_, Vec<f64>>::new();
         for trial in trials {
@@ -211,15 +212,15 @@ impl Work<'_> {
     }
 }
 
-/// The name of a trial's file system; a directory of the host stands for the one in memory.
+/// Returns the name of a trial's file system; a directory of the host stands for the one in memory.
 fn filesystem(trial: &Trial) -> String {
     trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
 }
 
-/// The larger errors of several validations, in percent.
+/// Returns the largest of each error of several validations, in percent.
 fn errors(all: &[&Validation]) -> Errors {
-    let largest = |of: fn(&Validation) -> f64| {
-        let share = all.iter().map(|found| of(found)).fold(0.0, f64::max);
+    let largest = |figure: fn(&Validation) -> f64| {
+        let share = all.iter().map(|found| figure(found)).fold(0.0, f64::max);
         (share * 100.0).ceil() as u64
     };
     Errors {
@@ -229,12 +230,12 @@ fn errors(all: &[&Validation]) -> Errors {
     }
 }
 
-/// The caches of the first CPU, by sysfs.
+/// Returns the caches of the first CPU, from sysfs.
 fn caches() -> Result<CacheSizes, Failure> {
     caches_in(Path::new("/sys/devices/system/cpu/cpu0/cache"))
 }
 
-/// Sizes and ways of caches as sysfs has them, in the form of the model: first caches with a way for each 4 KiB.
+/// Reads sizes and ways of caches from sysfs, in the form of the model: first caches with one way per 4 KiB.
 fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
     let mut found = [None; 2];
     let mut l1i_kib = None;
@@ -277,14 +278,14 @@ fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
     }
 }
 
-/// The processor's name.
+/// Returns the processor's name.
 fn about() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map_or("an unnamed processor".to_string(), |(_, name)| name.trim().to_string())
 }
 
-/// The validation as comments: what was measured, and each point that was predicted without its group.
+/// Returns the validation as comments: what was measured, and each point as predicted by a fit without its group.
 fn report(
     points: &[Point],
     costs: &Costs,

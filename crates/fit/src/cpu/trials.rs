@@ -1,4 +1,4 @@
-//! The trials of a fit, which a child runs.
+//! Runs the trials of a fit, each in a child process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,11 +10,11 @@ use fsdyno_campaign::{Failure, Store};
 use fsdyno_child::Process;
 use fsdyno_record::Trial;
 
-/// The median of the repetitions may take this much longer than the fastest; more is the work of another program.
-const MOST_NOISE: f64 = 1.3;
+/// The maximum ratio of the median repetition to the fastest; a larger one indicates the work of another program.
+const MAX_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
 
-/// The folder of results, and the kernel of the lab.
+/// Runs trials, with their folder of results and the kernel of the lab.
 pub struct Runner<'a> {
     /// A folder for results.
     pub folder: &'a Path,
@@ -25,7 +25,7 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// The options that choose the lab's kernel.
+    /// Returns the options that choose the lab's kernel.
     pub fn kernel_words(&self) -> Vec<String> {
         let kernel = self.kernel.iter().cloned();
         kernel.flat_map(|kernel| ["--kernel".to_string(), kernel]).collect()
@@ -68,7 +68,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the version of this machine's kernel, `6.18`, if the lab can have that one; else says that it cannot.
+/// Returns the version of this machine's kernel, such as `6.18`, if the lab can have that one; if not, prints a note.
 pub fn kernel_of_this_machine() -> Option<String> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
@@ -85,7 +85,7 @@ pub fn kernel_of_this_machine() -> Option<String> {
     None
 }
 
-/// Refuses measurements that other programs disturbed, by the repetitions of each operation, ascending.
+/// Refuses measurements that other programs disturbed. `times` has the repetitions of each operation, ascending.
 pub fn refuse_noise<'t>(
     times: impl Iterator<Item = &'t Vec<f64>>,
     repeats: u32,
@@ -93,14 +93,14 @@ pub fn refuse_noise<'t>(
     let mut noise: Vec<f64> = times.map(|times| times[times.len() / 2] / times[0]).collect();
     noise.sort_by(f64::total_cmp);
     let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
-    if median <= MOST_NOISE {
+    if median <= MAX_NOISE {
         return Ok(());
     }
     Err(Failure::wrong(format!(
         "this machine is too busy for a fit: the median CPU time of {repeats} repetitions is {:.0} % above the \
          least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
         (median - 1.0) * 100.0,
-        (MOST_NOISE - 1.0) * 100.0
+        (MAX_NOISE - 1.0) * 100.0
     )))
 }
 

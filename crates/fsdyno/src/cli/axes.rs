@@ -1,4 +1,4 @@
-//! The options of the axes, made from their table ([`fsdyno_axes::AXES`]).
+//! The options of the axes, derived from their table ([`fsdyno_axes::AXES`]).
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -8,15 +8,15 @@ use fsdyno_axes::{AXES, Axis, Crash, Request};
 #[derive(Clone, Debug, Default)]
 pub struct RunAxes(pub Request);
 
-/// The options of those axes that `fsdyno crash` takes.
+/// The options of the axes that `fsdyno crash` takes.
 #[derive(Clone, Debug)]
 pub struct CrashAxes(pub Request);
 
-/// The default size of the file system of `fsdyno crash`.
+/// The default size of the file system in `fsdyno crash`.
 const CRASH_SIZE: &str = "2G";
 
 impl CrashAxes {
-    /// The axes that it takes.
+    /// Returns the axes that the command takes.
     pub fn all() -> impl Iterator<Item = &'static Axis> {
         AXES.iter().filter(|axis| !matches!(axis.crash, Crash::Lacks(_)))
     }

@@ -1,7 +1,7 @@
 //! Defaults of options from `fsdyno.toml`, in the current directory and in the user's configuration folder.
 //!
-//! A file of another user may come with a checkout, so it can only set options that neither run a command nor
-//! say where fsdyno writes.
+//! A file may come with a checkout, from another user, so it can set only options that neither run a command nor decide
+//! where fsdyno writes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use toml::de::{DeTable, DeValue};
 struct Key {
     /// Its long name.
     name: &'static str,
-    /// Given options and environment variables that replace the default.
+    /// Options and environment variables that override the default if given.
     beaten_by: &'static [&'static str],
-    /// True if a path is refused.
+    /// True if the value must be a name, not a path.
     names_only: bool,
 }
 
@@ -28,10 +28,10 @@ const fn key(name: &'static str, beaten_by: &'static [&'static str]) -> Key {
     Key { name, beaten_by, names_only: false }
 }
 
-/// The variable with the machine of commands that name none.
+/// The variable with the machine for commands that name none.
 const MACHINE: &str = "FSDYNO_MACHINE";
 
-/// A machine of the command line has its own disk, CPU and RAM; a directory or a drive has no lab.
+/// A machine on the command line has its own disk, CPU and RAM; a directory or a drive has no lab.
 const KEYS: &[Key] = &[
     key("machine", &["on", MACHINE]),
     key("disk", &["on", "machine", MACHINE, "period"]),
@@ -46,10 +46,10 @@ const KEYS: &[Key] = &[
     key("threshold", &[]),
 ];
 
-/// The variable that names a file in place of the usual ones; empty for none.
+/// The variable that names a file to use in place of the usual ones; if empty, none is used.
 const VARIABLE: &str = "FSDYNO_CONFIG";
 
-/// The name of a file in the current directory, and below `fsdyno/` in the user's configuration folder.
+/// The name of the file in the current directory, and in `fsdyno/` in the user's configuration folder.
 const FILE: &str = "fsdyno.toml";
 
 /// One default.
@@ -62,10 +62,10 @@ struct Default {
 }
 
 /// Inserts the defaults of the files that apply to a parsed command line. Returns the new words, and a note for the
-/// user if there are any.
+/// user; none if no default applies.
 ///
 /// # Errors
-/// A file that is unreadable, no TOML, or has an unknown key or a bad value; each with file and line.
+/// A file that is unreadable or not TOML, or that has an unknown key or a bad value, with the file and line.
 pub fn added(
     words: &[OsString],
     command: &Command,
@@ -104,7 +104,7 @@ fn has(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
-/// Tests whether nothing on the command line takes the place of this default.
+/// Returns true if nothing on the command line overrides this default.
 fn applies(given: &ArgMatches, name: &str) -> bool {
     let Some(key) = KEYS.iter().find(|key| key.name == name) else { return false };
     let is_given = |name: &str| {
@@ -122,7 +122,7 @@ fn applies(given: &ArgMatches, name: &str) -> bool {
     !is_given(name) && !key.beaten_by.iter().any(beats)
 }
 
-/// The files that exist, the most specific first.
+/// Returns the existing files, the most specific first.
 fn files() -> Vec<PathBuf> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return if given.is_empty() { Vec::new() } else { vec![given.into()] };
@@ -170,7 +170,7 @@ fn parse(file: &str, text: &str, command: &Command) -> Result<Vec<Default>, Stri
     Ok(defaults)
 }
 
-/// The key of this name.
+/// Finds the key of this name.
 fn known(name: &str, command: &Command) -> Result<&'static Key, String> {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return Ok(key);

@@ -6,7 +6,8 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use super::{Cli, defaults};
 
-/// Parses the arguments of this process, with the defaults of `fsdyno.toml`; also returns a note that names those.
+/// Parses the arguments of this process, with the defaults of `fsdyno.toml`; also returns a note that names the
+/// defaults.
 ///
 /// # Errors
 /// Invalid arguments or defaults, and requests for help or the version.
@@ -21,7 +22,7 @@ pub fn parse_args() -> Result<(Cli, Option<String>), clap::Error> {
     Ok((cli.map_err(|error| error.format(&mut command()))?, added.map(|(_, note)| note)))
 }
 
-/// The clap command with each paragraph of help joined to one line, which clap wraps to the terminal's width.
+/// Returns the clap command with each paragraph of help joined to one line, which clap wraps to the terminal's width.
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_negative_numbers).mut_subcommands(|sub| {
         match sub.get_after_help().map(ToString::to_string) {
@@ -31,8 +32,7 @@ pub fn command() -> clap::Command {
     })
 }
 
-/// Lets options with numbers accept negative ones as values, so that the option's own error is shown and not
-/// "unknown option".
+/// Makes numeric options accept negative values, so that the option's own error is shown instead of "unknown option".
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(|arg| {
         let takes = |names: &[&str]| {
@@ -50,7 +50,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Joins each paragraph to one line; indented lines, such as examples, stay as they are.
+/// Joins each paragraph to one line; indented lines, such as examples, are unchanged.
 fn paragraphs(text: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
@@ -63,7 +63,7 @@ fn paragraphs(text: &str) -> String {
     out.join("\n")
 }
 
-/// The end of `fsdyno --help`: first examples and the exit codes.
+/// Returns the end of `fsdyno --help`: first examples and the exit codes.
 pub fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
 }
@@ -78,7 +78,7 @@ Examples:
 
 See 'fsdyno COMMAND --help' for the options and examples of a command.";
 
-/// Suggests the one command whose name is nearest to an unknown one, in place of all that are alike.
+/// Suggests only the command whose name is nearest to an unknown one, instead of all similar ones.
 pub fn suggest_nearest_command(error: &mut clap::Error) {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     if error.kind() != ErrorKind::InvalidSubcommand {

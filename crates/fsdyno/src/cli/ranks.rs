@@ -36,7 +36,7 @@ pub struct RanksArgs {
     pub stonewall: Option<Nanos>,
 }
 
-/// Seconds from a thousandth to a day.
+/// Parses a number of seconds from a thousandth of a second to a day.
 fn seconds(text: &str) -> Result<Nanos, String> {
     let number = text.parse::<f64>().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
     number.map(|seconds| Nanos((seconds * 1e9).round() as u64)).ok_or_else(|| {

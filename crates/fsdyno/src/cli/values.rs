@@ -31,16 +31,16 @@ impl std::str::FromStr for Percent {
     }
 }
 
-/// A parser of names of axes.
+/// Returns a parser of axis names.
 pub fn axis() -> PossibleValuesParser {
     PossibleValuesParser::new(fsdyno_axes::AXES.iter().map(|axis| axis.key))
 }
 
 /// Parses `--width`: a percentage that a finite number of trials can reach.
 pub fn width(text: &str) -> Result<Percent, String> {
-    const LEAST: f64 = 1e-6;
+    const MIN: f64 = 1e-6;
     let width: Percent = text.parse()?;
-    match width.0 >= LEAST {
+    match width.0 >= MIN {
         true => Ok(width),
         false => Err(
             "expected a percentage from 0.0001% to 100%, such as 2%; a smaller one takes too many trials"
@@ -65,20 +65,20 @@ pub struct Least {
 }
 
 impl Least {
-    /// The basis that configurations are compared on, and what tables show.
+    /// Returns the basis on which configurations are compared, and what tables show.
     pub fn basis<'b>(&'b self, baseline: Option<&'b str>) -> Basis<'b> {
         let least = self.least_difference.map_or(LEAST, |Percent(part)| part);
         Basis { baseline, least, sort: self.sort, columns: &self.columns }
     }
 }
 
-/// A parser of a table's column.
+/// Returns a parser of table column names.
 fn column() -> impl TypedValueParser<Value = &'static str> {
     PossibleValuesParser::new(CHOICES.iter().copied())
         .try_map(|given| CHOICES.iter().copied().find(|name| *name == given).ok_or("unknown name"))
 }
 
-/// A parser of output folders; refuses `-`, which elsewhere means standard output.
+/// Returns a parser of output folders; refuses `-`, which elsewhere means standard output.
 pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path == Path::new("-") {
         true => Err(
@@ -88,7 +88,7 @@ pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A format of one command, or one of all that this command describes by its own words.
+/// A format of one command, or a common format with a description for this command.
 pub type OwnFormat = (&'static str, &'static str, Format);
 
 /// The formats of trials.
@@ -117,7 +117,7 @@ pub const TRIALS: &[OwnFormat] = &[
     ),
 ];
 
-/// A parser of `--format`: the formats of every command and those that only this one has.
+/// Returns a parser of `--format`: the formats common to all commands, and those of this one.
 pub fn format(own: &'static [OwnFormat]) -> impl TypedValueParser<Value = Format> {
     let described = Format::ALL
         .iter()
@@ -219,8 +219,8 @@ pub enum Showable {
     Ranks,
 }
 
-/// A parser for the names in a table of `(name, description, value)`. The table is defined with the value's type, in
-/// a crate that does not depend on clap.
+/// Returns a parser of the names in a table of `(name, description, value)`. The table is defined with the value's
+/// type, in a crate that does not depend on clap.
 pub fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! `fsdyno advise`: at most five questions, and from the answers the commands to run, with their times.
+//! `fsdyno advise`: asks at most five questions, and derives the commands to run from the answers, with their times.
 
 use std::io::IsTerminal;
 use std::process;
@@ -79,10 +79,10 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     if is_agreed { execute(&steps) } else { Ok(Exit::Good) }
 }
 
-/// Runs the commands one after the other, each as a process of its own, so that its output, its stored command and
-/// its exit code are those of the command by itself.
+/// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code are
+/// those of the command run by itself.
 fn execute(steps: &Steps) -> Result<Exit, Failure> {
-    // A signal goes to the command, too; this process only waits for its end.
+    // A signal also reaches the command; this process only waits for the command to end.
     let stop = stop::flag()?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
@@ -103,7 +103,7 @@ fn execute(steps: &Steps) -> Result<Exit, Failure> {
 }
 
 impl Advise {
-    /// The answers that the options give.
+    /// Returns the answers that the options give.
     fn given(&self) -> Given {
         Given {
             purpose: self.purpose,

@@ -1,5 +1,5 @@
-//! `fsdyno compare`: compares two stored results cell by cell, or one by the values of an axis, with verdicts and an
-//! exit code.
+//! `fsdyno compare`: compares two stored results cell by cell, or one result by the values of an axis, with verdicts
+//! and an exit code.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub fn run(args: &Compare) -> Result<Exit, Failure> {
     if !args.bisect {
         return exit;
     }
-    // Any exit code but 0, 1 and 125 would end the bisection or, below 128, mark the commit bad.
+    // Any exit code except 0, 1 and 125 would mark the commit bad or, from 128 on, end the bisection.
     exit.or_else(|failure| {
         output::complain(&format!("fsdyno: {failure}"));
         Ok(Exit::Undecided)
@@ -54,7 +54,7 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
     let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let axis = args.by.as_deref().and_then(Axis::of);
     if axis.is_none() && args.explain.is_some() {
-        // clap does not require --by next to NEW, which excludes it.
+        // clap does not enforce that --by is required when NEW, which excludes it, is given.
         return Err(Failure::wrong(
             "--explain needs --by AXIS: it explains the steps of one result",
         ));
@@ -85,7 +85,7 @@ fn second_result(args: &Compare) -> Result<Failure, Failure> {
     }))
 }
 
-/// Compares the values of an axis, and names the functions of the largest steps if that is requested.
+/// Compares the values of an axis and, if requested, names the functions behind the largest steps.
 fn compared_by(
     args: &Compare,
     axis: &'static Axis,

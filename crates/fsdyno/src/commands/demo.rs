@@ -1,5 +1,5 @@
-//! `fsdyno demo`: a run of `fsdyno run` with sizes for a first look, in the lab, or on the current directory if there is
-//! no lab.
+//! `fsdyno demo`: runs `fsdyno run` with sizes for a first look, in the lab, or in the current directory if there is no
+//! lab.
 
 use std::path::Path;
 
@@ -16,17 +16,17 @@ use crate::output::say;
 
 /// The size of a demo.
 struct Size {
-    /// Candidates; those that cannot run here are left out.
+    /// Candidates; those that cannot run here are omitted.
     filesystems: &'static [&'static str],
-    /// The words after `fsdyno run` at every venue.
+    /// The words after `fsdyno run` on every venue.
     work: &'static str,
-    /// The words of the lab.
+    /// The additional words in the lab.
     lab: &'static str,
 }
 
-/// Chosen for three minutes on two cores, and for rows without a flag of size: 20,000 files keep each phase above 0.1 s and the
-/// instrument below 3 % of it. With a mount before the removal f2fs would read each inode with a request of its own, which costs
-/// the disk's server more.
+/// Chosen for a duration of three minutes on two cores, and for rows without a flag about size: 20,000 files keep each
+/// phase above 0.1 s and the instrument overhead below 3 % of it. With a mount before the removal, f2fs would read each
+/// inode in a separate request, which increases the overhead of the disk's server.
 const USUAL: Size = Size {
     filesystems: &["ext4", "xfs", "btrfs", "f2fs"],
     work: "dirops --set files=20000 --set remount=no --repeat 3",
@@ -74,7 +74,7 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     }
 }
 
-/// The candidates that can run in the lab; says which cannot.
+/// Returns the candidates that can run in the lab; reports the others to the user.
 fn able(size: &Size) -> Vec<&'static str> {
     let here = Here::look();
     let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
@@ -94,7 +94,7 @@ fn processors() -> u16 {
     std::thread::available_parallelism().map_or(1, |all| u16::try_from(all.get()).unwrap_or(1))
 }
 
-/// Removes the files of an earlier demo; anything else in its folder stays.
+/// Removes the files of an earlier demo; other files in its folder are kept.
 fn remove_earlier(folder: &Path) -> Result<(), Failure> {
     for name in [fsdyno_record::lines::FILE, series::FILE, store::PAGE] {
         let file = folder.join(name);

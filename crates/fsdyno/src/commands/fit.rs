@@ -9,7 +9,7 @@ use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// The device that is none: the processor. A file of that name is ./cpu.
+/// The name that stands for the processor instead of a device. A file of that name is ./cpu.
 const CPU: &str = "cpu";
 
 /// Measures, fits and writes.
@@ -50,7 +50,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The path in the form that `--disk` takes for a file.
+/// Returns the path in the form that `--disk` takes for a file.
 fn as_disk(out: &Path) -> String {
     let out = out.display().to_string();
     quote(&if out.contains('/') { out } else { format!("./{out}") })

@@ -1,4 +1,4 @@
-//! `fsdyno completions` and `fsdyno man`: files for shells and for man, generated from the definition of the command
+//! `fsdyno completions` and `fsdyno man`: generates files for shells and for man from the definition of the command
 //! line.
 
 use crate::cli::{self, Completions, ManPages};
@@ -20,7 +20,7 @@ pub fn man_pages(man: &ManPages) -> Result<Exit, Failure> {
         Failure::wrong(format!("failed to write manual pages to '{}': {error}", folder.display()))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    // Without the commit, so that equal pages have equal bytes.
+    // The version omits the commit, so that equal pages have equal bytes.
     let command = cli::command().version(env!("CARGO_PKG_VERSION"));
     clap_mangen::generate_to(command, folder).map_err(failed)?;
     say(&format!("manual pages: {}", folder.display()));

@@ -1,4 +1,4 @@
-//! `fsdyno import`
+//! `fsdyno import`: converts a recording of another tool into a trace.
 
 use std::fs::File;
 use std::io::BufReader;

@@ -1,4 +1,4 @@
-//! `fsdyno kernel build`: builds kernels that no distribution has, into the cache.
+//! `fsdyno kernel build`: builds kernels that no distribution has, and stores them in the cache.
 
 use std::path::PathBuf;
 
@@ -66,12 +66,12 @@ struct Reiser4 {
 pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
     let Kernel { action: Action::Build(What::Reiser4(it)) } = kernel;
     let cache = Cache::of_user()?;
-    let said = |line: &str| say(&format!("fsdyno: {line}"));
+    let report = |line: &str| say(&format!("fsdyno: {line}"));
     let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };
     let manner = Manner { jobs: it.jobs, keep: it.keep };
-    let built = build::reiser4(&sources, manner, &cache, &said)?;
+    let built = build::reiser4(&sources, manner, &cache, &report)?;
     if let Some(folder) = &built.folder {
-        said(&format!("the folder of the build is {}", folder.display()));
+        report(&format!("the folder of the build is {}", folder.display()));
     }
     let minutes = built.elapsed.as_secs_f64() / 60.0;
     say(&format!("{} is built ({minutes:.1} min); use it with: --kernel reiser4", built.release));

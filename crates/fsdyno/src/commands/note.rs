@@ -30,10 +30,10 @@ pub fn run(note: &Note) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The name and the note that a result is to have; none if neither changes.
+/// Returns the name and the note that a result is to have; none if neither changes.
 ///
 /// # Errors
-/// A name that another result has, and a file in the folder that is not fsdyno's.
+/// A name that another result has, or a file in the folder that is not fsdyno's.
 pub fn requested(
     folder: &Path,
     name: Option<&str>,

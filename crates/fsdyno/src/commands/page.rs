@@ -1,4 +1,4 @@
-//! The page of `--html`.
+//! Writes the page of `--html`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Several processes that share the trials of one `fsdyno run`: the one with rank 0 is that command, the others are led by it.
+//! Lets several processes share the trials of one `fsdyno run`: rank 0 is that command and leads the others.
 
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::exit::{Exit, Failure};
 use crate::output::detail;
 use crate::version;
 
-/// The position of this process, if the command is one of several.
+/// Returns the position of this process; none if the command is not one of several processes.
 ///
 /// # Errors
-/// No launcher, or one whose variables are wrong.
+/// No launcher, or a launcher whose variables are invalid.
 pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
     if let Some(Hosts(hosts)) = &run.ranks.hosts {
         let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::wrong)?;
@@ -41,13 +41,13 @@ pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
     })
 }
 
-/// The request of ranks.
+/// Returns the request for the ranks.
 pub fn request(run: &Run, position: &Position) -> RanksRequest {
     let RanksArgs { own, shift, stonewall, .. } = run.ranks;
     RanksRequest::new(RanksPlan { ranks: position.ranks, own, shift, stonewall })
 }
 
-/// The work of a process with another rank than 0: it has the run done by its worker.
+/// Attends the run as a rank other than 0: starts the worker that does this rank's part.
 pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     if run.dry_run {
         return Ok(Exit::Good);
@@ -56,7 +56,7 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let stop = stop::flag()?;
     let patience = Patience::default().gather;
     let on = directory(run).inspect_err(|_| meet::refuse(place))?;
-    // Rank 0 has said why it refuses the run.
+    // Rank 0 has reported why it refuses the run.
     let Some(meeting) = meet::find(place, &on, patience).map_err(failed)? else {
         return Ok(Exit::WrongUse);
     };
@@ -74,7 +74,7 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     }
 }
 
-/// Waits at rank 0 until all ranks have come.
+/// Waits, as rank 0, until all ranks have arrived.
 pub fn gather(
     run: &Run,
     place: &Position,
@@ -136,10 +136,10 @@ fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
     });
 }
 
-/// The work of a worker: its parent says through its standard input which rank it is.
+/// Works as a worker: the parent sends the worker its rank through standard input.
 pub fn work() -> Result<Exit, Failure> {
     let mut text = String::new();
-    // One line: over ssh the input stays open.
+    // Reads one line only: over ssh the input stays open.
     let read = std::io::stdin().lock().take(1 << 16).read_line(&mut text);
     let join: Join = match read
         .map_err(serde_json::Error::io)
@@ -164,7 +164,7 @@ fn join(meeting: &Meeting, place: &Position, on: PathBuf, patience: Duration) ->
     Join { meeting: meeting.to_text(), rank, ranks, on, patience, tied: false }
 }
 
-/// The shared directory, by its path on this host.
+/// Returns the shared directory, by its path on this host.
 fn directory(run: &Run) -> Result<PathBuf, Failure> {
     let [on] = run.axes.0.on.as_slice() else {
         return Err(Failure::wrong(

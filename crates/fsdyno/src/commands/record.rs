@@ -1,4 +1,4 @@
-//! `fsdyno record` and `fsdyno mark`.
+//! `fsdyno record` and `fsdyno mark`: record a command, and mark phases in the recording.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -130,12 +130,12 @@ pub struct Mark {
     pub name: String,
 }
 
-/// Makes the call that a recorder takes for a mark.
+/// Makes the call that a recorder recognizes as a mark.
 pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
     let name = Name::new(mark.name.as_bytes())
         .map_err(|error| Failure::wrong(format!("'{}' cannot name a phase: {error}", mark.name)))?;
     let path = [MARK, name.bytes()].concat();
-    // No such file exists.
+    // The call fails, because no such file exists; the recorder sees it nevertheless.
     let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
     Ok(Exit::Good)
 }

@@ -35,10 +35,10 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     if run.dry_run {
         return dry(run, experiment, &folder, &command);
     }
-    // Until here a signal simply ends the program: there is nothing to clean up.
+    // Up to here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
     detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
-    // Dropped after the experiment, whose end ends all ranks.
+    // Dropped after the experiment, whose end also ends all ranks.
     let mut _workers = None;
     let mut experiment = experiment;
     if let (Some(position), Some(request)) = (&position, &experiment.spec.ranks) {
@@ -52,7 +52,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let measured = experiment.measure(&mut store, &session::of(&stop, &command));
     // Stored trials are shown even if the run failed; its error is returned first.
     let shown = match (&measured, run.shard) {
-        // A shard without trials leaves a folder, too, so that a merge finds all folders of its command.
+        // A shard without trials also leaves a folder, so that a merge finds all folders of its command.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
             let all = counted(experiment.cells.len() * run.repeat as usize, "trial");
             say(&format!("fsdyno: shard {shard} has none of the {all}"));
@@ -92,8 +92,8 @@ fn resolve(
     Ok(Some((experiment, about)))
 }
 
-/// Prints what would run. Reports the errors that a run would report before its first trial; if this host only lacks
-/// a requirement, the trials are still printed.
+/// Prints what would run. Reports the errors that a run would report before its first trial; if the only error is that
+/// this host lacks a requirement, the trials are still printed.
 fn dry(
     run: &Run,
     mut experiment: Experiment,
@@ -129,7 +129,7 @@ fn dry(
     Ok(missing.map_or(Exit::Good, |failure| failure.exit))
 }
 
-/// Checks all that a run checks before its first trial.
+/// Makes all checks that a run makes before its first trial.
 fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::look(folder)?;
@@ -158,7 +158,7 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The default result folder. Its name includes the shard, because two shards can start in the same second.
+/// Returns the default result folder. Its name includes the shard, because two shards can start in the same second.
 fn default_folder(run: &Run) -> PathBuf {
     let share = run.shard.map(|shard| format!("-share-{}-of-{}", shard.index, shard.of));
     target::default_folder(&format!("{}{}", run.workloads.join("-"), share.unwrap_or_default()))

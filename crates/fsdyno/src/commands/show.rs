@@ -44,7 +44,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Refuses options and formats that are for other items.
+/// Refuses options and formats that apply to other items.
 fn check(show: &Show) -> Result<(), Failure> {
     if show.sources && show.kind != Showable::Workload {
         return Err(Failure::wrong("--sources is for 'fsdyno show workload'"));
@@ -62,7 +62,7 @@ fn check(show: &Show) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows what a file or a result has.
+/// Shows the contents of a file or a result.
 fn stored(show: &Show) -> Result<(), Failure> {
     match show.kind {
         Showable::Log => {

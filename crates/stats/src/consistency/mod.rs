@@ -1,7 +1,7 @@
-//! Contradictions within a printed table: between times, counts and rates that belong together.
+//! Finds contradictions within a printed table: between times, counts and rates that belong together.
 //!
-//! Every number is taken as the range of values that it may stand for (`range`), and only what no runs could have
-//! given is a contradiction: a table without one need not be right, but a table with one is wrong somewhere. The
+//! Every number is treated as the range of values that it may stand for (`range`), and only what no runs could have
+//! given is a contradiction: a table without one is not necessarily right, but a table with one is wrong somewhere. The
 //! runs themselves need not be known.
 //!
 //! - `sample`: a mean with its deviation, extremes, number of runs and clock;
@@ -27,7 +27,7 @@ pub enum Rule {
     DeviationOfUnits,
     /// The mean lies outside the extremes (`sample`).
     MeanOutside,
-    /// The deviation is too large or too small for the extremes or the mean (`sample`).
+    /// The deviation is too large or too small for the extremes, or for the mean (`sample`).
     DeviationAndRange,
     /// Time and rate of a cell fit no amount of work (`rate`).
     TimeAndRate,

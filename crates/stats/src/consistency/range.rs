@@ -1,7 +1,7 @@
 //! The range of values that a printed number stands for.
 
-/// Relative rounding error allowed for bounds: far below any printed digit, far above what some
-/// dozen floating-point operations lose.
+/// The relative rounding error allowed for bounds: far below any printed digit, and far above the error of some dozen
+/// floating-point operations.
 const SLACK: f64 = 1e-9;
 
 /// Values from `low` to `high`, both included.
@@ -14,27 +14,27 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range of exactly one value.
+    /// Creates the range of exactly one value.
     pub fn exactly(value: f64) -> Range {
         Range { low: value, high: value }
     }
 
-    /// Returns true if no value is in both, by more than the rounding error.
+    /// Returns true if no value is in both ranges, allowing for the rounding error.
     pub fn is_disjoint_from(self, other: Range) -> bool {
         above(self.low, other.high) || above(other.low, self.high)
     }
 
-    /// The intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
+    /// Returns the intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
     pub fn intersection(self, other: Range) -> Range {
         Range { low: self.low.max(other.low), high: self.high.min(other.high) }
     }
 
-    /// Returns true if the range is empty, by more than the rounding error.
+    /// Returns true if the range is empty, allowing for the rounding error.
     pub fn is_empty(self) -> bool {
         above(self.low, self.high)
     }
 
-    /// Both bounds times `factor`, which is not negative.
+    /// Multiplies both bounds by `factor`, which is not negative.
     pub fn scaled(self, factor: f64) -> Range {
         Range { low: self.low * factor, high: self.high * factor }
     }
@@ -48,7 +48,7 @@ impl std::ops::Add for Range {
     }
 }
 
-/// Quotients of values that are not negative; without an upper bound if the divisor may be zero.
+/// Divides ranges of values that are not negative; the result has no upper bound if the divisor may be zero.
 impl std::ops::Div for Range {
     type Output = Range;
 
@@ -58,7 +58,7 @@ impl std::ops::Div for Range {
     }
 }
 
-/// `2.5` for one value, else `2.45 to 2.55`.
+/// Formats one value as `2.5`, a range as `2.45 to 2.55`.
 impl std::fmt::Display for Range {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = |value: f64| match value.abs() {
@@ -78,9 +78,8 @@ pub(super) fn above(value: f64, limit: f64) -> bool {
     value > limit + SLACK * limit.abs().max(value.abs()).min(f64::MAX)
 }
 
-/// Parses a rounded number: the range is half a unit of its last digit to both sides, and never
-/// goes below zero for a number that is not negative. Thousands separators (commas) and a missing
-/// leading zero are accepted.
+/// Parses a rounded number: the range extends half a unit of its last digit to both sides, but never below zero for a
+/// number that is not negative. Thousands separators (commas) and a missing leading zero are accepted.
 ///
 /// `None` if the text is not a plain decimal number.
 pub fn parse_rounded(text: &str) -> Option<Range> {
@@ -99,7 +98,7 @@ fn from(value: f64, low: f64, high: f64) -> Range {
     Range { low: if value >= 0.0 { low.max(0.0) } else { low }, high }
 }
 
-/// The value and the unit of its last digit.
+/// Returns the value and the unit of its last digit.
 fn parse(text: &str) -> Option<(f64, f64)> {
     let plain: String = text.trim().chars().filter(|c| *c != ',').collect();
     let digits = plain.strip_prefix('-').unwrap_or(&plain);

@@ -1,8 +1,8 @@
-//! A time with the rate of the same work: the count of work that they imply, and when no count fits.
+//! Checks a time against the rate of the same work: which count of work they imply, and whether any count fits.
 //!
-//! Every run does the same count C, and its program prints the rate C / t, truncated or rounded to a
-//! step of its own, and 0 if its clock measured no time. The mean of such rates is not C over the mean
-//! time: it lies above (Jensen 1906), and the deviation bounds by how much.
+//! Every run does the same count C, and its program prints the rate C / t, truncated or rounded to some step, and 0 if
+//! its clock measured no time. The mean of such rates is not C over the mean time: it is larger (Jensen 1906), and the
+//! deviation bounds by how much.
 
 use super::range::Range;
 use super::sample::{Sample, check_sample};
@@ -20,9 +20,9 @@ pub struct Cell {
     pub rate: Sample,
 }
 
-/// The contradictions of cells whose runs all did the same count (one workload, one kind of object
-/// counted): within each time, each rate, each pair, and between the pairs. `known` is the count, if
-/// it is known; otherwise it is the one that most cells agree on.
+/// Returns the contradictions of cells whose runs all did the same count (one workload, one kind of object counted):
+/// within each time, each rate and each pair, and between the pairs. `known` is the count, if it is known; otherwise
+/// the count on which most cells agree is used.
 pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     let alone = |cell: &Cell| {
         let time = check_sample(&format!("{}, time", cell.name), &cell.time);
@@ -63,14 +63,14 @@ pub enum Agreement {
     On(Range),
 }
 
-/// The count that more than half of the cells agree on, as narrow as they make it together.
+/// Returns the count on which more than half of the cells agree, as narrow as they make it together.
 pub fn agreed_count(cells: &[Cell]) -> Agreement {
-    // A cell that fits no count has no vote, nor has one that fits every count.
+    // A cell that fits no count, or every count, has no vote.
     let votes = |count: &Range| !count.is_empty() && (count.low > 0.0 || count.high.is_finite());
     let counts: Vec<Range> = cells.iter().map(count).filter(votes).collect();
     let holding =
         |at: f64| counts.iter().filter(move |count| !count.is_disjoint_from(Range::exactly(at)));
-    // Where the most ranges overlap, one of them begins.
+    // One of the ranges begins where the maximum number of them overlap.
     let best = counts.iter().map(|count| count.low).max_by_key(|low| holding(*low).count());
     let Some(best) = best else { return Agreement::Silent };
     if 2 * holding(best).count() <= counts.len() {
@@ -79,7 +79,7 @@ pub fn agreed_count(cells: &[Cell]) -> Agreement {
     holding(best).copied().reduce(Range::intersection).map_or(Agreement::Silent, Agreement::On)
 }
 
-/// The contradictions of one time with its rate.
+/// Returns the contradictions of one time with its rate.
 fn check_pair(cell: &Cell) -> Option<Contradiction> {
     let fault = |rule, message| Some(Contradiction { name: cell.name.clone(), rule, message });
     let (time, rate) = (&cell.time, &cell.rate);
@@ -106,43 +106,47 @@ fn check_pair(cell: &Cell) -> Option<Contradiction> {
     fault(Rule::TimeAndRate, message)
 }
 
-/// The counts that could have given a cell's time and rate; empty if none could.
+/// Returns the counts that could have given a cell's time and rate; empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
-    let (mean, lie) = (time.exact_mean(), time.runs_lie());
+    let (mean, runs) = (time.exact_mean(), time.run_range());
     let step = rate.unit.unwrap_or(0.0);
     if mean.high == 0.0 {
         // No run measured any time, so every rate is 0 regardless of the count.
         let high = if rate.mean.low > 0.0 { -1.0 } else { f64::INFINITY };
         return Range { low: 0.0, high };
     }
-    let idle = most_without_time(time);
+    let idle = max_share_without_time(time);
     // Runs that measured time took at least one step of the clock.
-    let least = lie.low.max(time.unit.unwrap_or(0.0));
+    let shortest = runs.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
-        low: rate.mean.low / most_per_count(mean, least, lie.high),
-        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), less a step each.
+        low: rate.mean.low / max_mean_inverse(mean, shortest, runs.high),
+        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), minus a step each.
         high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
     };
     // If all runs have time, C / t falls by C / t^2: between C / high^2 and C / low^2 per second.
     // Truncation adds at most half a step of deviation (Popoviciu 1935).
     let (sd, shown) = (time.deviation(), rate.deviation());
-    if idle > 0.0 || lie.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
+    if idle > 0.0 || runs.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
         return by_mean;
     }
     by_mean.intersection(Range {
-        low: if sd.high > 0.0 { (shown.low - step / 2.0) * least.powi(2) / sd.high } else { 0.0 },
+        low: if sd.high > 0.0 {
+            (shown.low - step / 2.0) * shortest.powi(2) / sd.high
+        } else {
+            0.0
+        },
         high: if sd.low > 0.0 {
-            (shown.high + step / 2.0) * lie.high.powi(2) / sd.low
+            (shown.high + step / 2.0) * runs.high.powi(2) / sd.low
         } else {
             f64::INFINITY
         },
     })
 }
 
-/// The largest share of runs that may have measured no time: with a share k of zeros the deviation
-/// is at least mean sqrt(k / (1 - k)).
-fn most_without_time(time: &Sample) -> f64 {
+/// Returns the largest share of runs that may have measured no time: with a share k of zeros, the deviation is at least
+/// mean sqrt(k / (1 - k)).
+fn max_share_without_time(time: &Sample) -> f64 {
     if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
         return 0.0;
     }
@@ -154,16 +158,15 @@ fn most_without_time(time: &Sample) -> f64 {
     ((share * n + 1e-6).floor() / n).min((n - 1.0) / n)
 }
 
-/// The largest mean of 1 / t, runs without time counted as 0: t from `least` to `most` with this mean,
-/// where 1 / t lies below its chord (Edmundson 1957); and no more runs took time than the mean
-/// allows.
-fn most_per_count(mean: Range, least: f64, most: f64) -> f64 {
-    if least <= 0.0 {
+/// Returns the largest mean of 1 / t, with runs without time counted as 0: t is from `min` to `max` with this mean,
+/// so that 1 / t lies below its chord (Edmundson 1957), and no more runs took time than the mean allows.
+fn max_mean_inverse(mean: Range, min: f64, max: f64) -> f64 {
+    if min <= 0.0 {
         return f64::INFINITY;
     }
-    let most = most.max(least);
-    let chord = (least + most - mean.low) / (least * most);
-    chord.min((mean.high / least).min(1.0) / least)
+    let max = max.max(min);
+    let chord = (min + max - mean.low) / (min * max);
+    chord.min((mean.high / min).min(1.0) / min)
 }
 
 #[cfg(test)]
@@ -185,7 +188,7 @@ mod tests {
         }
     }
 
-    /// The cell that a program with a clock of whole seconds and truncated rates prints for these times.
+    /// Returns the cell that a program with a clock of whole seconds and truncated rates prints for these times.
     fn cell(name: &str, times: &[f64], count: f64) -> Cell {
         let rate = |time: &f64| if *time == 0.0 { 0.0 } else { (count / time).trunc() };
         let rates: Vec<f64> = times.iter().map(rate).collect();

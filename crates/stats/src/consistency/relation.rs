@@ -1,10 +1,10 @@
-//! Numbers that are quotients, sums or parts of others: the rate of one run (count / time), a share of
-//! CPU ((user + system) / elapsed), reads and writes of a number of transactions.
+//! Checks numbers that are quotients, sums or parts of others: the rate of one run (count / time), a share of CPU time
+//! ((user + system) / elapsed), the reads and writes of a number of transactions.
 
 use super::range::{Range, above};
 use super::{Contradiction, Rule};
 
-/// Compares a printed number with the result of its parts.
+/// Compares a printed number with the result computed from its parts.
 pub fn equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
     shown.is_disjoint_from(made).then(|| Contradiction {
         name: name.into(),

@@ -1,4 +1,4 @@
-//! What a mean and a deviation imply about runs that were not parse_rounded, and when they are impossible.
+//! Checks what a mean and a deviation imply about unknown runs, and whether they are possible.
 //!
 //! The tests of whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
 //! Personality Science 8, 2017) and GRIMMER (Anaya 2016; in the form of Allard 2018).
@@ -15,8 +15,8 @@ pub enum Divisor {
     RunsLessOne,
 }
 
-/// A table cell: the mean of some runs and the statistics printed with it. Values of runs (times,
-/// rates) are never negative.
+/// A table cell: the mean of some runs and the statistics printed with it. Values of runs (times, rates) are never
+/// negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// The mean.
@@ -27,15 +27,15 @@ pub struct Sample {
     pub divisor: Divisor,
     /// Number of runs, at least one.
     pub runs: u32,
-    /// The step of one run's value: 1 for a clock of whole seconds, or a rate without decimals; none
-    /// if a run's value may be any number.
+    /// The step of one run's value: 1 for a clock of whole seconds, or a rate without decimals; none if a run may have
+    /// any value.
     pub unit: Option<f64>,
     /// The smallest and the largest run; none if they are not printed.
     pub extremes: Option<(Range, Range)>,
 }
 
 impl Sample {
-    /// A cell of a single run with its mean only.
+    /// Creates the cell of a single run, with its mean only.
     pub fn single(value: Range) -> Sample {
         let divisor = Divisor::Runs;
         Sample { mean: value, sd: None, divisor, runs: 1, unit: None, extremes: None }
@@ -45,7 +45,7 @@ impl Sample {
         f64::from(self.runs.max(1))
     }
 
-    /// The deviation with the divisor n: zero for one run, any value if none is printed.
+    /// Returns the deviation with the divisor n: zero for one run, any value if none is printed.
     pub(super) fn deviation(&self) -> Range {
         let n = self.n();
         if n == 1.0 {
@@ -58,8 +58,8 @@ impl Sample {
         }
     }
 
-    /// The smallest and the largest sum of runs, in units, with the printed mean; none if no whole
-    /// number gives it.
+    /// Returns the smallest and the largest sum of runs, in units, with the printed mean; none if no whole number gives
+    /// it.
     fn sums(&self, unit: f64) -> Option<(f64, f64)> {
         let units = self.n() / unit;
         let first = (self.mean.low * units - SNAP).ceil().max(0.0);
@@ -67,7 +67,7 @@ impl Sample {
         (first <= last).then_some((first, last))
     }
 
-    /// The mean, narrowed to what whole units can give; as printed if they cannot.
+    /// Returns the mean, narrowed to what whole units can give; as printed if they cannot give it.
     pub(super) fn exact_mean(&self) -> Range {
         let sums = self.unit.and_then(|unit| self.sums(unit).zip(Some(unit)));
         sums.map_or(self.mean, |((first, last), unit)| Range {
@@ -76,23 +76,23 @@ impl Sample {
         })
     }
 
-    /// The range of every run: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968,
-    /// "How deviant can you be?"), none is below zero or beyond the printed extremes.
-    pub(super) fn runs_lie(&self) -> Range {
+    /// Returns the range of every run: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968, "How
+    /// deviant can you be?"), and none is below zero or beyond the printed extremes.
+    pub(super) fn run_range(&self) -> Range {
         let mean = self.exact_mean();
         let reach = match self.deviation().high {
-            // If no run is negative, one may be the whole sum.
+            // If no run is negative, one run may have the whole sum.
             high if high.is_infinite() => mean.high * (self.n() - 1.0),
             high => high * (self.n() - 1.0).sqrt(),
         };
-        let lie = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
-        self.extremes.map_or(lie, |(least, most)| {
-            lie.intersection(Range { low: least.low, high: most.high })
+        let range = Range { low: (mean.low - reach).max(0.0), high: mean.high + reach };
+        self.extremes.map_or(range, |(least, most)| {
+            range.intersection(Range { low: least.low, high: most.high })
         })
     }
 
-    /// Returns true if all runs had the same value: they are whole units and the deviation is below
-    /// that of a single run one unit off, unit sqrt(n - 1) / n.
+    /// Returns true if all runs had the same value: they are whole units and the deviation is below that of a single
+    /// run that is one unit off, unit sqrt(n - 1) / n.
     pub(super) fn all_equal(&self) -> bool {
         let n = self.n();
         let least = self.unit.map_or(0.0, |unit| unit * (n - 1.0).sqrt() / n);
@@ -100,10 +100,10 @@ impl Sample {
     }
 }
 
-/// Tolerance for sums in units to be whole numbers: more than floating-point arithmetic loses.
+/// The tolerance for sums in units to be whole numbers: more than the error of floating-point arithmetic.
 const SNAP: f64 = 1e-6;
 
-/// The contradictions within one cell.
+/// Returns the contradictions within one cell.
 pub fn check_sample(name: &str, sample: &Sample) -> Vec<Contradiction> {
     let found = [units(sample), extremes(sample), spread(sample)];
     let contradiction = |(rule, message)| Contradiction { name: name.into(), rule, message };
@@ -112,7 +112,7 @@ pub fn check_sample(name: &str, sample: &Sample) -> Vec<Contradiction> {
 
 type Finding = Option<(Rule, String)>;
 
-/// Checks that some whole units give the mean and the deviation.
+/// Checks that whole units can give the mean and the deviation.
 fn units(sample: &Sample) -> Finding {
     let unit = sample.unit?;
     let n = sample.n();
@@ -169,7 +169,7 @@ fn spread(sample: &Sample) -> Finding {
         return Some((Rule::DeviationAndRange, message));
     }
     let (low, high) = sample.extremes?;
-    // The product is largest with the mean in the middle, or as near to it as its rounding allows.
+    // The product is largest with the mean in the middle, or as near to the middle as its rounding allows.
     let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
     let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
     let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(with("5.0", "1.2", "3.1", "6.9"), []);
         assert_eq!(with("7.2", "1.2", "3.1", "6.9"), [Rule::MeanOutside, Rule::DeviationAndRange]);
         assert_eq!(with("5.0", "2.1", "3.1", "6.9"), [Rule::DeviationAndRange]);
-        // 3.8 / sqrt(20) = 0.85 at least.
+        // At least 3.8 / sqrt(20) = 0.85.
         assert_eq!(with("5.0", "0.7", "3.1", "6.9"), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.3", 10, None)), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.0", 10, None)), []);
@@ -251,8 +251,8 @@ mod tests {
                     extremes: Some((edge(f64::min), edge(f64::max))),
                 };
                 prop_assert_eq!(check_sample("", &sample), []);
-                let lie = sample.runs_lie();
-                prop_assert!(runs.iter().all(|v| !above(lie.low, *v) && !above(*v, lie.high)));
+                let range = sample.run_range();
+                prop_assert!(runs.iter().all(|v| !above(range.low, *v) && !above(*v, range.high)));
                 if sample.all_equal() {
                     prop_assert!(runs.iter().all(|v| *v == runs[0]));
                 }

@@ -10,31 +10,31 @@ use crate::evaluations::{Evaluations, Evaluator};
 use crate::model::Model;
 use crate::space::Point;
 
-/// The distance of fresh seeds from those of the search.
+/// The offset of fresh seeds from those of the search.
 const FRESH: u64 = 1_000;
 
 /// The level of the comparison on fresh seeds: of twenty searches in which nothing differs, one in fifty recommends
 /// something.
 const LEVEL: f64 = 0.001;
 
-/// The level at which a point leaves the race, over all that are in it (Holm 1979).
+/// The level at which a point leaves the race, over all points in it (Holm 1979).
 const RACE: f64 = 0.05;
 
-/// The most points of a race.
+/// The maximum number of points in a race.
 const RACERS: usize = 8;
 
-/// The size from which an average effect matters.
+/// The minimum size of an average effect that matters.
 const SHOWN: f64 = 0.02;
 
-/// The standard deviation within which an average effect is known, so that twice of it is one percentage point.
+/// The standard deviation below which an average effect is known: twice it is one percentage point.
 const EXACT: f64 = 0.005;
 
-/// The most interactions of a result.
+/// The maximum number of interactions in a result.
 const INTERACTIONS: usize = 12;
 
 impl<E: Evaluator> Search<'_, E> {
-    /// Gives the best points more seeds until one is left, or all have the most. A point leaves if it is slower by a paired
-    /// comparison, after Holm.
+    /// Gives the best points more seeds until one is left, or all have the maximum. A point leaves the race if it is
+    /// slower in a paired comparison, with Holm's correction.
     pub(super) fn race(&mut self, leader: Point) -> Result<Point, E::Error> {
         if self.settings.race <= self.repeats || self.known.noise() == 0.0 {
             return Ok(leader);
@@ -76,15 +76,15 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(racers.into_iter().next().unwrap_or(leader))
     }
 
-    /// Returns options to their defaults that are worth nothing: that cost less than half the least difference, and all
-    /// together less than it, or whose worth noise explains.
+    /// Returns options to their defaults if they are worth nothing: if that costs less than half the least difference,
+    /// and for all together less than the least difference, or if noise explains what they are worth.
     pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
         let Some(best) = self.known.value(&winner) else { return Ok(winner) };
-        let mut at = winner;
+        let mut current = winner;
         loop {
-            let mut simpler: Vec<Point> = (0..at.0.len())
-                .filter(|option| at.0[*option] != 0)
-                .map(|option| at.with(option, 0))
+            let mut simpler: Vec<Point> = (0..current.0.len())
+                .filter(|option| current.0[*option] != 0)
+                .map(|option| current.with(option, 0))
                 .filter(|point| self.candidates.allows(point))
                 .collect();
             let open: Vec<Point> =
@@ -92,24 +92,24 @@ impl<E: Evaluator> Search<'_, E> {
             self.measure_some(open)?;
             simpler.retain(|point| self.known.has(point));
             let cost = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY) - best;
-            let own = cost(&at);
+            let own = cost(&current);
             let noise =
-                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&at));
+                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&current));
             simpler.retain(|point| {
                 let step = cost(point) - own;
                 let total = self.settings.least;
                 (step < total / 2.0 && cost(point) < total) || step < 2.0 * noise(point)
             });
             match simpler.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) {
-                Some(point) => at = point,
-                None => return Ok(at),
+                Some(point) => current = point,
+                None => return Ok(current),
             }
         }
     }
 
-    /// Measures points that tell the average effects more exactly: each time the one that the model knows least about,
-    /// until every effect of at least [`SHOWN`] is known within [`EXACT`]. The points of the search lie near the optimum,
-    /// where options may act in another way than on average.
+    /// Measures points that determine the average effects more exactly: each time the point about which the model knows
+    /// least, until every effect of at least [`SHOWN`] is known within [`EXACT`]. The points of the search lie near the
+    /// optimum, where options may act differently from their average.
     pub(super) fn learn_averages(&mut self) -> Result<(), SearchError<E::Error>> {
         self.reserved = 0;
         for _ in 0..self.settings.averages.min(self.points_left()) {
@@ -143,7 +143,7 @@ impl<E: Evaluator> Search<'_, E> {
 
     pub(super) fn result(mut self, winner: Point) -> Result<Found, SearchError<E::Error>> {
         let cut_short = !self.open_neighbours(&winner).is_empty();
-        // The fresh seeds take no part in effects and certificate.
+        // The fresh seeds are not part of effects and certificate.
         let of_search = self.known.clone();
         let comparison = self.confirm(&winner).map_err(SearchError::Evaluator)?;
         let trials = self.known.trials();
@@ -157,7 +157,7 @@ impl<E: Evaluator> Search<'_, E> {
         let default = self.candidates.space.default_point();
         let unconfirmed = (!holds && winner != default).then(|| winner.clone());
         let fastest = self.best();
-        // The worth of options is shown with the point that won, confirmed or not.
+        // The worth of options is shown for the point that won, confirmed or not.
         let shown = winner.clone();
         self.fitted = 0;
         self.model = None;

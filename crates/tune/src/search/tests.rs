@@ -5,13 +5,13 @@ use crate::synthetic::{self, Times};
 /// Nine options, as the reference space of ext4 has.
 const LEVELS: [u8; 9] = [3, 3, 3, 3, 2, 2, 2, 2, 2];
 
-/// The number of random spaces: all of them in the long tests.
+/// Returns the number of random spaces: all of them in the long tests.
 fn spaces() -> u64 {
     let is_full = std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full");
     if is_full { 20 } else { 4 }
 }
 
-/// The optimum of some times over a space, by looking at all of it.
+/// Finds the optimum of some times over a space, by examining all points.
 fn optimum(space: &Space, times: &Times) -> (Point, f64) {
     let all = space.points(u64::MAX).unwrap().into_iter();
     let all = all.map(|point| (times.log(&point), point));
@@ -19,7 +19,7 @@ fn optimum(space: &Space, times: &Times) -> (Point, f64) {
     (point, log)
 }
 
-/// The model and the results that a certificate is made of.
+/// Returns the model and the results from which a certificate is made.
 fn evidence(space: &Space, found: &Found) -> (Evaluations, Model) {
     let mut known = Evaluations::new(space.default_point(), &Settings::exact(1, 1));
     struct Stored(Vec<f64>);
@@ -88,7 +88,7 @@ fn a_search_repeats_from_its_seed() {
 #[test]
 fn options_that_do_nothing_are_never_recommended_on_a_noisy_host() {
     let space = synthetic::space(&[2, 3, 2, 2]);
-    // The second is the noise of dirops with 300 files on a RAM disk of a host with a load of ten on two processors.
+    // The second noise is that of dirops with 300 files on a RAM disk of a host with a load of ten on two processors.
     for (seed, noise) in (0..20).map(|seed| (seed, [0.05, 0.5][seed as usize % 2])) {
         let mut times = Times::constant(&[2, 3, 2, 2], noise, seed);
         let settings =
@@ -156,7 +156,7 @@ fn values_that_are_refused_together_are_found_and_not_tried_again() {
     let mut times = Times { refused: refused.clone(), ..Times::random(&LEVELS, 0.1, 8) };
     let found = search(&space, &Settings::exact(1, 60), &mut times).unwrap();
     let of_both = |point: &Point| refused.iter().all(|(at, value)| point.0[*at] == *value);
-    // All refused points come from the first one: the search for its least part, which has those two values alone.
+    // All refused points derive from the first one: the search for its smallest part, which has only those two values.
     let least = found.refused.iter().map(|(point, _)| point.0.iter().filter(|it| **it > 0).count());
     assert_eq!(least.min(), Some(2), "{:?}", found.refused);
     assert!(found.refused.len() <= LEVELS.len(), "{:?}", found.refused);

@@ -12,12 +12,12 @@ const FILES: &[(&str, &str)] = &[
     ("f2fs", include_str!("../../../../catalog/spaces/f2fs.toml")),
 ];
 
-/// The file systems that have a space.
+/// Returns the file systems that have a space.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// The text of a space.
+/// Returns the text of a space.
 ///
 /// # Errors
 /// A file system without one.
@@ -29,7 +29,7 @@ pub fn text(name: &str) -> Result<&'static str, SpaceError> {
     })
 }
 
-/// The space of a file system.
+/// Finds the space of a file system.
 ///
 /// # Errors
 /// A file system without one.

@@ -8,7 +8,7 @@ use super::{
     Conflict, GivesUp, Loss, MOST_OPTIONS, MOST_VALUES, Space, SpaceError, TuneOption, Value,
 };
 
-/// The largest size of a file, in bytes.
+/// The maximum size of a file, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -90,7 +90,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Checks numbers and names.
+    /// Checks counts and names.
     fn check_shape(&self) -> Result<(), String> {
         if self.options.is_empty() {
             return Err("it has no options; add at least one [[option]]".into());

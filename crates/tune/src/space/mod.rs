@@ -14,10 +14,10 @@ pub use builtin::{find, names, text};
 pub use render::Configuration;
 pub use restrict::{Dropped, Restriction};
 
-/// The most options of a space.
+/// The maximum number of options of a space.
 pub const MOST_OPTIONS: usize = 40;
 
-/// The most values of an option.
+/// The maximum number of values of an option.
 pub const MOST_VALUES: usize = 16;
 
 /// The options of a file system that are worth trying, each with its values.
@@ -29,7 +29,7 @@ pub struct Space {
     pub about: String,
     /// The options.
     pub options: Vec<TuneOption>,
-    /// Values of two options that cannot be together.
+    /// Values of two options that cannot be combined.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -55,9 +55,9 @@ pub struct Value {
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none is that of the disk.
+    /// The block scheduler; none means that of the disk.
     pub scheduler: Option<String>,
-    /// What it gives up, with a reason each.
+    /// The losses that it accepts, each with a reason.
     pub gives_up: Vec<GivesUp>,
     /// The first kernel release that has it.
     pub since: Option<String>,
@@ -77,11 +77,11 @@ pub struct GivesUp {
 /// A kind of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
-    /// Acknowledged work, or the consistency of the file system, may be lost at a power cut.
+    /// Acknowledged work, or the consistency of the file system, may be lost in a power cut.
     Durability,
-    /// Protection of data from errors or from others.
+    /// Protection of data from errors or from other users is reduced.
     Security,
-    /// Older kernels or tools cannot use the file system, or limits become smaller.
+    /// Older kernels or tools cannot use the file system, or its limits are smaller.
     Compatibility,
 }
 
@@ -93,7 +93,7 @@ impl Loss {
         ("compatibility", Loss::Compatibility),
     ];
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Loss::Durability => "durability",
@@ -102,13 +102,13 @@ impl Loss {
         }
     }
 
-    /// Returns true if a safe search does not admit it.
+    /// Returns true if a safe search excludes this loss.
     pub fn is_unsafe(self) -> bool {
         self != Loss::Compatibility
     }
 }
 
-/// Two values that cannot be together.
+/// Two values that cannot be combined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The option and its value, as indices.
@@ -123,10 +123,10 @@ pub struct Conflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub Vec<u8>);
 
-/// An error in a space or in a choice from it, in one line that says what would be right.
+/// An error in a space or in a choice from it, in one line that says what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
-    /// No built-in space.
+    /// The file system has no built-in space.
     #[error("no space for file system '{name}'; {hint}")]
     Unknown {
         /// The name.
@@ -134,21 +134,21 @@ pub enum SpaceError {
         /// The nearest names.
         hint: String,
     },
-    /// An invalid file.
+    /// The file is invalid.
     #[error("{0}")]
     File(String),
-    /// An invalid choice of options or values.
+    /// The choice of options or values is invalid.
     #[error("{0}")]
     Choice(String),
 }
 
 impl Space {
-    /// The default point: the first value of each option.
+    /// Returns the default point: the first value of each option.
     pub fn default_point(&self) -> Point {
         Point(vec![0; self.options.len()])
     }
 
-    /// The number of values of each option.
+    /// Returns the number of values of each option.
     pub fn levels(&self) -> Vec<u8> {
         self.options.iter().map(|option| option.values.len() as u8).collect()
     }
@@ -164,15 +164,15 @@ impl Space {
         self.conflict(point).is_none()
     }
 
-    /// The number of combinations of values, conflicts included; saturates.
+    /// Returns the number of combinations of values, including conflicts; saturates.
     pub fn combinations(&self) -> u64 {
         self.options.iter().fold(1u64, |all, it| all.saturating_mul(it.values.len() as u64))
     }
 
-    /// All points without conflicts, in order; none if there are more than `most` combinations.
-    pub fn points(&self, most: u64) -> Option<Vec<Point>> {
+    /// Returns all points without conflicts, in order; none if there are more than `max` combinations.
+    pub fn points(&self, max: u64) -> Option<Vec<Point>> {
         let all = self.combinations();
-        if all > most {
+        if all > max {
             return None;
         }
         let levels = self.levels();
@@ -187,7 +187,7 @@ impl Space {
         Some((0..all).map(point).filter(|point| self.allows(point)).collect())
     }
 
-    /// The points that differ from a point in one option.
+    /// Returns the points that differ from a point in exactly one option.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
         let mut all = Vec::new();
         for (option, it) in self.options.iter().enumerate() {
@@ -199,7 +199,7 @@ impl Space {
         all
     }
 
-    /// A point in words: each option that has not its default.
+    /// Returns a point in words: each option that does not have its default.
     pub fn words(&self, point: &Point) -> String {
         let choices = self.options.iter().zip(&point.0).filter(|(_, value)| **value > 0);
         let word = |(option, value): (&TuneOption, &u8)| {
@@ -210,7 +210,7 @@ impl Space {
         if words.is_empty() { "default".into() } else { words.join(" ") }
     }
 
-    /// The index of an option.
+    /// Finds the index of an option.
     ///
     /// # Errors
     /// An unknown name.
@@ -225,7 +225,7 @@ impl Space {
         })
     }
 
-    /// The index of a value of an option.
+    /// Finds the index of a value of an option.
     ///
     /// # Errors
     /// An unknown name.
@@ -241,7 +241,7 @@ impl Space {
 }
 
 impl Point {
-    /// The point with another value of an option.
+    /// Returns the point with another value of an option.
     pub fn with(&self, option: usize, value: u8) -> Point {
         let mut point = self.clone();
         point.0[option] = value;

@@ -1,4 +1,4 @@
-//! From a point to the text of its options.
+//! Converts a point to the text of its options.
 
 use fsdyno_filesystem::{Context, Spec, catalog};
 
@@ -15,18 +15,18 @@ pub struct Configuration {
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none is that of the disk.
+    /// The block scheduler; none means that of the disk.
     pub scheduler: Option<String>,
 }
 
 impl Space {
-    /// The values of a point. A default sets nothing, unless another value was fixed in its place.
+    /// Returns the values of a point. A default sets nothing, unless another value was fixed in its place.
     pub fn chosen<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = &'s Value> {
         let pairs = self.options.iter().zip(&point.0);
         pairs.filter_map(|(option, value)| option.values.get(usize::from(*value)))
     }
 
-    /// The settings of a point. Values of one option of mkfs, such as `-O`, are joined by a comma.
+    /// Returns the settings of a point. Values for the same option of mkfs, such as `-O`, are joined by a comma.
     pub fn configuration(&self, point: &Point) -> Configuration {
         let mut words: Vec<(String, Vec<String>)> = Vec::new();
         let mut it = Configuration::default();
@@ -62,7 +62,7 @@ impl Space {
         it
     }
 
-    /// Checks each value by the catalog of file systems: alone, as no value may depend on another one.
+    /// Checks each value against the catalog of file systems: alone, because no value may depend on another one.
     pub(super) fn check_values(&self) -> Result<(), String> {
         let kind = catalog::get(&self.filesystem)
             .map_err(|error| format!("filesystem '{}': {error}", self.filesystem))?;
@@ -86,7 +86,8 @@ impl Space {
                         at()
                     ));
                 }
-                // The newest tool is assumed: what the tool here refuses is dropped by the search, with its message.
+                // The newest tool is assumed: what the tool on this host refuses is dropped by the search, with the
+                // tool's message.
                 kind.plan(&parsed, Context::Lab, Some("999.0"))
                     .map_err(|error| format!("{}: '{spec}': {error}", at()))?;
             }

@@ -1,4 +1,4 @@
-//! A part of a space: by choice, by kernel, by target, by safety.
+//! Restricts a space: by choice, kernel, target and safety.
 
 use super::{Conflict, Loss, Space, SpaceError, Value};
 
@@ -13,9 +13,9 @@ pub struct Restriction {
     pub fix: Vec<String>,
     /// The kernel's release, if known.
     pub kernel: Option<String>,
-    /// False if the target takes no sysctls and no scheduler.
+    /// False if the target supports neither sysctls nor schedulers.
     pub settings: bool,
-    /// True if no value that gives up durability or security is tried.
+    /// True if values that give up durability or security are not tried.
     pub safe: bool,
 }
 
@@ -29,8 +29,8 @@ pub struct Dropped {
 }
 
 impl Space {
-    /// The part of a space that a restriction leaves, and the values that it drops. A fixed value becomes the default
-    /// of all points.
+    /// Returns the part of a space that a restriction keeps, and the values that it drops. A fixed value becomes the
+    /// default of all points.
     ///
     /// # Errors
     /// An unknown option or value; a space without options.
@@ -115,7 +115,8 @@ impl Space {
         Ok((option, value.map(|value| self.value(option, value)).transpose()?))
     }
 
-    /// The space with these values of each option only. An option with one value stays, so that indices of options do.
+    /// Returns the space with only these values of each option. An option with one value is kept, so that option
+    /// indices do not change.
     pub fn part(&self, kept: &[Vec<u8>]) -> Space {
         let mut space = self.clone();
         for (option, kept) in space.options.iter_mut().zip(kept) {
@@ -134,7 +135,7 @@ impl Space {
         space
     }
 
-    /// The space without one value.
+    /// Returns the space without one value.
     pub fn without(&self, option: usize, value: u8) -> Space {
         let values = |(at, it): (usize, &super::TuneOption)| {
             (0..it.values.len() as u8).filter(|known| at != option || *known != value).collect()
@@ -170,18 +171,18 @@ fn reason(value: &Value, by: &Restriction) -> Option<String> {
 }
 
 impl Value {
-    /// Returns true if it gives up something that a safe search does not admit.
+    /// Returns true if it gives up something that a safe search does not allow.
     pub fn is_unsafe(&self) -> bool {
         self.gives_up.iter().any(|it| it.loss.is_unsafe())
     }
 
-    /// Returns the reason of a kind of loss.
+    /// Returns the reason for a kind of loss, if the value gives it up.
     pub fn loss(&self, loss: Loss) -> Option<&str> {
         self.gives_up.iter().find(|it| it.loss == loss).map(|it| it.why.as_str())
     }
 }
 
-/// The numbers of a kernel release, up to the first that is none.
+/// Returns the numbers of a kernel release, up to the first part that is not a number.
 pub fn numbers(release: &str) -> Vec<u32> {
     let release = release.split(['-', '+']).next().unwrap_or_default();
     release.split('.').map_while(|part| part.parse().ok()).collect()

@@ -1,10 +1,10 @@
 //! Reads the kernel's own symbol table (CONFIG_KALLSYMS) from a vmlinux.
 //!
-//! A distribution's vmlinux has no ELF symbols, but the running kernel has names for its traces, packed as
-//! scripts/kallsyms.c of Linux writes them: names as strings of tokens, 256 tokens, addresses as offsets to a
-//! base, or to their own places. The parts are found by their contents: the token table has the digits in sequence, and
-//! the names before it must exactly fill the space between their count and the next part. Parts begin at multiples of eight
-//! bytes, in 7.2 and later of four.
+//! A distribution's vmlinux has no ELF symbols, but it has a symbol table for the running kernel's traces, packed as
+//! scripts/kallsyms.c of Linux writes it: names as strings of tokens, 256 tokens, and addresses as offsets from a base,
+//! or from the address of each entry. The parts are found by their contents: the token table has the digits in
+//! sequence, and the names before it must exactly fill the space between their count and the next part. Parts begin at
+//! multiples of eight bytes; from 7.2 on, of four.
 
 /// A symbol: its address, name and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +17,18 @@ pub struct Symbol {
     pub kind: char,
 }
 
-/// Ten digits in sequence, as in the token table of any kernel: single characters are their own tokens.
+/// The ten digits in sequence, as in the token table of any kernel: single characters are their own tokens.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 
-/// Returns all symbols of a vmlinux in ascending order; `None` if it has no such table, or one of an unknown form.
+/// Returns all symbols of a vmlinux in ascending order; `None` if it has no such table, or one in an unknown form.
 pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
     let tokens_at = token_table(image)?;
     let (tokens, index_at) = tokens(image, tokens_at)?;
     let (names_at, count) = names(image, tokens_at, &tokens)?;
     let after_index = index_at + 512;
-    let addresses = addresses_before(image, names_at, count)
-        .or_else(|| addresses_from(image, after_index.next_multiple_of(8), count))
-        .or_else(|| addresses_of_places(image, after_index, count))?;
+    let addresses = addresses_before_names(image, names_at, count)
+        .or_else(|| addresses_after_index(image, after_index.next_multiple_of(8), count))
+        .or_else(|| self_relative_addresses(image, after_index, count))?;
     let mut symbols = Vec::with_capacity(count);
     let mut at = names_at;
     for address in addresses {
@@ -56,11 +56,11 @@ fn find(image: &[u8], what: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Returns the start of the 256 tokens: the digits are tokens `0` and following.
+/// Returns the start of the 256 tokens: the digits are the tokens from `0` on.
 fn token_table(image: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(digits) = find(image, DIGITS, from) {
-        // Back over the tokens before `0`, each terminated by a NUL.
+        // Goes back over the tokens before `0`, each terminated by a NUL.
         let mut at = digits;
         let mut before = usize::from(b'0');
         while before > 0 && at > 1 {
@@ -83,10 +83,10 @@ fn token_table(image: &[u8]) -> Option<usize> {
 
 type Tokens<'a> = Vec<&'a [u8]>;
 
-/// The alignments of parts.
+/// The possible alignments of parts.
 const UNITS: [usize; 2] = [8, 4];
 
-/// Returns the tokens and the start of the index of their offsets, which follows; there must be 256.
+/// Returns the tokens, of which there must be 256, and the start of the index of their offsets, which follows them.
 fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
     let mut tokens = Vec::with_capacity(256);
     let mut end = at;
@@ -109,12 +109,12 @@ fn tokens(image: &[u8], at: usize) -> Option<(Tokens<'_>, usize)> {
     Some((tokens, index))
 }
 
-/// Returns the start and number of the names: a count, then names that end before the tokens, with a table of
-/// markers between, one for every 256 names.
+/// Returns the start and number of the names: a count, then names that end before the tokens, with a table of markers
+/// between, one for every 256 names.
 fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
-    const FARTHEST: usize = 16 << 20;
+    const MAX_DISTANCE: usize = 16 << 20;
     let mut at = tokens_at & !3;
-    let lowest = tokens_at.saturating_sub(FARTHEST);
+    let lowest = tokens_at.saturating_sub(MAX_DISTANCE);
     while at > lowest + 8 {
         at -= 4;
         let count = word(image, at)? as usize;
@@ -137,7 +137,7 @@ fn names(image: &[u8], tokens_at: usize, tokens: &Tokens<'_>) -> Option<(usize, 
     None
 }
 
-/// Returns whether the first markers hold the offsets of names 0 and 256.
+/// Returns whether the first two markers hold the offsets of names 0 and 256.
 fn is_markers(
     image: &[u8],
     names: usize,
@@ -149,7 +149,7 @@ fn is_markers(
     word(image, markers) == Some(0) && (count <= 256 || word(image, markers + 4) == second)
 }
 
-/// Returns the end of a number of names.
+/// Returns the end of a given number of names.
 fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<usize> {
     let mut at = from;
     for _ in 0..count {
@@ -157,7 +157,7 @@ fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<
         if length == 0 || length > 1024 {
             return None;
         }
-        // The first letter is the kind of nm(1).
+        // The first letter is the symbol kind of nm(1).
         if at == from {
             let first = tokens.get(usize::from(*image.get(start)?))?.first()?;
             if !first.is_ascii_alphabetic() {
@@ -187,15 +187,15 @@ fn name(image: &[u8], at: usize, tokens: &Tokens<'_>) -> Option<(String, usize)>
     Some((String::from_utf8_lossy(&bytes).into_owned(), start + length))
 }
 
-/// Reads addresses as kernels up to 6.3 store them: offsets, the base, the count, the names.
-fn addresses_before(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
+/// Reads addresses in the layout of kernels up to 6.3: offsets, the base, the count, the names.
+fn addresses_before_names(image: &[u8], names_at: usize, count: usize) -> Option<Vec<u64>> {
     let base_at = names_at.checked_sub(16)?;
     let offsets_at = base_at.checked_sub((count * 4).next_multiple_of(8))?;
     addresses(image, offsets_at, base_at, count)
 }
 
-/// Reads addresses as later kernels store them: the offsets and the base after the token index.
-fn addresses_from(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
+/// Reads addresses in the layout of later kernels: the offsets and the base after the token index.
+fn addresses_after_index(image: &[u8], offsets_at: usize, count: usize) -> Option<Vec<u64>> {
     addresses(image, offsets_at, (offsets_at + count * 4).next_multiple_of(8), count)
 }
 
@@ -206,7 +206,8 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
     }
     let offset = |at: usize| word(image, offsets + 4 * at);
     let all: Vec<u32> = (0..count).map(offset).collect::<Option<_>>()?;
-    // If some are negative, the others are absolute, as for per-CPU data; else all count from the base (since 6.15).
+    // If some are negative, the others are absolute, as for per-CPU data; otherwise all are relative to the base (since
+    // 6.15).
     let has_absolute = all.iter().any(|offset| (*offset as i32) < 0);
     let address = |offset: u32| match offset as i32 {
         0.. if has_absolute => u64::from(offset),
@@ -217,8 +218,9 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
     addresses.is_sorted().then_some(addresses)
 }
 
-/// Reads addresses as kernels from 7.2 on store them: distances from the place of each entry, after the token index.
-fn addresses_of_places(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
+/// Reads addresses in the layout of kernels from 7.2 on: distances from the address of each entry, after the token
+/// index.
+fn self_relative_addresses(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
     let place = virtual_address(image, offsets)?;
     let address = |at: usize| {
         let distance = word(image, offsets + 4 * at)? as i32;
@@ -258,20 +260,20 @@ fn half(image: &[u8], at: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// The forms of the addresses, by the first kernel that has them.
+    /// The layouts of the addresses, by the first kernel that has them.
     #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
     enum Since {
         /// Before the names.
         First,
         /// After the token index.
         V6_4,
-        /// All from the base.
+        /// All relative to the base.
         V6_15,
-        /// From their own places; parts at multiples of four.
+        /// Relative to the address of each entry; parts at multiples of four.
         V7_2,
     }
 
-    /// Builds a table as scripts/kallsyms.c writes it, with one token a letter.
+    /// Builds a table as scripts/kallsyms.c writes it, with one token per letter.
     fn image(since: Since) -> Vec<u8> {
         let (later, unit) = (since > Since::First, if since == Since::V7_2 { 4 } else { 8 });
         let count = 2000usize;

@@ -1,8 +1,8 @@
 //! Reads functions and code of kernel modules from their files.
 //!
-//! A module's code is laid out as kernel/module/main.c of Linux does it: its code sections in file order, each
-//! aligned, those of its init and exit apart. Only the address of the first is unknown; [`super::place`] finds
-//! it.
+//! A module's code is laid out as kernel/module/main.c of Linux does it: its code sections in file order, each aligned,
+//! with its init and exit sections kept separate. Only the address of the first section is unknown; [`super::place`]
+//! finds it.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub struct Module {
     pub functions: Vec<(u64, String)>,
     /// Size of its code in bytes.
     pub size: u64,
-    /// Its code; `None` for a byte that the loader changes, because an address is stored there.
+    /// Its code; `None` for bytes that the loader changes, because an address is stored there.
     pub code: Vec<Option<u8>>,
 }
 
 impl Module {
-    /// Returns the number of bytes compared at an offset; `None` if one of them differs.
+    /// Returns the number of bytes compared at an offset; `None` if any of them differs.
     pub fn matching_bytes(&self, offset: u64, observed: &[u8]) -> Option<usize> {
         let from = usize::try_from(offset).ok()?;
         let own = self.code.get(from..).unwrap_or_default().iter();
@@ -37,12 +37,12 @@ const SHT_RELA: u32 = 4;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
-/// The only 8-byte relocation in code (x86-64 psABI, table 4.9); the others have four bytes.
+/// The only 8-byte relocation in code (x86-64 psABI, table 4.9); all others have four bytes.
 const R_X86_64_64: u64 = 1;
 /// Near calls and jumps, which the kernel replaces or removes (ftrace, returns).
 const CALL_AND_JUMP: [Option<u8>; 2] = [Some(0xe8), Some(0xe9)];
 
-/// Parses a module's file; `None` if it is not one.
+/// Parses a module's file; `None` if it is not a module.
 pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     if !bytes.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -60,15 +60,15 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     Some(Module { name: name.to_string(), functions, size, code })
 }
 
-/// The sections of a module that matter here.
+/// The relevant sections of a module.
 struct Sections {
     /// The table of section headers, and the size of each.
     headers: (usize, usize),
     /// The table of symbols, its size, and the section of its names.
     symbols: Option<(usize, usize, usize)>,
-    /// The relocations of each section: its number, and where they lie with their size.
+    /// The relocations: the section to which they apply, and their own position and size.
     relocated: Vec<(u64, (usize, usize))>,
-    /// The places of sections of code in the module.
+    /// The positions of code sections in the module.
     places: BTreeMap<u64, u64>,
     /// The code; `None` where the kernel changes it.
     code: Vec<Option<u8>>,
@@ -94,7 +94,7 @@ impl File<'_> {
         Some(String::from_utf8_lossy(&rest[..end]).into_owned())
     }
 
-    /// Reads the section headers, and joins the sections of code.
+    /// Reads the section headers, and concatenates the code sections.
     fn sections(&self) -> Option<Sections> {
         let (number, usize_at) =
             (|at, size| self.number(at, size), |at, size| self.usize_at(at, size));
@@ -132,7 +132,7 @@ impl File<'_> {
         Some(Sections { headers, symbols, relocated, places, code: code_of, size })
     }
 
-    /// Clears the code that relocations change.
+    /// Clears the code bytes that relocations change.
     fn clear_relocated(
         &self,
         place: u64,
@@ -151,7 +151,7 @@ impl File<'_> {
         Some(())
     }
 
-    /// Reads the functions: their places and names.
+    /// Reads the functions: their positions and names.
     fn functions(&self, sections: &Sections) -> Option<Vec<(u64, String)>> {
         let (symbols_at, symbols_size, strings) = sections.symbols?;
         let strings_at = self.usize_at(section(sections.headers, strings)? + 24, 8)?;
@@ -169,7 +169,7 @@ impl File<'_> {
     }
 }
 
-/// Returns the place of a section's header.
+/// Returns the position of a section's header.
 fn section((table, each): (usize, usize), index: usize) -> Option<usize> {
     table.checked_add(index.checked_mul(each)?)
 }

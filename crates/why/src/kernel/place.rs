@@ -1,7 +1,7 @@
 //! Locates loaded modules from observed calls.
 //!
-//! A module's address is a multiple of a page: the one at which observed calls go to starts of its functions, and
-//! at which the first bytes of the called code are the module's own.
+//! A module's address is the multiple of a page at which observed calls go to starts of its functions, and at which the
+//! first bytes of the called code match the module's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::module::Module;
 
 const PAGE: u64 = 4096;
 
-/// Number of equal bytes that excludes chance: many functions begin with the same few (pushes).
+/// Number of matching bytes that excludes chance: many functions begin with the same few instructions (pushes).
 const SURE: usize = 8;
 
 /// Observed calls to code outside the kernel proper.
@@ -17,14 +17,14 @@ const SURE: usize = 8;
 pub struct Calls {
     /// All called addresses.
     pub all: BTreeSet<u64>,
-    /// Addresses called after all modules had started; each lies in one of them.
+    /// Addresses called after all modules were loaded; each lies in one of them.
     pub late: BTreeSet<u64>,
     /// First bytes of the called code, where known.
     pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Calls {
-    /// Returns the number of bytes which confirm that a call goes to this offset of a module; `None` if one differs.
+    /// Returns the number of bytes that confirm that a call goes to this offset of a module; `None` if one differs.
     fn matching_bytes(&self, call: u64, module: &Module, place: u64) -> Option<usize> {
         self.codes.get(&call).map_or(Some(0), |code| module.matching_bytes(place, code))
     }
@@ -47,8 +47,8 @@ pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
     found
 }
 
-/// Locates modules with a single call each, which suffices if it is late and fits one function of one module
-/// only; its bytes decide between several.
+/// Locates modules by a single call each, which suffices if it is late and fits only one function of one module; its
+/// bytes decide between several.
 fn place_the_rest(
     modules: &[Module],
     left: &BTreeSet<u64>,
@@ -98,7 +98,7 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
     }
     let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
     let as_good = votes.values().filter(|votes| **votes == best).count();
-    // Every call within it must go to the start of a function, except for jumps from elsewhere.
+    // Calls within the module must go to starts of functions, except for jumps from elsewhere.
     let within = left.range(address..address + module.size).count() as u64;
     (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
 }
@@ -126,7 +126,7 @@ mod tests {
         let modules = [two, one, none];
         let found = place(&modules, &calls(&observed, &[]));
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
-        // A single call locates a module if it was made when only these modules ran, and fits no other.
+        // A single call locates a module if it was made when only these modules ran, and fits no other module.
         let observed = [&observed[..], &[0xe6999, 0xe7008]].concat();
         assert_eq!(place(&modules, &calls(&observed, &[0xe6999]))[&2], 0xe6000);
         assert_eq!(place(&modules, &calls(&observed, &[])).get(&2), None);

@@ -1,4 +1,4 @@
-//! Call trees of executed instructions, one for each phase and kind of task.
+//! Call trees of executed instructions, one per phase and kind of task.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::names::{Function, Names};
 /// A counted node of a call tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Address of its function; 1 for user code, 2 for interrupts; the stack's number for a root.
+    /// Address of its function; 1 for user code, 2 for interrupts; for a root, the number of the stack.
     pub function: u64,
     /// Instructions in it, without its callees.
     pub instructions: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time that the processor model charged in it, in 1/1024 of the time of an instruction.
+    /// Time that the processor model charged in it, in 1/1024 of an instruction's time.
     pub charged: u64,
     /// Index of its caller.
     pub parent: Option<u32>,
 }
 
-/// Parts of the time of an instruction in which charges are counted.
+/// The fraction of an instruction's time in which charges are counted.
 const PARTS: u64 = 1024;
 
 /// The function of all user code.
@@ -35,12 +35,13 @@ const INTERRUPT: u64 = 2;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// The threads that issue ops. If there is one, it is the agent's own, and syncs after the phase too.
+    /// The threads that issue ops. If there is only one, it is the agent's own thread, which also syncs after the
+    /// phase.
     #[default]
     Ops,
-    /// The agent around them: its reads of /proc, and with several threads all else of the agent.
+    /// The rest of the agent: its reads of /proc and, with several threads, all of its other work.
     Agent,
-    /// Kernel threads: journal, write-back, and others that work for the file system.
+    /// Kernel threads that work for the file system: journal, write-back, and others.
     Kernel,
     /// Interrupts and their deferred work, in any task.
     Interrupts,
@@ -71,7 +72,7 @@ pub struct Frame {
     pub own: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time of the processor model's events in it alone, in the time of an instruction; zero without a model.
+    /// Time of the processor model's events in it alone, in units of one instruction's time; zero without a model.
     #[serde(default)]
     pub charged: u64,
     /// Its layer.
@@ -81,7 +82,7 @@ pub struct Frame {
     pub below: BTreeMap<String, Frame>,
 }
 
-/// Name of the frame that merges all small ones.
+/// Name of the frame into which all small frames are merged.
 pub const SMALLER: &str = "(smaller)";
 
 impl Frame {
@@ -90,12 +91,12 @@ impl Frame {
         self.own + self.below.values().map(Frame::whole).sum::<u64>()
     }
 
-    /// Returns what the processor model charged in it and in all its callees.
+    /// Returns the time that the processor model charged in it and in all its callees.
     fn whole_charged(&self) -> u64 {
         self.charged + self.below.values().map(Frame::whole_charged).sum::<u64>()
     }
 
-    /// Returns the tree with estimated nanoseconds in place of instructions.
+    /// Returns the tree with estimated nanoseconds instead of instructions.
     pub fn timed(&self, instruction_ns: f64) -> Frame {
         let below = self.below.iter();
         Frame {
@@ -107,7 +108,7 @@ impl Frame {
         }
     }
 
-    /// Returns the tree with all frames below `least` instructions, callees included, merged into one.
+    /// Returns the tree with all frames below `least` instructions, including callees, merged into one.
     pub fn pruned(&self, least: u64) -> Frame {
         let (mut large, mut smaller) = (BTreeMap::new(), Frame::default());
         for (name, below) in &self.below {
@@ -191,23 +192,23 @@ fn named(names: &Names, node: &Counted) -> Function {
     }
 }
 
-/// Functions by which a kernel thread is recognized as the instrument's: nbd's receiver.
+/// Functions that identify a kernel thread as part of the instrument: nbd's receiver.
 const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
-/// Functions in which the disk's server spends its time: it reads requests from its end of a socket as from a
-/// file. (The kernel uses the driver's end in other ways, for any request.) The sampler of dirty pages waits at a
-/// socket too; the agent calls it a few times per phase.
+/// Functions in which the disk's server spends its time: it reads requests from its end of a socket as from a file.
+/// (The kernel uses the driver's end through other functions, for any request.) The sampler of dirty pages also waits
+/// at a socket; the agent calls it a few times per phase.
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
 /// Entry point of all system calls.
 const SYSTEM_CALL: &str = "do_syscall_64";
-/// A server makes at least one in this many of its system calls at its socket: it reads, answers, and reads the time.
+/// A server makes at least 1 / this of its system calls on its socket: it reads, answers, and reads the time.
 const AT_SOCKET: u64 = 10;
-/// Prefixes of functions that only readers of /proc or /sys call. No workload does.
+/// Prefixes of functions that are called only by readers of /proc or /sys. No workload reads these.
 const PROC_READERS: &[&str] =
     &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
 /// Entry points of the idle loop.
 const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
 
-/// Evidence of the kind of a task.
+/// The evidence about the kind of a task.
 #[derive(Default)]
 struct Evidence {
     user: bool,
@@ -224,7 +225,7 @@ impl Evidence {
 /// Returns the kind of task of each node, judged by the functions executed in the interval.
 fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> {
     let has = |list: &[&str], name: &str| list.contains(&name);
-    // Parents precede their children, so one pass down suffices; a root is judged by the nodes below it.
+    // Parents precede their children, so one pass suffices; a root is judged by the nodes below it.
     let mut root = vec![0usize; nodes.len()];
     let mut roots: BTreeMap<usize, Evidence> = BTreeMap::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -235,7 +236,7 @@ fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> 
         evidence.at_socket += if has(SERVER, name) { node.calls } else { 0 };
         evidence.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
     }
-    // Several threads start with their phase; a single one exists before it.
+    // Several threads start with their phase; a single thread exists before it.
     let several =
         roots.iter().any(|(at, evidence)| *at >= before && evidence.user && !evidence.is_server());
     let mut tasks = vec![Task::Kernel; nodes.len()];
@@ -300,7 +301,7 @@ mod tests {
             node(USER, Some(1), 50),
             node(0x40, Some(1), 5),
             node(0x10, Some(3), 100),
-            // A return from an interrupt is no entry, but has a node.
+            // A return from an interrupt is not an entry, but has a node.
             node(INTERRUPT, Some(1), 0),
             node(0x60, Some(5), 7),
             node(0xa0, Some(5), 2),

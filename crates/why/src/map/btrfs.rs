@@ -1,5 +1,5 @@
-//! btrfs: `btrfs inspect-internal dump-tree` prints every tree; the chunk tree maps their logical addresses to
-//! the device.
+//! Maps btrfs: `btrfs inspect-internal dump-tree` prints every tree; the chunk tree maps logical addresses to the
+//! device.
 
 use std::fs::File;
 
@@ -29,7 +29,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     of(&dump.text, node, size).ok_or_else(|| BTRFS.unreadable(&dump))
 }
 
-/// Parses a dump with a given tree block size and device size; `None` if it has no chunk.
+/// Parses a dump, given the tree block size and the device size; `None` if it has no chunk.
 fn of(text: &str, node: u64, size: u64) -> Option<Map> {
     let chunks = chunks(text);
     if chunks.is_empty() {
@@ -82,7 +82,7 @@ fn tree(owner: &str) -> Option<Structure> {
         "CSUM_TREE" => Structure::ChecksumTree,
         "TREE_LOG" => Structure::LogTree,
         "FS_TREE" | "DATA_RELOC_TREE" => Structure::FsTree,
-        // Subvolumes and snapshots have numbers.
+        // Subvolumes and snapshots have numbers instead of names.
         number if number.bytes().all(|byte| byte.is_ascii_digit()) => Structure::FsTree,
         _ => return None,
     })
@@ -106,7 +106,7 @@ fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Str
     }
 }
 
-/// Parses the chunks of one device whose stripes are whole copies (single and DUP).
+/// Parses the chunks of a single device whose stripes are whole copies (single and DUP).
 fn chunks(text: &str) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     let mut open = false;

@@ -1,4 +1,4 @@
-//! Maps of the structures on an image of a file system, read by its own tools.
+//! Maps of the structures in an image of a file system, read by the file system's own tools.
 
 mod btrfs;
 mod ext;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use tool::MapError;
 
-/// A kind of structure of a file system.
+/// A kind of structure in a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structure {
@@ -59,7 +59,7 @@ pub enum Structure {
     LogTree,
     /// A tree block that was freed before the map was made (btrfs); its tree is unknown.
     FreedTree,
-    /// The last block of the device, unused: a mount reads it to check that the device is as large as the
+    /// The last block of the device, which is unused: a mount reads it to check that the device is as large as the
     /// superblock says (xfs, reiserfs).
     DeviceEnd,
     /// No block: a flush of the drive's cache.
@@ -108,7 +108,7 @@ impl fmt::Display for Structure {
 /// A range of bytes.
 pub type Range = std::ops::Range<u64>;
 
-/// The structures by range, in bytes from the start of the file system; ranges not listed are free.
+/// The structures by range, in bytes from the start of the file system; ranges that are not listed are free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
     /// Start → end and structure; ranges do not overlap.
@@ -116,8 +116,8 @@ pub struct Map {
 }
 
 impl Map {
-    /// Reads the map of a file system, named as in the catalog, from an image. If its tools answer block by
-    /// block, only the ranges of `wanted`, which must ascend, are queried.
+    /// Reads the map of a file system, named as in the catalog, from an image. If its tools answer block by block, only
+    /// the ranges of `wanted`, which must be in ascending order, are queried.
     ///
     /// # Errors
     /// [`MapError`].
@@ -131,7 +131,7 @@ impl Map {
         }
     }
 
-    /// Marks a range, over earlier marks.
+    /// Marks a range, replacing earlier marks.
     pub fn paint(&mut self, range: Range, structure: Structure) {
         if range.is_empty() {
             return;
@@ -146,7 +146,7 @@ impl Map {
         if start >= end {
             return;
         }
-        // A range that begins earlier and overlaps is cut.
+        // A range that begins earlier and overlaps is cut off.
         if let Some((&before, &(until, held))) = self.ranges.range(..start).next_back()
             && until > start
         {
@@ -192,7 +192,7 @@ fn number(text: &str) -> Option<u64> {
     text[..end].parse().ok()
 }
 
-/// Parses `12-34` or `12`, both ends inclusive, as blocks from..to.
+/// Parses `12-34` or `12`, both ends inclusive, as a half-open range of blocks.
 fn blocks(text: &str) -> Option<Range> {
     let mut ends = text.trim().splitn(2, '-');
     let first = ends.next()?.trim().parse().ok()?;
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compared with a table of one row per byte.
+        /// Compares the map with a table of one row per byte.
         #[test]
         fn the_last_mark_of_a_byte_counts(
             strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
@@ -218,7 +218,7 @@ mod tests {
             let mut map = Map::default();
             let mut table = [None; 100];
             for (start, length, which) in strokes {
-                // One stroke in this many clears a range.
+                // One stroke in 21 clears a range.
                 let structure = (which < 20).then(|| Structure::ALL[which].0);
                 match structure {
                     Some(structure) => map.paint(start..start + length, structure),

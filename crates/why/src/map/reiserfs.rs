@@ -1,5 +1,5 @@
-//! reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree with the blocks that indirect items
-//! point to.
+//! Maps reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree with the blocks to which indirect
+//! items point.
 
 use std::fs::File;
 
@@ -8,10 +8,10 @@ use super::{Map, Structure, number};
 
 const DEBUGREISERFS: Tool = Tool::new("debugreiserfs");
 
-/// Offset of the superblock's block.
+/// The offset of the block with the superblock.
 const SUPERBLOCK_AT: u64 = 64 << 10;
-/// Offset of the superblock of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). It
-/// is otherwise unused: everything below the superblock is reserved for boot loaders.
+/// The offset of the superblock of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). The
+/// block is otherwise unused: everything below the superblock is reserved for boot loaders.
 const OLD_SUPERBLOCK_AT: u64 = 8 << 10;
 
 /// Reads the map of an image.
@@ -34,7 +34,7 @@ fn of(text: &str) -> Option<Map> {
     };
     paint(OLD_SUPERBLOCK_AT / block, 1, Structure::Superblock);
     paint(first, 1, Structure::Superblock);
-    // The first bitmap follows the superblock; each other one is at the start of the blocks that it describes.
+    // The first bitmap follows the superblock; every other bitmap is at the start of the blocks that it describes.
     let covers = block * 8;
     paint(first + 1, 1, Structure::Bitmap);
     (1..blocks.div_ceil(covers)).for_each(|at| paint(at * covers, 1, Structure::Bitmap));
@@ -61,7 +61,7 @@ fn of(text: &str) -> Option<Map> {
             && let Some((_, list)) = line.split_once('[')
             && let Some((list, _)) = list.split_once(']')
         {
-            // `8215(3) 9000`: a block, and the number of consecutive ones.
+            // `8215(3) 9000`: a block, with the number of consecutive blocks.
             for run in list.split_whitespace() {
                 let Some(at) = number(run).filter(|at| *at > 0) else { continue };
                 let count = run.split_once('(').and_then(|(_, count)| number(count)).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Runs a file system's own tool on an image: read-only, with a deadline, killed with this process.
+//! Runs a file system's own tool on an image: read-only, with a deadline, and killed together with this process.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -20,7 +20,7 @@ fn mapped() -> String {
     }
 }
 
-/// The error of reading a map.
+/// The error in reading a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// A tool is not installed.
@@ -55,12 +55,12 @@ pub enum MapError {
     Host {
         /// Its program.
         tool: &'static str,
-        /// The error of the system call.
+        /// The system call's error.
         source: std::io::Error,
     },
 }
 
-/// Longest time for one image, in host time.
+/// The maximum time for one image, in host time.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
 const PERIOD: Duration = Duration::from_millis(3);
@@ -70,7 +70,7 @@ const PERIOD: Duration = Duration::from_millis(3);
 pub struct Tool {
     /// Program.
     pub name: &'static str,
-    /// Longest run time.
+    /// Maximum run time.
     pub deadline: Duration,
 }
 
@@ -80,11 +80,11 @@ impl Tool {
         Tool { name, deadline: DEADLINE }
     }
 
-    /// Runs it on an image and returns its output. In the arguments `{image}` stands for the image; `input` is
+    /// Runs the tool on an image and returns its output. In the arguments, `{image}` stands for the image; `input` is
     /// its stdin. The caller checks the exit code.
     ///
     /// # Errors
-    /// It is missing, hangs, or cannot be started.
+    /// The tool is missing, hangs, or cannot be started.
     pub fn run(
         &self,
         arguments: &[&str],
@@ -121,7 +121,7 @@ impl Tool {
         Ok(ToolOutput { text: String::from_utf8_lossy(&text).into_owned(), stderr, code })
     }
 
-    /// Returns the error of a failed answer.
+    /// Returns the error for output that could not be used.
     pub fn unreadable(&self, answer: &ToolOutput) -> MapError {
         let output = match answer.stderr.is_empty() {
             true => answer.text.lines().last().unwrap_or("nothing").to_string(),
@@ -130,7 +130,7 @@ impl Tool {
         MapError::Unreadable { tool: self.name, output }
     }
 
-    /// Finds it in the folders of PATH, then in those of the administrator.
+    /// Finds the tool in the folders of PATH, then in those of the administrator.
     fn find(&self) -> Result<PathBuf, MapError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let more = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! xfs: xfs_db builds its own table of blocks (`blockget`) and prints the wanted ones.
+//! Maps xfs: xfs_db builds its own table of blocks (`blockget`) and prints the requested ones.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -11,8 +11,8 @@ const XFS_DB: Tool = Tool::new("xfs_db");
 /// Sector size of xfs_db (`daddr`).
 const SECTOR: u64 = 512;
 
-/// Reads the map of the blocks in `wanted`. An image whose log has to be replayed has none: xfs_db does not read
-/// the log.
+/// Reads the map of the blocks in `wanted`. There is no map of an image whose log has to be replayed: xfs_db does not
+/// read the log.
 pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     let about = XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
     let field = |name: &str| {
@@ -24,8 +24,8 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
         return Err(XFS_DB.unreadable(&about));
     };
     let mut questions = String::from("blockget -n\n");
-    for range in together(wanted, block, blocks) {
-        // xfs_db refuses a count that passes the end of a group.
+    for range in block_ranges(wanted, block, blocks) {
+        // xfs_db refuses a count that goes beyond the end of a group.
         let mut at = range.start;
         while at < range.end {
             let end = range.end.min((at / group + 1) * group);
@@ -39,7 +39,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
     let mut map = Map::default();
     let mut seen = false;
     for line in output.text.lines() {
-        // `block 16 (0/16) type inode`, or with the prompt before it
+        // `block 16 (0/16) type inode`, or the same with the prompt before it.
         let Some((place, kind)) = line.split_once(" type ") else { continue };
         let Some((_, place)) = place.rsplit_once('(') else { continue };
         let Some((ag, within)) = place.trim_end_matches(')').split_once('/') else { continue };
@@ -60,7 +60,7 @@ pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
 /// Maps the names in xfs_db's db/check.c.
 fn structure(kind: &str) -> Option<Structure> {
     Some(match kind {
-        // The block of a group's superblock holds its agf, agi and agfl too.
+        // The block of a group's superblock also holds its agf, agi and agfl.
         "sb" | "agf" | "agi" | "agfl" => Structure::AgHeader,
         "btbno" | "btcnt" | "freelist" => Structure::FreeSpaceTree,
         "btino" | "btfino" => Structure::InodeTree,
@@ -78,7 +78,7 @@ fn structure(kind: &str) -> Option<Structure> {
 }
 
 /// Converts ranges of bytes to ranges of blocks and merges adjacent ones.
-fn together(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
+fn block_ranges(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
     let mut out: Vec<Range> = Vec::new();
     for range in wanted {
         let (start, end) = (range.start / block, range.end.div_ceil(block).min(blocks));
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn adjacent_blocks_are_queried_at_once() {
         let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
-        assert_eq!(together(&wanted, 4096, 100), [0..2, 4..5]);
+        assert_eq!(block_ranges(&wanted, 4096, 100), [0..2, 4..5]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub struct Crash {
     pub format: Format,
 }
 
-/// The arguments that describe a trial and its power cuts, which a finding has; it has no path of the kernel.
+/// Returns the arguments that describe a trial and its power cuts, which a finding has; a finding has no kernel path.
 fn of_a_trial() -> Vec<&'static str> {
     let own = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
     own.into_iter()
@@ -103,7 +103,7 @@ fn of_a_trial() -> Vec<&'static str> {
         .collect()
 }
 
-/// The options of `fsdyno run` that are no axes and that `fsdyno crash` lacks, with reasons.
+/// The options of `fsdyno run` that are not axes and that `fsdyno crash` lacks, with reasons.
 const ABSENT: &[(&str, &str)] = &[
     ("erase", "it runs in the lab only"),
     ("repeat", "it logs one trial and cuts it --cuts times; for another trial use another --seed"),
@@ -128,7 +128,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("change", "the option is for benchmarks with `fsdyno run`"),
 ];
 
-/// The reason that `fsdyno crash` lacks an option of `fsdyno run`.
+/// Returns the reason that `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
     let of_axis = Axis::of(option).and_then(|axis| match axis.crash {
         AxisOfCrash::Lacks(why) => Some(why),
@@ -138,13 +138,13 @@ pub fn reason_absent(option: &str) -> Option<&'static str> {
 }
 
 impl Crash {
-    /// The settings of the power cuts.
+    /// Returns the settings of the power cuts.
     pub fn cuts(&self) -> Cuts {
         let (disk, tear, jobs) = (self.misbehave, self.tear, self.jobs);
         Cuts { count: self.cuts, seed: self.seed, disk, tear, jobs }
     }
 
-    /// The request of the trial.
+    /// Returns the request for the trial.
     pub fn spec(&self) -> RunSpec {
         RunSpec {
             workloads: self.workload.iter().cloned().collect(),

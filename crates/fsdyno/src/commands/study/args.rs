@@ -18,7 +18,7 @@ const AS: &[(&str, &str, Variant)] = &[
     ("today", "Current: today's options and defaults", Variant::Today),
 ];
 
-/// The output formats: claims and tables, or the records that they come from.
+/// The output formats: claims and tables, or the records from which they are derived.
 const END: &[OwnFormat] = &[
     ("text", "Claims and tables for a terminal", Format::Text),
     ("csv", "The records: one line per trial, phase and op", Format::Csv),
@@ -119,7 +119,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// The request of the user.
+    /// Returns the user's request.
     pub fn request(&self) -> StudyRequest {
         StudyRequest {
             study: self.study.clone(),

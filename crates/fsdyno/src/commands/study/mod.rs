@@ -1,4 +1,4 @@
-//! `fsdyno study`: runs the study runs one after the other, and judges the claims.
+//! `fsdyno study`: carries out the study runs one by one, and judges the claims.
 
 mod args;
 
@@ -39,7 +39,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     runs.check_permission()?;
     let (stop, command) = (stop::flag()?, session::command());
     let (sum, failed) = runs.measure(&session::of(&stop, &command))?;
-    // The stored trials are shown even after a failure, which is returned first.
+    // The stored trials are shown even after a failure; the failure's error is returned first.
     let shown = show(&runs, study.format);
     if let Some(failure) = failed {
         return Err(failure);
@@ -48,7 +48,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     Ok(session::exit(&stop, &sum, &runs.folder))
 }
 
-/// Prints what would run, and last any requirement that this host lacks.
+/// Prints what would run, and finally any requirement that this host lacks.
 fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
     if !matches!(format, Format::Text | Format::Json) {
         return Err(Failure::wrong("--dry-run takes --format text or json"));

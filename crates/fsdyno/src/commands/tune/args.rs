@@ -106,7 +106,7 @@ pub struct Tune {
 }
 
 impl Tune {
-    /// The request of the user.
+    /// Returns the user's request.
     pub fn request(&self) -> TuneRequest {
         let mut axes = self.axes.0.clone();
         TuneRequest {

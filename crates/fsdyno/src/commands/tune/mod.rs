@@ -1,4 +1,4 @@
-//! `fsdyno tune`: searches the options of file systems for a workload, and recommends the best ones.
+//! `fsdyno tune`: searches the options of file systems for a workload, and recommends the best options.
 
 mod args;
 
