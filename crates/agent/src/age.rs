@@ -51,7 +51,8 @@ pub fn age(
     root: BorrowedFd<'_>,
     beat: &mut dyn FnMut(u64, u64),
 ) -> io::Result<Aged> {
-    let wrong = || io::Error::other(format!("'{}' are no sizes of files", plan.files));
+    let wrong =
+        || io::Error::other(format!("'{}' is not a distribution of file sizes", plan.files));
     let sizes: Sizes = plan.files.parse().map_err(|()| wrong())?;
     let top = parent_of(root)?;
     rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
@@ -116,7 +117,7 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
         format!("{} files of {} in {} directories", aged.files, aged.bytes, aged.directories)
     };
     Err(io::Error::other(format!(
-        "the aged files are no longer what they were: {} are there, and it was {}",
+        "the aged files have changed: found {}, expected {}",
         say(&found),
         say(&census)
     )))
@@ -206,7 +207,7 @@ impl Tree<'_> {
         }
         let space = Space::of(self.folder.as_fd())?;
         Err(io::Error::other(format!(
-            "ageing could not fill the file system to {} of {}: it took {} and no more; ask for \
+            "ageing could not fill the file system to {} of {}: it holds {} at most; request \
              less (--age fill=...)",
             Bytes(wanted),
             Bytes(space.total),

@@ -78,7 +78,7 @@ fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
     let more = less(wanted, available).0 * 65 / 64;
     let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
     format!(
-        "--cacheable {wanted} is not possible with --ram {ram}: of it {available} can cache files before \
+        "--cacheable {wanted} is not possible with --ram {ram}: only {available} of it can cache files before \
          the first phase; --ram {}M would do",
         enough.0 >> 20
     )

@@ -43,14 +43,14 @@ impl FreeSpace {
         let hint = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
             return Err(format!(
-                "the workload has {} of file data at once and {bytes} are free; {hint}",
+                "the workload needs {} of file data at once, but only {bytes} are free; {hint}",
                 needs.bytes
             ));
         }
         if let Some(inodes) = self.inodes.filter(|inodes| *inodes < needs.inodes) {
             return Err(format!(
-                "the workload has {} files and directories at once and there are {inodes} free \
-                 inodes; {hint}",
+                "the workload needs {} files and directories at once, but there are only \
+                 {inodes} free inodes; {hint}",
                 needs.inodes
             ));
         }
@@ -80,7 +80,7 @@ mod tests {
     fn what_fits_exactly_fits_and_one_more_does_not() {
         assert_eq!(ROOM.holds(&needs(4096, 10)), Ok(()));
         let text = ROOM.holds(&needs(4097, 10)).unwrap_err();
-        assert!(text.contains("of file data at once and 4 KiB are free"), "{text}");
+        assert!(text.contains("of file data at once, but only 4 KiB are free"), "{text}");
         let text = ROOM.holds(&needs(0, 11)).unwrap_err();
         assert!(text.contains("11 files and directories") && text.contains("10 free inodes"));
     }

@@ -46,7 +46,7 @@ impl Held {
             Err(io::Error::other(format!("{}: {why}; nothing is written", self.path.display())))
         };
         if !is_block(&held) || !is_block(&named) {
-            return wrong("it is no block device");
+            return wrong("it is not a block device");
         }
         let same = held.st_rdev == named.st_rdev
             || drive_of(held.st_rdev).is_some_and(|drive| drive_of(named.st_rdev) == Some(drive));

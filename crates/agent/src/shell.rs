@@ -132,7 +132,7 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
         }
         count += others.len();
     }
-    Err(io::Error::other("the command left processes running that start new ones again and again"))
+    Err(io::Error::other("the command left processes running that keep starting new ones"))
 }
 
 /// Returns the last lines of an output, without control characters.

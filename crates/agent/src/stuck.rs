@@ -108,7 +108,7 @@ impl Stuck {
 /// Lists what threads wait for: all threads of programs, and kernel threads in uninterruptible sleep.
 fn waiting(tasks: &[Task]) -> String {
     let mut text = format!(
-        "nothing has gone on for {LIMIT} of the guest's time, with its processor idle; {}",
+        "no progress for {LIMIT} of the guest's time while its processor was idle; {}",
         memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     );
     let mut same: BTreeMap<String, u32> = BTreeMap::new();
@@ -253,7 +253,7 @@ mod tests {
         let text = waiting(
             &[one('D', "io_schedule"), one('D', "io_schedule"), one('S', "pipe_read")].concat(),
         );
-        assert!(text.starts_with("nothing has gone on for 300 s "), "{text}");
+        assert!(text.starts_with("no progress for 300 s "), "{text}");
         assert!(text.contains("; 2 times fsdyno (D) in io_schedule < entry"), "{text}");
         assert!(text.contains("; fsdyno (S) in pipe_read < entry"), "{text}");
     }

@@ -48,7 +48,7 @@ const START_GRID: Nanos = Nanos(60_000_000_000);
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
 /// The attempted action, as named in the sampler's failures.
-const SAMPLER: &str = "look at what is dirty";
+const SAMPLER: &str = "sample dirty memory";
 
 /// Runs a job on its target; failures become part of the report.
 ///
@@ -85,7 +85,7 @@ pub fn run(
         ended = Err(format!(
             "the lab ran out of room for the modelled disk's bytes ({error}): the file system wrote \
              more than 14 GiB and twice what the workload needs; take fewer or smaller files (--set), \
-             or a file system that writes less besides them"
+             or a file system with less write overhead"
         ));
     }
     if let (Err(reason), Some(cause)) = (&mut ended, trial.target.cause()) {
@@ -112,7 +112,7 @@ pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> 
         true => Err(error),
         false => {
             let mut report = AgentReport { series: Vec::new(), ..report.clone() };
-            report.conditions.notes.push(format!("its phases over time were left out: {error}"));
+            report.conditions.notes.push(format!("its time series were omitted: {error}"));
             put(&report)
         }
     })
@@ -412,8 +412,8 @@ impl Trial<'_> {
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
         self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
         self.conditions.notes.push(format!(
-            "phase {name} follows phase {before} back to back: of {before} there is no synced and no \
-             durable time, and what it left was not verified before {name} began"
+            "phase {name} follows phase {before} back to back: {before} has no synced or durable \
+             time, and its result was not verified before {name} began"
         ));
     }
 

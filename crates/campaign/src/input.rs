@@ -228,13 +228,13 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     let mut paths = Vec::new();
     walk(folder, Path::new(""), &mut paths)?;
     if paths.is_empty() {
-        return Err("is a folder without a single regular file".to_string());
+        return Err("is a folder without any regular files".to_string());
     }
     // The total is checked before anything is copied.
     let sizes = paths.iter().map(|path| fs::metadata(folder.join(path)).map_or(0, |it| it.len()));
     let all = Bytes(sizes.sum());
     if all.0 > out.limit {
-        return Err(format!("is a folder of {all}, and {} is the most here", Bytes(out.limit)));
+        return Err(format!("is a folder of {all}, and the limit here is {}", Bytes(out.limit)));
     }
     // Sorted by bytes, so that the order is the same everywhere.
     paths.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
@@ -356,7 +356,7 @@ mod tests {
         assert!(error.ends_with("it is more than 1 KiB; TMPDIR names another folder"), "{error}");
         let error = read_to(&small, Bytes(512)).unwrap_err();
         assert!(
-            error.contains("5 B of data would follow, and an archive has 512 B at most here"),
+            error.contains("5 B of data would follow; the maximum archive size here is 512 B"),
             "{error}"
         );
     }

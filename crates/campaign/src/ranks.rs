@@ -27,7 +27,10 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
         );
     }
     if matches!(run.axes.issuer, IssuerPlan::IoUring { .. }) {
-        return wrong("--ranks with --issuer uring is not possible yet; leave --issuer out, and take --threads".into());
+        return wrong(format!(
+            "--ranks with --issuer {} is not possible yet; remove --issuer and use --threads",
+            run.axes.issuer
+        ));
     }
     if request.plan.shift >= request.plan.ranks.max(1) && request.plan.shift > 0 {
         return wrong(format!(
@@ -58,7 +61,7 @@ pub(crate) fn fits(
     }
     if work.command().is_some() {
         return Err(format!(
-            "workload '{name}' runs a command, and ranks make calls of their own; remove --ranks"
+            "workload '{name}' runs a command, and ranks make their own calls; remove --ranks"
         ));
     }
     if work.fills() {
@@ -76,7 +79,7 @@ pub(crate) fn fits(
         true => Ok(()),
         false => Err(format!(
             "workload '{name}' has phases that cannot be shared among ranks; add --own, and each rank does all of it \
-             in a directory of its own"
+             in a separate directory"
         )),
     }
 }

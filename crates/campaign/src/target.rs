@@ -157,7 +157,7 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
     if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
         return Err(Failure::wrong(format!(
-            "--ranks needs a directory that all hosts share, and --on {target} is none; give --on DIR"
+            "--ranks needs a directory that all hosts share, and --on {target} is not one; give --on DIR"
         )));
     }
     let place = match target {
@@ -222,7 +222,7 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
         return Err(Failure::wrong(format!(
-            "--on {on}: no such medium or directory; possible are: {}",
+            "--on {on}: no such medium or directory; valid values are: {}",
             target_forms()
         )));
     }

@@ -18,7 +18,7 @@ impl Venues {
 
     fn of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
         let found = self.0.iter().find(|(place, _)| place.target() == plan.target());
-        let unknown = || VenueError::Died("the plan's target is not one of the command".into());
+        let unknown = || VenueError::Died("the plan's target is not one of this command's".into());
         Ok(found.ok_or_else(unknown)?.1.as_deref())
     }
 }

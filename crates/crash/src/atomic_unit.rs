@@ -27,7 +27,7 @@ impl fmt::Display for InvalidAtomicUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no valid atomic write unit; it must be 512, 1024, 2048 or 4096 bytes",
+            "'{}' is not a valid atomic write unit; it must be 512, 1024, 2048 or 4096 bytes",
             self.0
         )
     }

@@ -88,7 +88,7 @@ pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Fin
     for entry in &found.entries {
         if !tree.names.contains_key(&entry.path) {
             oracle.findings.acknowledged_names += 1;
-            let what = "is there, though it was removed for good or never made";
+            let what = "exists, although it was durably removed or never made";
             oracle.findings.add_example(&entry.path, what);
         }
     }
@@ -151,7 +151,7 @@ impl Oracle<'_> {
             Fit::Broken => {
                 self.findings.acknowledged_lost += 1;
                 let what =
-                    format!("{} bytes, of which acknowledged ones are gone or others", entry.size);
+                    format!("{} bytes; acknowledged ones are missing or changed", entry.size);
                 self.findings.add_example(path, &what);
                 return;
             }

@@ -32,7 +32,7 @@ pub fn compare(made: &Counts, right: &Counts, removes: bool) -> Result<(), Strin
             _ => found == wanted,
         };
         if !fits {
-            return Err(format!("{found} calls of {kind} were made where there are {wanted}"));
+            return Err(format!("{found} {kind} calls were made, but {wanted} were expected"));
         }
     }
     Ok(())
@@ -54,7 +54,7 @@ mod tests {
         };
         assert_eq!(compare(&made(3, 4), &right, false), Ok(()));
         let text = compare(&made(2, 4), &right, false).unwrap_err();
-        assert_eq!(text, "2 calls of create were made where there are 3");
+        assert_eq!(text, "2 create calls were made, but 3 were expected");
         assert!(compare(&made(3, 5), &right, false).is_err());
         assert!(compare(&counts([(OpKind::Unlink, 1)]), &counts([]), false).is_err());
         assert!(compare(&counts([]), &counts([(OpKind::Unlink, 1)]), false).is_err());
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!(compare(&made(7), &right, true), Ok(()));
         assert!(compare(&made(9), &right, true).is_err());
         let text = compare(&made(7), &right, false).unwrap_err();
-        assert_eq!(text, "7 calls of stat were made where there are 0", "names are known");
+        assert_eq!(text, "7 stat calls were made, but 0 were expected", "names are known");
     }
 }

@@ -123,7 +123,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
         if found.is_symlink() {
             links += 1;
             if links > LINKS {
-                return Err(unsafe_for(format!("{} is one link too many", at.display())));
+                return Err(unsafe_for(format!("too many symbolic links at {}", at.display())));
             }
             let target = fs::read_link(&at).map_err(LabError::io("read", &at))?;
             at.pop();
@@ -155,7 +155,7 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     let (owner, user, shown) = (found.uid(), user(), at.display());
     if owner != user && owner != 0 && !is_unmapped(owner) {
         return Err(format!(
-            "{shown} belongs to the user {owner}, and this is the user {user}; its files are booted"
+            "{shown} belongs to user {owner}, not to user {user}; its files are booted"
         ));
     }
     if found.is_symlink() {
@@ -168,7 +168,7 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     if mode & 0o022 != 0 && (last || !sticky) {
         return Err(format!(
             "other users may write to {shown} (mode {mode:o}), and its files are booted; \
-             `chmod go-w {shown}` ends that"
+             to fix it, run `chmod go-w {shown}`"
         ));
     }
     Ok(())
@@ -243,10 +243,10 @@ mod tests {
         }
         lchown(&link, Some(65534), None).unwrap();
         let error = refused(&link.join("fsdyno"));
-        assert!(error.contains("link belongs to the user 65534"), "{error}");
+        assert!(error.contains("link belongs to user 65534"), "{error}");
         chown(&folder, Some(65534), None).unwrap();
         let error = refused(&folder.join("fsdyno"));
-        assert!(error.contains("folder belongs to the user 65534"), "{error}");
+        assert!(error.contains("folder belongs to user 65534"), "{error}");
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         let through = Cache::at(&own.path().join("a/link/fsdyno")).unwrap();
         assert_eq!(through.path(), own.path().join("a/b/fsdyno"));
         symlink("circle", own.path().join("circle")).unwrap();
-        assert!(refused(&own.path().join("circle/x")).contains("one link too many"));
+        assert!(refused(&own.path().join("circle/x")).contains("too many symbolic links at "));
         fs::write(own.path().join("file"), "").unwrap();
         assert!(refused(&own.path().join("file")).contains("is not a folder"));
     }

@@ -58,7 +58,7 @@ pub enum LabError {
     #[error("find the program '{0}'{place}", place = searched(.0))]
     NoTool(String),
     /// The tools of a file system could not be downloaded from Debian's suites.
-    #[error("bring the tools of {kind}: {why}")]
+    #[error("download the tools of {kind}: {why}")]
     NoToolSet {
         /// The file system.
         kind: String,

@@ -91,7 +91,7 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
     let KernelPackages { release, missing, .. } = &found.kernel;
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        say(&format!("the kernel {release} is not whole in the package lists: no {missing}"));
+        say(&format!("the package lists lack parts of kernel {release}: {missing}"));
     }
     Ok(found)
 }
@@ -269,8 +269,8 @@ impl Found {
             missing => format!("; no package list has {}", missing.join(", ")),
         };
         Err(LabError::NoKernel(format!(
-            "the packages of {release} hold no kernel image with modules{missing}; there are whole \
-             kernels of {}",
+            "the packages of {release} contain no kernel image with modules{missing}; complete \
+             kernels are available for {}",
             self.series
         )))
     }

@@ -228,7 +228,7 @@ fn download(
     if offline {
         let wanted = wish.map_or("no kernel".into(), |wish| format!("no kernel {wish}"));
         return Err(LabError::NoKernel(format!(
-            "{wanted} is here, and nothing was to be downloaded"
+            "{wanted} is installed or cached, and downloads are disabled"
         )));
     }
     let (release, archive, unpacked) = fetch::kernel(wish, cache, say)?;
@@ -371,7 +371,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let error = find(Some("0.99"), &cache, true, &silent).unwrap_err();
-        assert!(error.to_string().contains("no kernel 0.99 is here"), "{error}");
+        assert!(error.to_string().contains("no kernel 0.99 is installed or cached"), "{error}");
         assert!(error.is_missing() && error.hint().unwrap().contains("apt-get update"));
     }
 

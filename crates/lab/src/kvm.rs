@@ -51,8 +51,8 @@ fn run_probe(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> 
             }
             Ok(None) if started.elapsed() >= deadline => {
                 return Err(format!(
-                    "it hangs: /dev/kvm exists, but a kernel that should panic at once was not done \
-                     after {} s",
+                    "it hangs: /dev/kvm exists, but a kernel that should panic at once did not end \
+                     within {} s",
                     deadline.as_secs()
                 ));
             }

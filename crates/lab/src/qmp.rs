@@ -77,7 +77,7 @@ impl Qmp {
         loop {
             let mut line: Value = serde_json::from_str(&self.line()?)?;
             if let Some(error) = line.get("error") {
-                let reason = error["desc"].as_str().unwrap_or("no reason");
+                let reason = error["desc"].as_str().unwrap_or("no reason given");
                 return Err(io::Error::other(format!("QEMU refused {name}: {reason}")));
             }
             if let Some(value) = line.get_mut("return") {

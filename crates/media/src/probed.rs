@@ -45,7 +45,7 @@ pub enum ProbeError {
     Missing(PathBuf),
     /// It does not support reads that bypass the page cache.
     #[error(
-        "'{}' does not support reads past the page cache (O_DIRECT), so its times would be those of memory",
+        "'{}' does not support reads that bypass the page cache (O_DIRECT), so its times would be those of memory",
         .0.display()
     )]
     Cached(PathBuf),

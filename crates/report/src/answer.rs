@@ -28,7 +28,7 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     if contested.iter().all(|section| section.rows.iter().all(|row| row.returned.n < 2)) {
         return vec![
             format!(
-                "There is one trial of each, so the spread is unknown and no file system is called {}.",
+                "There is only one trial of each, so the spread is unknown and no file system is called {}.",
                 if superlative(&contested) == "fastest" {
                     "faster"
                 } else {

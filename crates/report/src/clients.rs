@@ -137,7 +137,7 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::words("phase", |it: &Point<'_>| clean(&it.phase.name)),
         Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
         Column::number("ops/s", |it: &Point<'_>| short(it.rate))
-            .means("calls of the kind that most calls of the phase are of, of all clients, until the last returned"),
+            .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),
         Column::number("scaling", |it: &Point<'_>| it.scaling.map(short).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
         Column::words("knee", |it: &Point<'_>| {
@@ -147,11 +147,11 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::number("clients' CPU", |it: &Point<'_>| it.share(it.phase.cpu_ns))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
         Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(false)))
-            .means("the same of nfsd and the threads of the server's file system"),
+            .means("the same for nfsd and the threads of the server's file system"),
         Column::number("common CPU", |it: &Point<'_>| it.share(it.kernel_cpu(true)))
-            .means("the same of pooled kernel workers (RPC of both sides, write-back) and of interrupts"),
+            .means("the same for pooled kernel workers (RPC of both sides, write-back) and for interrupts"),
         Column::number("instrument", |it: &Point<'_>| it.share(it.instrument()))
-            .means("the same of fsdyno itself: the modelled disk's server, mostly"),
+            .means("the same for fsdyno itself: mostly the modelled disk's server"),
         Column::number("idle", |it: &Point<'_>| it.share(it.idle()))
             .means("the same without any work: all wait for network or disk"),
     ];
@@ -162,7 +162,7 @@ fn table(trials: &[Trial]) -> Option<Table> {
 
 /// The caveat that is printed with every such result.
 const ONE_PROCESSOR: &str = "Server, clients and network share the one processor of a guest, so the rate with many clients is \
-                             bounded by the work of all of them together; on real hosts only the server's part is common.";
+                             limited by the work of all of them; on real hosts only the server's part is shared.";
 
 impl Output for Clients<'_> {
     fn document(&self) -> Document {

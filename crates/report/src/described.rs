@@ -88,8 +88,8 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             let way = if change > 0.0 { "rose" } else { "fell" };
             let by = number::percent(change.abs());
             report(format!(
-                "{} {way} by {by} during the run (drift, p = {:.3}); something else on the machine \
-                 changed",
+                "{} {way} by {by} during the run (drift, p = {:.3}); something else changed \
+                 on the machine",
                 if described.measure == Measure::Space { "bytes per file" } else { "times" },
                 drift.p
             ));

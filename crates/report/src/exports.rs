@@ -51,7 +51,7 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
     words([
         (Verdict::Faster, "It took less."),
         (Verdict::Slower, "It took more."),
-        (Verdict::Same, "The difference is smaller than the least one that matters."),
+        (Verdict::Same, "The difference is smaller than the smallest one that matters."),
         (Verdict::Undecided, "The trials do not decide."),
         (
             Verdict::Inside,

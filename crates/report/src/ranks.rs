@@ -145,32 +145,31 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
         Column::number("items/s", |it: &PhaseRow<'_>| {
             short(rate(it.items(), it.phase.last_done_ns))
         })
-        .means("calls of the kind that most calls of the phase are of, of all ranks, divided by the time until the last rank was done"),
+        .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done"),
         Column::number("first done", |it: &PhaseRow<'_>| it.phase.first_done_ns.to_string())
             .means("time from the first op of all ranks until one rank was done"),
         Column::number("last done", |it: &PhaseRow<'_>| it.phase.last_done_ns.to_string())
             .means("the same until all ranks were done"),
         Column::number("skew", PhaseRow::skew)
-            .means("time between the first and the last rank's first op, with the uncertainty of their clocks if they are two"),
+            .means("time between the first and the last rank's first op, with the uncertainty of the clocks if there are two"),
         Column::number("missing", |it: &PhaseRow<'_>| it.seen(|view| view.missing)).priority(2),
         Column::number("extra", |it: &PhaseRow<'_>| it.seen(|view| view.extra)).priority(2),
         Column::number("wrong", |it: &PhaseRow<'_>| it.seen(|view| view.wrong))
             .priority(2)
-            .means("entries that another client found with other contents, size or attributes than were written"),
+            .means("entries that another client found with contents, size or attributes different from those written"),
         Column::number("stale", |it: &PhaseRow<'_>| it.seen(|view| view.stale))
             .priority(1)
             .means("differences that another client saw at first and not later: it showed an earlier state of the tree"),
         Column::words("stragglers", PhaseRow::stragglers)
             .priority(1)
-            .means("ranks that took more than half again as long as the median rank, and three times the median deviation longer"),
+            .means("ranks that took more than 1.5 times as long as the median rank, and exceeded it by more than three median deviations"),
     ];
     if rows.iter().any(|it| it.phase.stonewall.is_some()) {
         let column = Column::number("at stonewall", PhaseRow::at_stonewall);
-        let meaning =
-            "rate until all ranks had reached the stonewall, before they went on to one number";
+        let meaning = "rate until all ranks had reached the stonewall, before they continued to a common number of items";
         columns.insert(3, column.means(meaning));
         let column = Column::number("whole phase", PhaseRow::to_the_end);
-        columns.insert(4, column.means("the same until all ranks had done as many"));
+        columns.insert(4, column.means("the same until every rank had completed that number"));
     }
     let mut table = Table::of(columns, &rows);
     table.title = "Ranks".into();

@@ -41,8 +41,8 @@ fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
     let (width, pilot, wanted) = (rule.width() * 100.0, rule.pilot, total.wanted);
     if !total.reached {
         return format!(
-            "NOT REACHED: ±{width} % of each time was requested, which takes {wanted} trials of each configuration ({by} \
-             has the largest spread), and --at-most {} ended them earlier; see each interval.",
+            "NOT REACHED: ±{width} % of each time was requested, which requires {wanted} trials of each configuration \
+             ({by} has the largest spread), but --at-most {} stopped them earlier; see each interval.",
             rule.at_most
         );
     }

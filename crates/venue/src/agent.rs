@@ -35,9 +35,9 @@ impl Agent {
         match protocol.map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
             Some(Ok(PROTOCOL)) => Ok(agent),
             Some(Ok(other)) => Err(missing(&format!(
-                "is of another fsdyno: its protocol is {other}, and that of this program is {PROTOCOL}; {INSTALL}"
+                "belongs to a different fsdyno: its protocol is {other}, this program's is {PROTOCOL}; {INSTALL}"
             ))),
-            _ => Err(missing(&format!("is no {NAME}; {INSTALL}"))),
+            _ => Err(missing(&format!("is not a {NAME}; {INSTALL}"))),
         }
     }
 
@@ -92,8 +92,8 @@ mod tests {
         for (path, why) in [
             ("/no/such/agent", "cannot be opened: No such file"),
             ("/dev/null", "it is a device"),
-            ("/bin/sh", "is no fsdyno-agent"),
-            ("/proc/self/exe", "its protocol is 2, and that of this program is 1"),
+            ("/bin/sh", "is not a fsdyno-agent"),
+            ("/proc/self/exe", "its protocol is 2, this program's is 1"),
         ] {
             let text = refused(path);
             assert!(text.contains(why) && text.contains("make build"), "{text}");

@@ -113,7 +113,7 @@ impl Here {
             None => CanRun::yes(),
             Some(module) => {
                 let cure = kind.kernel_hint.clone().or(kind.kernels());
-                let cure = cure.unwrap_or("--kernel with one that has it".into());
+                let cure = cure.unwrap_or("--kernel with a kernel that has it".into());
                 CanRun::no(format!("kernel {release} has no module {module}"), cure)
             }
         }

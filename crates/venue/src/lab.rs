@@ -38,7 +38,7 @@ const STALL: Duration = Duration::from_secs(600);
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The note in the records of a guest that ran on this host's own CPU.
-const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in its time, which other work on the host \
+const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in host time, which other work \
      disturbs; the results are not bit-identical, and there is no lab identity";
 
 /// The lab venue: one or more labs that differ in their kernel.
@@ -393,7 +393,7 @@ impl LabVenue {
         let note = match &stored {
             Ok(0) => None,
             Ok(lost) => Some(format!(
-                "{lost} requests did not fit into the log, which holds {} of each disk",
+                "{lost} requests did not fit into the log, which holds {} per disk",
                 region::MOST_ENTRIES
             )),
             Err(error) => Some(format!("the request log was not stored: {error}")),

@@ -49,7 +49,7 @@ pub fn refusal(plan: &Plan) -> Option<String> {
         return Some("it is in memory, which a power cut erases".into());
     };
     if plan.medium.disks() > 1 {
-        return Some("bytes are logged of one disk only (not with --raid or {journal})".into());
+        return Some("bytes are logged for one disk only (not with --raid or {journal})".into());
     }
     if !lab.accel.is_exact() {
         return Some("bytes are logged only in virtual time (--accel tcg)".into());

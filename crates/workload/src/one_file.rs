@@ -48,7 +48,7 @@ pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
             }
         }
     }
-    only.ok_or_else(|| "it opens no file".to_string())
+    only.ok_or_else(|| "it does not open a file".to_string())
 }
 
 #[cfg(test)]

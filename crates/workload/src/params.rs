@@ -192,7 +192,7 @@ impl Domain {
             Domain::File => "the path of a file or folder".to_string(),
             Domain::Trace => "the path of a recording".to_string(),
             Domain::Command => format!(
-                "a line for sh(1) of at most {MAX_COMMAND} bytes; a longer one goes into a script"
+                "a line for sh(1) of at most {MAX_COMMAND} bytes; put a longer one into a script"
             ),
             Domain::Curve { min, max } => format!(
                 "points from {} to {} as FROM..TO/STEP, FROM..TOxFACTOR or A,B,C, such as \
@@ -214,12 +214,12 @@ impl Domain {
             }
             Domain::Sizes => format!(
                 "a size such as 4K, evenly LOW-HIGH such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
-                 lognormal:8K:1.5, or mix, none above {}",
+                 lognormal:8K:1.5, or mix; at most {}",
                 Bytes(sizes::LARGEST)
             ),
             Domain::Weights(words) => format!(
                 "WORD:WEIGHT separated by commas, such as {}:2,{}:1, of {}; an action without a \
-                 weight is never done",
+                 weight does not occur",
                 words.first().unwrap_or(&""),
                 words.last().unwrap_or(&""),
                 words.join(", ")
@@ -314,7 +314,7 @@ impl Values {
         let named = self.text(set);
         match self.text(key).parse() {
             Ok(value) if value != of_set && named != "none" => Err(ParamError::Conflict(format!(
-                "{key}={value} contradicts {set}={named}, which has {key}={of_set}; leave out one of \
+                "{key}={value} contradicts {set}={named}, which has {key}={of_set}; omit one of \
                  them"
             ))),
             Ok(value) => Ok(value),

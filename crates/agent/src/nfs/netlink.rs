@@ -202,7 +202,7 @@ impl Netlink {
             u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]])
         };
         if length < 20 || word(4) as u16 != NLMSG_ERROR {
-            return Err(io::Error::other("an unexpected answer to a request of rtnetlink"));
+            return Err(io::Error::other("unexpected reply from rtnetlink"));
         }
         match word(16) as i32 {
             0 => Ok(()),

@@ -193,7 +193,7 @@ impl Context<'_> {
             Ok(None) => {}
             // It was readable and is perhaps still mounted: it must not be checked or repaired then.
             Ok(Some(why)) => {
-                recovery.unclean = Some(format!("it was not unmounted in good order: {why}"));
+                recovery.unclean = Some(format!("it could not be unmounted cleanly: {why}"));
                 return Ok(());
             }
             Err(error) => recovery.refused = Some(error.to_string()),
@@ -247,7 +247,7 @@ impl Context<'_> {
         match self.mount_and_walk(&mut target, after_repair, tree) {
             Ok(None) => {}
             Ok(Some(why)) => {
-                after_repair.unclean = Some(format!("it was not unmounted in good order: {why}"));
+                after_repair.unclean = Some(format!("it could not be unmounted cleanly: {why}"));
             }
             Err(error) => after_repair.lost = Some(error.to_string()),
         }
@@ -324,7 +324,7 @@ fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     let end = head.try_into().map(u64::from_le_bytes).unwrap_or_default();
     let record = found::record(recovery, tree);
     if RECORDS + end + record.len() as u64 > request::RESULTS_MAX {
-        return Err(io::Error::other("no room for what was found"));
+        return Err(io::Error::other("no space left for the results"));
     }
     let mut at = request::RESULTS_OFFSET + RECORDS + end;
     for part in record.chunks(1 << 20) {

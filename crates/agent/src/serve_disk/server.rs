@@ -372,7 +372,7 @@ impl Server {
             self.persisted(first, count);
         }
         let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
-            return Err(io::Error::other("a request was answered before it was here"));
+            return Err(io::Error::other("a request was answered before it arrived"));
         };
         self.in_flight[at].errno = errno;
         self.in_flight[at].whole = true;

@@ -108,13 +108,13 @@ impl Mounting {
         }
         if self.in_memory() {
             notes.push(format!(
-                "{kind} lies in memory: nothing is dropped or mounted anew between phases, and nothing is \
-                 durable"
+                "{kind} is in memory: caches are not dropped and nothing is remounted between phases, and \
+                 nothing is durable"
             ));
         } else if !has_check && *self != Mounting::Raw {
             notes.push(format!(
-                "{kind} has no check of its own here: what was compared are the names and bytes, after a \
-                 remount"
+                "{kind} has no check of its own here: names and bytes were compared after a remount \
+                 instead"
             ));
         }
         notes

@@ -101,7 +101,7 @@ pub fn mount<'a>(
             return Err(failed(&workers, "ended and mounted nothing"));
         }
         if work.is_still(&workers.living()?) {
-            return Err(failed(&workers, &format!("has done nothing for {STILL} and not mounted")));
+            return Err(failed(&workers, &format!("has been idle for {STILL} without mounting")));
         }
         if now.since(started) > LIMIT {
             return Err(failed(&workers, &format!("has not mounted within {LIMIT}")));
@@ -212,7 +212,7 @@ impl Workers {
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
-            0 => "it said nothing".into(),
+            0 => "it printed nothing".into(),
             some => lines[some.saturating_sub(LINES)..].join(" / "),
         }
     }
@@ -390,6 +390,6 @@ mod tests {
     #[test]
     fn a_command_that_mounts_nothing_is_reported() {
         let text = error(&["true"]);
-        assert!(text.ends_with("ended and mounted nothing: it said nothing"), "{text}");
+        assert!(text.ends_with("ended and mounted nothing: it printed nothing"), "{text}");
     }
 }

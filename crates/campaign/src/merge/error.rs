@@ -19,7 +19,7 @@ pub enum MergeError {
     InUse(PathBuf),
     /// The target folder holds something else.
     #[error(
-        "'{}' holds {found} and is no merge; give the merged trials a new folder", .folder.display()
+        "'{}' holds {found} and is not a merged folder; give the merged trials a new folder", .folder.display()
     )]
     OutTaken {
         /// The folder.
@@ -54,7 +54,7 @@ pub enum MergeError {
     },
     /// Two shares ran in different labs, or on different hosts.
     #[error(
-        "'{}' and '{}' did not run in one lab or on one host, so their trials are no repeats of each other: \
+        "'{}' and '{}' did not run in one lab or on one host, so their trials are not repeats of each other: \
          {what}", .first.display(), .second.display()
     )]
     OtherPlace {
@@ -96,7 +96,7 @@ pub enum MergeError {
     },
     /// A different log already has the name of a trial's log.
     #[error(
-        "'{}' exists and is another log than '{}'; name a new folder for the merged trials",
+        "'{}' exists and differs from the log '{}'; name a new folder for the merged trials",
         .existing.display(), .of.display()
     )]
     OtherLog {

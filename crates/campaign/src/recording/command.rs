@@ -59,7 +59,7 @@ pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<Ru
     Experiment::resolve(other)?;
     if dry {
         say(&format!(
-            "fsdyno: the lab has no programs of yours: '{}' would be recorded once on this host, and the recording \
+            "fsdyno: the lab does not have your programs: '{}' would be recorded once on this host, and the recording \
              replayed; its calls are known only then",
             short(&lines.command)
         ));
@@ -130,7 +130,7 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
         run("setup", Command::new("/bin/sh").args(["-c", setup]).current_dir(work.path()))?;
     }
     say(&format!(
-        "fsdyno: the lab has no programs of yours: '{}' is recorded once on this host, in a folder below '{}', and the \
+        "fsdyno: the lab does not have your programs: '{}' is recorded once on this host, in a folder below '{}', and the \
          recording is replayed",
         short(&lines.command),
         std::env::temp_dir().display()

@@ -52,7 +52,7 @@ pub fn create(path: &Path) -> Result<File, Failure> {
         let length = fsdyno_trace::MAGIC.len() as u64;
         (&file).take(length).read_to_end(&mut start).map_err(failed)?;
         if !start.is_empty() && start != fsdyno_trace::MAGIC {
-            return refused("exists and is no trace");
+            return refused("exists and is not a trace");
         }
         file.rewind().map_err(failed)?;
         file.set_len(0).map_err(failed)?;

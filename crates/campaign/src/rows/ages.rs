@@ -18,7 +18,7 @@ pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
         let Some(age) = age else { continue };
         if age.files.parse::<Sizes>().is_err() {
             return wrong(format!(
-                "--age {given}: '{}' are no sizes of files; write 4096, 4K-1M, mix or \
+                "--age {given}: '{}' is not a file size; write 4096, 4K-1M, mix or \
                  lognormal:64K:1.5",
                 age.files
             ));

@@ -12,7 +12,7 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
     if !question.sysctls.is_empty() {
         return Err(MatrixError::Wrong(
             "--sysctl is for the lab: on this host it would change what all of its programs run \
-             under; set it yourself (sysctl -w), and every record says what was in effect"
+             under; set it yourself (sysctl -w), and every record contains the values in effect"
                 .to_string(),
         ));
     }
@@ -64,8 +64,8 @@ fn device_row(
     let filesystem = made(spec).map_err(unknown)?;
     if filesystem.lies_on == Backing::Memory {
         return Err(MatrixError::Wrong(format!(
-            "{} lies in memory and on no device such as --on {}; take --on lab, or a directory where \
-             it is mounted",
+            "{} is in memory and cannot be on a device such as --on {}; use --on lab, or a \
+             directory where it is mounted",
             filesystem.name, place.device
         )));
     }

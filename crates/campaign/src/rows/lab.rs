@@ -215,7 +215,7 @@ fn period_settings(
     let Some(settings) = period.settings_for(&spec.kind, size) else {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         return Err(MatrixError::Wrong(format!(
-            "--period {name} has no {}; it has {}: leave out one or the other",
+            "--period {name} has no {}; it has {}: remove one of the two",
             spec.kind,
             kinds.join(", ")
         )));

@@ -40,7 +40,7 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
 }
 
 /// What a budget is enough for, if a trial takes this time: `a trial takes about 3 s: about 600 trials in 30 min; the
-/// least search takes 2 min`.
+/// smallest search takes 2 min`.
 pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
     let each = each.max(Duration::from_millis(1));
     let shown = words(each);
@@ -51,7 +51,7 @@ pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
             let over = if least > time { ", over the budget" } else { "" };
             let (time, least) = (words(time), words(least));
             format!(
-                "a trial takes about {shown}: about {trials} trials in {time}; the least search takes {least}{over}"
+                "a trial takes about {shown}: about {trials} trials in {time}; the smallest search takes {least}{over}"
             )
         }
         Budget::Trials(trials) => {
@@ -88,7 +88,7 @@ impl Bench<'_, '_> {
         let least = each * self.least as u32;
         match self.budget {
             Budget::Time(time) if least > time => Err(Failure::wrong(format!(
-                "the budget of {} is too small for one decision: a trial takes about {}, and each value alone with the \
+                "the budget of {} is too small for one decision: a trial takes about {}, and one trial per value plus the \
                  confirmation takes {} trials, about {}; give at least that with --budget, fewer options with --only, \
                  or less work with --set",
                 words(time),

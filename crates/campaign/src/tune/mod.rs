@@ -116,7 +116,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     for name in &requested {
         if name.contains([' ', '@', '=']) {
             return Err(Failure::wrong(format!(
-                "--fs '{name}': give the plain name of a file system; options that all trials have go to --fix, as \
+                "--fs '{name}': give the plain name of a file system; options for all trials go to --fix, such as \
                  --fix journal=none"
             )));
         }
@@ -165,7 +165,7 @@ fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objec
         let least = fsdyno_tune::least_trials(&space, &settings);
         if settings.trials < least {
             return Err(Failure::wrong(format!(
-                "the budget of {} for {} is too small for one decision: each value alone and the confirmation take {least}; \
+                "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation takes {least}; \
                  give at least --budget {}trials, or fewer options with --only",
                 counted(settings.trials, "trial"),
                 space.filesystem,

@@ -36,7 +36,7 @@ impl Objective {
                 }
                 _ => {
                     return wrong(format!(
-                        "'{weight}' is no weight of '{name}'; give a positive number"
+                        "'{weight}' is not a weight for '{name}'; give a positive number"
                     ));
                 }
             }

@@ -24,7 +24,7 @@ impl Tuning {
             let settings = settings(request, is_lab(spec), request.budget.trials());
             let least = fsdyno_tune::least_trials(&space, &settings);
             text += &format!(
-                "{}: {}, {} combinations; the least search takes {}\n",
+                "{}: {}, {} combinations; the smallest search takes {}\n",
                 space.filesystem,
                 counted(tried.len(), "option"),
                 space.combinations(),

@@ -40,7 +40,7 @@ impl Work {
         fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
         let sets: Vec<String> = words.map(String::from).collect();
         match sets.iter().find(|set| !set.contains('=')) {
-            Some(set) => Err(wrong(format!("'{set}' is no KEY=VALUE"))),
+            Some(set) => Err(wrong(format!("'{set}' is not KEY=VALUE"))),
             None => Ok(Work { workload, sets }),
         }
     }
@@ -91,8 +91,8 @@ pub fn confirm(
 ) -> Result<Vec<Truth>, Failure> {
     let mut all = Vec::new();
     for work in works {
-        let what = format!("{} (seeds of its own)", work.words());
-        say(&format!("fsdyno: confirmed with {}", work.words()));
+        let what = format!("{} (separate seeds)", work.words());
+        say(&format!("fsdyno: confirming with {}", work.words()));
         let with = |of: &PointSettings| PointSettings {
             work: Some((work.workload.clone(), work.sets.clone())),
             ..of.clone()

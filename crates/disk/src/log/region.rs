@@ -98,7 +98,7 @@ pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
             continue;
         }
         if magic != MAGIC || version != VERSION {
-            return Err("the request log has another version");
+            return Err("the request log has an unsupported version");
         }
         let room = (memory.size() - start - HEADER) / ENTRY;
         if entries > MOST_ENTRIES.min(room) {

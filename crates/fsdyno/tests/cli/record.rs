@@ -52,7 +52,7 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
     std::fs::write(folder.path().join("text"), text).unwrap();
     for (line, message) in [
         ("record -- /no/such/program", "there is no program '/no/such/program' to record"),
-        ("record -o text -- true", "'text' exists and is no trace; it is not replaced"),
+        ("record -o text -- true", "'text' exists and is not a trace; it is not replaced"),
         ("record --tree nowhere -- true", "--tree 'nowhere' is not a directory"),
         ("show trace text", "at byte 0: this is not a trace of fsdyno"),
         ("show trace nothing", "failed to read 'nothing'"),
@@ -95,7 +95,7 @@ fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
         ),
         ("import none --from strace", "failed to read 'none'"),
         ("import it.strace --from strace --tree rel", "--tree 'rel' is not an absolute path"),
-        ("import it.strace --from strace -o it.fio", "'it.fio' exists and is no trace"),
+        ("import it.strace --from strace -o it.fio", "'it.fio' exists and is not a trace"),
     ] {
         let output = run(folder.path(), line);
         assert_eq!(code(&output), 2, "{line}: {}", stderr(&output));

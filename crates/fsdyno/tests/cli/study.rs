@@ -184,7 +184,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             "at = { files = 800 } }\nmore",
             "at = { files = 900 } }\nmore",
             "40:9",
-            "no point with files=900; there are: 200, 400, 800",
+            "no point with files=900; valid values: 200, 400, 800",
         ),
         (
             ", at = { files = 800 } }\nmore",
@@ -208,7 +208,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             "more_than = 1.0",
             "more_than = \"1.0\"",
             "41:13",
-            "'more_than' is a text; it must be a number",
+            "'more_than' is a string; it must be a number",
         ),
     ] {
         assert_eq!(STUDY.matches(from).count().min(1), 1, "{from}");

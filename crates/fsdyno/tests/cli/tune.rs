@@ -15,7 +15,7 @@ fn every_space_is_shown_and_its_file_can_be_used() {
         let output = run(folder.path(), words);
         let said = stdout(&output);
         assert!(said.starts_with(&format!("{name}: ")), "{said}{}", stderr(&output));
-        assert!(said.contains("the least search takes"), "{said}");
+        assert!(said.contains("the smallest search takes"), "{said}");
         let text = stdout(&run(folder.path(), &format!("show space {name}")));
         assert!(text.contains(file), "{text}");
     }
@@ -52,7 +52,8 @@ fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
     let speeds = r#"{"lab 1 Snapshot/dirops": {"fixed": 2.0, "per_op": 0.0, "trials": 3}}"#;
     std::fs::write(cache.join("speed.json"), speeds).unwrap();
     let text = stdout(&run(folder.path(), words));
-    let says = "time: a trial takes about 2 s: about 450 trials in 15 min; the least search takes";
+    let says =
+        "time: a trial takes about 2 s: about 450 trials in 15 min; the smallest search takes";
     assert!(text.contains(says), "{text}");
 }
 

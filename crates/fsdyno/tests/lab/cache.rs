@@ -46,7 +46,7 @@ fn a_cache_that_others_can_change_is_refused_before_any_work() {
     refused("other users may write to");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
     if chown(cache.join("fsdyno"), Some(65534), None).is_ok() {
-        refused("belongs to the user 65534");
+        refused("belongs to user 65534");
     }
 }
 
@@ -112,7 +112,7 @@ fn a_package_that_is_not_the_listed_one_or_holds_no_kernel_is_not_used() {
     }
     for (word, why) in [
         ("another", "linux-image-9.9-amd64_1_amd64.deb has the SHA-256 "),
-        ("listed", "the packages of 9.9-amd64 hold no kernel image with modules"),
+        ("listed", "the packages of 9.9-amd64 contain no kernel image with modules"),
     ] {
         let apt = Apt::new();
         apt.put("apt-cache", LIST);

@@ -163,7 +163,7 @@ fn what_cannot_fit_fails_before_the_first_op_with_both_numbers() {
     let Some(small) = Small::mount() else { return };
     let report = trial(small.0.path(), &[("files", "1000"), ("size", "4k")], 1, "sync");
     let reason = report.reason.unwrap();
-    assert!(reason.contains("has 3.9 MiB of file data at once"), "{reason}");
+    assert!(reason.contains("needs 3.9 MiB of file data at once"), "{reason}");
     assert!(reason.contains("are free"), "{reason}");
     assert_eq!((report.outcome, report.measured.phases.len()), (Outcome::Failed, 0));
     assert!(nothing_left(small.0.path()));

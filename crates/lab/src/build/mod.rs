@@ -106,7 +106,7 @@ impl<'a> Build<'a> {
         let lock = builds.join(format!("{what}.lock"));
         let locked = File::create(&lock).map_err(LabError::io("create", &lock))?;
         if flock(&locked, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let why = "another process builds it now".to_string();
+            let why = "another process is building it".to_string();
             return Err(LabError::NotBuilt { what: what.into(), why, log });
         }
         if folder.exists() {
@@ -256,7 +256,7 @@ mod tests {
         fs::write(place.join("old"), "").unwrap();
         // Only one build per name runs at a time.
         let error = Build::begin("thing", MANNER, &cache, &|_| ()).err().unwrap().to_string();
-        assert!(error.contains("another process builds it now"), "{error}");
+        assert!(error.contains("another process is building it"), "{error}");
         assert_eq!(build.done("1".into()).folder, Some(place.clone()));
         drop(build);
         assert!(place.join("old").is_file());

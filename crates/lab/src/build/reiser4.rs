@@ -89,7 +89,7 @@ pub fn reiser4(
     let place = tree.join("fs/reiser4");
     module.copy(&build, &place)?;
     let origin = prepare(&build, &tree, &place)?;
-    build.step("compiling, for eight minutes of processor time or so");
+    build.step("compiling (about eight minutes of CPU time)");
     let jobs = format!("-j{}", manner.jobs);
     build.run(&["make", &jobs, "bzImage", "modules"], &tree)?;
     let release = install(&build, &tree, &origin, cache)?;

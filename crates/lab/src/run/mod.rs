@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
             match answer["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed" | "cancelled") => {
-                    let reason = answer["error-desc"].as_str().unwrap_or("no reason");
+                    let reason = answer["error-desc"].as_str().unwrap_or("no reason given");
                     return Err(io::Error::other(format!("QEMU could not save it: {reason}")));
                 }
                 _ => std::thread::sleep(POLL),

@@ -118,7 +118,7 @@ impl fmt::Display for Reason {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "it has signatures that are not fsdyno's: {} (if nothing of that is \
+                    "it has signatures that are not fsdyno's: {} (if none of them is \
                      needed, remove them yourself with wipefs)",
                     found.join(", ")
                 )
@@ -126,7 +126,7 @@ impl fmt::Display for Reason {
             Reason::Lost { found, at } => write!(
                 f,
                 "{found} begins at byte {}, where a first partition may begin, but there is no \
-                 table: it may have been lost (if nothing of it is needed, overwrite the drive's \
+                 table: it may have been lost (if none of it is needed, overwrite the drive's \
                  first 34 MiB yourself)",
                 at.0
             ),
@@ -269,7 +269,7 @@ fn foreign_message(path: &Path, part: &Path, serial: &str, found: &str) -> Strin
         "the two partitions of '{path}' ({serial}) are not removed: {part} holds {found}, which may not be \
          fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
          partitions (delpart {path} 1; delpart {path} 2): it is then on {path} from byte {DATA_START} on; if \
-         nothing of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
+         none of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
     )
 }
 

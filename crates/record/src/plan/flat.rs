@@ -326,7 +326,7 @@ fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
             MediumPlan::Modelled(ModelledPlan { disk, raid, journal, journal_size, size })
         }
         (true, None, None, None) => MediumPlan::Memory { size },
-        _ => return Err("a file system in memory has no array and no journal's disk".into()),
+        _ => return Err("a file system in memory cannot have an array or a journal disk".into()),
     };
     let kernel = match kernel.split_once('@') {
         Some((release, request)) => {

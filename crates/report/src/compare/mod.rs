@@ -209,7 +209,7 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
     let subjects: Vec<Subject<'_>> = trials.iter().map(Into::into).collect();
     let differ: Vec<&str> = along::differing(&subjects);
     let others = match differ.iter().filter(|key| **key != axis.key).copied().collect::<Vec<_>>() {
-        none if none.is_empty() => "they differ in no axis".into(),
+        none if none.is_empty() => "they do not differ in any other axis".into(),
         some => format!("they differ in {}", some.join(", ")),
     };
     let first = subjects.first().and_then(|subject| axis.words(subject));

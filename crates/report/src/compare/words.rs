@@ -271,10 +271,10 @@ pub fn steps(by: &str, compared: &Compared) -> String {
 pub const COUNTED: &str =
     "instructions per op of the threads that make the calls, counted in one trial of each side";
 
-/// `+280 of them in btrfs_foo`, or `no function has it`.
+/// `+280 of them in btrfs_foo`, or `no single function accounts for it`.
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
-    source.map_or("no function has it".into(), |source| clean(&source.to_string()))
+    source.map_or("no single function accounts for it".into(), |source| clean(&source.to_string()))
 }
 
 /// `instructions per op 100 -> 130, +30 of them in btrfs_foo`.

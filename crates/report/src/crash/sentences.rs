@@ -25,7 +25,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines.extend(rows.iter().filter_map(loss_sentence));
     if ran(rows).any(|row| !row.tried.is_empty()) {
         lines.push(
-            "Most crash points are where a loss is likeliest, so these shares are of such cuts, not of power cuts at random \
+            "Most crash points are where a loss is most likely, so these shares are of such cuts, not of power cuts at random \
              moments."
                 .into(),
         );
@@ -109,7 +109,7 @@ fn risk_sentence(row: &Row) -> Option<String> {
     let protected = row.plan.medium.disk().filter(|disk| keeps_cache(disk)).map(|disk| &disk.name);
     let found = match (lost_nothing(row), protected) {
         (true, Some(disk)) => format!(
-            "; {} has power-loss protection, so a cut loses nothing from its cache, and a cut of a drive without it may",
+            "; {} has power-loss protection, so a cut loses nothing from its cache; on a drive without it, a cut may lose data",
             number::clean(disk)
         ),
         (true, None) => {

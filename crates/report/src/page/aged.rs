@@ -29,7 +29,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let all = bars.len();
     let measure = section.measure;
     let unit = if measure == Measure::Space { Unit::Bytes } else { Unit::Seconds };
-    let title = format!("{}: young against aged", section.title());
+    let title = format!("{}: fresh against aged", section.title());
     let chart = bars::draw(&Bars { title, unit, bars, key: Vec::new() });
     let n = section.aged.iter().map(|pair| pair.comparison.n);
     let note = format!(
@@ -40,7 +40,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         drawn_note(bars::MOST, all)
     );
     let table = table(section, looks);
-    Some(Figure { slug: "age", title: "Young against aged".into(), note, chart, table })
+    Some(Figure { slug: "age", title: "Fresh against aged".into(), note, chart, table })
 }
 
 /// `, 1.30x`.
@@ -66,7 +66,7 @@ fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Optio
 }
 
 fn table(section: &Section<'_>, looks: &Looks) -> Table {
-    let heads = ["<aged", "<young", "n", "aged", "young", "ratio", "95 % interval", "<verdict"];
+    let heads = ["<aged", "<fresh", "n", "aged", "fresh", "ratio", "95 % interval", "<verdict"];
     let measure = section.measure;
     let caption = format!("{}; ratios are of geometric means of n trials", measure.words());
     let mut table = Table::new(caption, &heads);

@@ -3,6 +3,7 @@
 //! The sections of the page share the bytes for figures evenly; bytes that one does not use pass to the next.
 //! Everything that does not fit is counted and reported.
 
+use crate::number;
 use crate::table::Table;
 
 /// Bytes for the figures of all parts together.
@@ -86,9 +87,13 @@ impl Budget {
     pub fn left_out(&self) -> Option<String> {
         let what = match (self.parts_left_out, self.charts_left_out) {
             (0, 0) => return None,
-            (0, charts) => format!("{charts} charts"),
-            (parts, 0) => format!("{parts} phases"),
-            (parts, charts) => format!("{parts} phases and {charts} charts"),
+            (0, charts) => number::counted(charts, "chart"),
+            (parts, 0) => number::counted(parts, "phase"),
+            (parts, charts) => format!(
+                "{} and {}",
+                number::counted(parts, "phase"),
+                number::counted(charts, "chart")
+            ),
         };
         Some(format!(
             "To stay small, this page omits {what}. fsdyno report RESULT --charts DIR draws every chart, \
@@ -132,7 +137,7 @@ mod tests {
         assert!(budget.next_part() && budget.next_part() && budget.take(FIGURES));
         assert!(!budget.next_part() && budget.left_out().is_none());
         budget.leave_out_a_chart();
-        assert!(budget.left_out().unwrap().contains("omits 1 charts"));
+        assert!(budget.left_out().unwrap().contains("omits 1 chart."));
         assert!(Budget::of(310).left_out().unwrap().contains("omits 10 phases"));
     }
 

@@ -102,7 +102,7 @@ fn worth(result: &TunedFilesystem, look: Look) -> Figure {
         bars::draw(&Bars { title: title.clone(), unit: Unit::Count, bars: all, key: Vec::new() });
     let note = format!(
         "Change of the time in percent by each option alone: coloured is faster, grey is slower; the thin bar is its \
-         change in the company of the recommended options; * is recommended{}.",
+         change together with the recommended options; * is recommended{}.",
         drawn_note(bars::MOST, result.effects.len())
     );
     Figure { slug: "worth", title, note, chart, table: Table::of(worth_columns(), &result.effects) }

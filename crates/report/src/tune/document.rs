@@ -29,7 +29,7 @@ pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
         })
         .means("two standard deviations of that change by noise"),
         Column::number("with winner", |it: &OptionWorth| changed(it.with_winner))
-            .means("the same in the company of the recommended options"),
+            .means("the same together with the recommended options"),
         Column::number("average", |it: &OptionWorth| changed(it.average))
             .means("the same on average over the space, by a model of all measured points"),
         Column::words("sets", |it: &OptionWorth| clean(&it.sets)).priority(1),

@@ -43,7 +43,7 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
         && existing.starts_with(&own)
     {
         return Err(Failure::wrong(format!(
-            "'{}' is in the study's own folder '{}'; give a folder outside of it with --archive",
+            "'{}' is in the study's own folder '{}'; give a folder outside it with --archive",
             into.display(),
             folder.display()
         )));

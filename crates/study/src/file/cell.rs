@@ -150,7 +150,7 @@ impl Selection {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = self.run.clone().or_else(|| only(runs));
         name.ok_or_else(|| {
-            node.error(format!("{} lacks 'run'", node.what), format!("there are: {}", names()))
+            node.error(format!("{} lacks 'run'", node.what), format!("valid values: {}", names()))
         })
     }
 
@@ -176,7 +176,7 @@ impl Selection {
         }
         if self.op.is_some() && !figure.is_of_an_op() {
             return Err(node.error(
-                format!("'{}' is of a phase and not of an op", figure.name()),
+                format!("'{}' belongs to a phase, not to an op", figure.name()),
                 "leave 'op' out, or take the figure rate, p50, p90, p99, p999 or max",
             ));
         }
@@ -191,7 +191,7 @@ impl Selection {
         };
         if phases.len() > 1 && !summed {
             return Err(node.error(
-                format!("'{}' of several phases is no sum", figure.name()),
+                format!("'{}' cannot be added up over several phases", figure.name()),
                 "name one phase",
             ));
         }

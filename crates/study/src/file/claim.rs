@@ -132,7 +132,7 @@ pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileErr
         if !ids.insert(claim.id.clone()) {
             let item = node.need("id", "")?;
             let problem = format!("two claims are called '{}'", claim.id);
-            return Err(item.error(problem, "give each an id of its own"));
+            return Err(item.error(problem, "give each its own id"));
         }
         claims.push(claim);
     }

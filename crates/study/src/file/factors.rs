@@ -46,7 +46,7 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Factors>, FileE
         let table = table(&node, runs)?;
         if tables.iter().any(|known| known.name == table.name) {
             let problem = format!("two tables of factors are called '{}'", table.name);
-            return Err(node.need("name", "")?.error(problem, "give each a name of its own"));
+            return Err(node.need("name", "")?.error(problem, "give each its own name"));
         }
         tables.push(table);
     }
@@ -78,7 +78,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
                 cell.figure.dimension(),
                 Dimension::Time | Dimension::Count | Dimension::Space
             ) {
-                let problem = format!("of '{}' less is not better", cell.figure.name());
+                let problem = format!("a lower '{}' is not better", cell.figure.name());
                 return Err(node.error(
                     problem,
                     "take a time, a count or space, such as figure = \"durable\"",

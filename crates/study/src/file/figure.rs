@@ -109,7 +109,7 @@ impl Unit {
     /// The valid names.
     pub fn named(name: &str) -> Result<Unit, String> {
         let found = UNITS.iter().find(|unit| unit.name == name);
-        found.copied().ok_or_else(|| format!("there are: {}", Unit::names().join(", ")))
+        found.copied().ok_or_else(|| format!("valid values: {}", Unit::names().join(", ")))
     }
 
     /// Returns the names of all units.

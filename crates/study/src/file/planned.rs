@@ -160,7 +160,7 @@ impl OfCell<'_> {
             if !values.contains(value) {
                 let values: Vec<String> = values.into_iter().collect();
                 let problem = format!("run '{run}' has no point with {key}={value}");
-                return self.wrong(problem, format!("there are: {}", values.join(", ")));
+                return self.wrong(problem, format!("valid values: {}", values.join(", ")));
             }
         }
         Ok(())

@@ -189,8 +189,8 @@ impl<'a> Item<'a> {
     pub fn text(&self) -> Result<String, FileError> {
         match self.value.as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.trim().to_string()),
-            Some(_) => Err(self.error(format!("'{}' is empty", self.name), "write a text")),
-            None => Err(self.kind("a text", "write it in quotes")),
+            Some(_) => Err(self.error(format!("'{}' is empty", self.name), "write some text")),
+            None => Err(self.kind("a string", "write it in quotes")),
         }
     }
 
@@ -271,14 +271,14 @@ impl<'a> Item<'a> {
             DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_string()),
             DeValue::Float(number) => Ok(number.as_str().to_string()),
             DeValue::Boolean(value) => Ok(value.to_string()),
-            _ => Err(self.kind("a text or a number", "write it as on the command line")),
+            _ => Err(self.kind("a string or a number", "write it as on the command line")),
         }
     }
 
     /// Returns the error for a value of the wrong type.
     fn kind(&self, wanted: &str, right: &str) -> FileError {
         let kind = match self.value {
-            DeValue::String(_) => "a text",
+            DeValue::String(_) => "a string",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",
             DeValue::Boolean(_) => "true or false",
             DeValue::Datetime(_) => "a date",

@@ -154,7 +154,7 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
             if runs.iter().any(taken) {
                 let item = node.need("name", "")?;
                 let problem = format!("two runs are called '{}'", run.name);
-                return Err(item.error(problem, "give each a name of its own"));
+                return Err(item.error(problem, "give each its own name"));
             }
             runs.push(run);
         }

@@ -72,7 +72,7 @@ impl FromStr for Scale {
 /// Reads the scale of a file.
 pub(super) fn read(item: &Item<'_>) -> Result<Scale, FileError> {
     let text = item.argument()?;
-    text.parse().map_err(|right| item.error(format!("'{text}' is no scale"), right))
+    text.parse().map_err(|right| item.error(format!("'{text}' is not a scale"), right))
 }
 
 /// Maximum divisor in the search for valid scales.
@@ -195,7 +195,7 @@ impl Scaler {
     /// Divides a quantity that must be whole.
     fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
         if !full.takes(self.by) {
-            self.refuse(spot, format!("{name} comes out no whole number"), None);
+            self.refuse(spot, format!("{name} is not a whole number"), None);
         }
         let over = full.over(self.by);
         self.wholes.push(full);

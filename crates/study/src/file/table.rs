@@ -125,7 +125,7 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, Fil
         if tables.iter().any(|known| known.name == table.name) {
             let item = node.need("name", "")?;
             let problem = format!("two tables are called '{}'", table.name);
-            return Err(item.error(problem, "give each a name of its own"));
+            return Err(item.error(problem, "give each its own name"));
         }
         tables.push(table);
     }
@@ -147,7 +147,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
         let column = column(&item, (&name, &selection, unit), runs)?;
         if columns.iter().any(|known| known.name == column.name) {
             let problem = format!("table '{name}' has two columns '{}'", column.name);
-            return Err(item.error(problem, "give each a name of its own"));
+            return Err(item.error(problem, "give each its own name"));
         }
         columns.push(column);
     }
@@ -165,7 +165,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
             let (row, column) = (&doubt.row, &doubt.column);
             if doubts.iter().any(|known: &Doubt| (&known.row, &known.column) == (row, column)) {
                 let problem = format!("row '{row}', column '{column}' is doubted twice");
-                return Err(item.error(problem, "say all of it in one 'why'"));
+                return Err(item.error(problem, "combine them in one 'why'"));
             }
             doubts.push(doubt);
         }
@@ -208,7 +208,10 @@ fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError
         return Err(item.error(problem, suggest::hint(&per, names)));
     };
     if column.unit.dimension != Dimension::Time {
-        let problem = format!("column '{per}' has the unit {}, which is no time", column.unit.name);
+        let problem = format!(
+            "column '{per}' has the unit {}, which is not a unit of time",
+            column.unit.name
+        );
         return Err(item.error(problem, "name the column of the times that its rates are of"));
     }
     Ok(())
@@ -231,7 +234,7 @@ fn column(
     let own_unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
     let Some(unit) = own_unit.or(table_unit) else {
         let right = format!(
-            "write unit = \"s\", here or for the whole table; there are: {}",
+            "write unit = \"s\", here or for the whole table; valid values: {}",
             Unit::names().join(", ")
         );
         return Err(node.error(format!("{} lacks 'unit'", node.what), right));
@@ -253,7 +256,7 @@ fn column(
     let of = node.get("of").map(amount).transpose()?;
     let per = node.get("per").map(|item| item.text()).transpose()?;
     if let Some(item) = node.get("per").filter(|_| per.as_ref() == Some(&name)) {
-        let problem = format!("column '{name}' is per itself");
+        let problem = format!("column '{name}' has itself as 'per'");
         return Err(item.error(problem, "name the column of the times that its rates are of"));
     }
     if of.is_some() != per.is_some() {
@@ -263,7 +266,8 @@ fn column(
         ));
     }
     if let Some(item) = node.get("of").filter(|_| !matches!(unit.dimension, Rate | Flow)) {
-        let problem = format!("{} has the unit {}, which is no rate", node.what, unit.name);
+        let problem =
+            format!("{} has the unit {}, which is not a unit of rates", node.what, unit.name);
         let right = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
         return Err(item.at_key(problem, right));
     }

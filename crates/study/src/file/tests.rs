@@ -112,7 +112,7 @@ fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
         ("rows = { classic", "rows = { clasic", "run 'curve' has no row 'clasic'", "'classic'"),
         ("figure = \"cpu share\"", "figure = \"cpu shar\"", "no figure 'cpu shar'", "'cpu share'"),
         ("op = \"unlink\"", "op = \"unlnk\"", "there is no op 'unlnk'", "did you mean 'unlink'?"),
-        ("unit = \"/s\"", "unit = \"1/s\"", "there is no unit '1/s'", "there are: s, ms,"),
+        ("unit = \"/s\"", "unit = \"1/s\"", "there is no unit '1/s'", "valid values: s, ms,"),
         ("per = \"remove\"", "per = \"removed\"", "has no column 'removed'", "'remove'"),
         ("of = \"ext3-128\"", "of = \"ext3\"", "run 'tarball' has no row 'ext3'", "did you mean"),
         ("less_than", "les_than", "the check of claim 'C5' has no 'les_than'", "'less_than'"),
@@ -161,7 +161,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         (
             "\"rate\", op = \"unlink\", unit = \"/s\"",
             "\"returned\"",
-            "has the unit s, which is no rate",
+            "has the unit s, which is not a unit of rates",
             "leave 'of' and 'per' out",
         ),
         (
@@ -185,12 +185,12 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "claim 'C7' has no check",
             "untestable = \"why\"",
         ),
-        ("id = \"C2\"", "id = \"C1\"", "two claims are called 'C1'", "an id of its own"),
+        ("id = \"C2\"", "id = \"C1\"", "two claims are called 'C1'", "its own id"),
         ("id = \"C2\"", "id = \"C 2\"", "'C 2' cannot be the id", "letters, digits and _ . + -"),
         ("name = \"curve\"", "name = \"a/b\"", "'a/b' cannot be the name", "letters, digits"),
-        ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "a name of its own"),
+        ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "its own name"),
         ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),
-        ("year = 2008", "year = \"2008\"", "'year' is a text", "from 1900 to 2100"),
+        ("year = 2008", "year = \"2008\"", "'year' is a string", "from 1900 to 2100"),
         ("year = 2008", "year = 1899", "'year' is 1899; it is a whole", "from 1900 to 2100"),
         ("year = 2008", "year = -1", "'year' is -1; it is a whole", "from 1900 to 2100"),
         ("name = \"curve\"", "name = \"-x\"", "'-x' cannot be the name", "begin with a letter"),
@@ -226,7 +226,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         (
             "\"remove\", figure = \"cpu share\"",
             "[\"extract\", \"remove\"], figure = \"space used\"",
-            "'space used' of several phases is no sum",
+            "'space used' cannot be added up over several phases",
             "name one phase",
         ),
         (

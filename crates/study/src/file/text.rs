@@ -37,7 +37,9 @@ pub fn read_text(file: &str) -> Result<String, TextError> {
         let before = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
         let source = Source { file: &file.into(), text: before, lines: &line_starts(before) };
         let byte = bytes.get(at).copied().unwrap_or_default();
-        source.error(at, format!("the byte 0x{byte:02x} is no UTF-8"), "save it as UTF-8").into()
+        source
+            .error(at, format!("the byte 0x{byte:02x} is not valid UTF-8"), "save it as UTF-8")
+            .into()
     })
 }
 
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn invalid_utf_8_is_reported_with_its_position() {
-        let is = "my.toml:2:5: the byte 0xf6 is no UTF-8; save it as UTF-8";
+        let is = "my.toml:2:5: the byte 0xf6 is not valid UTF-8; save it as UTF-8";
         assert_eq!(
             refused(
                 "title\nä = "
@@ -77,7 +79,7 @@ mod tests {
             is
         );
         let utf16 = refused(b"\xff\xfet\0");
-        assert!(utf16.starts_with("my.toml:1:1: the byte 0xff is no UTF-8"), "{utf16}");
+        assert!(utf16.starts_with("my.toml:1:1: the byte 0xff is not valid UTF-8"), "{utf16}");
     }
 
     #[test]

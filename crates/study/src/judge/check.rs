@@ -45,7 +45,7 @@ impl Measured {
         let (of, over) = (self.means[of].1, self.means[over].1);
         if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
             self.note(format!(
-                "The means of {what} stand the other way round; what is judged is the ratio of logarithms, by seed where \
+                "The means of {what} are in the opposite order; the claim is judged by the ratio of logarithms, by seed where \
                  they are pairs."
             ));
         }
@@ -86,7 +86,7 @@ impl Measured {
         if found.failed > 0 {
             let (n, row) = (found.failed, &cell.row);
             let (trials, are) = (counted(n, "trial"), if n == 1 { "is" } else { "are" });
-            self.note(format!("{trials} of '{row}' did not end well and {are} not counted."));
+            self.note(format!("{trials} of '{row}' did not succeed and {are} not counted."));
         }
         if let Some(op) = figure::unnamed_op(cell, &found.runs) {
             let (figure, phase) = (cell.figure.name(), cell.phases.join(", "));
@@ -97,7 +97,7 @@ impl Measured {
         if let Some((fewest, takes)) = figure::few_ops(cell, &found.runs) {
             let (figure, row, phase) = (cell.figure.name(), &cell.row, cell.phases.join(", "));
             self.note(format!(
-                "{figure} of '{row}' in '{phase}' is of {fewest} ops, and of fewer than {takes} it is the longest."
+                "{figure} of '{row}' in '{phase}' covers {fewest} ops; below {takes} it equals the maximum."
             ));
         }
         let flags: Vec<&str> = found.flags.iter().map(|flag| Flag::name(*flag)).collect();
@@ -128,7 +128,7 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
         Check::Within { cells, at_most } => within(cells, *at_most, trials, &mut measured)?,
         Check::Value { cell, .. } if trials.scale != 1 && !figure::keeps_its_size(cell) => {
             return Err(format!(
-                "at scale 1/{} the figure '{}' is that of less work",
+                "at scale 1/{} the figure '{}' measures less work",
                 trials.scale,
                 cell.figure.name()
             ));

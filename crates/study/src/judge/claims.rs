@@ -348,7 +348,7 @@ impl Context<'_> {
 fn seeds(needed: Option<u32>, there: usize) -> String {
     match needed {
         Some(n) if n as usize <= there => {
-            format!("more than the {there} seeds that are there would decide, how many is not told")
+            format!("more than the {there} seeds stored are needed; how many cannot be estimated")
         }
         Some(n) => {
             format!("about {n} seeds would decide (--repeat {n}; an estimate from this spread)")

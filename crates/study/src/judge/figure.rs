@@ -54,7 +54,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         }),
         Figure::DeviceSeeks => sum(&|phase| {
             let seeks = phase.device.and_then(|device| device.seeks);
-            Ok(seeks.ok_or("the device does not tell of the movements of its arm")? as f64)
+            Ok(seeks.ok_or("the device does not report seeks")? as f64)
         }),
         // The value at the end, not a sum over phases: its cell has one phase.
         Figure::SpaceUsed => Ok(phases.last().map_or(0.0, |phase| phase.space_used.0 as f64)),

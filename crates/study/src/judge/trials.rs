@@ -219,6 +219,6 @@ fn why_none(row: &str, trials: &[&Trial]) -> String {
     let failed = trials.iter().find(|trial| trial.outcome == Outcome::Failed);
     let what = if failed.is_some() { "failed" } else { "was skipped" };
     let reason = failed.or(skipped).and_then(|trial| trial.reason.as_deref());
-    let first = reason.unwrap_or("it says no reason").lines().next().unwrap_or_default();
+    let first = reason.unwrap_or("no reason was given").lines().next().unwrap_or_default();
     format!("'{row}' {what}: {first}")
 }

@@ -43,7 +43,7 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
         let value = values.text(key);
         if !right.contains(&value) {
             return refuse(format!(
-                "{key}={value} is for the script; with deliverers={deliverers} leave it out"
+                "{key}={value} applies only to the script; omit it with deliverers={deliverers}"
             ));
         }
     }

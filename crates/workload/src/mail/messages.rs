@@ -72,7 +72,7 @@ impl Messages {
             members.push(Member { offset: data, length, lines });
         }
         if members.is_empty() {
-            return Err("there is no regular file in it; give a directory of messages".to_string());
+            return Err("it contains no regular file; give a directory of messages".to_string());
         }
         Ok(Messages(Source::Real { input: input.clone(), members }))
     }

@@ -24,7 +24,7 @@ evenly; so the number of writes differs from seed to seed as it did. A write lis
 readdir of 77,133 entries for each [DER]), opens a message of write_src, calls fstat as perl \
 does [RUN], reads it in calls of 4,096 bytes (perl 5.8's buffer [MEM]) until one returns nothing, closes \
 it, and delivers it by `protocol`. A read does the same with a message of read_src (or it was a \
-maildir: the original's output does not show) and delivers nothing. perl reads and writes by turns \
+maildir: the original's output does not show) and delivers nothing. perl alternates reads and writes \
 [RUN], here the reads come first [OWN]. read_src is listed once, when the phase begins [DER].
 
 Phase `read`, if `reads-after` is not 0, is the script of workload maildir-read after a fresh mount, \
@@ -60,7 +60,7 @@ pub const PARAMS: &[Param] = &[
         name: "ops",
         default: "10000",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "Number of ops, writes and reads together; with deliverers the deliveries of a phase.",
+        about: "Number of ops (writes and reads); with deliverers, deliveries per phase.",
         source: "[PUB]",
     },
     Param {
@@ -81,7 +81,7 @@ pub const PARAMS: &[Param] = &[
         name: "store",
         default: "77133",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "Number of messages in the directory that is written from.",
+        about: "Number of messages in the directory of source messages.",
         source: "[PUB]",
     },
     Param {
@@ -117,7 +117,7 @@ pub const PARAMS: &[Param] = &[
         name: "flush",
         default: "auto",
         domain: Domain::Choice(&["auto", "line", "none"]),
-        about: "Write every line by a write(2) of its own, or fill a buffer; auto is line for \
+        about: "Write each line with its own write(2), or fill a buffer; auto is line for \
                 copy and none for the others.",
         source: "[PUB] line on the single disk, none on the RAID",
     },
@@ -125,8 +125,8 @@ pub const PARAMS: &[Param] = &[
         name: "list-source",
         default: "auto",
         domain: Domain::Choice(&["auto", "each", "once", "none"]),
-        about: "List the directory that is written from before each write, once, or \
-                never; auto is each, and none with deliverers.",
+        about: "List the source directory before each write, once, or never; \
+                auto is each, and none with deliverers.",
         source: "[DER] each, from the published system time",
     },
     Param {
@@ -149,8 +149,8 @@ pub const PARAMS: &[Param] = &[
         name: "reads-after",
         default: "0",
         domain: Domain::Whole { min: 0, max: 10_000_000 },
-        about: "Number of random messages of the directory that is written from to read at the end, \
-                after a fresh mount: the script of workload maildir-read on that directory.",
+        about: "Number of random source messages to read at the end, \
+                after a fresh mount: the script of workload maildir-read on the source directory.",
         source: "[PUB] 10,000, on file systems whose maildirs had been made before",
     },
     Param {

@@ -15,8 +15,8 @@ pub const SIZE: Param = Param {
     name: "size",
     default: "mix",
     domain: Domain::Or("mix", &Domain::Size { min: 0, max: 1 << 30 }),
-    about: "Size of every message; mix is log-normal, 3.5 KiB in the middle, a standard deviation \
-            of 1.4 octaves, and one in 64 sixteen times as long for its attachment.",
+    about: "Size of every message; mix is log-normal with a median of 3.5 KiB and a standard \
+            deviation of 1.4 octaves; one in 64 is sixteen times as long because of an attachment.",
     source: "[OWN] the sizes of the original's mail are not published",
 };
 
@@ -26,7 +26,7 @@ pub const SOURCE: Param = Param {
     default: "none",
     domain: Domain::Or("none", &Domain::File),
     about: "A directory of real mail: its regular files sorted by name are the messages, repeated \
-            from the beginning if more are needed; with their bytes and their lines.",
+            from the beginning if more are needed; their bytes and lines are used as they are.",
     source: "[OWN] the original's mail is lost",
 };
 
@@ -35,8 +35,8 @@ pub const GAP: Param = Param {
     name: "gap",
     default: "sync",
     domain: Domain::Choice(&["none", "back-to-back", "sync", "drop", "remount"]),
-    about: "The step between unpacking the messages and using them; back-to-back is nothing at all, \
-            between all phases.",
+    about: "The step between unpacking the messages and using them; back-to-back means no step at \
+            all, between any phases.",
     source: "[OWN] the state of the original's cache is not published",
 };
 

@@ -170,8 +170,8 @@ impl Reader<'_> {
         self.bytes += bytes.len();
         if self.bytes > MAX_BYTES {
             return Err(format!(
-                "{from}: all files up to here have {} bytes, each counted as often as it is loaded, \
-                 and {MAX_BYTES} is the most; does a file load another again and again?",
+                "{from}: the files loaded so far total {} bytes, each counted as often as it is \
+                 loaded; the maximum is {MAX_BYTES}; does a file load another again and again?",
                 self.bytes
             ));
         }
@@ -216,8 +216,8 @@ impl Reader<'_> {
             Some((settings, _)) if *settings == self.settings => {}
             Some((_, first)) => {
                 return Err(format!(
-                    "{source}: this run has other settings than that in {first}, and a trial is one \
-                     run; give each run a file of its own"
+                    "{source}: the settings of this run differ from those in {first}, and a trial is \
+                     one run; put each run into its own file"
                 ));
             }
         }
@@ -251,9 +251,11 @@ fn check_line(line: &[u8]) -> Result<&str, String> {
         ));
     }
     if line.ends_with(b"\r") {
-        return Err("the line ends in a carriage return, which PostMark takes for part of it; \
+        return Err(
+            "the line ends in a carriage return, which PostMark treats as part of the line; \
                     save the file with Unix line ends"
-            .to_string());
+                .to_string(),
+        );
     }
     let text = std::str::from_utf8(line).ok().filter(|text| !text.contains('\0'));
     text.ok_or_else(|| "the line is not UTF-8 text; rewrite it".to_string())
@@ -265,8 +267,8 @@ fn unknown_command(line: &str) -> String {
     let what = match line.chars().next() {
         Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
         Some('#') => "PostMark has no comments",
-        Some('?') => "'?' works at PostMark's prompt only",
-        _ if line.starts_with("exit") => "'exit' works at PostMark's prompt only",
+        Some('?') => "'?' works only at PostMark's prompt",
+        _ if line.starts_with("exit") => "'exit' works only at PostMark's prompt",
         _ => "",
     };
     if !what.is_empty() {
@@ -382,7 +384,7 @@ fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
         ));
     }
     if to.locations.len() == MOST_LOCATIONS {
-        return Err(format!("adds a location to {MOST_LOCATIONS}, the most that are allowed"));
+        return Err(format!("adds a location to {MOST_LOCATIONS}, which is the maximum"));
     }
     to.locations.push((path.to_string(), weight));
     Ok(())

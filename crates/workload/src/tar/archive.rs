@@ -96,9 +96,9 @@ pub enum Fault {
     Number(&'static str),
     #[error("a pax record is not LENGTH KEY=VALUE")]
     Record,
-    #[error("{} of data would follow, and an archive has {} at most here", Bytes(*size), Bytes(*most))]
+    #[error("{} of data would follow; the maximum archive size here is {}", Bytes(*size), Bytes(*most))]
     TooLarge { size: u64, most: u64 },
-    #[error("the archive ends here, and more than {} follow", Bytes(*_0))]
+    #[error("the archive ends here, but more than {} follow", Bytes(*_0))]
     After(u64),
     #[error("an extension of the header has {0} bytes; at most 1 MiB is allowed")]
     LongExtension(u64),
@@ -131,13 +131,11 @@ pub enum Fault {
     DeadLink(String),
     #[error("is a hard link to itself")]
     SelfLink,
-    #[error("takes the place of a directory of the archive; only a directory can")]
+    #[error("would replace a directory of the archive; only a directory can")]
     OverDirectory,
-    #[error(
-        "takes the place of a symbolic link that leads out of its folder, which tar makes last"
-    )]
+    #[error("would replace a symbolic link that leads out of its folder, which tar makes last")]
     OverPlaceholder,
-    #[error("is one of more than {0} members, the most that are supported")]
+    #[error("is one of more than {0} members, the supported maximum")]
     TooMany(u32),
 }
 

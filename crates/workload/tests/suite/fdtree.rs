@@ -218,7 +218,7 @@ fn a_set_with_a_contradicting_number_is_refused_and_so_is_a_too_large_tree() {
     };
     assert_eq!(
         refusal(&[("set", "small-deep"), ("levels", "3")]),
-        "levels=3 contradicts set=small-deep, which has levels=10; leave out one of them"
+        "levels=3 contradicts set=small-deep, which has levels=10; omit one of them"
     );
     build("fdtree", &[("set", "small-deep"), ("levels", "10")], &Setting::default());
     let large = refusal(&[("levels", "64"), ("dirs", "1000000")]);

@@ -598,9 +598,15 @@ fn contradictions_are_refused_before_any_work_with_the_correction() {
         (&[("fill", "6"), ("read-store", "5")], "use fill=5 or less"),
         (&[("mail-fsync", "always")], "is a setting of protocol=dovecot"),
         (&[("retrieve", "delete")], "use deliverers=1 or more"),
-        (&[("deliverers", "2"), ("list-source", "each")], "list-source=each is for the script"),
-        (&[("deliverers", "2"), ("think", "original")], "think=original is for the script"),
-        (&[("deliverers", "2"), ("writes", "50")], "writes=50 is for the script"),
+        (
+            &[("deliverers", "2"), ("list-source", "each")],
+            "list-source=each applies only to the script",
+        ),
+        (
+            &[("deliverers", "2"), ("think", "original")],
+            "think=original applies only to the script",
+        ),
+        (&[("deliverers", "2"), ("writes", "50")], "writes=50 applies only to the script"),
         (&[("source", "mail"), ("size", "5")], "real messages have their own sizes"),
     ];
     for (set, right) in table {

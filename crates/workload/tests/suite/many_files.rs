@@ -82,7 +82,7 @@ fn a_named_tree_with_a_contradicting_shape_is_refused_and_so_is_a_too_large_one(
     };
     assert_eq!(
         refusal(&[("set", "morton"), ("widths", "10/10")]),
-        "widths=10/10 contradicts set=morton, which has widths=10/10/10/10; leave out one of them"
+        "widths=10/10 contradicts set=morton, which has widths=10/10/10/10; omit one of them"
     );
     let large = refusal(&[("widths", "1000/1000"), ("files", "1001")]);
     assert!(large.contains("more than 1000000000 files"), "{large}");

@@ -51,7 +51,7 @@ impl<M: Memory> DataLog<M> {
             return Err("no data log found");
         }
         if version != VERSION {
-            return Err("the data log has another version");
+            return Err("the data log has an unsupported version");
         }
         if end > memory.size() || count > end / EVENT {
             return Err("the data log has more events than fit");

@@ -169,7 +169,7 @@ impl Graph {
         let whole = width(Some(frame), self.ops);
         let own = frame.own as f64 / self.ops;
         let mut says = format!(
-            "{name} ({}): {whole:.1} {} per op, {own:.1} of its own",
+            "{name} ({}): {whole:.1} {} per op, {own:.1} in itself",
             frame.layer, self.unit
         );
         let (class, opacity) = match self.against {
@@ -213,7 +213,7 @@ pub fn note(against: bool, by: By) -> String {
         true => {
             "red where this one takes more than the other, blue where it takes less, paler for a smaller difference"
         }
-        false => "a colour is a layer of the kernel or, blue, a module",
+        false => "each colour is a layer of the kernel; blue is a module",
     };
     format!("Width is {width} a function and its callees, callees below; {colour}.")
 }
@@ -245,7 +245,7 @@ mod tests {
         let tree = frame(0, &[("a", frame(10, &[("b", frame(30, &[]))])), ("c", frame(60, &[]))]);
         let svg = drawn(tree, 10, None);
         assert!(svg.contains("10 instructions per op by function"), "{svg}");
-        assert!(svg.contains("a (files): 4.0 instructions per op, 1.0 of its own"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 instructions per op, 1.0 in itself"), "{svg}");
         assert!(
             svg.contains(r#"width="40%""#) && svg.contains(r#"x="40%" y="0" width="60%""#),
             "{svg}"
@@ -261,7 +261,7 @@ mod tests {
         assert!(chart(&Explained::default(), &phase, None, By::Time).is_none());
         phase.instruction_ns = Some(0.5);
         let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().alone();
-        assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 of its own"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 in itself"), "{svg}");
         assert!(svg.contains(r#"width="80%""#), "{svg}");
     }
 

@@ -98,7 +98,7 @@ pub fn note(grid: &Grid) -> String {
         hidden => format!(", which hides {hidden} of them"),
     };
     let parts = match grid.disks.iter().any(|disk| disk.bands.len() > 1) {
-        true => " Ranges without a request are omitted; each part has a scale of its own.",
+        true => " Ranges without a request are omitted; each part has a separate scale.",
         false => "",
     };
     format!(

@@ -144,13 +144,12 @@ fn a_fraction_is_refused_with_the_nearest_valid_scales() {
         .replace(", at = { files = 2000 }", "");
     let text = text.replace("[\"curve\"]", "[\"files\"]");
     let error = scaled(&text, "1/4").unwrap_err();
-    let is =
-        "at scale 1/4 parameter files=15 of run 'a' comes out no whole number; 1/3 and 1/5 work";
+    let is = "at scale 1/4 parameter files=15 of run 'a' is not a whole number; 1/3 and 1/5 work";
     assert!(error.ends_with(is), "{error}");
     assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
     // However distant the next valid one is.
     let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
-    assert!(error.ends_with("no whole number; 1/11 works"), "{error}");
+    assert!(error.ends_with("not a whole number; 1/11 works"), "{error}");
 }
 
 #[test]

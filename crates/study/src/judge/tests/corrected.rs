@@ -49,7 +49,7 @@ fn the_absence_of_a_difference_is_corrected_like_any_result() {
     assert!((of_forty.p.unwrap() / alone.p.unwrap() / 40.0 - 1.0).abs() < 1e-9, "{of_forty:?}");
     assert!(of_forty.why.contains("not as one of 40 claims"), "{}", of_forty.why);
     // Its interval alone would decide with any number of claims.
-    assert!(of_forty.why.contains("more than the 5 seeds that are there"), "{}", of_forty.why);
+    assert!(of_forty.why.contains("more than the 5 seeds stored are needed"), "{}", of_forty.why);
     // The opposite direction.
     let less = ratio("ext4", "xfs", "less_than = 1.0");
     let other = first_of(40, &less, rows);

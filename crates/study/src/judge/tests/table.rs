@@ -60,6 +60,6 @@ fn at_another_scale_times_are_of_less_work_and_shares_are_unchanged() {
     results[0].scale = 10;
     let claims = judge(&study(&both), &results).variants.remove(0).claims;
     assert_eq!(claims[0].verdict, Verdict::NotTestable);
-    assert_eq!(claims[0].why, "at scale 1/10 the figure 'returned' is that of less work.");
+    assert_eq!(claims[0].why, "at scale 1/10 the figure 'returned' measures less work.");
     assert_eq!(claims[1].verdict, Verdict::StillHolds);
 }

@@ -206,7 +206,7 @@ mod tests {
         };
         assert_eq!(of(b'0', 1 << 30), Ok(()));
         let error = of(b'0', MAX_BYTES).unwrap_err();
-        assert!(error.contains("an archive has 64 GiB at most here"), "{error}");
+        assert!(error.contains("the maximum archive size here is 64 GiB"), "{error}");
         assert!(of(b'0', u64::MAX >> 1).is_err());
         assert!(of(b'L', 5 << 30).unwrap_err().contains("at most 1 MiB is allowed"));
         // Zeros compress well.
@@ -216,7 +216,7 @@ mod tests {
         let (at, error) = error.unwrap();
         assert_eq!(
             (at, error.to_string()),
-            (16, "at byte 0: the archive ends here, and more than 16 MiB follow".into())
+            (16, "at byte 0: the archive ends here, but more than 16 MiB follow".into())
         );
     }
 }
