@@ -5,8 +5,10 @@ mod ask;
 mod given;
 mod power_cuts;
 pub mod purpose;
+mod step;
 mod steps;
 
 pub use ask::Asker;
 pub use given::{Given, check, from_options, from_questions};
-pub use steps::{Step, Steps, of};
+pub use step::Step;
+pub use steps::{Steps, of};

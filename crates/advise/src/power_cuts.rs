@@ -6,7 +6,7 @@ use fsdyno_campaign::speed::Estimate;
 use fsdyno_filesystem::Guarantee;
 
 use crate::answers::{Answers, On};
-use crate::steps::{NO_TIME, Step, in_minutes, option_words, words};
+use crate::step::{NO_TIME, Step, in_minutes, option_words, words};
 
 /// The numbers of power cuts that are tried, the best first.
 const CUTS: [u32; 3] = [100, USUAL, 20];

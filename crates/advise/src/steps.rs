@@ -7,44 +7,18 @@ use fsdyno_axes::{Axis, Request};
 use fsdyno_campaign::speed::{Estimate, Speeds};
 use fsdyno_campaign::tune::{self, Budget, TuneRequest};
 use fsdyno_campaign::{Experiment, Failure, RunSpec};
-use fsdyno_record::shell::quote;
 use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
 
 use crate::answers::{Answers, On, Safety};
 use crate::power_cuts;
+use crate::step::{NO_TIME, Step, in_minutes, option_words, words};
 
 /// The numbers of trials per configuration to consider, best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
 
 /// The number of trials per configuration if this machine's speed is unknown.
 const UNKNOWN: u32 = 3;
-
-/// The time, in words, of trials of a kind that has never run on this machine.
-pub(crate) const NO_TIME: &str = "not known before the first such trial on this machine";
-
-/// A command to run.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The purpose of the command.
-    pub about: String,
-    /// The time that it takes, in words.
-    pub time: String,
-    /// The words after `fsdyno`.
-    pub words: Vec<String>,
-}
-
-impl Step {
-    pub(crate) fn new(about: &str, time: String, words: Vec<String>) -> Step {
-        Step { about: about.into(), time, words }
-    }
-
-    /// Returns the command for a shell.
-    pub fn line(&self) -> String {
-        let words = self.words.iter().map(|word| quote(word));
-        std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
-    }
-}
 
 /// The commands, and the steps that were omitted.
 #[derive(Debug, Default)]
@@ -211,11 +185,6 @@ fn search(
     Ok(Ok(Step::new(about, format!("at most {}", in_minutes(rest)), words)))
 }
 
-/// A time in words.
-pub(crate) fn in_minutes(time: Duration) -> String {
-    format!("{} min", time.as_secs().div_ceil(60))
-}
-
 /// Returns a time as the value of `--budget`.
 fn budget(time: Duration) -> String {
     match time.as_secs().max(1) {
@@ -235,16 +204,6 @@ fn run_words(answers: &Answers, repeat: u32) -> Vec<String> {
 fn target_words(answers: &Answers) -> Vec<String> {
     let filesystems = answers.filesystems.iter().flat_map(|name| ["--fs".into(), name.clone()]);
     option_words(&answers.on.axes()).chain(filesystems).collect()
-}
-
-/// The options of axes, with their values.
-pub(crate) fn option_words(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
-    axes.iter().flat_map(|(axis, value)| [format!("--{axis}"), value.to_string()])
-}
-
-/// The words of a command.
-pub(crate) fn words(first: &str, rest: &[&str]) -> Vec<String> {
-    std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }
 
 /// Returns the request for the purpose's workload with these values of axes.

@@ -50,15 +50,6 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The rows that a folder has from an earlier run of the command.
-///
-/// # Errors
-/// A file that is unreadable.
-pub fn stored(folder: &Path) -> Result<Vec<Row>, Failure> {
-    let file = folder.join(FILE);
-    if file.exists() { super::stored::read(&file) } else { Ok(Vec::new()) }
-}
-
 /// Refuses a folder of `fsdyno crash`, whose report `fsdyno run` would overwrite, and an archive.
 pub fn refuse(folder: &Path) -> Result<(), Failure> {
     if contains(folder, TRIALS) && !folder.join(TRIALS).exists() {

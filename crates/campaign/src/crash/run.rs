@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_crash::{AtomicUnit, DiskFault, Row};
+use fsdyno_crash::{AtomicUnit, DiskFault, FILE, Row};
 use fsdyno_record::Build;
 use fsdyno_record::units::counted;
 use fsdyno_venue::{Inputs, LabVenue, Venue, VenueError};
 
-use super::{CrashTest, check, folder as result_folder, job};
+use super::{CrashTest, check, folder as result_folder, job, stored};
 use crate::notes::say;
 use crate::target::{self, TargetRequest};
 use crate::{Cell, Failure, RunSpec, labs, read_inputs};
@@ -150,7 +150,9 @@ impl CrashRun {
     /// The stored row of each cell, if it has one; skipped rows are tried again.
     fn stored(&self, folder: &Path, venue: &LabVenue) -> Result<Vec<Option<Row>>, Failure> {
         let mut rows: Vec<Option<Row>> = self.cells.iter().map(|_| None).collect();
-        for row in result_folder::stored(folder)? {
+        let file = folder.join(FILE);
+        let all = if file.exists() { stored::read(&file)? } else { Vec::new() };
+        for row in all {
             let is_of = |cell: &Cell| self.is_of(&row, cell);
             let at = self.cells.iter().position(is_of).ok_or_else(|| other(folder, &row))?;
             if row.skipped.is_some() {

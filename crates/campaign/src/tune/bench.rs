@@ -39,8 +39,8 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
     PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
 }
 
-/// What a budget is enough for, if a trial takes this time: `a trial takes about 3 s: about 600 trials in 30 min; the
-/// smallest search takes 2 min`.
+/// The trials that a budget is enough for, if a trial takes this time: `a trial takes about 3 s: about 600 trials in
+/// 30 min; the smallest search takes 2 min`.
 pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
     let each = each.max(Duration::from_millis(1));
     let shown = words(each);

@@ -61,7 +61,7 @@ impl Tuning {
         })
     }
 
-    /// What comes after the search of each file system, and is not in its budget.
+    /// The work after the search of each file system, which is not in its budget.
     fn after(&self) -> String {
         let cuts = match self.request.cuts {
             cuts if cuts > 0 && is_lab(&self.spec) => format!(

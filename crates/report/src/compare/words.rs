@@ -115,6 +115,9 @@ pub fn effect_meaning(compared: &Compared) -> String {
     format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials")
 }
 
+/// The meaning of an undecided row.
+const UNDECIDED: &str = "the interval allows more than one verdict; more seeds narrow it";
+
 /// The meaning of the verdicts and the marks, by name.
 pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -131,10 +134,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
         ),
     );
     if compared.count(Verdict::Undecided) > 0 {
-        add(
-            verdict(Verdict::Undecided),
-            "the interval allows more than one verdict; more seeds narrow it",
-        );
+        add(verdict(Verdict::Undecided), UNDECIDED);
     }
     if compared.count(Verdict::Inside) > 0 {
         add(verdict(Verdict::Inside), INSIDE);

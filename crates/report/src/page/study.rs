@@ -149,7 +149,7 @@ struct Shown {
     picture: Option<Value>,
     factors: Vec<ShownFactors>,
     tables: Vec<ShownTable>,
-    /// What verdicts at a reduced scale are about.
+    /// The subject of verdicts at a reduced scale.
     scale: Option<String>,
     /// The number of claims and tables that are not shown.
     not_shown: Option<String>,

@@ -48,7 +48,7 @@ impl Variant {
         self.tables.iter().filter(|table| table.is_measured()).collect()
     }
 
-    /// What a verdict at a reduced scale is about; none at full scale.
+    /// The subject of verdicts at a reduced scale, in a sentence; none at full scale.
     pub fn scale_note(&self) -> Option<String> {
         let judged = self.claims.iter().any(|claim| !claim.is_full());
         judged.then(|| {

@@ -22,7 +22,7 @@ pub enum Block {
     Verbatim(Vec<String>),
     /// A sentence that must not be missed.
     Strong(String),
-    /// What the tables show, in sentences: documents that are read from the top have it before them.
+    /// The answer that the tables give, in sentences: documents that are read from the top have it before them.
     Answer(String),
     /// A paragraph.
     Paragraph(String),

@@ -21,9 +21,7 @@ pub fn markdown(document: &Document) -> String {
             }
             Block::Verbatim(lines) => out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
             Block::Strong(text) => out.push_str(&format!("**{}**\n\n", escape(text))),
-            Block::Answer(text) | Block::Paragraph(text) => {
-                out.push_str(&format!("{}\n\n", escape(text)))
-            }
+            Block::Answer(text) | Block::Paragraph(text) => out.push_str(&paragraph(text)),
             Block::Own(text) => out.push_str(&format!("{text}\n\n")),
             Block::Items(items) => out.push_str(&list(items)),
             Block::List(_, items) if items.is_empty() => {}
@@ -64,6 +62,10 @@ pub fn markdown(document: &Document) -> String {
     }
     out.truncate(out.trim_end().len());
     out + "\n"
+}
+
+fn paragraph(text: &str) -> String {
+    format!("{}\n\n", escape(text))
 }
 
 fn list(items: &[String]) -> String {
