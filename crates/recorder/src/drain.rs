@@ -80,10 +80,7 @@ impl Recorder {
                     self.found(tid, number, found);
                     self.closing(tid, sequence, number);
                 }
-                Step::Call(seen) => {
-                    let seen = self.call_inside(tid, seen);
-                    self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
-                }
+                Step::Call(seen) => self.call_of_ring(tid, seen),
             }
         }
         any
@@ -104,6 +101,11 @@ impl Recorder {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.closing = Some((sequence, thread.descriptors.remove(number, true)));
         }
+    }
+
+    fn call_of_ring(&mut self, tid: pid_t, seen: Box<Seen>) {
+        let seen = self.call_inside(tid, seen);
+        self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
     /// A call inside a program, from its begin to its end. Gives it back, with what was found, if it was looked at.

@@ -40,9 +40,14 @@ pub enum RecordError {
     /// The ring was full, so that the trace ends there.
     #[error("{0} records of the kernel were lost, since its ring was full")]
     Lost(u64),
-    /// A process is gone.
-    #[error("there is no process {0}")]
-    Process(libc::pid_t),
+    /// A process is gone, or hides its directories.
+    #[error("process {pid} cannot be recorded: {error}")]
+    Process {
+        /// Its number.
+        pid: libc::pid_t,
+        /// The reason.
+        error: io::Error,
+    },
     /// The trace was not written.
     #[error("the trace cannot be written: {0}")]
     Write(#[from] TraceError),

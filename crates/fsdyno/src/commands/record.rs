@@ -48,7 +48,7 @@ pub struct Record {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "calibrate"])]
     pub pid: Option<i32>,
     /// Record a process of --pid for at most this number of seconds
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "pid")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "pid", conflicts_with = "command")]
     pub seconds: Option<u64>,
     /// The command to run, with its arguments
     #[arg(
@@ -74,8 +74,8 @@ pub enum How {
     Bpf,
 }
 
-/// Records a command.
-pub fn run(record: &Record) -> Result<Exit, Failure> {
+/// Refuses what cannot be recorded, before any work.
+fn check(record: &Record) -> Result<(), Failure> {
     for tree in &record.trees {
         if !tree.is_dir() {
             let message = format!("--tree '{}' is not a directory", tree.display());
@@ -85,13 +85,25 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     if let Some(program) = record.command.first() {
         check_program(program)?;
     }
-    if record.pid.is_some() && ![How::Auto, How::Bpf].contains(&record.how) {
-        let message = "--pid records by BPF: leave --how out, or give --how bpf".to_string();
-        return Err(Failure::wrong(message));
+    if let Some(pid) = record.pid {
+        if ![How::Auto, How::Bpf].contains(&record.how) {
+            return Err(Failure::wrong(
+                "--pid records by BPF: leave --how out, or give --how bpf".to_string(),
+            ));
+        }
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(Failure::wrong(format!("there is no process {pid}")));
+        }
     }
     if record.pid.is_some() || record.how == How::Bpf {
         fsdyno_recorder::check_bpf().map_err(failure)?;
     }
+    Ok(())
+}
+
+/// Records a command, or a process that runs already.
+pub fn run(record: &Record) -> Result<Exit, Failure> {
+    check(record)?;
     let out = create(&record.out)?;
     let options = Options {
         trees: record.trees.clone(),

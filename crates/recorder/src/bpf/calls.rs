@@ -201,14 +201,9 @@ impl Recorder {
         let captured = seen.captured.as_ref();
         let target = (made.mode & libc::S_IFMT == libc::S_IFLNK)
             .then(|| captured.and_then(|it| it.text(seen.args[0])).unwrap_or_default());
-        match (parts(first), first) {
-            (Some((dir, name, None)), _) => names.make(dir, name, made.key, made.mode, target, end),
-            // O_TMPFILE: in a directory, without a name.
-            (_, Some(walked)) => {
-                let dir = object(walked).unwrap_or(walked.dir);
-                names.add_unnamed(dir, b"unnamed", made);
-            }
-            _ => {}
+        // What O_TMPFILE makes has no name.
+        if let Some((dir, name, None)) = parts(first) {
+            names.make(dir, name, made.key, made.mode, target, end);
         }
     }
 

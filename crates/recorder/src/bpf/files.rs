@@ -100,6 +100,13 @@ impl Programs<'_> {
         let (out, good) = (asm.label(), asm.label());
         let a = &mut asm;
         self.begin(a, out);
+        if self.copy > 0 {
+            let unknown = a.label();
+            Self::number(a, 0, self.offsets.pid);
+            a.load(Word, R8, R10, KEY).store(Word, R10, KEY, R1);
+            self.lookup(a, self.maps.threads, unknown);
+            a.jump(out).here(unknown).store(Word, R10, KEY, R8);
+        }
         self.event(a, SPAWNS, 2, out);
         Self::number(a, 0, self.offsets.pid);
         a.store(Long, R9, record::ARGS, R1).store(Word, R10, KEY, R1);
@@ -130,12 +137,14 @@ impl Programs<'_> {
         a.op_value(Op::Shl, R1, 32).op_value(Op::Shr, R1, 32);
         a.jump_if_reg(If::Eq, R1, R7, same).store(Word, R10, SLOT, R1);
         // Another thread than the first one: it has the number of that from now on.
-        self.lookup(a, self.maps.threads, out);
+        self.lookup(a, self.maps.threads, same);
         a.store(Word, R10, KEY, R7).map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into());
         a.mov(R3, R0).set(Reg::R4, 0).call(Call::Update);
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, SLOT.into()).call(Call::Delete);
         a.here(same).mov(R1, R6);
         self.begin(a, out);
+        a.load(Long, R1, R7, state::EXECS).jump_if(If::Ne, R1, 0, out);
+        a.store_value(Long, R7, state::EXECS, 1);
         self.event(a, EXECS, 3, out);
         a.load(Long, R1, R6, 8).store(Long, R9, record::ARGS, R1).set(R8, record::PARTS.into());
         self.put(a);

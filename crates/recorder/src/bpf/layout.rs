@@ -18,8 +18,10 @@ pub mod state {
     pub const NUMBER: i16 = 48;
     /// The number of its writes.
     pub const WRITES: i16 = 56;
+    /// 1 from an exec to the end of that call.
+    pub const EXECS: i16 = 64;
     /// The length.
-    pub const LENGTH: u32 = 64;
+    pub const LENGTH: u32 = 72;
 }
 
 /// Offsets in a record.

@@ -176,11 +176,13 @@ impl Names {
         self.objects.get(&dir).is_some_and(|it| it.entries.complete)
     }
 
-    /// Looks a name up in the file system as it is now; what was made since the start of the recording is not taken.
-    pub fn look_up(&mut self, dir: Key, name: &[u8]) -> Option<Key> {
+    /// Looks a name up in the file system as it is now. What was made since the start of the recording is not taken, unless
+    /// `any` is: the program that made it is not recorded.
+    pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
+        self.objects.get(&dir)?;
         let path = self.path(dir).join(OsStr::from_bytes(name));
         let metadata = std::fs::symlink_metadata(&path).ok()?;
-        if self.is_new(&metadata) {
+        if !any && self.is_new(&metadata) {
             return None;
         }
         Some(self.add(dir, name, info(&metadata), &path))
@@ -260,7 +262,8 @@ impl Names {
         let Some(it) = self.objects.get_mut(&key) else { return };
         it.info.links = it.info.links.saturating_sub(1);
         if it.info.links == 0 || it.info.mode & libc::S_IFMT == libc::S_IFDIR {
-            // Another file may get its number. It stays for descriptors that refer to it.
+            // Another file may get its number.
+            self.objects.remove(&key);
             if let Some(kernel) = self.in_kernel.remove(&key) {
                 self.of_kernel.remove(&kernel);
             }
@@ -371,7 +374,7 @@ impl Names {
         for part in path.components() {
             if let std::path::Component::Normal(name) = part {
                 let name = name.as_bytes();
-                key = self.known(key, name, u64::MAX).or_else(|| self.look_up(key, name))?;
+                key = self.known(key, name, u64::MAX).or_else(|| self.look_up(key, name, true))?;
             }
         }
         Some(key)

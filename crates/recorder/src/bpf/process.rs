@@ -44,7 +44,7 @@ fn threads(pid: pid_t) -> Vec<pid_t> {
 /// There is no such process, or its directory is the root: that is not what it works on.
 pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
-    let path = path.map_err(|_| RecordError::Process(pid))?;
+    let path = path.map_err(|error| RecordError::Process { pid, error })?;
     if path == Path::new("/") {
         let text = "it is the working directory of the process; name the directories of its files with --tree";
         return Err(RecordError::Tree { path, error: io::Error::other(text) });
@@ -151,7 +151,8 @@ impl Recorder {
             session.follow(tid).map_err(RecordError::Bpf)?;
         }
         if self.threads.is_empty() {
-            return Err(RecordError::Process(pid));
+            let error = io::Error::from_raw_os_error(libc::ESRCH);
+            return Err(RecordError::Process { pid, error });
         }
         let cwd: Option<PathBuf> = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
         self.set_directory(pid, cwd.as_deref());

@@ -123,16 +123,24 @@ impl Offsets {
     }
 }
 
+/// Rooms for records that a set of programs has.
+pub const ROOMS: u32 = 5;
+
 /// Makes the programs.
+///
+/// Since Linux 7.0 a program at a tracepoint may be interrupted by another thread, for which the kernel then leaves it out.
+/// So there are several copies of each on such kernels, one after another at the same tracepoint: what one left undone is
+/// done by the next, and what it did is left alone.
 pub struct Programs<'a> {
     pub(super) maps: Maps,
     pub(super) offsets: &'a Offsets,
+    pub(super) copy: u32,
 }
 
 impl Programs<'_> {
     /// Programs that use these maps.
-    pub fn new(maps: Maps, offsets: &Offsets) -> Programs<'_> {
-        Programs { maps, offsets }
+    pub fn new(maps: Maps, offsets: &Offsets, copy: u32) -> Programs<'_> {
+        Programs { maps, offsets, copy }
     }
 
     /// R0 = the value of the key at [`KEY`].
@@ -159,7 +167,7 @@ impl Programs<'_> {
     /// R9 = room for a record of the thread at [`KEY`], with its kind, thread and the records lost so far.
     pub(super) fn room(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
         asm.load(Word, R8, R10, KEY);
-        asm.store_value(Word, R10, KEY, own);
+        asm.store_value(Word, R10, KEY, own + (self.copy * ROOMS) as i32);
         self.lookup(asm, self.maps.scratch, none);
         asm.mov(R9, R0).store(Word, R9, record::THREAD, R8);
         asm.store_value(Word, R9, record::KIND, kind);
@@ -181,7 +189,10 @@ impl Programs<'_> {
 
     /// R1 = the CPU time of the thread of a state at `state`, at the time in `now`.
     pub(super) fn used(asm: &mut Asm, of: Reg, now: Reg) {
-        asm.mov(R1, now).load(Long, R2, of, state::SINCE).op(Op::Sub, R1, R2);
+        let later = asm.label();
+        asm.mov(R1, now).load(Long, R2, of, state::SINCE);
+        // It was put on a processor again since then, if the program was interrupted.
+        asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).here(later).op(Op::Sub, R1, R2);
         asm.load(Long, R2, of, state::USED).op(Op::Add, R1, R2);
     }
 
@@ -223,6 +234,9 @@ impl Programs<'_> {
         let (out, unrecorded, foreign) = (asm.label(), asm.label(), asm.label());
         let a = &mut asm;
         self.begin(a, out);
+        if self.copy > 0 {
+            a.load(Long, R1, R7, state::SHAPE).jump_if(If::Ne, R1, 0, out);
+        }
         a.call(Call::Time).mov(R8, R0).call(Call::Task).mov(R3, R0).add(R3, self.offsets.status);
         a.mov(R1, R10).add(R1, SMALL.into()).set(R2, 4).call(Call::ReadKernel);
         a.load(Word, R1, R10, SMALL).jump_if(If::Set, R1, COMPAT, foreign);
@@ -252,7 +266,9 @@ impl Programs<'_> {
         a.here(out).exit();
         a.here(foreign);
         a.load(Long, R1, R6, 8).jump_if(If::SignedLt, R1, 0, unrecorded);
-        self.count(a, FOREIGN);
+        if self.copy == 0 {
+            self.count(a, FOREIGN);
+        }
         a.here(unrecorded).store_value(Long, R7, state::SHAPE, 0).exit();
         asm.finish()
     }
@@ -276,7 +292,7 @@ impl Programs<'_> {
             a.load(Long, R1, R7, from).store(Long, R9, to, R1);
         }
         a.load(Long, R1, R6, 8).store(Long, R9, record::RESULT, R1);
-        a.store_value(Long, R7, state::SHAPE, 0);
+        a.store_value(Long, R7, state::SHAPE, 0).store_value(Long, R7, state::EXECS, 0);
         Self::args(a);
         self.parts(a);
         self.put(a);

@@ -1,6 +1,7 @@
 //! The programs in the kernel for the time of a recording, and the recording of a command by them.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use super::kernel::{Attached, Map, MapKind};
 use super::layout::{COUNTERS, FOREIGN, LOST, NUMBERS, Shape, state};
 use super::names::Names;
 use super::parts::Record;
-use super::program::{Maps, Offsets, Programs, SCRATCH};
+use super::program::{Maps, Offsets, Programs, ROOMS, SCRATCH};
 use super::ring::{self, Records};
 use super::shapes;
 use crate::error::RecordError;
@@ -36,7 +37,8 @@ const WAIT: Duration = Duration::from_millis(20);
 pub struct Session {
     threads: Map,
     counters: Map,
-    attached: Vec<Attached>,
+    /// Copies of programs, by tracepoint; that at sched_switch, which cannot be interrupted, has one.
+    attached: Vec<Vec<Attached>>,
     records: Records,
     _others: [Map; 3],
 }
@@ -60,7 +62,8 @@ impl Session {
         unlimit();
         let threads = Map::new(MapKind::Hash, state::LENGTH, THREADS)?;
         let shapes = Map::new(MapKind::Array, size_of::<Shape>() as u32, NUMBERS)?;
-        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, 5)?;
+        let copies = copies();
+        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, ROOMS * copies)?;
         let ring = Map::new(MapKind::Ring, 0, ring::LENGTH)?;
         let counters = Map::new(MapKind::Array, 8, COUNTERS)?;
         for (number, shape) in shapes::all() {
@@ -74,18 +77,19 @@ impl Session {
             ring: ring.number(),
             counters: counters.number(),
         };
-        let programs = Programs::new(maps, &offsets);
+        let attach = |at: &CStr, make: fn(&Programs<'_>) -> Vec<[u8; 8]>, copies: u32| {
+            let copy = |copy| Attached::new(at, &make(&Programs::new(maps, &offsets, copy)));
+            (0..copies).map(copy).collect::<io::Result<Vec<_>>>()
+        };
         // Ends before begins: what began before the last one is attached is not seen as a call.
-        let attached = [
-            (c"sched_process_exit", programs.end()),
-            (c"sched_process_exec", programs.exec()),
-            (c"task_newtask", programs.spawn()),
-            (c"sched_switch", programs.switch()),
-            (c"sys_exit", programs.leave()),
-            (c"sys_enter", programs.enter()),
+        let attached = vec![
+            attach(c"sched_process_exit", |it| it.end(), copies)?,
+            attach(c"sched_process_exec", |it| it.exec(), copies)?,
+            attach(c"task_newtask", |it| it.spawn(), copies)?,
+            attach(c"sched_switch", |it| it.switch(), 1)?,
+            attach(c"sys_exit", |it| it.leave(), copies)?,
+            attach(c"sys_enter", |it| it.enter(), copies)?,
         ];
-        let attached = attached.iter().map(|(at, code)| Attached::new(at, code));
-        let attached = attached.collect::<io::Result<_>>()?;
         let records = Records::new(ring.number())?;
         Ok(Session { threads, counters, attached, records, _others: [shapes, scratch, ring] })
     }
@@ -105,9 +109,10 @@ impl Session {
 
     /// Ends the recording in the kernel. What it recorded before can still be taken.
     pub fn end(&mut self) -> u64 {
-        // Programs that run at every call cannot be interrupted by themselves, but by an interrupt that makes no calls.
-        let missed = self.attached.iter().take(3).map(Attached::missed).sum::<u64>();
-        let missed = missed + self.attached.iter().skip(4).map(Attached::missed).sum::<u64>();
+        // A call is missed only if all copies were.
+        let missed =
+            |copies: &Vec<Attached>| copies.iter().map(Attached::missed).min().unwrap_or(0);
+        let missed = self.attached.iter().map(missed).sum::<u64>();
         self.attached.clear();
         self.records.end();
         self.lost() + missed
@@ -122,6 +127,15 @@ impl Session {
     pub fn foreign(&self) -> u64 {
         self.counters.get(FOREIGN).unwrap_or(0)
     }
+}
+
+/// The number of copies of each program: several where threads may interrupt programs.
+fn copies() -> u32 {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    let mut numbers = release.split('.').map(|it| it.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= (6, 19) { 4 } else { 1 }
 }
 
 /// Allows as much locked memory as there is: kernels before 5.11 count maps as such.

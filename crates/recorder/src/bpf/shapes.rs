@@ -7,7 +7,7 @@ use crate::table::{CALLS, FCHMODAT2};
 
 /// A slot: a part of an argument, with a length in bytes if it is memory.
 const fn slot(part: Part, arg: u16, length: u16) -> u64 {
-    (part as u16 | arg << 4 | length / 8 << 7) as u64
+    (part as u16 | (arg << 4) | ((length / 8) << 7)) as u64
 }
 
 const fn text(arg: u16) -> u64 {

@@ -76,7 +76,7 @@ fn said(seen: &Seen, first: bool) -> Said {
 
 /// The components of a path.
 fn components(text: &[u8]) -> Vec<&[u8]> {
-    text.split(|byte| *byte == b'/').filter(|it| !it.is_empty() && *it != b".").collect()
+    text.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect()
 }
 
 fn short(number: usize) -> u8 {
@@ -99,7 +99,8 @@ impl Recorder {
         let found = base.and_then(|(base, from)| {
             let said = said(&seen, self.walked.is_empty());
             let begin = seen.wall.0;
-            let walk = Walk { recorder: self, names: &mut names, begin, said, follow };
+            let good = seen.result >= 0;
+            let walk = Walk { recorder: self, names: &mut names, begin, good, said, follow };
             walk.path(from, text, follow, 0).map(|it| (base, it))
         });
         let mut seen = seen;
@@ -158,8 +159,8 @@ impl Recorder {
         if file.made || unnamed {
             let key = names.fresh();
             seen.made = Some(file.info(key));
-            names.is_in_kernel(key, file.key);
             if !unnamed {
+                names.is_in_kernel(key, file.key);
                 it.key = None;
             }
             return Ok(());
@@ -210,7 +211,8 @@ impl Recorder {
                 At::new(dir, self.tree.name(name).ok_or(NONE)?, known)
             }
         };
-        (at.base, at.walked) = (base, short(components(text).len()));
+        let walked = components(text).iter().filter(|it| **it != b".").count();
+        (at.base, at.walked) = (base, short(walked));
         (at.beyond, at.links) = (it.beyond, it.links);
         let of = if it.name.is_some() { it.key } else { Some(it.dir) };
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
@@ -354,6 +356,7 @@ struct Walk<'a> {
     recorder: &'a mut Recorder,
     names: &'a mut Names,
     begin: u64,
+    good: bool,
     said: Said,
     follow: bool,
 }
@@ -374,6 +377,9 @@ impl Walk<'_> {
         for (index, name) in parts.iter().enumerate() {
             let last = index + 1 == parts.len();
             let beyond = short(parts.len() - index - 1);
+            if *name == b"." {
+                continue;
+            }
             if *name == b".." {
                 at = self.names.home(at).map_or(at, |it| it.0);
                 continue;
@@ -451,7 +457,7 @@ impl Walk<'_> {
             _ if known.is_some() => return known,
             _ => {}
         }
-        if let Some(found) = self.names.look_up(dir, name) {
+        if let Some(found) = self.names.look_up(dir, name, self.good) {
             return Some(found);
         }
         let Said::There(mode) = said else { return None };
