@@ -139,10 +139,16 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
 }
 
 /// Records a process that runs already, by BPF: to its end, for a time, or until a signal that ends the recorder (Ctrl-C).
+/// `begins` is called when its calls are recorded.
 ///
 /// # Errors
 /// No such process, a host that refuses BPF, a tree that is no directory, a file that cannot be written at all.
-pub fn attach(options: &Options, of: Bounds, out: File) -> Result<Recorded, RecordError> {
+pub fn attach(
+    options: &Options,
+    of: Bounds,
+    out: File,
+    begins: impl FnOnce(),
+) -> Result<Recorded, RecordError> {
     launch::handle_signals();
     let session = bpf::Session::new()?;
     let trees = match &options.trees[..] {
@@ -150,7 +156,7 @@ pub fn attach(options: &Options, of: Bounds, out: File) -> Result<Recorded, Reco
         trees => trees.to_vec(),
     };
     let recorder = by_names(options, &trees, out)?;
-    let (status, tree, end, inside) = bpf::attach(recorder, session, of)?;
+    let (status, tree, end, inside) = bpf::attach(recorder, session, of, begins)?;
     let status = ExitStatus::from_raw(status.unwrap_or(0) as i32);
     Ok(ended(status, tree, end, How::Bpf, inside))
 }

@@ -189,10 +189,11 @@ fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorde
     let pid = shell.child.id() as i32;
     let path: PathBuf = bench.dir.path().join("out.trace");
     let (options, out) = (options(bench), File::create(&path).unwrap());
-    let most = Some(Duration::from_secs(if ends { 60 } else { 2 }));
-    let recorder = std::thread::spawn(move || attach(&options, Bounds { pid, most }, out));
-    // The recorder has taken the state when the trace has its first entries.
-    std::thread::sleep(Duration::from_millis(800));
+    let most = (!ends).then_some(Duration::from_secs(5));
+    let (begins, begun) = std::sync::mpsc::channel();
+    let begins = move || begins.send(()).unwrap();
+    let recorder = std::thread::spawn(move || attach(&options, Bounds { pid, most }, out, begins));
+    begun.recv().unwrap();
     lines.iter().for_each(|line| shell.run(line));
     if ends {
         shell.input = None;
@@ -261,7 +262,7 @@ fn a_process_that_is_gone_is_an_error() {
     child.wait().unwrap();
     let of = Bounds { pid: child.id() as i32, most: None };
     let out = File::create(bench.dir.path().join("t")).unwrap();
-    let error = attach(&options(&bench), of, out).unwrap_err().to_string();
+    let error = attach(&options(&bench), of, out, || ()).unwrap_err().to_string();
     let expected =
         format!("process {} cannot be recorded: No such process (os error 3)", child.id());
     assert_eq!(error, expected);

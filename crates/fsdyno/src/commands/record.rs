@@ -118,7 +118,8 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     let recorded = match record.pid {
         Some(pid) => {
             let most = record.seconds.map(Duration::from_secs);
-            fsdyno_recorder::attach(&options, Bounds { pid, most }, out)
+            let begins = || say(&format!("fsdyno: process {pid} is recorded; Ctrl-C ends that"));
+            fsdyno_recorder::attach(&options, Bounds { pid, most }, out, begins)
         }
         None => fsdyno_recorder::record(&options, &record.command, out),
     };

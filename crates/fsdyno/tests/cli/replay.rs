@@ -112,13 +112,18 @@ fn a_process_that_ran_already_is_recorded_and_replayed() {
     assert_eq!(output.next().unwrap().unwrap(), "ready");
     let pid = shell.id().to_string();
     let mut recorder = fsdyno(folder.path());
-    recorder.args(["record", "--pid", &pid, "--seconds", "3", "-o", "it.trace"]);
-    let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    recorder.args(["record", "--pid", &pid, "--seconds", "5", "-o", "it.trace"]);
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(recorder.stderr.take().unwrap());
+    let mut said = said.lines();
+    assert_eq!(
+        said.next().unwrap().unwrap(),
+        format!("fsdyno: process {pid} is recorded; Ctrl-C ends that")
+    );
     writeln!(&input, "echo more >&7; {SCRIPT}; cat old/file >new; echo done").unwrap();
     assert!(output.any(|line| line.unwrap() == "done"));
-    let recorded = recorder.wait_with_output().unwrap();
-    assert_eq!(code(&recorded), 0, "{}", stderr(&recorded));
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(recorder.wait().unwrap().success(), "{said:?}");
     drop(input);
     assert!(shell.wait().unwrap().success());
     std::fs::remove_dir_all(&on).unwrap();

@@ -72,7 +72,7 @@ fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
     }
 }
 
-/// Records a process to its end, to the end of the time, or until a signal.
+/// Records a process to its end, to the end of the time, or until a signal. `begins` is called when it is recorded.
 ///
 /// # Errors
 /// It is gone.
@@ -80,6 +80,7 @@ pub fn attach(
     mut recorder: Recorder,
     mut session: Session,
     of: Bounds,
+    begins: impl FnOnce(),
 ) -> Result<(Option<u32>, Tree, End, u64), RecordError> {
     let pid = of.pid;
     let stopped = stop(pid);
@@ -90,6 +91,7 @@ pub fn attach(
     let begun = recorder.begin_process(&session, pid);
     drop(stopped);
     begun?;
+    begins();
     let until = of.most.map(|it| Instant::now() + it);
     let mut status = None;
     loop {

@@ -226,14 +226,21 @@ impl Recorder {
         self.names = Some(names);
     }
 
-    /// Takes the records that are there, or waits for some. False if there are none.
+    /// Takes the records that are there, or waits for some. False if there are none; then it is seen whether the last ones
+    /// were lost.
     pub fn take_records(&mut self, session: &Session, wait: Duration) -> bool {
         match session.next(wait) {
             Ok(Some(bytes)) => {
                 self.records(&bytes);
                 true
             }
-            Ok(None) => false,
+            Ok(None) => {
+                let lost = session.lost();
+                if lost > 0 {
+                    self.tree.stop(RecordError::Lost(lost));
+                }
+                false
+            }
             Err(error) => {
                 self.tree.stop(error.into());
                 false
