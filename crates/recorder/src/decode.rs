@@ -6,9 +6,10 @@ use fsdyno_trace::{
 use libc::{c_long, pid_t};
 
 use crate::inode::{Key, directory, key};
+use crate::process::Descriptor;
 use crate::recorder::Recorder;
 use crate::resolve::{MARK, Outside};
-use crate::sys::{Begun, memory, text, words};
+use crate::sys::{Begun, memory};
 use crate::table::{self, FICLONE};
 
 /// A call and the inode that is gone if it succeeds.
@@ -79,7 +80,7 @@ impl Recorder {
         if self.memory(tid, address, MARK.len()) != MARK {
             return None;
         }
-        let name = Name::new(text(tid, address)?.strip_prefix(MARK)?).ok()?;
+        let name = Name::new(self.text(tid, address)?.strip_prefix(MARK)?).ok()?;
         Some(Call::Mark { name })
     }
 
@@ -93,7 +94,10 @@ impl Recorder {
         follow: bool,
     ) -> Result<Target, Outside> {
         let empty = || match &self.seen {
-            Some(seen) => seen.empty || path == 0,
+            Some(seen) => {
+                let text = seen.captured.as_ref().and_then(|it| it.text(path));
+                seen.empty || path == 0 || text == Some(b"")
+            }
             None => path == 0 || memory(tid, path, 1) == [0],
         };
         if flags & libc::AT_EMPTY_PATH != 0 && dir != CWD && empty() {
@@ -165,7 +169,9 @@ impl Recorder {
     fn readdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let [number, _, length, ..] = it.args;
         let file = self.file(tid, number)?;
-        if self.seen.is_none() {
+        if self.names.is_some() {
+            self.list_known(tid, number);
+        } else if self.seen.is_none() {
             self.list_open(tid, number);
         }
         Ok(Call::Readdir { file, length })
@@ -177,6 +183,16 @@ impl Recorder {
             if let Ok(stat) = rustix::fs::fstat(&dir) {
                 self.tree.list(&dir, key(&stat));
             }
+        }
+    }
+
+    /// Lists a directory outside of the trees that a thread read.
+    fn list_known(&mut self, tid: pid_t, number: u64) {
+        let thread = self.threads.get(&tid);
+        if let Some(Descriptor::File(open)) =
+            thread.and_then(|it| it.descriptors.get(number as i32))
+        {
+            self.list_by_names(open.key);
         }
     }
 
@@ -213,9 +229,12 @@ impl Recorder {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
         let inside = self.threads.get(&tid).is_some_and(|it| it.inside);
-        let due = (inside || self.writes % 16 == 1) && self.seen.is_none();
-        if length >= 512 && plain && due {
-            Compressibility::of(&memory(tid, it.args[1], length.min(4096) as usize))
+        let due = (inside || self.writes % 16 == 1) && self.seen.is_none() || self.names.is_some();
+        let sample = || self.memory(tid, it.args[1], length.min(4096) as usize);
+        if let Some(sample) =
+            (length >= 512 && plain && due).then(sample).filter(|it| !it.is_empty())
+        {
+            Compressibility::of(&sample)
         } else {
             Compressibility::Unknown
         }
@@ -223,7 +242,7 @@ impl Recorder {
 
     fn copy(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
-        let offset = |at: u64| if at == 0 { None } else { words::<1>(tid, at).map(|[it]| it) };
+        let offset = |at: u64| if at == 0 { None } else { self.words::<1>(tid, at).map(|[it]| it) };
         let (copy, from, from_offset, to, to_offset, length) = match it.number {
             libc::SYS_sendfile => (CopyKind::Sendfile, a[1], offset(a[2]), a[0], None, a[3]),
             libc::SYS_copy_file_range => {
@@ -233,7 +252,7 @@ impl Recorder {
             _ if a[1] as u32 == FICLONE => (CopyKind::Clone, a[2], Some(0), a[0], Some(0), 0),
             _ => {
                 let [from, source, length, to] =
-                    words::<4>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
+                    self.words::<4>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
                 (CopyKind::Clone, from, Some(source), a[0], Some(to), length)
             }
         };

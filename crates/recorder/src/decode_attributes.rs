@@ -6,7 +6,7 @@ use libc::pid_t;
 use crate::decode::CWD;
 use crate::recorder::Recorder;
 use crate::resolve::Outside;
-use crate::sys::{Begun, text};
+use crate::sys::Begun;
 use crate::table::FCHMODAT2;
 
 /// True if these flags follow a link.
@@ -145,7 +145,7 @@ impl Recorder {
         if of == CallKind::Listxattr {
             return Ok(Call::Listxattr { target, size: a[2] as u32 });
         }
-        let name = text(tid, a[1]).filter(|it| (1..=255).contains(&it.len()));
+        let name = self.text(tid, a[1]).filter(|it| (1..=255).contains(&it.len()));
         let name: XattrName = name.ok_or(Outside(Object::None, 0))?.into();
         Ok(match of {
             CallKind::Setxattr => {

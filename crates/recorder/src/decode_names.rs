@@ -7,7 +7,7 @@ use crate::decode::{CWD, Decoded};
 use crate::inode::{Key, key, kind};
 use crate::recorder::Recorder;
 use crate::resolve::{Outside, Place};
-use crate::sys::{Begun, text, words};
+use crate::sys::Begun;
 
 /// Directory, path and mode of a call whose older form, of this number, has no directory.
 fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
@@ -42,7 +42,7 @@ impl Recorder {
             libc::SYS_creat => (CWD, a[0], creat, a[1]),
             libc::SYS_openat => (a[0] as i32, a[1], a[2], a[3]),
             _ => {
-                let [flags, mode] = words::<2>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
+                let [flags, mode] = self.words::<2>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
                 (a[0] as i32, a[1], flags, mode)
             }
         };
@@ -124,7 +124,7 @@ impl Recorder {
             if it.number == libc::SYS_symlink { (CWD, a[1]) } else { (a[1] as i32, a[2]) };
         let length = match &self.seen {
             Some(seen) => seen.more[0] as u32,
-            None => text(tid, a[0]).map_or(0, |it| it.len() as u32),
+            None => self.text(tid, a[0]).map_or(0, |it| it.len() as u32),
         };
         let at = self.place(tid, dir, path, false)?.at;
         Ok(Call::Symlink { at, length, created: None })

@@ -80,7 +80,7 @@ impl Recorder {
                     self.found(tid, number, found);
                     self.closing(tid, sequence, number);
                 }
-                Step::Call(seen) => self.call_inside(tid, seen),
+                Step::Call(seen) => self.call_of_ring(tid, seen),
             }
         }
         any
@@ -103,12 +103,17 @@ impl Recorder {
         }
     }
 
-    /// A call inside a program, from its begin to its end.
-    fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) {
+    fn call_of_ring(&mut self, tid: pid_t, seen: Box<Seen>) {
+        let seen = self.call_inside(tid, seen);
+        self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
+    }
+
+    /// A call inside a program, from its begin to its end. Gives it back, with what was found, if it was looked at.
+    pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
-            return;
+            return None;
         }
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let thread = self.threads.get_mut(&tid)?;
         let (before, end) = seen.sequence;
         let think = seen.cpu.0.saturating_sub(thread.used);
         thread.used = seen.cpu.1;
@@ -119,7 +124,7 @@ impl Recorder {
         let (result, begun) =
             (seen.result, Begun { native: true, number: seen.number, args: seen.args });
         if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
-            return;
+            return None;
         }
         self.found(tid, seen.args[0] as i32, seen.found);
         self.seen = Some(seen);
@@ -136,7 +141,7 @@ impl Recorder {
                 self.write(tid, Event { thread, think, start, duration, result, call });
             }
         }
-        self.spare.extend(self.seen.take().filter(|_| self.spare.len() < SPARE));
+        self.seen.take()
     }
 
     /// The place that the code inside found for the path at an address.

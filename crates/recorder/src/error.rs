@@ -31,6 +31,23 @@ pub enum RecordError {
     /// The kernel refuses ptrace or seccomp.
     #[error("cannot trace the command: {0}")]
     Trace(io::Error),
+    /// The kernel has no BPF that suffices, or refuses it.
+    #[error(
+        "cannot record by BPF: {0}; it needs root, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE, and Linux 5.8 \
+         or later with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF; without --pid, --how auto needs neither"
+    )]
+    Bpf(io::Error),
+    /// The ring was full, so that the trace ends there.
+    #[error("{0} records of the kernel were lost, since its ring was full")]
+    Lost(u64),
+    /// A process is gone, or hides its directories.
+    #[error("process {pid} cannot be recorded: {error}")]
+    Process {
+        /// Its number.
+        pid: libc::pid_t,
+        /// The reason.
+        error: io::Error,
+    },
     /// The trace was not written.
     #[error("the trace cannot be written: {0}")]
     Write(#[from] TraceError),

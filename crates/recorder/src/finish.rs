@@ -148,7 +148,7 @@ impl Recorder {
                 None => return,
             }
         };
-        let open = Rc::new(Open { file: self.next_file(), node });
+        let open = Rc::new(Open { file: self.next_file(), node, key: key(&stat) });
         *file = Some(open.file);
         self.put(tid, number, Descriptor::File(open));
     }
@@ -278,7 +278,7 @@ impl Recorder {
             libc::SYS_wait4 => result as pid_t,
             // The process id of siginfo_t of SIGCHLD is at byte 12.
             _ if result == 0 && it.begun.args[2] != 0 => {
-                let info = sys::memory(tid, it.begun.args[2] + 12, 4);
+                let info = self.memory(tid, it.begun.args[2].saturating_add(12), 4);
                 info.try_into().map_or(0, pid_t::from_ne_bytes)
             }
             _ => 0,

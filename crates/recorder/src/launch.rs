@@ -42,15 +42,27 @@ pub fn signal_to_pass() -> Option<c_int> {
     [libc::SIGTERM, libc::SIGHUP].contains(&signal).then_some(signal)
 }
 
+/// The signal that was received, if one was; it is then forgotten.
+pub fn received() -> Option<c_int> {
+    let signal = RECEIVED.swap(0, Ordering::Relaxed);
+    (signal != 0).then_some(signal)
+}
+
 /// A command that starts while its calls are traced.
 pub struct Started {
     /// Its process.
     pub pid: pid_t,
     spawner: JoinHandle<io::Result<()>>,
     told: io::PipeReader,
+    gate: Option<io::PipeWriter>,
 }
 
 impl Started {
+    /// Lets it run.
+    pub fn open(&mut self) -> io::Result<()> {
+        self.gate.take().map_or(Ok(()), |mut gate| gate.write_all(&[1]))
+    }
+
     /// The reason for which the command did not run; call it when the process has ended.
     pub fn outcome(mut self) -> io::Result<()> {
         match self.spawner.join() {
@@ -66,13 +78,28 @@ impl Started {
     }
 }
 
-/// Starts a command whose process is traced by this thread. It runs when the caller resumes it.
+/// Starts a command under the filter whose process is traced by this thread. It runs when the caller resumes it.
 pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
+    let mut started = prepare(words, Some(filter::program(inside)))?;
+    if let Err(error) = sys::seize(started.pid) {
+        // SAFETY: a signal to a child that has not run anything.
+        unsafe { libc::kill(started.pid, libc::SIGKILL) };
+        return Err(RecordError::Trace(error));
+    }
+    let opened = started.open();
+    opened.map_err(|error| RecordError::Command { command: words[0].clone(), error })?;
+    Ok(started)
+}
+
+/// Starts a command that waits until it is let run, and then puts itself under a filter, if one is given.
+pub fn prepare(
+    words: &[String],
+    program: Option<Vec<libc::sock_filter>>,
+) -> Result<Started, RecordError> {
     let name = words.first().cloned().unwrap_or_default();
     let wrong = |error| RecordError::Command { command: name.clone(), error };
     let (mut told, mut tell) = io::pipe().map_err(wrong)?;
-    let (mut gate, mut open) = io::pipe().map_err(wrong)?;
-    let program = filter::program(inside);
+    let (mut gate, open) = io::pipe().map_err(wrong)?;
     let texts: Vec<CString> = words
         .iter()
         .cloned()
@@ -82,7 +109,7 @@ pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     let run_under_filter = move || {
         tell.write_all(&std::process::id().to_ne_bytes())?;
         gate.read_exact(&mut [0])?;
-        let installed = filter::install(&program);
+        let installed = program.as_ref().map_or(Ok(()), |it| filter::install(it));
         let mut words: Vec<*const c_char> = texts.iter().map(|it| it.as_ptr()).collect();
         words.push(std::ptr::null());
         if installed.is_ok() {
@@ -104,11 +131,5 @@ pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
         return Err(wrong(outcome.err().unwrap_or(error)));
     }
     let pid = pid_t::from_ne_bytes(pid);
-    if let Err(error) = sys::seize(pid) {
-        // SAFETY: a signal to a child that has not run anything.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-        return Err(RecordError::Trace(error));
-    }
-    open.write_all(&[1]).map_err(wrong)?;
-    Ok(Started { pid, spawner, told })
+    Ok(Started { pid, spawner, told, gate: Some(open) })
 }

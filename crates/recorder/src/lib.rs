@@ -9,6 +9,7 @@
 //! whatever that code is not sure of, stops as before.
 
 mod anonymize;
+mod bpf;
 mod calibrate;
 mod clock;
 mod decode;
@@ -42,6 +43,7 @@ use std::process::ExitStatus;
 
 use fsdyno_trace::{End, Header, Writer};
 
+pub use bpf::Bounds;
 pub use error::RecordError;
 pub use resolve::MARK;
 pub use table::CALLS;
@@ -56,6 +58,8 @@ pub enum How {
     Inside,
     /// All calls stop.
     Ptrace,
+    /// Programs in the kernel record the calls; for root.
+    Bpf,
 }
 
 /// The choices of a recording.
@@ -73,7 +77,7 @@ pub struct Options {
 /// A recording that ended.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The end of the command.
+    /// The end of the command or process; success for one that goes on (the end item says so).
     pub status: ExitStatus,
     /// The end item of the trace.
     pub end: End,
@@ -81,7 +85,7 @@ pub struct Recorded {
     pub how: How,
     /// The number of events.
     pub events: u64,
-    /// Those of them that were recorded inside the programs, without a stop.
+    /// Those of them that were recorded without a stop: inside the programs, or by the kernel.
     pub inside: u64,
     /// The reason for which [`How::Auto`] did not take [`How::Inside`].
     pub refused: Option<std::io::Error>,
@@ -92,15 +96,31 @@ pub struct Recorded {
 /// Runs a command and writes its trace to a file. The command keeps its terminal, standard streams, and signals.
 ///
 /// # Errors
-/// A command that does not run, a host that refuses ptrace or seccomp, a tree that is no directory, a file that cannot
+/// A command that does not run, a host that refuses ptrace, seccomp or BPF, a tree that is no directory, a file that cannot
 /// be written at all. An error in the middle ends the trace, not the command ([`Recorded::failed`]).
 pub fn record(options: &Options, command: &[String], out: File) -> Result<Recorded, RecordError> {
     let Some(name) = command.first() else {
         return Err(std::io::Error::other("no command").into());
     };
+    let trees = match &options.trees[..] {
+        [] => vec![std::env::current_dir()?],
+        trees => trees.to_vec(),
+    };
     launch::handle_signals();
+    let named = |error| match error {
+        RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
+        other => other,
+    };
+    if options.how == How::Bpf {
+        let session = bpf::Session::new()?;
+        let recorder = by_names(options, &trees, out)?;
+        let started = launch::prepare(command, None)?;
+        let (status, tree, end, inside) =
+            bpf::command(recorder, session, started).map_err(named)?;
+        return Ok(ended(ExitStatus::from_raw(status), tree, end, How::Bpf, inside));
+    }
     let (shared, refused) = match (options.how, shared::Shared::new) {
-        (How::Ptrace, _) => (None, None),
+        (How::Ptrace | How::Bpf, _) => (None, None),
         (How::Auto, new) => match new() {
             Ok(shared) => (Some(shared), None),
             Err(error) => (None, Some(error)),
@@ -108,8 +128,76 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         (How::Inside, new) => (Some(new().map_err(RecordError::Inside)?), None),
     };
     let how = if shared.is_some() { How::Inside } else { How::Ptrace };
+    let (mut tree, _) = new_tree(options, &trees, how, out, shared.clone())?;
+    options.trees.iter().for_each(|path| tree.list_all(path));
+    let overhead = calibrate::overhead().unwrap_or(0);
+    let started = launch::start(command, shared.is_some())?;
+    let recorder = recorder::Recorder::new(tree, overhead, shared);
+    let (status, tree, end, inside) = recorder.follow(started).map_err(named)?;
+    let status = ExitStatus::from_raw(status);
+    Ok(Recorded { refused, ..ended(status, tree, end, how, inside) })
+}
+
+/// Records a process that runs already, by BPF: to its end, for a time, or until a signal that ends the recorder (Ctrl-C).
+/// `begins` is called when its calls are recorded.
+///
+/// # Errors
+/// No such process, a host that refuses BPF, a tree that is no directory, a file that cannot be written at all.
+pub fn attach(
+    options: &Options,
+    of: Bounds,
+    out: File,
+    begins: impl FnOnce(),
+) -> Result<Recorded, RecordError> {
+    launch::handle_signals();
+    let session = bpf::Session::new()?;
+    let trees = match &options.trees[..] {
+        [] => vec![bpf::directory_of(of.pid)?],
+        trees => trees.to_vec(),
+    };
+    let recorder = by_names(options, &trees, out)?;
+    let (status, tree, end, inside) = bpf::attach(recorder, session, of, begins)?;
+    let status = ExitStatus::from_raw(status.unwrap_or(0) as i32);
+    Ok(ended(status, tree, end, How::Bpf, inside))
+}
+
+/// Checks that this host records by BPF, and does nothing else.
+///
+/// # Errors
+/// It does not.
+pub fn check_bpf() -> Result<(), RecordError> {
+    bpf::Session::new().map(drop)
+}
+
+/// A recorder that knows the names of the trees.
+fn by_names(
+    options: &Options,
+    trees: &[PathBuf],
+    out: File,
+) -> Result<recorder::Recorder, RecordError> {
+    let (tree, own) = new_tree(options, trees, How::Bpf, out, None)?;
+    let names = bpf::read_names(trees, own)?;
+    let mut recorder = recorder::Recorder::new(tree, 0, None);
+    recorder.names = Some(names);
+    options.trees.iter().for_each(|path| recorder.introduce_all(path));
+    Ok(recorder)
+}
+
+/// The beginning of a trace, and the identity of its file.
+fn new_tree(
+    options: &Options,
+    trees: &[PathBuf],
+    how: How,
+    out: File,
+    shared: Option<std::rc::Rc<shared::Shared>>,
+) -> Result<(tree::Tree, inode::Key), RecordError> {
+    let recorded_by = match how {
+        How::Inside => "inside and ptrace",
+        How::Bpf => "bpf",
+        How::Ptrace | How::Auto => "ptrace",
+    };
     let header = Header {
-        recorded_by: if shared.is_some() { "inside and ptrace" } else { "ptrace" }.into(),
+        recorded_by: recorded_by.into(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         processors: std::thread::available_parallelism().map_or(0, |it| it.get() as u32),
         anonymized: options.anonymize,
@@ -117,23 +205,15 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         has_times: true,
     };
     let own = rustix::fs::fstat(&out).map_err(std::io::Error::from)?;
+    let own = inode::key(&own);
     let writer = Writer::new(out, &header)?;
-    let trees = match &options.trees[..] {
-        [] => vec![std::env::current_dir()?],
-        trees => trees.to_vec(),
-    };
-    let mut tree =
-        tree::Tree::new(&trees, writer, inode::key(&own), options.anonymize, shared.clone())?;
-    options.trees.iter().for_each(|path| tree.list_all(path));
-    let overhead = calibrate::overhead().unwrap_or(0);
-    let started = launch::start(command, shared.is_some())?;
-    let recorder = recorder::Recorder::new(tree, overhead, shared);
-    let (status, tree, end, inside) = recorder.follow(started).map_err(|error| match error {
-        RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
-        other => other,
-    })?;
-    let status = ExitStatus::from_raw(status);
-    let mut recorded = Recorded { status, end, how, events: 0, inside, refused, failed: None };
+    Ok((tree::Tree::new(trees, writer, own, options.anonymize, shared)?, own))
+}
+
+/// The end of a recording.
+fn ended(status: ExitStatus, tree: tree::Tree, end: End, how: How, inside: u64) -> Recorded {
+    let mut recorded =
+        Recorded { status, end, how, events: 0, inside, refused: None, failed: None };
     match tree.into_writer() {
         Ok(writer) => {
             recorded.events = writer.events();
@@ -143,5 +223,5 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         }
         Err(error) => recorded.failed = Some(error),
     }
-    Ok(recorded)
+    recorded
 }

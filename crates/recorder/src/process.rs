@@ -1,6 +1,6 @@
 //! The traced threads: their descriptors, their mappings, and the call that each is in.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,6 +22,8 @@ pub struct Open {
     pub file: FileId,
     /// The object.
     pub node: NodeId,
+    /// Its inode.
+    pub key: Key,
 }
 
 /// The object of a descriptor.
@@ -142,6 +144,10 @@ pub struct Thread {
     pub descriptors: Descriptors,
     /// Its mappings.
     pub mappings: Mappings,
+    /// Its working directory, if the kernel records its calls; threads share it.
+    pub cwd: Rc<Cell<Key>>,
+    /// The descriptors that its exec closes, as bits, if the kernel records its calls.
+    pub closes: Vec<u8>,
     /// The call that it is in.
     pub pending: Option<Pending>,
     /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds.
@@ -179,6 +185,8 @@ impl Thread {
             process,
             descriptors,
             mappings,
+            cwd: Rc::default(),
+            closes: Vec::new(),
             pending: None,
             schedstat,
             used: 0,

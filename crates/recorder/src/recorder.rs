@@ -7,6 +7,7 @@ use std::time::Instant;
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
 
+use crate::bpf::names::{Names, Walked};
 use crate::hash::Map;
 use crate::inject::Injector;
 use crate::process::{Descriptor, Descriptors, Mappings, Table, Thread};
@@ -57,6 +58,14 @@ pub struct Recorder {
     pub overhead: u64,
     /// The start of the command.
     pub began: Instant,
+    /// The names that are known, if the kernel records the calls.
+    pub names: Option<Names>,
+    /// The paths of the call that is being recorded.
+    pub walked: Vec<Walked>,
+    /// The time of the event that is being recorded, if it is not the present.
+    pub clocked: Option<u64>,
+    /// The status with which the last thread ended that did.
+    pub status: Option<u32>,
     flushed: u64,
     next_thread: u32,
     /// The command runs: what stood before its exec is not recorded.
@@ -87,6 +96,10 @@ impl Recorder {
             began_monotonic: 0,
             overhead,
             began: Instant::now(),
+            names: None,
+            walked: Vec::new(),
+            clocked: None,
+            status: None,
             flushed: 0,
             next_thread: 0,
             running: false,
@@ -96,7 +109,8 @@ impl Recorder {
 
     /// Nanoseconds since the start of the command.
     pub fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        let elapsed = || u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.clocked.unwrap_or_else(elapsed)
     }
 
     /// Counts something that the trace does not have.
@@ -148,15 +162,29 @@ impl Recorder {
     /// Memory of the thread: of a call that was seen inside, nothing.
     pub fn memory(&self, tid: pid_t, address: u64, length: usize) -> Vec<u8> {
         match &self.seen {
-            Some(_) => Vec::new(),
+            Some(seen) => match &seen.captured {
+                Some(captured) => captured.bytes(address, length).to_vec(),
+                None => Vec::new(),
+            },
             None => sys::memory(tid, address, length),
+        }
+    }
+
+    /// A text of the thread, of a call that was not seen inside.
+    pub fn text(&self, tid: pid_t, address: u64) -> Option<Vec<u8>> {
+        match self.seen.as_ref().and_then(|it| it.captured.as_ref()) {
+            Some(captured) => captured.text(address).map(<[u8]>::to_vec),
+            None => sys::text(tid, address),
         }
     }
 
     /// Numbers in the memory of the thread.
     pub fn words<const N: usize>(&self, tid: pid_t, address: u64) -> Option<[u64; N]> {
         match &self.seen {
-            Some(seen) => seen.more.get(..N)?.try_into().ok(),
+            Some(seen) => match &seen.captured {
+                Some(captured) => sys::numbers(captured.bytes(address, 8 * N)),
+                None => seen.more.get(..N)?.try_into().ok(),
+            },
             None => sys::words(tid, address),
         }
     }

@@ -33,7 +33,7 @@ pub struct Place {
 
 /// File systems of the kernel's own state (linux/magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, devpts, securityfs,
 /// selinuxfs, bpf, nsfs, pipefs, sockfs, anon_inodefs.
-const KERNEL: &[u64] = &[
+pub const KERNEL: &[u64] = &[
     0x9fa0,
     0x6265_6572,
     0x27_e0eb,
@@ -51,11 +51,23 @@ const KERNEL: &[u64] = &[
 ];
 
 /// The most links that a path may follow (MAXSYMLINKS of Linux).
-const LINKS: u8 = 40;
+pub const LINKS: u8 = 40;
+
+/// The flags and the position of an open file of a thread.
+pub fn flags_and_offset(tid: pid_t, number: i32) -> (u32, u64) {
+    let mut text = String::new();
+    let _ = File::open(format!("/proc/{tid}/fdinfo/{number}"))
+        .map(|mut it| it.read_to_string(&mut text));
+    let field = |name: &str, radix| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), radix).ok()
+    };
+    (field("flags:", 8).unwrap_or(0) as u32, field("pos:", 10).unwrap_or(0))
+}
 
 impl Recorder {
     /// True for a file system of the kernel's own state, and for /dev.
-    fn is_kernels(&mut self, dir: &OwnedFd, device: u64) -> bool {
+    pub fn is_kernels(&mut self, dir: &OwnedFd, device: u64) -> bool {
         if let Some(known) = self.devices.get(&device) {
             return *known;
         }
@@ -83,6 +95,10 @@ impl Recorder {
         path: u64,
         follow: bool,
     ) -> Result<Place, Outside> {
+        if self.names.is_some() {
+            let text = self.text(tid, path).ok_or(Outside(Object::None, 0))?;
+            return self.place_by_names(tid, dirfd, &text, follow);
+        }
         if self.seen.is_some() {
             return self.seen_place(path).ok_or(Outside(Object::None, 0));
         }
@@ -207,7 +223,7 @@ impl Recorder {
         let table = thread.descriptors.clone();
         let descriptor = match table.get(number) {
             Some(known) => known,
-            None if self.seen.is_some() => {
+            None if self.seen.is_some() && self.names.is_none() => {
                 self.note("calls inside a program on descriptors that were not known", 1);
                 return Err(Outside(Object::None, 0));
             }
@@ -224,24 +240,19 @@ impl Recorder {
     }
 
     fn look_up(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
+        if self.names.is_some() {
+            return self.look_up_by_names(tid, number);
+        }
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
         let stat = rustix::fs::stat(&path).ok()?;
         if let Some(outside) = self.outside(&path, &stat) {
             return Some(outside);
         }
-        let (node, _) = self.node_of(&path, &stat)?;
+        let (node, key) = self.node_of(&path, &stat)?;
         let file = self.next_file();
-        let mut text = String::new();
-        let _ = File::open(format!("/proc/{tid}/fdinfo/{number}"))
-            .map(|mut it| it.read_to_string(&mut text));
-        let field = |name: &str, radix| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            u64::from_str_radix(line.trim(), radix).ok()
-        };
-        let flags = field("flags:", 8).unwrap_or(0) as u32;
-        let offset = field("pos:", 10).unwrap_or(0);
+        let (flags, offset) = flags_and_offset(tid, number);
         self.event(tid, Call::Inherit { file, node, flags, offset }, 0);
-        Some(Descriptor::File(Rc::new(Open { file, node })))
+        Some(Descriptor::File(Rc::new(Open { file, node, key })))
     }
 
     /// The descriptor of something that is no file or directory of a file system.
@@ -255,7 +266,9 @@ impl Recorder {
             }
             T::CharacterDevice | T::BlockDevice => Object::Device,
             // Those that the code inside opens have a directory that is known.
-            T::RegularFile | T::Directory if self.seen.is_some() => return None,
+            T::RegularFile | T::Directory if self.seen.is_some() && self.names.is_none() => {
+                return None;
+            }
             T::RegularFile | T::Directory => {
                 // memfd, and files of the kernel.
                 let open =

@@ -1,5 +1,6 @@
 //! Follows the threads of a command from stop to stop.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::time::Instant;
@@ -94,7 +95,7 @@ impl Recorder {
     }
 
     /// The descriptors with which the command begins.
-    fn begin_reading(&mut self, tid: pid_t) {
+    pub fn begin_reading(&mut self, tid: pid_t) {
         for number in 0..3 {
             let _ = self.descriptor(tid, number);
         }
@@ -203,7 +204,7 @@ impl Recorder {
     }
 
     /// Removes a descriptor; one that is not known is looked up first.
-    fn take_descriptor(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
+    pub fn take_descriptor(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let _ = self.descriptor(tid, number);
         let thread = self.threads.get(&tid)?;
         thread.descriptors.remove(number, false)
@@ -217,6 +218,18 @@ impl Recorder {
             libc::SYS_clone3 => sys::words::<1>(tid, it.rdi).map_or(0, |[flags]| flags),
             _ => 0,
         });
+        let Some(parent) = self.threads.get(&tid) else { return };
+        let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
+        self.made_thread(tid, child, flags, think);
+        self.update_used(tid);
+        if self.early.remove(&child) {
+            self.set_ring(child);
+            sys::resume(child, Resume::Continue(0));
+        }
+    }
+
+    /// A thread made another one with these flags of clone.
+    pub fn made_thread(&mut self, tid: pid_t, child: pid_t, flags: u64, think: u64) {
         let has = |flag: c_int| flags & flag as u64 != 0;
         let Some(parent) = self.threads.get(&tid) else { return };
         let (process, parent_process) = (!has(libc::CLONE_THREAD), parent.process);
@@ -229,23 +242,21 @@ impl Recorder {
             true => parent.mappings.clone(),
             false => Rc::new(std::cell::RefCell::new(parent.mappings.borrow().clone())),
         };
-        let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
+        let cwd = match has(libc::CLONE_FS) {
+            true => parent.cwd.clone(),
+            false => Rc::new(Cell::new(parent.cwd.get())),
+        };
         let owner = if process { child } else { parent_process };
         let inside = (parent.inside, parent.led);
         let id = self.add(child, owner, descriptors, mappings);
         if let Some(thread) = self.threads.get_mut(&child) {
             (thread.inside, thread.led) = inside;
-            thread.fresh = true;
+            (thread.fresh, thread.cwd) = (true, cwd);
         }
         self.separate(child, libc::SYS_clone, flags);
         let start = self.now();
         let call = Call::Spawn { child: id, process };
         self.write(tid, Event { thread: id, think, start, duration: 0, result: 0, call });
-        self.update_used(tid);
-        if self.early.remove(&child) {
-            self.set_ring(child);
-            sys::resume(child, Resume::Continue(0));
-        }
     }
 
     /// The CPU time until now is accounted for.
@@ -259,6 +270,20 @@ impl Recorder {
     /// A thread runs another program: the other threads of its process are gone, and some descriptors are closed.
     fn executed(&mut self, tid: pid_t) {
         let former = sys::message(tid).unwrap_or(tid);
+        let open: HashSet<i32> = std::fs::read_dir(format!("/proc/{tid}/fd")).map_or_else(
+            |_| HashSet::new(),
+            |all| all.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect(),
+        );
+        self.executed_from(tid, former, |number| open.contains(&number));
+        let setuid =
+            rustix::fs::stat(format!("/proc/{tid}/exe")).is_ok_and(|it| it.st_mode & 0o6000 != 0);
+        if setuid && !rustix::process::geteuid().is_root() {
+            self.note("setuid programs, which ran without their privileges", 1);
+        }
+    }
+
+    /// A thread, which had another number before, runs another program, in which these descriptors stay open.
+    pub fn executed_from(&mut self, tid: pid_t, former: pid_t, stays: impl Fn(i32) -> bool) {
         if former != tid {
             if let Some(it) = self.threads.remove(&former) {
                 self.threads.insert(tid, it);
@@ -273,19 +298,10 @@ impl Recorder {
         drop(before);
         self.give_ring(tid);
         self.unmapped(tid, mappings);
-        let open: HashSet<i32> = std::fs::read_dir(format!("/proc/{tid}/fd")).map_or_else(
-            |_| HashSet::new(),
-            |all| all.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect(),
-        );
-        let gone: Vec<i32> = table.all().into_keys().filter(|it| !open.contains(it)).collect();
+        let gone: Vec<i32> = table.all().into_keys().filter(|it| !stays(*it)).collect();
         for number in gone {
             let descriptor = table.remove(number, false);
             self.dropped(tid, descriptor, true);
-        }
-        let setuid =
-            rustix::fs::stat(format!("/proc/{tid}/exe")).is_ok_and(|it| it.st_mode & 0o6000 != 0);
-        if setuid && !rustix::process::geteuid().is_root() {
-            self.note("setuid programs, which ran without their privileges", 1);
         }
     }
 
@@ -319,11 +335,12 @@ impl Recorder {
     }
 
     /// A thread ended.
-    fn ended(&mut self, tid: pid_t, status: c_int) {
+    pub fn ended(&mut self, tid: pid_t, status: c_int) {
         self.early.remove(&tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         thread.ring = None;
         let process = thread.process;
+        self.status = Some(status as u32);
         let descriptors = std::mem::take(&mut thread.descriptors);
         let mappings = std::mem::take(&mut thread.mappings);
         if Rc::strong_count(&descriptors) == 1 {

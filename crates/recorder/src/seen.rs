@@ -2,6 +2,7 @@
 
 use libc::c_long;
 
+use crate::bpf::parts::Captured;
 use crate::inode::{Info, Key};
 use crate::shared::layout::{EMPTY_PATH, HAS_FOUND, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
 
@@ -51,6 +52,8 @@ pub struct Seen {
     pub made: Option<Info>,
     /// The object of its descriptor, if the recorder need not know it yet.
     pub found: Option<Info>,
+    /// What its arguments pointed to, if the kernel recorded it.
+    pub captured: Option<Captured>,
     /// Its paths.
     pub places: [Option<SeenPlace>; 2],
 }

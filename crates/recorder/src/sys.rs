@@ -58,6 +58,37 @@ pub fn seize(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(|_| ())
 }
 
+/// A thread of another process that stands still as long as this value exists, and then goes on as before.
+pub struct Stopped(pid_t);
+
+impl Stopped {
+    /// Stops a thread.
+    ///
+    /// # Errors
+    /// It is gone (ESRCH), is traced by another process, or may not be traced.
+    pub fn new(tid: pid_t) -> io::Result<Stopped> {
+        request(libc::PTRACE_SEIZE, tid, 0, 0)?;
+        let stopped = Stopped(tid);
+        request(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
+        match status_of(tid) {
+            Ok(status) if libc::WIFSTOPPED(status) => Ok(stopped),
+            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        }
+    }
+
+    /// Its number.
+    pub fn tid(&self) -> pid_t {
+        self.0
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // A signal at which it stopped is lost by that: PTRACE_INTERRUPT came first.
+        let _ = request(libc::PTRACE_DETACH, self.0, 0, 0);
+    }
+}
+
 /// Lets a stopped thread go on. One that was killed meanwhile is no error.
 pub fn resume(tid: pid_t, how: Resume) {
     let _ = match how {
@@ -210,7 +241,11 @@ pub fn text(tid: pid_t, address: u64) -> Option<Vec<u8>> {
 
 /// Reads numbers of 64 bits.
 pub fn words<const N: usize>(tid: pid_t, address: u64) -> Option<[u64; N]> {
-    let bytes = memory(tid, address, 8 * N);
+    numbers(&memory(tid, address, 8 * N))
+}
+
+/// Numbers of 64 bits; none if there are fewer.
+pub fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     if bytes.len() < 8 * N {
         return None;
     }

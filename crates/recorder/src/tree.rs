@@ -203,6 +203,26 @@ impl Tree {
         self.enter(parent, name, &info.stat(), None, in_tree)
     }
 
+    /// Introduces an entry of a directory that is known, whether or not its node is.
+    pub fn introduce(&mut self, parent: NodeId, name: &[u8], info: &Info, path: &Path) -> NodeId {
+        let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
+        self.enter(parent, name, &info.stat(), Some(path), in_tree)
+    }
+
+    /// True, once, for a known directory whose entries are to be introduced: one of a tree, or any.
+    pub fn begins_listing(&mut self, key: Key, any: bool) -> bool {
+        let Some(known) = self.nodes.get_mut(&key) else { return false };
+        (known.in_tree || any) && !std::mem::replace(&mut known.listed, true)
+    }
+
+    /// Ends the trace where it is.
+    pub fn stop(&mut self, error: RecordError) {
+        self.write(|writer| writer.flush());
+        if self.writer.take().is_some() {
+            self.failed = Some(error);
+        }
+    }
+
     /// The node of an inode that a call which began at `before` made: new, unless another call introduced it meanwhile
     /// (false). Two `exclusive` calls do not make one inode: then its number was used again.
     pub fn made(&mut self, key: Key, of: NodeId, before: u64, exclusive: bool) -> (NodeId, bool) {

@@ -1,129 +1,14 @@
 //! Recording of real programs.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard};
 
+mod common;
+
+use common::{Bench, compiled, events, named, none_is_lost, sees};
 use fsdyno_recorder::{How, Options, Recorded, record};
-use fsdyno_trace::{Base, Call, CallKind, Checker, Event, Item, Reader};
-
-/// A recorder waits for all children of its process, so that one process has one at a time.
-static ONE: Mutex<()> = Mutex::new(());
-
-struct Bench {
-    _one: MutexGuard<'static, ()>,
-    dir: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let one = ONE.lock().unwrap_or_else(|it| it.into_inner());
-        Bench { _one: one, dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn tree(&self) -> PathBuf {
-        let path = self.dir.path().join("tree");
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
-    /// Records a command with the tree as its root.
-    fn record(&self, words: &[&str]) -> (Recorded, Vec<Item>) {
-        let options = Options { trees: vec![self.tree()], ..Options::default() };
-        self.record_with(&options, words)
-    }
-
-    fn record_with(&self, options: &Options, words: &[&str]) -> (Recorded, Vec<Item>) {
-        let path = self.dir.path().join("out.trace");
-        let words: Vec<String> = words.iter().map(|it| it.to_string()).collect();
-        let recorded = record(options, &words, File::create(&path).unwrap()).unwrap();
-        (recorded, items(&path))
-    }
-
-    /// Records a script of sh, which runs in the tree.
-    fn script(&self, script: &str) -> (Recorded, Vec<Item>) {
-        let script = format!("cd {} && {{ {script}\n}}", self.tree().display());
-        self.record(&["sh", "-c", &script])
-    }
-}
-
-fn items(path: &Path) -> Vec<Item> {
-    let reader = Reader::new(File::open(path).unwrap()).unwrap();
-    let items: Vec<Item> = reader.map(Result::unwrap).collect();
-    // The tree comes first for the check: entries may stand after earlier events.
-    let mut checker = Checker::new();
-    items.iter().for_each(|item| checker.check(item).unwrap());
-    items
-}
-
-fn events(items: &[Item]) -> Vec<&Event> {
-    items.iter().filter_map(|it| if let Item::Event(it) = it { Some(it) } else { None }).collect()
-}
-
-/// The events by kind and name, of the names that begin with `prefix`.
-fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
-    let of = |it: &&'i Event| {
-        let name = it.call.uses().names[0].and_then(|at| at.name.clone())?;
-        let name = String::from_utf8_lossy(name.bytes()).into_owned();
-        name.starts_with(prefix).then_some((*it, name))
-    };
-    events(items).iter().filter_map(of).collect()
-}
-
-fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
-    let program = dir.join(source);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{source}.c"));
-    let built = Command::new("cc")
-        .args(["-O1", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source)
-        .args(flags)
-        .status();
-    assert!(built.unwrap().success());
-    program
-}
-
-/// The events of the program's own files must be those that it counted.
-fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
-    let bench = Bench::new();
-    let program = compiled(bench.dir.path(), "counted", flags);
-    let tree = bench.tree();
-    let words = [program.to_str().unwrap(), tree.to_str().unwrap(), "8", &rounds.to_string()];
-    let options = Options { trees: vec![tree.clone()], how, ..Options::default() };
-    let (recorded, items) = bench.record_with(&options, &words);
-    assert!(recorded.status.success(), "{flags:?}");
-    let mut counts: BTreeMap<CallKind, u64> = BTreeMap::new();
-    let mut own = std::collections::HashSet::new();
-    for event in events(&items) {
-        let uses = event.call.uses();
-        let of_tree = uses.names[0].and_then(|at| at.name.as_ref()).is_some_and(
-            |name| matches!(name.bytes(), [b't' | b'o', digit] if digit.is_ascii_digit()),
-        );
-        if of_tree && uses.opens.is_some() {
-            own.extend(uses.opens);
-        }
-        if of_tree || uses.files[0].is_some_and(|file| own.contains(&file)) {
-            *counts.entry(event.call.kind()).or_default() += 1;
-        }
-    }
-    let kinds = [
-        CallKind::Open,
-        CallKind::Write,
-        CallKind::Read,
-        CallKind::Stat,
-        CallKind::Close,
-        CallKind::Rename,
-        CallKind::Access,
-        CallKind::Unlink,
-    ];
-    let expected: BTreeMap<CallKind, u64> =
-        kinds.into_iter().map(|kind| (kind, 8 * rounds)).collect();
-    assert_eq!(counts, expected, "{:?}", recorded.end.notes);
-    recorded
-}
+use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
 /// Calls that did not stop.
 fn inside(recorded: &Recorded) -> u64 {
@@ -159,35 +44,8 @@ fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
 
 #[test]
 fn code_inside_a_program_changes_nothing_that_it_sees() {
-    let bench = Bench::new();
-    let program = compiled(bench.dir.path(), "sees", &[]);
-    let tree = bench.tree();
-    let words = [program.to_str().unwrap(), tree.to_str().unwrap()];
-    let of = |how| {
-        let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
-        let (recorded, items) = bench.record_with(&options, &words);
-        assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
-        // What the program itself did: not the sizes of its libraries, and not identities, which differ.
-        let of_tree = |it: &&Event| {
-            it.call.uses().names[0].is_some_and(|at| match &at.name {
-                Some(name) => name.bytes().starts_with(b"s-"),
-                None => at.base == Base::Cwd,
-            })
-        };
-        let all: Vec<String> = events(&items)
-            .into_iter()
-            .filter(of_tree)
-            .map(|it| {
-                let at = it.call.uses().names[0].unwrap();
-                let name = at.name.as_ref().map(|it| String::from_utf8_lossy(it.bytes()));
-                let way = (at.base, at.walked, at.beyond, at.links, at.node.is_some());
-                format!("{} {name:?} {way:?} {}", it.call.kind().name(), it.result)
-            })
-            .collect();
-        (all, inside(&recorded))
-    };
-    let (stopped, none) = of(How::Ptrace);
-    let (seen, some) = of(How::Inside);
+    let (stopped, none) = sees(How::Ptrace);
+    let (seen, some) = sees(How::Inside);
     assert_eq!((&seen, none), (&stopped, 0));
     assert!(stopped.len() > 20 && some > 20, "{some} {stopped:?}");
 }
@@ -370,7 +228,7 @@ fn names_are_hashed_everywhere_if_wanted() {
     let file = bench.tree().join("secret-plan.txt");
     bench.record_with(&options, &["cat", file.to_str().unwrap()]);
     let path = bench.dir.path().join("out.trace");
-    let text = format!("{:?}", items(&path));
+    let text = format!("{:?}", common::items(&path));
     assert!(!text.contains("secret"), "{text}");
     assert!(text.contains(".txt"));
 }

@@ -2,10 +2,11 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use fsdyno_campaign::recording::{calibrate, check_program, create};
-use fsdyno_recorder::{MARK, Options, RecordError};
+use fsdyno_recorder::{Bounds, MARK, Options, RecordError, Recorded};
 use fsdyno_trace::Name;
 
 use crate::exit::{Exit, Failure};
@@ -17,11 +18,13 @@ use crate::output::say;
 Examples:
   fsdyno record -o build.trace -- make -j4
   fsdyno record --tree /srv/mail -o mail.trace -- ./deliver
+  fsdyno record --pid 4711 --seconds 60 --tree /srv/mail -o mail.trace    # as root
   fsdyno show trace build.trace
 
-Works without privileges, with all threads and children of the command. The exit code is that of the
-command (128 + N after signal N); codes of fsdyno itself occur only before it starts. The trace has
-names, sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
+Works without privileges, with all threads and children of the command; --how bpf and --pid need root.
+The exit code is that of the command (128 + N after signal N); codes of fsdyno itself occur only before
+it starts, or if a recording by BPF lost calls of a command that succeeded. The trace has names,
+sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
 pub struct Record {
     /// The way in which calls are seen; auto takes the cheapest mechanism that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
@@ -40,9 +43,16 @@ pub struct Record {
     /// of the replayed calls over that of the recorded ones
     #[arg(long)]
     pub calibrate: bool,
+    /// Record a process that runs already, with its threads and the children that it makes from then on, by BPF: until it
+    /// ends, or Ctrl-C; it goes on then [default tree: its working directory]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "calibrate"])]
+    pub pid: Option<i32>,
+    /// Record a process of --pid for at most this number of seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "pid", conflicts_with = "command")]
+    pub seconds: Option<u64>,
     /// The command to run, with its arguments
     #[arg(
-        required = true,
+        required_unless_present = "pid",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "COMMAND"
@@ -60,10 +70,12 @@ pub enum How {
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them
     Ptrace,
+    /// Programs at tracepoints of the kernel record the calls, and nothing stops; as root
+    Bpf,
 }
 
-/// Records a command.
-pub fn run(record: &Record) -> Result<Exit, Failure> {
+/// Refuses what cannot be recorded, before any work.
+fn check(record: &Record) -> Result<(), Failure> {
     for tree in &record.trees {
         if !tree.is_dir() {
             let message = format!("--tree '{}' is not a directory", tree.display());
@@ -73,6 +85,25 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     if let Some(program) = record.command.first() {
         check_program(program)?;
     }
+    if let Some(pid) = record.pid {
+        if ![How::Auto, How::Bpf].contains(&record.how) {
+            return Err(Failure::wrong(
+                "--pid records by BPF: leave --how out, or give --how bpf".to_string(),
+            ));
+        }
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(Failure::wrong(format!("there is no process {pid}")));
+        }
+    }
+    if record.pid.is_some() || record.how == How::Bpf {
+        fsdyno_recorder::check_bpf().map_err(failure)?;
+    }
+    Ok(())
+}
+
+/// Records a command, or a process that runs already.
+pub fn run(record: &Record) -> Result<Exit, Failure> {
+    check(record)?;
     let out = create(&record.out)?;
     let options = Options {
         trees: record.trees.clone(),
@@ -81,16 +112,47 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
             How::Auto => fsdyno_recorder::How::Auto,
             How::Inside => fsdyno_recorder::How::Inside,
             How::Ptrace => fsdyno_recorder::How::Ptrace,
+            How::Bpf => fsdyno_recorder::How::Bpf,
         },
     };
-    let recorded = fsdyno_recorder::record(&options, &record.command, out).map_err(|error| {
-        let exit = match error {
-            RecordError::Trace(_) | RecordError::Inside(_) => Exit::Missing,
-            RecordError::Write(_) => Exit::TrialFailed,
-            _ => Exit::WrongUse,
-        };
-        Failure { exit, message: error.to_string() }
-    })?;
+    let recorded = match record.pid {
+        Some(pid) => {
+            let most = record.seconds.map(Duration::from_secs);
+            let begins = || say(&format!("fsdyno: process {pid} is recorded; Ctrl-C ends that"));
+            fsdyno_recorder::attach(&options, Bounds { pid, most }, out, begins)
+        }
+        None => fsdyno_recorder::record(&options, &record.command, out),
+    };
+    let recorded = recorded.map_err(failure)?;
+    tell(record, &recorded);
+    if record.calibrate {
+        let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
+        calibrate(&record.out, directory)?;
+    }
+    let status = recorded.status;
+    let lost = matches!(recorded.failed, Some(RecordError::Lost(_)));
+    if lost && status.success() {
+        return Ok(Exit::TrialFailed);
+    }
+    if record.pid.is_some() {
+        return Ok(Exit::Good);
+    }
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    std::process::exit(code)
+}
+
+/// The failure that an error is.
+fn failure(error: RecordError) -> Failure {
+    let exit = match error {
+        RecordError::Trace(_) | RecordError::Inside(_) | RecordError::Bpf(_) => Exit::Missing,
+        RecordError::Write(_) => Exit::TrialFailed,
+        _ => Exit::WrongUse,
+    };
+    Failure { exit, message: error.to_string() }
+}
+
+/// Says what was recorded, and how.
+fn tell(record: &Record, recorded: &Recorded) {
     let trace = record.out.display();
     match &recorded.failed {
         Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
@@ -100,6 +162,7 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
                     format!("by ptrace, since no memory can be shared with programs ({why})")
                 }
                 (fsdyno_recorder::How::Ptrace, None) => "by ptrace".to_string(),
+                (fsdyno_recorder::How::Bpf, None) => "by BPF".to_string(),
                 _ => {
                     let stopped = recorded.events.saturating_sub(recorded.inside);
                     format!("{} inside the programs, {stopped} by ptrace", recorded.inside)
@@ -111,13 +174,6 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     for (note, count) in &recorded.end.notes {
         say(&format!("fsdyno: {note}: {count}"));
     }
-    if record.calibrate {
-        let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
-        calibrate(&record.out, directory)?;
-    }
-    let status = recorded.status;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    std::process::exit(code)
 }
 
 /// `fsdyno mark`

@@ -54,6 +54,10 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
         ("record -- /no/such/program", "there is no program '/no/such/program' to record"),
         ("record -o text -- true", "'text' exists and is not a trace; it is not replaced"),
         ("record --tree nowhere -- true", "--tree 'nowhere' is not a directory"),
+        ("record --pid 2147483647", "there is no process 2147483647"),
+        ("record --pid 2147483647 -- true", "the argument '--pid <PID>' cannot be used with"),
+        ("record --seconds 5 -- true", "the argument '--seconds <N>' cannot be used with"),
+        ("record --pid 2147483647 --how ptrace", "--pid records by BPF: leave --how out"),
         ("show trace text", "at byte 0: this is not a trace of fsdyno"),
         ("show trace nothing", "failed to read 'nothing'"),
     ] {
@@ -172,4 +176,34 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     let said = stderr(&output);
     assert!(said.contains("setuid programs, which ran without their privileges: 1"), "{said}");
     assert!(said.contains("inside the programs") && !said.contains(" 0 inside"), "{said}");
+}
+
+#[test]
+fn recording_by_bpf_without_privileges_says_what_it_needs_before_any_work() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this needs root, to be another user");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let own = env!("CARGO_BIN_EXE_fsdyno");
+    for rest in [&["--how", "bpf", "--", "true"][..], &["--pid", "1"]] {
+        let output = std::process::Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", own, "record"])
+            .args(["-o", "it.trace"])
+            .args(rest)
+            .current_dir(folder.path())
+            .output();
+        let output = match output {
+            Ok(output) if !stderr(&output).contains("failed to execute") => output,
+            _ => {
+                eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+                return;
+            }
+        };
+        let said = stderr(&output);
+        assert_eq!(code(&output), 3, "{said}");
+        assert!(said.contains("it needs root, or the capabilities CAP_BPF"), "{said}");
+        assert!(!folder.path().join("it.trace").exists());
+    }
 }

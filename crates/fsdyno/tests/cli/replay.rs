@@ -48,13 +48,36 @@ fn below(folder: &Path) -> Vec<String> {
     all
 }
 
+/// A script that makes files by several processes.
+const SCRIPT: &str = "mkdir d; (echo one >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
+                      ln d/a d/hard; ls d; rm d/b";
+
 #[test]
 fn a_recorded_script_is_replayed_in_a_directory_with_every_result_compared() {
+    recorded_and_replayed("auto");
+}
+
+#[test]
+fn a_script_recorded_by_bpf_is_replayed_in_a_directory_with_every_result_compared() {
+    if has_bpf() {
+        recorded_and_replayed("bpf");
+    }
+}
+
+/// True if this host records by BPF; says why if it does not.
+fn has_bpf() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let tried = run(folder.path(), "record --how bpf -o it.trace -- true");
+    if code(&tried) != 0 {
+        eprintln!("skipped: {}", stderr(&tried));
+    }
+    code(&tried) == 0
+}
+
+fn recorded_and_replayed(how: &str) {
     let folder = folder(b"");
     std::fs::remove_file(folder.path().join("it.trace")).unwrap();
-    let script = "mkdir d; (echo one >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
-                  ln d/a d/hard; ls d; rm d/b";
-    let words = ["record", "-o", "../it.trace", "--", "sh", "-c", script];
+    let words = ["record", "--how", how, "-o", "../it.trace", "--", "sh", "-c", SCRIPT];
     let recorded = fsdyno(&folder.path().join("on")).args(words).output().unwrap();
     assert_eq!(code(&recorded), 0, "{}", stderr(&recorded));
     std::fs::remove_dir_all(folder.path().join("on/d")).unwrap();
@@ -66,6 +89,52 @@ fn a_recorded_script_is_replayed_in_a_directory_with_every_result_compared() {
     let notes = notes(folder.path());
     assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
     assert_eq!(below(&folder.path().join("on")), [""; 0]);
+}
+
+#[test]
+fn a_process_that_ran_already_is_recorded_and_replayed() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+    if !has_bpf() {
+        return;
+    }
+    let folder = folder(b"");
+    let on = folder.path().join("on");
+    let mut shell = Command::new("sh")
+        .current_dir(&on)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (input, output) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+    let mut output = BufReader::new(output).lines();
+    writeln!(&input, "mkdir old; echo 12345 >old/file; exec 7>>old/file; echo ready").unwrap();
+    assert_eq!(output.next().unwrap().unwrap(), "ready");
+    let pid = shell.id().to_string();
+    let mut recorder = fsdyno(folder.path());
+    recorder.args(["record", "--pid", &pid, "--seconds", "5", "-o", "it.trace"]);
+    let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(recorder.stderr.take().unwrap());
+    let mut said = said.lines();
+    assert_eq!(
+        said.next().unwrap().unwrap(),
+        format!("fsdyno: process {pid} is recorded; Ctrl-C ends that")
+    );
+    writeln!(&input, "echo more >&7; {SCRIPT}; cat old/file >new; echo done").unwrap();
+    assert!(output.any(|line| line.unwrap() == "done"));
+    let said: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(recorder.wait().unwrap().success(), "{said:?}");
+    drop(input);
+    assert!(shell.wait().unwrap().success());
+    std::fs::remove_dir_all(&on).unwrap();
+    std::fs::create_dir(&on).unwrap();
+    let output = replay(folder.path());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let notes = notes(folder.path());
+    assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
+    let trial: Value = trials(&folder.path().join("out")).remove(0);
+    let ops = &trial["measured"]["phases"][0]["ops"];
+    assert_eq!((&ops["mkdir"]["count"], &ops["link"]["count"]), (&1.into(), &1.into()), "{ops}");
 }
 
 #[test]

@@ -1,0 +1,293 @@
+//! From the records of the kernel to the events of a trace, and to what is known afterwards.
+
+use fsdyno_trace::{CallKind, Event, ThreadId};
+use libc::pid_t;
+
+use super::layout::{BEGINS, ENDS, EXECS, EXITS, SPAWNS};
+use super::names::Walked;
+use super::parts::Record;
+use crate::error::RecordError;
+use crate::inode::{Info, Key};
+use crate::process::{Descriptor, Pending};
+use crate::recorder::Recorder;
+use crate::seen::Seen;
+use crate::sys::Begun;
+use crate::table;
+
+/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// The calls that make what paths mean differ from what the recorder takes them for.
+const SEPARATING: [libc::c_long; 5] =
+    [libc::SYS_chroot, libc::SYS_pivot_root, libc::SYS_mount, libc::SYS_umount2, libc::SYS_setns];
+
+impl Recorder {
+    /// Records what a record says.
+    pub fn record(&mut self, it: Record) {
+        if it.lost > 0 {
+            self.tree.stop(RecordError::Lost(it.lost));
+        }
+        if !self.threads.contains_key(&it.thread) && it.kind != EXECS {
+            return;
+        }
+        self.clocked = Some(it.wall.0.saturating_sub(self.began_monotonic));
+        match it.kind {
+            BEGINS => self.call_begins(it),
+            ENDS => self.call_ends(it),
+            SPAWNS => {
+                let think = self.think(it.thread, it.think);
+                let [child, process, flags, ..] = it.args;
+                self.made_thread(it.thread, child as pid_t, flags, think);
+                if let Some(child) = self.threads.get_mut(&(child as pid_t)) {
+                    child.process = process as pid_t;
+                }
+            }
+            EXECS => self.executes(&it),
+            EXITS => self.ended(it.thread, it.args[0] as i32),
+            _ => {}
+        }
+        self.clocked = None;
+    }
+
+    /// CPU time of a thread since its last event.
+    fn think(&mut self, tid: pid_t, sum: u64) -> u64 {
+        let Some(thread) = self.threads.get_mut(&tid) else { return 0 };
+        let before = std::mem::replace(&mut thread.used, sum);
+        sum.saturating_sub(before)
+    }
+
+    /// A close or an exec begins.
+    fn call_begins(&mut self, it: Record) {
+        if !self.running {
+            return;
+        }
+        let (tid, begun) = (it.thread, Begun { native: true, number: it.number, args: it.args });
+        if it.number == libc::SYS_close {
+            self.seen = Some(seen(it));
+            let number = begun.args[0] as i32;
+            let closed = self.take_descriptor(tid, number);
+            let begin = self.seen.take().map_or(0, |it| it.wall.0);
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.closing = Some((begin, closed));
+            }
+            return;
+        }
+        let closes = it.captured.closing.clone();
+        let think = self.think(tid, it.think);
+        let (start, before) = (self.now(), it.wall.0);
+        self.seen = Some(seen(it));
+        self.walked.clear();
+        self.tree.clock = before;
+        let decoded = self.decode(tid, &begun);
+        self.seen = None;
+        let Some((call, gone)) = decoded else { return };
+        let pending = Pending { call, begun, start, think, gone, before, closed: None };
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            (thread.pending, thread.closes) = (Some(pending), closes);
+        }
+    }
+
+    fn executes(&mut self, it: &Record) {
+        let (tid, former) = (it.thread, it.args[0] as pid_t);
+        if !self.running && self.threads.contains_key(&tid) {
+            self.running = true;
+            self.began_monotonic = it.wall.0;
+            self.clocked = Some(0);
+            self.think(tid, it.think);
+            self.begin_reading(tid);
+            return;
+        }
+        let of = |it: &mut crate::process::Thread| std::mem::take(&mut it.closes);
+        let closes = self.threads.get_mut(&former).map(of).unwrap_or_default();
+        let closed = |number: i32| {
+            let bit = |byte: &u8| byte >> (number % 8) & 1 != 0;
+            closes.get(number as usize / 8).is_some_and(bit)
+        };
+        self.executed_from(tid, former, |number| !closed(number));
+    }
+
+    fn call_ends(&mut self, it: Record) {
+        if !self.running || RESTARTS.contains(&it.result) {
+            return;
+        }
+        let (tid, number, result) = (it.thread, it.number, it.result);
+        if it.captured.unread > 0 && table::kind(number).is_some_and(is_vectored) {
+            self.note("vectored calls whose buffers could not be read", 1);
+        }
+        match number {
+            libc::SYS_io_uring_setup if result >= 0 => {
+                self.note("rings of io_uring (io_uring_setup), whose work is not in the trace", 1);
+            }
+            libc::SYS_unshare if result >= 0 => self.separate(tid, number, it.args[0]),
+            _ if SEPARATING.contains(&number) && result >= 0 => {
+                self.note("changes of the root or of mounts, after which paths may mean others", 1);
+            }
+            libc::SYS_execve | libc::SYS_execveat => self.exec_ends(tid, &it),
+            _ => self.call_returned(tid, it),
+        }
+    }
+
+    fn exec_ends(&mut self, tid: pid_t, it: &Record) {
+        let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
+        let Some(Pending { call, start, think, .. }) = pending else { return };
+        let duration = it.wall.1.saturating_sub(it.wall.0);
+        let (thread, result) = (ThreadId(0), it.result);
+        self.write(tid, Event { thread, think, start, duration, result, call });
+    }
+
+    fn call_returned(&mut self, tid: pid_t, it: Record) {
+        let (number, end, result) = (it.number, it.wall.1, it.result);
+        let mut seen = seen(it);
+        let makes = match table::kind(number) {
+            Some(CallKind::Mkdir) => Some(libc::S_IFDIR | 0o755),
+            Some(CallKind::Symlink) => Some(libc::S_IFLNK | 0o777),
+            Some(CallKind::Mknod) => {
+                let mode = seen.args[if number == libc::SYS_mknod { 1 } else { 2 }] as u32;
+                Some(if mode & libc::S_IFMT == 0 { mode | libc::S_IFREG } else { mode })
+            }
+            _ => None,
+        };
+        if let (Some(mode), Some(names), true) = (makes, &mut self.names, result >= 0) {
+            seen.made = Some(Info { key: names.fresh(), mode, links: 1, ..Info::default() });
+        }
+        self.walked.clear();
+        // It comes back with what was found, unless it was not recorded.
+        if let Some(seen) = self.call_inside(tid, seen) {
+            if result >= 0 {
+                self.learn(tid, &seen, end);
+            }
+        }
+    }
+
+    /// What a call that succeeded changed.
+    fn learn(&mut self, tid: pid_t, seen: &Seen, end: u64) {
+        let Some(kind) = table::kind(seen.number) else { return };
+        let walked = std::mem::take(&mut self.walked);
+        let first = walked.first();
+        match kind {
+            CallKind::Mkdir | CallKind::Mknod | CallKind::Symlink | CallKind::Open => {
+                self.learn_made(seen, first, end);
+            }
+            CallKind::Unlink | CallKind::Rmdir => {
+                if let (Some(names), Some((dir, name, Some(key)))) = (&mut self.names, parts(first))
+                {
+                    names.remove(dir, name, key);
+                }
+            }
+            CallKind::Rename => self.learn_rename(seen, first, walked.get(1), end),
+            CallKind::Link => {
+                let open = || match self.threads.get(&tid)?.descriptors.get(seen.args[0] as i32)? {
+                    Descriptor::File(open) => Some(open.key),
+                    Descriptor::Outside(..) => None,
+                };
+                let from = if walked.len() > 1 { first.and_then(object) } else { open() };
+                if let (Some(names), Some(key), Some((dir, name, _))) =
+                    (&mut self.names, from, parts(walked.last()))
+                {
+                    names.link(dir, name, key, end);
+                }
+            }
+            CallKind::Chdir => self.learn_directory(tid, seen, first),
+            _ => {}
+        }
+        self.walked = walked;
+    }
+
+    fn learn_made(&mut self, seen: &Seen, first: Option<&Walked>, end: u64) {
+        let (Some(names), Some(made)) = (&mut self.names, seen.made) else { return };
+        if names.info(made.key).is_some() {
+            return;
+        }
+        let captured = seen.captured.as_ref();
+        let target = (made.mode & libc::S_IFMT == libc::S_IFLNK)
+            .then(|| captured.and_then(|it| it.text(seen.args[0])).unwrap_or_default());
+        // What O_TMPFILE makes has no name.
+        if let Some((dir, name, None)) = parts(first) {
+            names.make(dir, name, made.key, made.mode, target, end);
+        }
+    }
+
+    fn learn_rename(&mut self, seen: &Seen, from: Option<&Walked>, to: Option<&Walked>, end: u64) {
+        let exchanges =
+            seen.number == libc::SYS_renameat2 && seen.args[4] as u32 & libc::RENAME_EXCHANGE != 0;
+        let (Some(names), Some((dir, name, Some(key))), Some((to_dir, to_name, replaced))) =
+            (&mut self.names, parts(from), parts(to))
+        else {
+            return;
+        };
+        match replaced {
+            Some(same) if same == key => {}
+            Some(other) if exchanges => {
+                names.rename((dir, name), (to_dir, to_name), key, end);
+                names.rename((to_dir, b""), (dir, name), other, end);
+            }
+            other => {
+                if let Some(other) = other {
+                    names.remove(to_dir, to_name, other);
+                }
+                names.rename((dir, name), (to_dir, to_name), key, end);
+            }
+        }
+    }
+
+    fn learn_directory(&mut self, tid: pid_t, seen: &Seen, first: Option<&Walked>) {
+        let Some(thread) = self.threads.get(&tid) else { return };
+        let key = match (first, thread.descriptors.get(seen.args[0] as i32)) {
+            (Some(walked), _) => object(walked).or(Some(walked.dir)),
+            (None, Some(Descriptor::File(open))) => Some(open.key),
+            _ => None,
+        };
+        if let Some(key) = key {
+            thread.cwd.set(key);
+        }
+    }
+}
+
+fn is_vectored(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Read | CallKind::Write)
+}
+
+/// The directory, the name and the object of a path that ends in a name.
+fn parts(walked: Option<&Walked>) -> Option<(Key, &[u8], Option<Key>)> {
+    let walked = walked?;
+    Some((walked.dir, walked.name.as_deref()?, walked.key))
+}
+
+fn object(walked: &Walked) -> Option<Key> {
+    match walked.name {
+        Some(_) => walked.key,
+        None => Some(walked.dir),
+    }
+}
+
+/// The call of a record.
+fn seen(it: Record) -> Box<Seen> {
+    let mut more = [0; 4];
+    let text = it.captured.text(it.args[0]).map_or(0, <[u8]>::len) as u64;
+    match it.number {
+        libc::SYS_symlink | libc::SYS_symlinkat => more[0] = text,
+        libc::SYS_readv
+        | libc::SYS_preadv
+        | libc::SYS_preadv2
+        | libc::SYS_writev
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2 => {
+            let lengths = it.captured.memory(it.args[1]).chunks_exact(16);
+            let of = |it: &[u8]| it[8..].first_chunk().copied().map_or(0, u64::from_ne_bytes);
+            let sum = lengths.map(of).fold(0, u64::saturating_add);
+            (more[0], more[1]) = (sum.max(it.result.max(0) as u64), it.args[2].min(1024));
+        }
+        _ => {}
+    }
+    Box::new(Seen {
+        sequence: it.wall,
+        wall: it.wall,
+        cpu: (it.think, it.think),
+        number: it.number,
+        args: it.args,
+        result: it.result,
+        more,
+        captured: Some(it.captured),
+        ..Seen::default()
+    })
+}

@@ -1,0 +1,154 @@
+//! bpf(2): maps, programs, and their attachment to tracepoints.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// The licence under which the programs are given to the kernel, which lends functions that read memory only to such
+/// ones. (That of fsdyno is MIT or Apache-2.0.)
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+const MAP_CREATE: i32 = 0;
+const MAP_LOOKUP: i32 = 1;
+const MAP_UPDATE: i32 = 2;
+const PROG_LOAD: i32 = 5;
+const OBJ_GET_INFO: i32 = 15;
+const RAW_TRACEPOINT_OPEN: i32 = 17;
+
+/// BPF_PROG_TYPE_RAW_TRACEPOINT
+const RAW_TRACEPOINT: u32 = 17;
+
+/// The kind of a map.
+#[derive(Clone, Copy, Debug)]
+pub enum MapKind {
+    /// Any keys.
+    Hash = 1,
+    /// Numbers from 0.
+    Array = 2,
+    /// Numbers from 0, with a value for each processor.
+    PerProcessor = 6,
+    /// Records in their order.
+    Ring = 27,
+}
+
+/// The beginning of union bpf_attr of each command, which is followed by zeros.
+fn bpf(command: i32, words: &[u32]) -> io::Result<RawFd> {
+    let mut all = [0u32; 32];
+    all[..words.len()].copy_from_slice(words);
+    // SAFETY: the kernel reads `all`, and memory whose addresses are in it, which outlives the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, all.as_mut_ptr(), size_of_val(&all)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+}
+
+fn halves<T>(address: *const T) -> [u32; 2] {
+    [address as u64 as u32, (address as u64 >> 32) as u32]
+}
+
+fn owned(number: RawFd) -> OwnedFd {
+    // SAFETY: the kernel just made it, and nothing else has it.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+/// A map.
+pub struct Map(OwnedFd);
+
+impl Map {
+    /// A map with keys of 4 bytes (a ring has none).
+    pub fn new(kind: MapKind, value: u32, entries: u32) -> io::Result<Map> {
+        let ring = matches!(kind, MapKind::Ring);
+        let key = if ring { 0 } else { 4 };
+        // BPF_F_NO_PREALLOC
+        let flags = u32::from(matches!(kind, MapKind::Hash));
+        bpf(MAP_CREATE, &[kind as u32, key, value, entries, flags]).map(|it| Map(owned(it)))
+    }
+
+    /// Its descriptor.
+    pub fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Sets a value.
+    pub fn set<T>(&self, key: u32, value: &T) -> io::Result<()> {
+        let ([a, b], [c, d]) = (halves(&raw const key), halves(std::ptr::from_ref(value)));
+        bpf(MAP_UPDATE, &[self.number() as u32, 0, a, b, c, d]).map(|_| ())
+    }
+
+    /// A value; it must be as long as those of the map.
+    pub fn get(&self, key: u32) -> io::Result<u64> {
+        let mut value = 0u64;
+        let ([a, b], [c, d]) = (halves(&raw const key), halves(&raw mut value));
+        bpf(MAP_LOOKUP, &[self.number() as u32, 0, a, b, c, d])?;
+        Ok(value)
+    }
+}
+
+/// A program that runs at a tracepoint until this value is dropped.
+pub struct Attached {
+    program: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl Attached {
+    /// Loads a program and attaches it.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the text has the end of what its verifier says.
+    pub fn new(tracepoint: &CStr, code: &[[u8; 8]]) -> io::Result<Attached> {
+        let program = load(code).map_err(|error| {
+            let name = tracepoint.to_string_lossy();
+            io::Error::new(error.kind(), format!("the program for {name} is not loaded: {error}"))
+        })?;
+        let [a, b] = halves(tracepoint.as_ptr());
+        let link = bpf(RAW_TRACEPOINT_OPEN, &[a, b, program.as_raw_fd() as u32, 0])?;
+        Ok(Attached { program, _link: owned(link) })
+    }
+
+    /// How often the program did not run because it ran already on the processor.
+    pub fn missed(&self) -> u64 {
+        /// The offset of recursion_misses in struct bpf_prog_info.
+        const AT: usize = 208;
+        let mut info = [0u64; 32];
+        let [a, b] = halves(info.as_mut_ptr());
+        let length = size_of_val(&info) as u32;
+        let read = bpf(OBJ_GET_INFO, &[self.program.as_raw_fd() as u32, length, a, b]);
+        if read.is_ok() { info[AT / 8] } else { 0 }
+    }
+}
+
+fn load(code: &[[u8; 8]]) -> io::Result<OwnedFd> {
+    let attempt = |log: &mut [u8]| {
+        let ([a, b], [c, d], [e, f]) =
+            (halves(code.as_ptr()), halves(LICENSE.as_ptr()), halves(log.as_mut_ptr()));
+        let level = u32::from(!log.is_empty());
+        let log_address = if log.is_empty() { [0, 0] } else { [e, f] };
+        let words = [
+            RAW_TRACEPOINT,
+            code.len() as u32,
+            a,
+            b,
+            c,
+            d,
+            level,
+            log.len() as u32,
+            log_address[0],
+            log_address[1],
+        ];
+        bpf(PROG_LOAD, &words).map(owned)
+    };
+    attempt(&mut []).or_else(|error| {
+        if error.raw_os_error() == Some(libc::EPERM) {
+            return Err(error);
+        }
+        let mut log = vec![0; 1 << 20];
+        let error = match attempt(&mut log) {
+            Ok(program) => return Ok(program),
+            Err(error) => error,
+        };
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(&log[..end]);
+        let last: Vec<&str> = text.trim().lines().rev().take(4).collect();
+        let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        Err(io::Error::new(error.kind(), format!("{error} ({last})")))
+    })
+}

@@ -1,0 +1,180 @@
+//! A record of the programs in the kernel, read.
+
+use libc::c_long;
+use rustix::fs::{FileType, RawMode};
+
+use super::layout::{OF_RESULT, Part, UNREAD, record};
+use crate::inode::{Info, Key};
+
+/// The file of a descriptor as the kernel has it. (Its device is that of the file system, not that of stat(2).)
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// The device of its file system, and its inode.
+    pub key: Key,
+    /// The type of its file system.
+    pub magic: u64,
+    /// Its size.
+    pub size: u64,
+    /// The position after the call.
+    pub position: u64,
+    /// The device that it stands for, as stat(2) gives it.
+    pub rdev: u64,
+    /// Its links.
+    pub links: u32,
+    /// Its type and permissions.
+    pub mode: u32,
+    /// The open call made it.
+    pub made: bool,
+    /// The flags of open(2).
+    pub flags: u32,
+}
+
+impl File {
+    fn read(bytes: &[u8]) -> Option<File> {
+        /// FMODE_CREATED of Linux.
+        const CREATED: u32 = 1 << 20;
+        let long = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
+        let int = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes);
+        // The kernel's form of a device: 12 bits and 20.
+        let rdev = int(36)?;
+        Some(File {
+            key: (int(32)?.into(), long(0)?),
+            size: long(8)?,
+            magic: long(16)?,
+            position: long(24)?,
+            rdev: rustix::fs::makedev(rdev >> 20, rdev & 0xf_ffff),
+            links: int(40)?,
+            mode: int(44)?,
+            made: int(48)? & CREATED != 0,
+            flags: int(52)?,
+        })
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode as RawMode)
+    }
+
+    /// Its attributes, with another identity.
+    pub fn info(&self, key: Key) -> Info {
+        let blocks = self.size.div_ceil(512);
+        Info { key, rdev: self.rdev, size: self.size, blocks, mode: self.mode, links: self.links }
+    }
+}
+
+/// What the arguments of a call pointed to.
+#[derive(Clone, Debug, Default)]
+pub struct Captured {
+    /// By address: bytes, or a text with its end.
+    memory: Vec<(u64, Vec<u8>)>,
+    /// By descriptor.
+    files: Vec<(i32, File)>,
+    /// The descriptors that exec closes.
+    pub closing: Vec<u8>,
+    /// Parts that could not be read.
+    pub unread: u32,
+}
+
+impl Captured {
+    /// What stands at an address, as far as it was read.
+    pub fn memory(&self, address: u64) -> &[u8] {
+        let found = self.memory.iter().find(|(at, _)| *at == address);
+        found.map_or(&[], |(_, bytes)| bytes)
+    }
+
+    /// Bytes from an address on, as far as they were read.
+    pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
+        let found = self.memory.iter().find_map(|(at, bytes)| {
+            let from = usize::try_from(address.checked_sub(*at)?).ok()?;
+            bytes.get(from..).filter(|it| !it.is_empty())
+        });
+        found.map_or(&[], |it| &it[..it.len().min(length)])
+    }
+
+    /// The text at an address, without its end.
+    pub fn text(&self, address: u64) -> Option<&[u8]> {
+        self.memory(address).strip_suffix(&[0])
+    }
+
+    /// The file of a descriptor.
+    pub fn file(&self, number: i32) -> Option<&File> {
+        self.files.iter().find(|(of, _)| *of == number).map(|(_, file)| file)
+    }
+}
+
+/// A record.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its kind.
+    pub kind: i32,
+    /// The thread.
+    pub thread: i32,
+    /// The records that were lost before.
+    pub lost: u64,
+    /// CLOCK_MONOTONIC at the begin and the end.
+    pub wall: (u64, u64),
+    /// CPU time outside recorded calls so far.
+    pub think: u64,
+    /// The number of the call.
+    pub number: c_long,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// Its result.
+    pub result: i64,
+    /// What they point to.
+    pub captured: Captured,
+}
+
+fn long(bytes: &[u8], at: i16) -> Option<u64> {
+    bytes.get(at as usize..)?.first_chunk().copied().map(u64::from_ne_bytes)
+}
+
+fn int(bytes: &[u8], at: i16) -> Option<u32> {
+    bytes.get(at as usize..)?.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+impl Record {
+    /// Reads a record.
+    pub fn read(bytes: &[u8]) -> Option<Record> {
+        let mut args = [0; 6];
+        for (at, arg) in args.iter_mut().enumerate() {
+            *arg = long(bytes, record::ARGS + 8 * at as i16)?;
+        }
+        let mut it = Record {
+            kind: int(bytes, record::KIND)? as i32,
+            thread: int(bytes, record::THREAD)? as i32,
+            lost: long(bytes, record::LOST)?,
+            wall: (long(bytes, record::BEGIN)?, long(bytes, record::END)?),
+            think: long(bytes, record::THINK)?,
+            number: long(bytes, record::NUMBER)? as c_long,
+            args,
+            result: long(bytes, record::RESULT)? as i64,
+            captured: Captured::default(),
+        };
+        let mut rest = bytes.get(record::PARTS as usize..)?;
+        while !rest.is_empty() {
+            let (slot, length) = (int(rest, 0)?, int(rest, 4)?);
+            rest = &rest[8..];
+            if length == UNREAD {
+                it.captured.unread += 1;
+                continue;
+            }
+            let part = rest.get(..length as usize)?;
+            rest = rest.get((length as usize).next_multiple_of(8)..)?;
+            it.add(slot, part);
+        }
+        Some(it)
+    }
+
+    fn add(&mut self, slot: u32, part: &[u8]) {
+        let arg = (slot >> 4 & 7) as u16;
+        let value = if arg == OF_RESULT { self.result as u64 } else { self.args[arg as usize % 6] };
+        match slot & 15 {
+            kind if kind == Part::File as u32 => {
+                self.captured.files.extend(File::read(part).map(|file| (value as i32, file)));
+            }
+            kind if kind == Part::Closing as u32 => self.captured.closing = part.to_vec(),
+            _ => self.captured.memory.push((value, part.to_vec())),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The recording of a process that runs already.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fsdyno_trace::{Call, End};
+use libc::pid_t;
+
+use super::session::Session;
+use crate::error::RecordError;
+use crate::launch;
+use crate::process::Mapping;
+use crate::recorder::Recorder;
+use crate::sys::Stopped;
+use crate::tree::Tree;
+
+/// The time until the recorder looks whether it is to end.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// A process to record, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Its number.
+    pub pid: pid_t,
+    /// The longest time; none to its end.
+    pub most: Option<Duration>,
+}
+
+/// The threads of a process.
+fn threads(pid: pid_t) -> Vec<pid_t> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let all = all.into_iter().flatten().flatten();
+    let mut all: Vec<pid_t> = all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+    // The first thread is the first one in the trace.
+    all.sort_by_key(|tid| (*tid != pid, *tid));
+    all
+}
+
+/// The working directory of a process.
+///
+/// # Errors
+/// There is no such process, or its directory is the root: that is not what it works on.
+pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
+    let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
+    let path = path.map_err(|error| RecordError::Process { pid, error })?;
+    if path == Path::new("/") {
+        let text = "it is the working directory of the process; name the directories of its files with --tree";
+        return Err(RecordError::Tree { path, error: io::Error::other(text) });
+    }
+    Ok(path)
+}
+
+/// Stops all threads of a process as long as the result is there.
+fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
+    let mut stopped: Vec<Stopped> = Vec::new();
+    loop {
+        let known = |tid: &pid_t| stopped.iter().any(|it| it.tid() == *tid);
+        let new: Vec<pid_t> = threads(pid).into_iter().filter(|tid| !known(tid)).collect();
+        if new.is_empty() {
+            return Ok(stopped);
+        }
+        for tid in new {
+            match Stopped::new(tid) {
+                Ok(it) => stopped.push(it),
+                // It ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Records a process to its end, to the end of the time, or until a signal. `begins` is called when it is recorded.
+///
+/// # Errors
+/// It is gone.
+pub fn attach(
+    mut recorder: Recorder,
+    mut session: Session,
+    of: Bounds,
+    begins: impl FnOnce(),
+) -> Result<(Option<u32>, Tree, End, u64), RecordError> {
+    let pid = of.pid;
+    let stopped = stop(pid);
+    if let Err(error) = &stopped {
+        recorder
+            .note(&format!("the process was not stopped while its files were listed: {error}"), 1);
+    }
+    let begun = recorder.begin_process(&session, pid);
+    drop(stopped);
+    begun?;
+    begins();
+    let until = of.most.map(|it| Instant::now() + it);
+    let mut status = None;
+    loop {
+        let any = recorder.take_records(&session, WAIT);
+        if recorder.threads.is_empty() && !any {
+            status = recorder.status;
+            break;
+        }
+        let over = until.is_some_and(|it| Instant::now() >= it);
+        let lost = !recorder.tree.is_recording();
+        if over || lost || launch::received().is_some() {
+            break;
+        }
+    }
+    let end = recorder.end_records(&mut session, status);
+    Ok((status, recorder.tree, end, recorder.inside))
+}
+
+impl Recorder {
+    /// The directory of a process or thread.
+    pub fn set_directory(&mut self, tid: pid_t, path: Option<&Path>) {
+        let Some(names) = &mut self.names else { return };
+        let key = path.and_then(|path| names.reach(path)).unwrap_or(names.root());
+        if let Some(thread) = self.threads.get(&tid) {
+            thread.cwd.set(key);
+        }
+    }
+
+    /// What is made from now on was not there at the start.
+    pub fn begin_names(&mut self) -> Result<(), RecordError> {
+        if let Some(names) = &mut self.names {
+            names.begin();
+        }
+        // Times of files have the resolution of the kernel's tick.
+        std::thread::sleep(Duration::from_millis(10));
+        Ok(())
+    }
+
+    /// Takes the state of a process that is stopped: its threads, directories, descriptors and mappings.
+    fn begin_process(&mut self, session: &Session, pid: pid_t) -> Result<(), RecordError> {
+        self.running = true;
+        self.began_monotonic = crate::clock::monotonic();
+        self.clocked = Some(0);
+        if let Some(names) = &mut self.names {
+            names.refresh();
+            names.begin();
+        }
+        let table = self.table(BTreeMap::new());
+        for tid in threads(pid) {
+            let mappings = self.threads.get(&pid).map(|it| it.mappings.clone()).unwrap_or_default();
+            let id = self.add(tid, pid, table.clone(), mappings);
+            let cwd = self.threads.get(&pid).map(|it| it.cwd.clone()).unwrap_or_default();
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.cwd = cwd;
+            }
+            if tid != pid {
+                self.event(pid, Call::Spawn { child: id, process: false }, 0);
+            }
+            session.follow(tid).map_err(RecordError::Bpf)?;
+        }
+        if self.threads.is_empty() {
+            let error = io::Error::from_raw_os_error(libc::ESRCH);
+            return Err(RecordError::Process { pid, error });
+        }
+        let cwd: Option<PathBuf> = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        self.set_directory(pid, cwd.as_deref());
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+        let open = open.into_iter().flatten().flatten();
+        let mut open: Vec<i32> =
+            open.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+        open.sort_unstable();
+        for number in open {
+            let _ = self.descriptor(pid, number);
+        }
+        self.begin_mappings(pid);
+        self.clocked = None;
+        Ok(())
+    }
+
+    /// The shared mappings of files.
+    fn begin_mappings(&mut self, pid: pid_t) {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let Some(mappings) = self.threads.get(&pid).map(|it| it.mappings.clone()) else { return };
+        for (start, mut mapping, path) in text.lines().filter_map(shared_mapping) {
+            let Some(mut names) = self.names.take() else { return };
+            let node = names.reach(&path).and_then(|key| self.introduce(&mut names, key));
+            self.names = Some(names);
+            if let Some(node) = node {
+                mapping.node = node;
+                mappings.borrow_mut().insert(start, mapping);
+            }
+        }
+    }
+}
+
+/// A line of /proc/PID/maps that is a shared mapping of a file.
+fn shared_mapping(line: &str) -> Option<(u64, Mapping, PathBuf)> {
+    let mut words = line.split_ascii_whitespace();
+    let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
+    let path = &line[line.find('/')?..];
+    if !rights.ends_with('s') || ["/dev/", "/memfd:", "/SYSV"].iter().any(|it| path.starts_with(it))
+    {
+        return None;
+    }
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (end, offset, stores) = (hex(end)?, hex(offset)?, rights.contains('w'));
+    let mapping = Mapping { end, node: fsdyno_trace::NodeId(0), offset, stores };
+    Some((hex(start)?, mapping, path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_mappings_of_files_are_found_among_others() {
+        let line =
+            "7f00000000-7f00002000 rw-s 00001000 fe:00 123                        /srv/a file";
+        let (start, it, path) = shared_mapping(line).unwrap();
+        assert_eq!(
+            (start, it.end, it.offset, it.stores),
+            (0x7f_0000_0000, 0x7f_0000_2000, 0x1000, true)
+        );
+        assert_eq!(path, Path::new("/srv/a file"));
+        assert!(shared_mapping(&line.replace("rw-s", "rw-p")).is_none());
+        assert!(
+            shared_mapping("7f00000000-7f00002000 rw-s 00000000 00:01 9   /dev/zero").is_none()
+        );
+    }
+}

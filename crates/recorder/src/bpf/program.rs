@@ -1,0 +1,369 @@
+//! The programs that run in the kernel at its tracepoints while a recording goes on.
+//!
+//! Each thread that is recorded has a state (a map by its number). At the begin of a call the program notes the time;
+//! at its end it puts the call with its arguments, and with what they point to, into the ring. What they point to is read
+//! at the end, since the kernel itself has read it by then, so that it is in memory.
+
+use std::io;
+
+use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
+use super::btf::Btf;
+use super::layout::{
+    BEGINS, ENDS, FOREIGN, LOST, NUMBERS, Part, SAMPLE_MOST, TEXT_MOST, UNREAD, VECTOR_MOST,
+    record, state,
+};
+use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use Size::{Long, Word};
+
+/// Where structures of the kernel are copied to, behind the record that is made.
+const WINDOWS: i16 = 0x7000;
+const WINDOW: i16 = 0x200;
+
+/// The bytes that a program has for the record that it makes.
+pub const SCRATCH: u32 = 0x7fff;
+/// A part begins below this.
+const PARTS_END: i32 = 0x3fff;
+
+/// TS_COMPAT: the thread is in a call of a 32-bit program.
+const COMPAT: i32 = 2;
+
+/// Places on the stack, below its end.
+pub(super) const KEY: i16 = -4;
+pub(super) const SMALL: i16 = -16;
+pub(super) const SLOT: i16 = -24;
+pub(super) const VALUE: i16 = -32;
+pub(super) const POINTER: i16 = -40;
+pub(super) const STATE: i16 = -128;
+
+/// The descriptors of the maps.
+#[derive(Clone, Copy)]
+pub struct Maps {
+    /// The states of the threads, by their numbers.
+    pub threads: i32,
+    /// The shapes of the calls.
+    pub shapes: i32,
+    /// Room for records.
+    pub scratch: i32,
+    /// The ring.
+    pub ring: i32,
+    /// The counters.
+    pub counters: i32,
+}
+
+/// A part of a structure of the kernel that holds some of its fields.
+#[derive(Clone)]
+pub(super) struct Window {
+    from: i32,
+    length: i32,
+    at: i16,
+    fields: Vec<i32>,
+}
+
+impl Window {
+    fn new(btf: &Btf, index: i16, of: &str, fields: &[&str]) -> io::Result<Window> {
+        let offsets: Vec<i32> =
+            fields.iter().map(|it| btf.offset(of, it)).collect::<io::Result<_>>()?;
+        let from = offsets.iter().copied().min().unwrap_or(0);
+        let length = offsets.iter().copied().max().unwrap_or(0) + 8 - from;
+        if length > i32::from(WINDOW) {
+            let text = format!("struct {of} of this kernel is too large");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        Ok(Window { from, length, at: WINDOWS + index * WINDOW, fields: offsets })
+    }
+
+    /// The place of a field in the copy.
+    pub(super) fn field(&self, index: usize) -> i16 {
+        self.at + (self.fields[index] - self.from) as i16
+    }
+}
+
+/// The structures of the running kernel.
+pub struct Offsets {
+    pub(super) pid: i32,
+    pub(super) tgid: i32,
+    pub(super) exit_code: i32,
+    pub(super) status: i32,
+    pub(super) files: i32,
+    pub(super) fdt: i32,
+    pub(super) table: Window,
+    pub(super) file: Window,
+    pub(super) inode: Window,
+    pub(super) super_block: Window,
+}
+
+impl Offsets {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// The kernel does not describe itself, or is another one than this knows.
+    pub fn new(btf: &Btf) -> io::Result<Offsets> {
+        let task = |field| btf.offset("task_struct", field);
+        let inode = ["i_ino", "i_size", "i_sb", "i_rdev", "__i_nlink", "i_mode"];
+        let inode = Window::new(btf, 2, "inode", &inode).or_else(|_| {
+            Window::new(
+                btf,
+                2,
+                "inode",
+                &inode.map(|it| if it == "__i_nlink" { "i_nlink" } else { it }),
+            )
+        })?;
+        Ok(Offsets {
+            pid: task("pid")?,
+            tgid: task("tgid")?,
+            exit_code: task("exit_code")?,
+            status: task("thread_info.status")?,
+            files: task("files")?,
+            fdt: btf.offset("files_struct", "fdt")?,
+            table: Window::new(btf, 0, "fdtable", &["max_fds", "fd", "close_on_exec"])?,
+            file: Window::new(btf, 1, "file", &["f_inode", "f_pos", "f_mode", "f_flags"])?,
+            inode,
+            super_block: Window::new(btf, 3, "super_block", &["s_dev", "s_magic"])?,
+        })
+    }
+}
+
+/// Rooms for records that a set of programs has.
+pub const ROOMS: u32 = 5;
+
+/// Makes the programs.
+///
+/// Since Linux 7.0 a program at a tracepoint may be interrupted by another thread, for which the kernel then leaves it out.
+/// So there are several copies of each on such kernels, one after another at the same tracepoint: what one left undone is
+/// done by the next, and what it did is left alone.
+pub struct Programs<'a> {
+    pub(super) maps: Maps,
+    pub(super) offsets: &'a Offsets,
+    pub(super) copy: u32,
+}
+
+impl Programs<'_> {
+    /// Programs that use these maps.
+    pub fn new(maps: Maps, offsets: &Offsets, copy: u32) -> Programs<'_> {
+        Programs { maps, offsets, copy }
+    }
+
+    /// R0 = the value of the key at [`KEY`].
+    pub(super) fn lookup(&self, asm: &mut Asm, map: i32, none: Label) {
+        asm.map(R1, map).mov(R2, R10).add(R2, KEY.into()).call(Call::Lookup);
+        asm.jump_if(If::Eq, R0, 0, none);
+    }
+
+    /// R6 = the context, R7 = the state of the current thread, whose number is at [`KEY`].
+    pub(super) fn begin(&self, asm: &mut Asm, none: Label) {
+        asm.mov(R6, R1).call(Call::Ids).store(Word, R10, KEY, R0);
+        self.lookup(asm, self.maps.threads, none);
+        asm.mov(R7, R0);
+    }
+
+    /// Counts something, unless there is no such counter.
+    pub(super) fn count(&self, asm: &mut Asm, counter: u32) {
+        let out = asm.label();
+        asm.store_value(Word, R10, KEY, counter as i32);
+        self.lookup(asm, self.maps.counters, out);
+        asm.set(R1, 1).atomic_add(R0, 0, R1).here(out);
+    }
+
+    /// R9 = room for a record of the thread at [`KEY`], with its kind, thread and the records lost so far.
+    pub(super) fn room(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
+        asm.load(Word, R8, R10, KEY);
+        asm.store_value(Word, R10, KEY, own + (self.copy * ROOMS) as i32);
+        self.lookup(asm, self.maps.scratch, none);
+        asm.mov(R9, R0).store(Word, R9, record::THREAD, R8);
+        asm.store_value(Word, R9, record::KIND, kind);
+        asm.store_value(Word, R10, KEY, LOST as i32);
+        self.lookup(asm, self.maps.counters, none);
+        asm.load(Long, R1, R0, 0).store(Long, R9, record::LOST, R1);
+    }
+
+    /// Puts the record into the ring; R8 is its length.
+    pub(super) fn put(&self, asm: &mut Asm) {
+        /// BPF_RB_NO_WAKEUP
+        const NO_WAKEUP: i32 = 1;
+        let good = asm.label();
+        asm.map(R1, self.maps.ring).mov(R2, R9).mov(R3, R8).op_value(Op::And, R3, 0x7fff);
+        asm.set(R4, NO_WAKEUP).call(Call::RingOutput).jump_if(If::Eq, R0, 0, good);
+        self.count(asm, LOST);
+        asm.here(good);
+    }
+
+    /// R1 = the CPU time of the thread of a state at `state`, at the time in `now`.
+    pub(super) fn used(asm: &mut Asm, of: Reg, now: Reg) {
+        let later = asm.label();
+        asm.mov(R1, now).load(Long, R2, of, state::SINCE);
+        // It was put on a processor again since then, if the program was interrupted.
+        asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).here(later).op(Op::Sub, R1, R2);
+        asm.load(Long, R2, of, state::USED).op(Op::Add, R1, R2);
+    }
+
+    /// R1 = the CPU time outside recorded calls, at the time in `now`, outside of one.
+    pub(super) fn think(asm: &mut Asm, now: Reg) {
+        Self::used(asm, R7, now);
+        asm.load(Long, R2, R7, state::MARK).op(Op::Sub, R1, R2);
+        asm.load(Long, R2, R7, state::THINK).op(Op::Add, R1, R2);
+    }
+
+    /// Reads memory of the kernel: from R3 to the room at an offset.
+    pub(super) fn window(asm: &mut Asm, window: &Window, bad: Label) {
+        asm.add(R3, window.from).mov(R1, R9).add(R1, window.at.into()).set(R2, window.length);
+        asm.call(Call::ReadKernel).jump_if(If::Ne, R0, 0, bad);
+    }
+
+    /// Reads 8 bytes of the kernel at R3 to a place on the stack.
+    pub(super) fn pointer(asm: &mut Asm, to: i16, bad: Label) {
+        asm.mov(R1, R10).add(R1, to.into()).set(R2, 8).call(Call::ReadKernel);
+        asm.jump_if(If::Ne, R0, 0, bad);
+    }
+
+    /// The arguments of a call, from the registers at the first word of the context.
+    fn args(asm: &mut Asm) {
+        /// r10, r9, r8, ax, cx, dx, si, di in struct pt_regs.
+        const FROM: i32 = 56;
+        const PLACES: [i16; 6] = [56, 48, 40, 0, 16, 8];
+        asm.load(Long, R3, R6, 0).add(R3, FROM);
+        asm.mov(R1, R9).add(R1, WINDOWS.into()).set(R2, 64).call(Call::ReadKernel);
+        for (at, place) in PLACES.into_iter().enumerate() {
+            asm.load(Long, R1, R9, WINDOWS + place);
+            asm.store(Long, R9, record::ARGS + 8 * at as i16, R1);
+        }
+    }
+
+    /// The program at the begin of each call.
+    pub fn enter(&self) -> Vec<[u8; 8]> {
+        let mut asm = Asm::default();
+        let (out, unrecorded, foreign) = (asm.label(), asm.label(), asm.label());
+        let a = &mut asm;
+        self.begin(a, out);
+        if self.copy > 0 {
+            a.load(Long, R1, R7, state::SHAPE).jump_if(If::Ne, R1, 0, out);
+        }
+        a.call(Call::Time).mov(R8, R0).call(Call::Task).mov(R3, R0).add(R3, self.offsets.status);
+        a.mov(R1, R10).add(R1, SMALL.into()).set(R2, 4).call(Call::ReadKernel);
+        a.load(Word, R1, R10, SMALL).jump_if(If::Set, R1, COMPAT, foreign);
+        a.load(Long, R1, R6, 8).jump_if(If::Ge, R1, NUMBERS as i32, foreign);
+        a.store(Long, R7, state::NUMBER, R1).load(Word, R9, R10, KEY).store(Word, R10, KEY, R1);
+        self.lookup(a, self.maps.shapes, unrecorded);
+        a.load(Long, R3, R0, 8).jump_if(If::Eq, R3, 0, unrecorded);
+        a.store(Word, R10, KEY, R9).load(Long, R9, R0, 0);
+        a.store(Long, R7, state::SHAPE, R3).store(Long, R7, state::BEGIN, R8);
+        Self::think(a, R8);
+        a.store(Long, R7, state::THINK, R1);
+        a.jump_if(If::Eq, R9, 0, out).store(Long, R10, SLOT, R9);
+        self.room(a, BEGINS, 0, out);
+        a.load(Long, R1, R10, SLOT).store(Long, R9, record::SHAPE, R1);
+        a.store_value(Long, R9, record::RESULT, 0);
+        for (to, from) in [
+            (record::BEGIN, state::BEGIN),
+            (record::END, state::BEGIN),
+            (record::THINK, state::THINK),
+            (record::NUMBER, state::NUMBER),
+        ] {
+            a.load(Long, R1, R7, from).store(Long, R9, to, R1);
+        }
+        Self::args(a);
+        self.parts(a);
+        self.put(a);
+        a.here(out).exit();
+        a.here(foreign);
+        a.load(Long, R1, R6, 8).jump_if(If::SignedLt, R1, 0, unrecorded);
+        if self.copy == 0 {
+            self.count(a, FOREIGN);
+        }
+        a.here(unrecorded).store_value(Long, R7, state::SHAPE, 0).exit();
+        asm.finish()
+    }
+
+    /// The program at the end of each call.
+    pub fn leave(&self) -> Vec<[u8; 8]> {
+        let mut asm = Asm::default();
+        let out = asm.label();
+        let a = &mut asm;
+        self.begin(a, out);
+        a.load(Long, R1, R7, state::SHAPE).jump_if(If::Eq, R1, 0, out);
+        a.call(Call::Time).store(Long, R10, VALUE, R0);
+        self.room(a, ENDS, 1, out);
+        a.load(Long, R1, R10, VALUE).store(Long, R9, record::END, R1);
+        for (to, from) in [
+            (record::BEGIN, state::BEGIN),
+            (record::THINK, state::THINK),
+            (record::NUMBER, state::NUMBER),
+            (record::SHAPE, state::SHAPE),
+        ] {
+            a.load(Long, R1, R7, from).store(Long, R9, to, R1);
+        }
+        a.load(Long, R1, R6, 8).store(Long, R9, record::RESULT, R1);
+        a.store_value(Long, R7, state::SHAPE, 0).store_value(Long, R7, state::EXECS, 0);
+        Self::args(a);
+        self.parts(a);
+        self.put(a);
+        a.call(Call::Time).mov(R8, R0);
+        Self::used(a, R7, R8);
+        a.store(Long, R7, state::MARK, R1);
+        a.here(out).exit();
+        asm.finish()
+    }
+
+    /// What a call's arguments point to, as its shape says. R8 is the length of the record then.
+    fn parts(&self, asm: &mut Asm) {
+        let done = asm.label();
+        asm.set(R8, record::PARTS.into());
+        for slot in 0..4 {
+            let next = asm.label();
+            asm.load(Long, R1, R9, record::SHAPE).op_value(Op::Shr, R1, 16 * slot);
+            asm.op_value(Op::And, R1, if slot == 3 { 0x7fff } else { 0xffff });
+            asm.jump_if(If::Eq, R1, 0, done).store(Long, R10, SLOT, R1);
+            asm.op_value(Op::Shr, R1, 4).op_value(Op::And, R1, 7).op_value(Op::Shl, R1, 3);
+            asm.mov(R2, R9).op(Op::Add, R2, R1).load(Long, R4, R2, record::ARGS);
+            asm.load(Long, R5, R2, record::ARGS + 8).store(Long, R10, VALUE, R4);
+            asm.op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
+            asm.load(Long, R1, R10, SLOT).store(Word, R3, 0, R1);
+            asm.store_value(Word, R3, 4, UNREAD as i32).op_value(Op::And, R1, 15);
+            self.part(asm, next);
+            asm.here(next);
+        }
+        asm.here(done);
+    }
+
+    /// One part: R1 is its kind, R5 the argument after its own. It is not there at all if it ends at `next` at once.
+    fn part(&self, asm: &mut Asm, next: Label) {
+        let (bad, good, read) = (asm.label(), asm.label(), asm.label());
+        let kinds =
+            [Part::Text, Part::Memory, Part::Vector, Part::Sample, Part::File, Part::Closing];
+        let labels = kinds.map(|kind| {
+            let label = asm.label();
+            asm.jump_if(If::Eq, R1, kind as i32, label);
+            label
+        });
+        asm.jump(bad);
+        let [text, memory, vector, sample, file, closing] = labels;
+        let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, 8);
+        to(asm.here(text));
+        asm.set(R2, TEXT_MOST).load(Long, R3, R10, VALUE).call(Call::ReadUserText);
+        asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, TEXT_MOST, bad).jump(good);
+        asm.here(memory).load(Long, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
+        asm.op_value(Op::And, R2, 0x1ff).op_value(Op::Shl, R2, 3).jump(read);
+        asm.here(vector).jump_if(If::Gt, R5, VECTOR_MOST, bad);
+        asm.mov(R2, R5).op_value(Op::Shl, R2, 4).jump(read);
+        let (long, short) = (asm.label(), asm.label());
+        asm.here(sample).jump_if(If::Gt, R5, 511, long).jump(next);
+        asm.here(long).load(Long, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
+        asm.store(Long, R7, state::WRITES, R2).op_value(Op::And, R1, 15);
+        asm.jump_if(If::Ne, R1, 0, next).mov(R2, R5).set(R1, SAMPLE_MOST);
+        asm.jump_if_reg(If::Ge, R1, R2, short).mov(R2, R1);
+        asm.here(short).jump(read);
+        asm.here(read).store(Long, R10, POINTER, R2);
+        to(asm);
+        asm.load(Long, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
+        asm.load(Long, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * VECTOR_MOST, bad).jump(good);
+        asm.here(file);
+        self.file(asm, bad);
+        asm.set(R0, 56).jump(good);
+        asm.here(closing);
+        self.closing(asm, bad);
+        asm.jump(good);
+        asm.here(bad).add(R8, 8).jump(next);
+        asm.here(good).op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
+        asm.store(Word, R3, 4, R0).add(R0, 7).op_value(Op::And, R0, 0x3ff8);
+        asm.op(Op::Add, R8, R0).add(R8, 8);
+    }
+}

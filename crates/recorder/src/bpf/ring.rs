@@ -1,0 +1,217 @@
+//! The ring of records, emptied by a thread of its own, so that it is not full while the recorder works.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::fs::FallocateFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// The bytes of the ring: a power of two.
+pub const LENGTH: u32 = 32 << 20;
+
+/// The bytes that wait in memory for the recorder; what is beyond waits in a file.
+const MEMORY: usize = 16 << 20;
+
+/// The bytes that are handed over at once.
+const CHUNK: usize = 1 << 20;
+
+/// The time until the thread looks again: the shortest, after it found records, and the longest.
+const ACTIVE: Duration = Duration::from_micros(500);
+const IDLE: Duration = Duration::from_millis(8);
+
+const PAGE: usize = 4096;
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+
+/// Records, one after another, each behind its length.
+enum Chunk {
+    Memory(Vec<u8>),
+    /// Where it stands in the file.
+    Spooled(u64, usize),
+}
+
+/// What the thread and its owner share.
+struct Common {
+    ended: AtomicBool,
+    waiting: AtomicUsize,
+    spool: File,
+}
+
+/// The records of a recording, in their order.
+pub struct Records {
+    chunks: Receiver<io::Result<Chunk>>,
+    common: Arc<Common>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The ring, mapped.
+struct Ring {
+    consumer: *mut u8,
+    producer: *mut u8,
+}
+
+// SAFETY: it is used by one thread at a time.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    fn new(map: RawFd) -> io::Result<Ring> {
+        // SAFETY: the map is open for the length of this call.
+        let map = unsafe { BorrowedFd::borrow_raw(map) };
+        let null = std::ptr::null_mut();
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let rest = PAGE + 2 * LENGTH as usize;
+        // SAFETY: new mappings at addresses that the kernel chooses; they stay to the end of the process.
+        unsafe {
+            let consumer = rustix::mm::mmap(null, PAGE, both, MapFlags::SHARED, map, 0)?;
+            let at = PAGE as u64;
+            let producer =
+                rustix::mm::mmap(null, rest, ProtFlags::READ, MapFlags::SHARED, map, at)?;
+            Ok(Ring { consumer: consumer.cast(), producer: producer.cast() })
+        }
+    }
+
+    /// Takes the records that are there: their lengths and bytes, at most a chunk of them.
+    fn take(&self, to: &mut Vec<u8>) {
+        // SAFETY: both mappings begin with a position, and the data are behind the second one, twice in a row, so that a
+        // record that goes over the end is in one piece. The kernel writes no record again before it is consumed.
+        unsafe {
+            let consumed = &*self.consumer.cast::<AtomicU64>();
+            let produced = &*self.producer.cast::<AtomicU64>();
+            let data = self.producer.add(PAGE);
+            let mut at = consumed.load(Ordering::Acquire);
+            let end = produced.load(Ordering::Acquire);
+            while at < end && to.len() < CHUNK {
+                let head = data.add((at % u64::from(LENGTH)) as usize);
+                let length = (*head.cast::<AtomicU32>()).load(Ordering::Acquire);
+                if length & BUSY != 0 {
+                    break;
+                }
+                let bytes = (length & !DISCARDED) as usize;
+                if length & DISCARDED == 0 {
+                    to.extend_from_slice(&(bytes as u32).to_ne_bytes());
+                    to.extend_from_slice(std::slice::from_raw_parts(head.add(8), bytes));
+                }
+                at += (bytes as u64 + 8).next_multiple_of(8);
+                consumed.store(at, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to them any more.
+        unsafe {
+            let _ = rustix::mm::munmap(self.consumer.cast(), PAGE);
+            let _ = rustix::mm::munmap(self.producer.cast(), PAGE + 2 * LENGTH as usize);
+        }
+    }
+}
+
+impl Records {
+    /// Begins to empty the ring of a map.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or there is no temporary file.
+    pub fn new(map: RawFd) -> io::Result<Records> {
+        let ring = Ring::new(map)?;
+        let common = Arc::new(Common {
+            ended: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            spool: spool()?,
+        });
+        let (give, chunks) = channel();
+        let of = common.clone();
+        let thread = std::thread::Builder::new().name("ring".into());
+        let thread = thread.spawn(move || empty(&ring, &of, &give))?;
+        Ok(Records { chunks, common, thread: Some(thread) })
+    }
+
+    /// The next records, waiting for some time; none if there are none.
+    ///
+    /// # Errors
+    /// The temporary file is full.
+    pub fn next(&self, wait: Duration) -> io::Result<Option<Vec<u8>>> {
+        let Ok(chunk) = self.chunks.recv_timeout(wait) else { return Ok(None) };
+        match chunk? {
+            Chunk::Memory(bytes) => {
+                self.common.waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
+                Ok(Some(bytes))
+            }
+            Chunk::Spooled(at, length) => {
+                let mut bytes = vec![0; length];
+                self.common.spool.read_exact_at(&mut bytes, at)?;
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let _ = rustix::fs::fallocate(&self.common.spool, hole, at, length as u64);
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// Takes what is in the ring, and ends. What it took is to be had by [`Records::next`].
+    pub fn end(&mut self) {
+        self.common.ended.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A file without a name.
+fn spool() -> io::Result<File> {
+    let path = std::env::temp_dir().join(format!("fsdyno-record-{}", std::process::id()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Empties the ring until it is told to end.
+fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
+    // It has little to do, and does it before the ring is full. (A thread has a priority of its own in Linux.)
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
+    let (mut spooled, mut pause) = (0u64, ACTIVE);
+    loop {
+        let ending = common.ended.load(Ordering::SeqCst);
+        let mut bytes = Vec::new();
+        ring.take(&mut bytes);
+        if bytes.is_empty() {
+            if ending {
+                return;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(IDLE);
+            continue;
+        }
+        pause = ACTIVE;
+        let full = bytes.len() >= CHUNK;
+        let waiting = common.waiting.load(Ordering::SeqCst);
+        let chunk = if waiting + bytes.len() <= MEMORY {
+            common.waiting.fetch_add(bytes.len(), Ordering::SeqCst);
+            Ok(Chunk::Memory(bytes))
+        } else {
+            let at = spooled;
+            spooled += bytes.len() as u64;
+            common.spool.write_all_at(&bytes, at).map(|()| Chunk::Spooled(at, bytes.len()))
+        };
+        let failed = chunk.is_err();
+        if give.send(chunk).is_err() || failed {
+            return;
+        }
+        if !full && !ending {
+            std::thread::sleep(ACTIVE);
+        }
+    }
+}
