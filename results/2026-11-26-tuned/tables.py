@@ -44,7 +44,7 @@ def recommendations(found):
                 options = options[3] if len(options) > 3 else ""
                 rest = ", ".join(words["sysctls"] + ([words["scheduler"]] if words.get("scheduler") else []))
                 if tuned["is_default"]:
-                    print(f"| {work} | {filesystem} | the defaults | | | 1 | |")
+                    print(f"| {work} | {filesystem} | the defaults | | | 1 | {cuts(tuned)} |")
                     continue
                 mkfs = " ".join(word for word in words["mkfs"].split() if word not in ("DEVICE", "/dev/DEVICE"))
                 ratio = tuned.get("confirmed")
@@ -54,8 +54,10 @@ def recommendations(found):
 
 
 def cuts(tuned):
-    runs = tuned.get("cuts") or []
-    return "; ".join(f"{run.get('lossy', 0)} of {run.get('cuts', 0)}" for run in runs if run.get("is_recommended")) or "-"
+    """Power cuts after which acknowledged work was missing, of the default or of the recommended options."""
+    cut = [point for point in tuned["front"] if point["cuts"]]
+    point = next((it for it in cut if (it["words"] == "default") == tuned["is_default"]), None)
+    return f"{point['losses']} of {point['cuts']}" if point else "-"
 
 
 def options_alone(found):

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -143,7 +144,7 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     }
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let program = folder.path().join("suid-id");
     std::fs::copy("/usr/bin/id", &program).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
@@ -185,7 +186,7 @@ fn recording_by_bpf_without_privileges_says_what_it_needs_before_any_work() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let own = env!("CARGO_BIN_EXE_fsdyno");
     for rest in [&["--how", "bpf", "--", "true"][..], &["--pid", "1"]] {
         let output = std::process::Command::new("setpriv")
