@@ -6,7 +6,8 @@ use fsdyno_record::plan::{
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    any, named, of_lab, of_label, of_machine, on_disks, parsed, path, size, target, usual_or, whole,
+    any, named, network, numbers, of_lab, of_label, of_machine, on_disks, parsed, path, size,
+    target, usual_or, whole,
 };
 use crate::{Axis, Crash, Size, Value, bytes};
 
@@ -383,9 +384,7 @@ pub const AXES: &[Axis] = &[
         elsewhere: "; a modelled network is in the lab only; on a mounted file system see --ranks",
         crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
         set: |request, text| {
-            for one in text.split(',') {
-                request.clients.push(whole(1..=u64::from(MOST_CLIENTS))(one)?);
-            }
+            request.clients.extend(numbers(text, MOST_CLIENTS)?);
             Ok(())
         },
         value: |plan| match plan.lab().and_then(|lab| lab.clients) {
@@ -410,7 +409,7 @@ pub const AXES: &[Axis] = &[
         elsewhere: "; a modelled network is in the lab only",
         crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
         set: |request, text| {
-            request.networks.push(fsdyno_network::plan(text).map_err(|error| error.to_string())?);
+            request.networks.push(network(text)?);
             Ok(())
         },
         value: |plan| match plan.lab().and_then(|lab| lab.network.as_ref()) {

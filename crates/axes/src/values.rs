@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use fsdyno_record::plan::{LabPlan, MediumPlan, Plan, Target};
+use fsdyno_record::plan::{LabPlan, MediumPlan, NetworkPlan, Plan, Target};
 use fsdyno_record::{Bytes, Count};
 
 use crate::subject::Subject;
@@ -66,6 +66,34 @@ pub fn whole<T: TryFrom<u64>>(
             .and_then(|number| T::try_from(number).ok())
             .ok_or_else(|| format!("expected a whole number {bounds}"))
     }
+}
+
+/// Parses numbers from 1 to `max`, separated by commas.
+pub(crate) fn numbers(text: &str, max: u32) -> Result<Vec<u32>, String> {
+    let right = format!("write a whole number from 1 to {max}, or several, as in 1,2,4,8");
+    let one = |word: &str| {
+        let number = word.parse::<u32>().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| format!("'{word}' is not such a number; {right}"))
+    };
+    text.split(',').map(one).collect()
+}
+
+/// Returns the network of a name or file.
+pub(crate) fn network(text: &str) -> Result<NetworkPlan, String> {
+    let all = || fsdyno_network::names().collect::<Vec<_>>().join(", ");
+    if text.is_empty() {
+        return Err(format!("no name is given; there are: {}", all()));
+    }
+    fsdyno_network::plan(text).map_err(|error| {
+        let names: Vec<&str> = text.split(',').collect();
+        match names.len() > 1 && names.iter().all(|name| fsdyno_network::plan(name).is_ok()) {
+            true => format!(
+                "{text}: for several networks write --network {}",
+                names.join(" --network ")
+            ),
+            false => error.to_string(),
+        }
+    })
 }
 
 /// Returns the target as a condition: its kind instead of its path.

@@ -26,6 +26,7 @@ impl RanksRequest {
         let own = if *own { ", own" } else { "" };
         let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
         let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
-        format!(", {ranks} ranks{own}{shift}{wall}")
+        let s = if *ranks == 1 { "" } else { "s" };
+        format!(", {ranks} rank{s}{own}{shift}{wall}")
     }
 }

@@ -14,6 +14,9 @@ use crate::cpu_lease::{self, CpuLease};
 use crate::memory::memory_file;
 use crate::orphans;
 
+/// The flag of a thread that ends: `PF_EXITING` of linux/sched.h.
+const EXITING: u32 = 4;
+
 /// A child process; dropping it kills its whole group.
 #[derive(Debug)]
 pub struct Process {
@@ -36,7 +39,8 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers.
+    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers, and no others but
+    /// those of its standard streams.
     ///
     /// The calling thread must outlive the child: the kernel kills the child when that thread ends (prctl(2),
     /// PR_SET_PDEATHSIG).
@@ -133,13 +137,15 @@ impl Process {
     /// Returns true if all threads of the process sleep: none runs or waits for a processor. A process that has ended
     /// sleeps.
     pub fn sleeps(&self) -> bool {
-        self.states().all(|state| state != 'R')
+        self.threads().all(|(state, _)| state != 'R')
     }
 
-    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches
-    /// it.
+    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches it,
+    /// such as at its end, when it closes a file of a mount that does not answer.
     pub fn is_halted(&self) -> bool {
-        self.states().any(|state| matches!(state, 'T' | 't' | 'D'))
+        self.threads().any(|(state, flags)| {
+            matches!(state, 'T' | 't' | 'D') || (state != 'Z' && flags & EXITING != 0)
+        })
     }
 
     /// Kills the process group and waits this long for the process to end. A process that hangs in the kernel is left
@@ -159,14 +165,13 @@ impl Process {
         true
     }
 
-    /// Returns the states of all threads, as the letters of proc(5).
-    fn states(&self) -> impl Iterator<Item = char> {
+    /// Returns the states of all threads, as the letters of proc(5), and their flags (PF_*).
+    fn threads(&self) -> impl Iterator<Item = (char, u32)> {
         let folder = format!("/proc/{}/task", self.pid.as_raw_nonzero());
         let threads = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let stats =
             threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-        // proc(5): the state follows the name, which is in parentheses.
-        stats.filter_map(|stat| stat.rsplit(") ").next()?.chars().next())
+        stats.filter_map(|stat| state_and_flags(&stat))
     }
 
     /// Returns the last lines that the process wrote to its captured output.
@@ -248,6 +253,12 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     }
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
+    // What a launcher left open in its processes: a child that hangs in the kernel would keep the launcher waiting for
+    // the end of a pipe. Kernels before 5.11 have no such call, and the child then keeps them.
+    // SAFETY: the call changes flags of descriptors only.
+    let _ = unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
     for fd in fds {
         // SAFETY: the parent keeps the descriptor open until this child has been started.
         let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
@@ -256,12 +267,20 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     Ok(())
 }
 
+/// The third and the ninth field of /proc/PID/stat (proc(5)); before them is the name, in parentheses.
+fn state_and_flags(stat: &str) -> Option<(char, u32)> {
+    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    Some((fields.next()?.chars().next()?, fields.nth(5)?.parse().ok()?))
+}
+
 fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec.max(0) as u64, (time.tv_usec.max(0) as u32) * 1000)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     fn shell(script: &str) -> Process {
@@ -277,6 +296,43 @@ mod tests {
         assert_eq!(ended.status.code(), Some(7));
         assert_eq!(child.last_lines(1), ["two"]);
         assert_eq!(child.last_lines(9), ["one", "two"]);
+    }
+
+    #[test]
+    fn state_and_flags_follow_the_name_of_a_thread() {
+        let stat = "7 (a) b) S 1 2 3 0 -1 4194564 100 0";
+        assert_eq!(state_and_flags(stat), Some(('S', 4_194_564)));
+        assert_ne!(4_194_564 & EXITING, 0);
+        assert_eq!(state_and_flags("7 (a"), None);
+    }
+
+    #[test]
+    fn a_stopped_child_is_halted_and_one_that_waits_is_not() {
+        let child = shell("sleep 60");
+        let soon = |is: &dyn Fn() -> bool| {
+            let begin = std::time::Instant::now();
+            while !is() && begin.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            is()
+        };
+        assert!(soon(&|| child.sleeps() && !child.is_halted()));
+        kill_process_group(child.pid, Signal::STOP).unwrap();
+        assert!(soon(&|| child.is_halted()));
+    }
+
+    #[test]
+    fn a_child_has_no_descriptors_but_its_own() {
+        let (kept, left) = std::io::pipe().unwrap();
+        for end in [kept.as_fd(), left.as_fd()] {
+            rustix::io::fcntl_setfd(end, rustix::io::FdFlags::empty()).unwrap();
+        }
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "for fd in /proc/$$/fd/*; do readlink $fd; done | grep -c pipe:"]);
+        let mut child = Process::start(command, &[kept.as_fd()]).unwrap();
+        child.wait(0).unwrap();
+        // The shell's own pipe to grep(1) is not open in the shell itself while it lists.
+        assert_eq!(child.last_lines(1), ["1"]);
     }
 
     #[test]

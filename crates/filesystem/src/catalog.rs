@@ -48,6 +48,8 @@ pub struct Filesystem {
     pub about: String,
     /// The first Linux release that has it.
     pub since: String,
+    /// The reason why earlier releases are refused, if they have it.
+    pub earlier: Option<String>,
     /// The last Linux release that has it; `None` if current releases still have it.
     pub until: Option<String>,
     /// A kernel that has it, to be requested if the default one does not: a Debian series (`6.12`), or a full release.
@@ -361,7 +363,10 @@ impl Filesystem {
     pub fn check_kernel(&self, release: &str) -> Result<(), SpecError> {
         let name = &self.name;
         if !version::at_least(release, &self.since) {
-            let problem = format!("Linux {release} has no {name} yet");
+            let problem = match &self.earlier {
+                Some(why) => format!("{name} is not possible with Linux {release}: {why}"),
+                None => format!("Linux {release} has no {name} yet"),
+            };
             let hint = self.kernels().unwrap_or_else(|| format!("use {} or later", self.since));
             return Err(SpecError::new(problem, hint));
         }

@@ -17,6 +17,14 @@ pub const USUAL_VERSION: &str = "4.2";
 /// Maximum number of TCP connections of one client (`NFS_MAX_CONNECTIONS`).
 const MAX_CONNECTIONS: u32 = 16;
 
+/// Options whose value is a whole number (nfs(5)).
+const NUMBERS: &[&str] = &[
+    "rsize", "wsize", "timeo", "retrans", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo",
+];
+
+/// The values of `lookupcache`.
+const LOOKUPS: &[&str] = &["all", "none", "pos", "positive"];
+
 /// Reports whether an option after the `@` is one of NFS or of its export, rather than of the server's file system.
 pub fn is_own(option: &str) -> bool {
     let name = option.split('=').next().unwrap_or(option);
@@ -43,13 +51,10 @@ pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
         let problem = format!("NFS version '{version}' is not supported");
         return Err(SpecError::new(problem, format!("use one of {}", VERSIONS.join(", "))));
     }
-    let connections = options.iter().find_map(|option| option.strip_prefix("nconnect="));
-    if let Some(text) = connections {
-        let number = text.parse::<u32>().ok().filter(|n| (1..=MAX_CONNECTIONS).contains(n));
-        number.ok_or_else(|| {
-            let problem = format!("nconnect={text} is not a number of connections");
-            SpecError::new(problem, format!("use 1 to {MAX_CONNECTIONS}"))
-        })?;
+    options.iter().try_for_each(|option| check_value(option))?;
+    if EXPORT.iter().all(|word| options.iter().any(|option| option == word)) {
+        let problem = "an export cannot be both sync and async";
+        return Err(SpecError::new(problem, "write one of them; without it is sync"));
     }
     if let Some(word) = options.iter().find(|option| option.chars().any(char::is_whitespace)) {
         return Err(SpecError::new(
@@ -58,6 +63,28 @@ pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
         ));
     }
     Ok(())
+}
+
+/// Checks the value of one option.
+fn check_value(option: &str) -> Result<(), SpecError> {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
+    let number = value.parse::<u32>().ok();
+    let right = match name {
+        "nconnect" if !number.is_some_and(|n| (1..=MAX_CONNECTIONS).contains(&n)) => {
+            format!("write a number of connections from 1 to {MAX_CONNECTIONS}")
+        }
+        name if NUMBERS.contains(&name) && number.is_none() => {
+            format!("write a whole number: {name}=N")
+        }
+        "lookupcache" if !LOOKUPS.contains(&value) => {
+            format!("write one of: {}", LOOKUPS.join(", "))
+        }
+        "vers" | "nfsvers" if value.is_empty() => {
+            format!("write one of: {}", VERSIONS.join(", "))
+        }
+        _ => return Ok(()),
+    };
+    Err(SpecError::new(format!("the mount option '{option}' does not have a valid value"), right))
 }
 
 #[cfg(test)]
@@ -112,7 +139,22 @@ mod tests {
             ("overlayfs:nfs", "'nfs' is incomplete"),
             ("nfs:ext4@vers=5", "NFS version '5' is not supported; use one of 3, 4.0, 4.1, 4.2"),
             ("nfs:ext4 @ vers=2", "NFS version '2' is not supported"),
-            ("nfs:ext4 @ nconnect=17", "use 1 to 16"),
+            ("nfs:ext4 @ nconnect=17", "write a number of connections from 1 to 16"),
+            ("nfs:ext4 @ nconnect", "'nconnect' does not have a valid value"),
+            (
+                "nfs:ext4 @ rsize=64k",
+                "'rsize=64k' does not have a valid value; write a whole number",
+            ),
+            ("nfs:ext4 @ actimeo=-1", "write a whole number: actimeo=N"),
+            ("nfs:ext4 @ lookupcache=no", "write one of: all, none, pos, positive"),
+            ("nfs:ext4 @ vers", "write one of: 3, 4.0, 4.1, 4.2"),
+            ("nfs:ext4 @ vers=", "NFS version '' is not supported"),
+            ("nfs:ext4 @ async,sync", "cannot be both sync and async"),
+            (
+                "nfs:",
+                "no file system after 'nfs:' at column 1; write the lower one, as in 'nfs:ext4'",
+            ),
+            ("overlayfs,volatile:", "as in 'overlayfs,volatile:ext4'"),
             ("nfs:ext4 @ port=2050", "'port' cannot be used here"),
             ("nfs:ext4 @ lock", "mounted with nolock"),
             ("nfs:ext4 @ wsise=1", "ext4 has no mount option 'wsise'"),

@@ -175,7 +175,8 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
                 items.map_err(|problem| SpecError::at(column, problem.to_string(), hint))?;
             spec.mount = items.unwrap_or_default();
             let (first, rest) = rest.split_first().ok_or_else(|| {
-                empty("file system", "write the lower one, as in 'overlayfs:ext4'")
+                let right = format!("write the lower one, as in '{}:ext4'", head.text);
+                empty("file system", &right)
             })?;
             let mut below = parse_plain(first, rest)?;
             if spec.kind == nfs::NFS {

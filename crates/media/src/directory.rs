@@ -190,15 +190,7 @@ pub(crate) fn remove_marked(
     own: BorrowedFd<'_>,
     held: Option<File>,
 ) -> Result<(), Errno> {
-    match remove::enter(own, marker::ROOT) {
-        Ok(root) => {
-            remove::contents(root.as_fd())?;
-            drop(root);
-            unlinkat(own, marker::ROOT, AtFlags::REMOVEDIR)?;
-        }
-        Err(Errno::NOENT) => {}
-        Err(error) => return Err(error),
-    }
+    remove::tree(own, marker::ROOT)?;
     drop(held);
     match unlinkat(own, marker::NAME, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}

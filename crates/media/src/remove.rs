@@ -17,6 +17,13 @@ const MAX_DEPTH: u32 = 16;
 /// system removes it some time after it is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The time for which a client of a network file system may not list what another has made: sshfs caches a directory for
+/// 20 s, NFS for up to 60 s (nfs(5), acdirmax).
+const UNSEEN: Duration = Duration::from_secs(66);
+
+/// Interval at which such a directory is read again.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Prefixes to which FUSE and NFS rename a file that is removed while open; a hexadecimal number follows.
 const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
 
@@ -25,7 +32,36 @@ const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
 /// # Errors
 /// The first error: `XDEV` or `BUSY` for a mount inside, which is not touched.
 pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    Removal { top: dir, moved: 0 }.contents(dir, 0)
+    Removal::below(dir).contents(dir, 0)
+}
+
+/// Removes a directory and everything below it; one that is not there is removed.
+///
+/// # Errors
+/// As of [`contents`]; `NOTEMPTY` if there are names that the file system does not list.
+pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    let mut unseen = None;
+    loop {
+        let opened = match enter(dir, name) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        contents(opened.as_fd())?;
+        drop(opened);
+        match unlinkat(dir, name, AtFlags::REMOVEDIR) {
+            Err(error) if is_unseen(error, *unseen.get_or_insert_with(Instant::now)) => {
+                std::thread::sleep(LOOK);
+            }
+            Err(Errno::NOENT) => return Ok(()),
+            done => return done,
+        }
+    }
+}
+
+/// Reports whether a directory that was read as empty is not, and may be listed in full later.
+fn is_unseen(error: Errno, since: Instant) -> bool {
+    matches!(error, Errno::NOTEMPTY | Errno::EXIST) && since.elapsed() < UNSEEN
 }
 
 /// Repeats an action that needs an empty directory until silly-renamed files in it are gone.
@@ -68,7 +104,7 @@ pub fn all(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errn
 /// The counts of one pass over a directory.
 #[derive(Default)]
 struct PassCounts {
-    names: u64,
+    removed: u64,
     silly_renamed: u64,
 }
 
@@ -76,21 +112,25 @@ struct Removal<'a> {
     /// The directory to which directories that are too deep are moved.
     top: BorrowedFd<'a>,
     moved: u64,
+    /// Time of the last removal.
+    last: Instant,
 }
 
 impl Removal<'_> {
+    fn below(top: BorrowedFd<'_>) -> Removal<'_> {
+        Removal { top, moved: 0, last: Instant::now() }
+    }
+
     fn contents(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
-        let mut begin = Instant::now();
         // Some file systems skip names while others are removed, so a directory is read again until
-        // a whole pass finds nothing.
+        // a whole pass finds nothing, or only names of which the server of the file system knows nothing.
         loop {
             let counts = self.pass(dir, depth)?;
-            if counts.names == 0 {
+            if counts.removed > 0 {
+                self.last = Instant::now();
+            } else if counts.silly_renamed == 0 {
                 return Ok(());
-            }
-            if counts.silly_renamed < counts.names {
-                begin = Instant::now();
-            } else if begin.elapsed() > PATIENCE {
+            } else if self.last.elapsed() > PATIENCE {
                 return Err(Errno::BUSY);
             } else {
                 std::thread::sleep(Duration::from_millis(10));
@@ -106,15 +146,22 @@ impl Removal<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            counts.names += 1;
-            if is_directory(dir, name, entry.file_type())? {
-                self.directory(dir, name, depth)?;
-            } else if is_silly_renamed(name) {
-                counts.silly_renamed += 1;
-                // NFS refuses while it is open, FUSE gives it another such name.
-                let _ = unlinkat(dir, name, AtFlags::empty());
-            } else {
-                unlinkat(dir, name, AtFlags::empty())?;
+            let done = match is_directory(dir, name, entry.file_type()) {
+                Ok(true) => self.directory(dir, name, depth),
+                Ok(false) if is_silly_renamed(name) => {
+                    counts.silly_renamed += 1;
+                    // NFS refuses while it is open, FUSE gives it another such name.
+                    let _ = unlinkat(dir, name, AtFlags::empty());
+                    continue;
+                }
+                Ok(false) => unlinkat(dir, name, AtFlags::empty()),
+                Err(error) => Err(error),
+            };
+            match done {
+                Ok(()) => counts.removed += 1,
+                // Another client has removed it, and this one lists its cache.
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(counts)
@@ -124,8 +171,13 @@ impl Removal<'_> {
         if depth == MAX_DEPTH {
             return self.move_up(dir, name);
         }
-        self.contents(enter(dir, name)?.as_fd(), depth + 1)?;
-        unlinkat(dir, name, AtFlags::REMOVEDIR)
+        loop {
+            self.contents(enter(dir, name)?.as_fd(), depth + 1)?;
+            match unlinkat(dir, name, AtFlags::REMOVEDIR) {
+                Err(error) if is_unseen(error, self.last) => std::thread::sleep(LOOK),
+                done => return done,
+            }
+        }
     }
 
     /// Moves a directory to the top, which is read again until it is empty.
@@ -193,6 +245,21 @@ mod tests {
         contents(fd.as_fd()).unwrap();
         assert_eq!(std::fs::read_dir(&tree).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.join("deep/kept")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_name_that_another_has_removed_since_it_was_listed_is_gone() {
+        let base = tempfile::tempdir().unwrap();
+        let within = base.path().join("tree/a/b");
+        std::fs::create_dir_all(&within).unwrap();
+        (0..400).for_each(|at| std::fs::write(within.join(at.to_string()), "").unwrap());
+        let fd = std::fs::File::open(base.path()).unwrap();
+        std::thread::scope(|scope| {
+            let each = || scope.spawn(|| tree(fd.as_fd(), "tree"));
+            let all: Vec<_> = (0..4).map(|_| each()).collect();
+            all.into_iter().for_each(|one| one.join().unwrap().unwrap());
+        });
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub enum Attended {
     Done,
     /// Rank 0 is gone. The trial's directory may be left, by this name in the shared one.
     Orphaned(Option<String>),
+    /// The worker hangs in the kernel and is left behind, as a sentence.
+    Hanging(String),
 }
 
 /// Waits until the worker of a rank ends, and reports to rank 0 if it did not end as ordered; `stop` is set by signals.
@@ -101,10 +103,10 @@ fn wait(
             && *signalled.get_or_insert_with(Instant::now) + grace <= Instant::now()
         {
             report(meeting, hello, "its process received a signal to end");
-            return end(worker, hello);
+            return Ok(end(worker, hello));
         }
         if halt.is_for_good(&worker, &|| is_gone(meeting, hello)) {
-            return end(worker, hello);
+            return Ok(end(worker, hello));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -155,10 +157,10 @@ fn is_gone(meeting: &Meeting, hello: &Hello) -> bool {
 }
 
 /// Ends a worker that does not end by order.
-fn end(worker: Process, hello: &Hello) -> Result<Attended, String> {
+fn end(worker: Process, hello: &Hello) -> Attended {
     match worker.kill_within(DEATH) {
-        true => Ok(Attended::Done),
-        false => Err(format!(
+        true => Attended::Done,
+        false => Attended::Hanging(format!(
             "rank {} on {}: its worker hangs in a call that no signal ends, and may still write when that returns",
             hello.rank, hello.host
         )),

@@ -122,6 +122,9 @@ fn a_kernel_that_a_file_system_suggests_has_it() {
     let error = get("ntfs3").unwrap().check_kernel("5.10.0-46-amd64").unwrap_err();
     assert_eq!(error.problem, "Linux 5.10.0-46-amd64 has no ntfs3 yet");
     assert_eq!(error.hint, "it is in kernels since 5.15, if configured; --kernel 6.12");
+    let error = get("nfs").unwrap().check_kernel("5.10.0-46-amd64").unwrap_err();
+    assert!(error.problem.starts_with("nfs is not possible with Linux 5.10.0-46-amd64: its NFS"));
+    assert_eq!(error.hint, "it is in kernels since 6.1, if configured; --kernel 6.12");
 }
 
 #[test]

@@ -65,6 +65,7 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let worker = parent::start(&program()?, &join).map_err(failed)?;
     match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
         Attended::Done => Ok(Exit::Good),
+        Attended::Hanging(message) => Err(Failure { exit: Exit::TrialFailed, message }),
         Attended::Orphaned(folder) => {
             match cleanup::clean_up(place, &meeting, &on, folder.as_deref()) {
                 Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
@@ -130,7 +131,7 @@ fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
         let never = AtomicBool::new(false);
         let ended = parent::start(&program, &join)
             .and_then(|worker| parent::attend(worker, &meeting, &hello, &never));
-        if let Err(why) = ended {
+        if let Err(why) | Ok(Attended::Hanging(why)) = ended {
             detail(&format!("fsdyno: the worker of rank 0: {why}"));
         }
     });

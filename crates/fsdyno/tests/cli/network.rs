@@ -54,6 +54,12 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
     for (words, right) in [
         ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
+        ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a number of them; write a whole number"),
+        ("--fs nfs:ext4 --clients 1,,2", "or several, as in 1,2,4,8"),
+        ("--fs nfs:ext4 --network lan-1g,lan-25g", "write --network lan-1g --network lan-25g"),
+        ("--fs nfs:ext4 --network=", "no name is given; there are: lan-1g, "),
+        ("--fs nfs:ext4@sync,async", "an export cannot be both sync and async"),
+        ("--fs nfs:ext4@rsize=1M", "'rsize=1M' does not have a valid value"),
         ("--fs nfs:ext4 --clients 2,2", "--clients names 2 twice"),
         (
             "--fs nfs:ext4 --network lan-11g",

@@ -58,7 +58,7 @@ fn one_to_eight_clients_repeat_to_the_byte_beside_load_too() {
         return skipped("long (make test-full)");
     }
     let Some(folder) = lab() else { return };
-    let words = "dirops --set files=1600 --size 4G --seed 3 --fs nfs:ext4 --clients 1,2,4,8";
+    let words = "dirops --set files=160 --size 1G --seed 3 --fs nfs:ext4 --clients 1,2,4,8";
     good(folder.path(), &format!("{words} --out one"));
     good(folder.path(), &format!("{words} --out two --jobs 2"));
     let burner = || {

@@ -321,8 +321,7 @@ fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
 #[test]
 fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical() {
     let Some(folder) = lab() else { return };
-    let words =
-        "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
+    let words = "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
     for out in ["once", "again"] {
         let output = run(folder.path(), &format!("{words} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));

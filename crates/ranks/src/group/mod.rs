@@ -389,6 +389,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_of_another_number_of_ranks_ends_the_run_before_it_begins() {
+        let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
+        let known = secret.clone();
+        let caller = std::thread::spawn(move || {
+            let version = "1".to_string();
+            let hello = Hello { rank: 2, ranks: 3, version, host: "a".into(), ..Hello::default() };
+            call(TcpStream::connect(at).unwrap(), &known, &hello).is_err()
+        });
+        let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
+        assert!(error.contains("rank 2 on a was started as one of 3 ranks"), "{error}");
+        assert!(
+            error.contains("rank 0 as one of 2: the launcher started separate runs"),
+            "{error}"
+        );
+        assert!(caller.join().unwrap());
+    }
+
+    #[test]
     fn a_rank_that_ends_early_is_named() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
         let known = secret.clone();

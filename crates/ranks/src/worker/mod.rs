@@ -144,3 +144,26 @@ pub(crate) fn connect(
         std::thread::sleep(Duration::from_millis(50));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::Secret;
+
+    #[test]
+    fn a_rank_0_that_cannot_be_reached_is_named_with_its_port_and_what_happened() {
+        // A port of which nobody takes connections.
+        let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = bound.local_addr().unwrap().port();
+        drop(bound);
+        let secret = Secret::draw().unwrap();
+        let meeting = Meeting { hosts: vec!["127.0.0.1".into()], port, secret, boot: "b".into() };
+        let hello = Hello { rank: 3, host: "node7".into(), ..Hello::default() };
+        let error = connect(&meeting, &hello, Duration::ZERO).unwrap_err();
+        let start = format!("rank 3 on node7 cannot reach rank 0 on 127.0.0.1, TCP port {port}, ");
+        assert!(error.starts_with(&start) && error.contains("refused"), "{error}");
+        let nowhere = Meeting { hosts: vec!["no-such-host.invalid".into()], ..meeting };
+        let error = connect(&nowhere, &hello, Duration::ZERO).unwrap_err();
+        assert!(error.contains("no address of no-such-host.invalid is known here"), "{error}");
+    }
+}
