@@ -11,9 +11,9 @@ pub struct Kin {
 
 /// All workloads that have related work: name, parameter, second workload.
 const ALL: &[(&str, Kin)] = &[
-    ("dirops", Kin { size: "files", second: &["many-files", "files=2000"] }),
+    ("dirops", Kin { size: "files", second: &["many-files", "widths=10/20", "files=10"] }),
     ("many-files", Kin { size: "files", second: &["dirops", "files=5000"] }),
-    ("tarball", Kin { size: "files", second: &["many-files", "files=2000"] }),
+    ("tarball", Kin { size: "files", second: &["many-files", "widths=10/20", "files=10"] }),
     ("maildir", Kin { size: "ops", second: &["postmark", "number=200", "transactions=500"] }),
     ("maildir-read", Kin { size: "ops", second: &["postmark", "number=200", "transactions=500"] }),
     ("postmark", Kin { size: "transactions", second: &["churn", "files=1000"] }),
