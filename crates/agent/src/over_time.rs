@@ -2,7 +2,7 @@
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MAX_INTERVALS, PhaseSeries, SHORTEST_SAMPLED};
+use fsdyno_record::series::{MAX_INTERVALS, MIN_SAMPLED, PhaseSeries};
 
 use crate::sampler::Samples;
 
@@ -26,7 +26,7 @@ pub fn series(
 ) -> Option<PhaseSeries> {
     let mut timeline = timeline.clone();
     // A phase that is too short for two samples has ops only.
-    let seen = seen.filter(|_| length > SHORTEST_SAMPLED);
+    let seen = seen.filter(|_| length > MIN_SAMPLED);
     let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
     let mut interval = timeline.interval();
     if seen.is_some() {
@@ -91,7 +91,7 @@ fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) 
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::series::SHORTEST_INTERVAL;
+    use fsdyno_record::series::MIN_INTERVAL;
 
     use super::*;
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn seen(values: &[[u64; 3]], written: Option<u64>) -> PhaseSamples {
-        let gauge = Gauge::of(SHORTEST_SAMPLED, values.to_vec());
+        let gauge = Gauge::of(MIN_SAMPLED, values.to_vec());
         let samples = Samples { gauge, written_before: 1000 };
         PhaseSamples { samples, unwritten: Some([0, 0]), written }
     }
@@ -116,7 +116,7 @@ mod tests {
         let looks = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
         let seen = seen(&looks, Some(400));
         let series = series("create", &timeline(100), Nanos(134 * MS), Some(seen)).unwrap();
-        assert_eq!((series.interval_ns, series.length_ns), (SHORTEST_SAMPLED, Nanos(134 * MS)));
+        assert_eq!((series.interval_ns, series.length_ns), (MIN_SAMPLED, Nanos(134 * MS)));
         assert_eq!(series.ops, [40, 40, 20, 0]);
         assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the look after the end is left out");
         assert_eq!(series.writeback_bytes, [0, 5, 5, 0]);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(few.dirty_bytes, [0, 0, 0], "no sample, and clean at the end");
         for seen in [None, Some(seen(&[], Some(400)))] {
             let alone = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
-            assert_eq!((alone.interval_ns, alone.ops.len()), (SHORTEST_INTERVAL, 3));
+            assert_eq!((alone.interval_ns, alone.ops.len()), (MIN_INTERVAL, 3));
             assert!(alone.dirty_bytes.is_empty() && alone.device_written_bytes.is_empty());
         }
         assert_eq!(series("stat", &timeline(9), Nanos(10 * MS), None), None);

@@ -290,7 +290,7 @@ pub fn dirty_and_writeback() -> Option<[u64; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::series::SHORTEST_SAMPLED;
+    use fsdyno_record::series::MIN_SAMPLED;
 
     use super::*;
 
@@ -320,7 +320,7 @@ mod tests {
             clock::sleep_until(start + Nanos(10_000_000 * intervals));
             let samples = sampler.end().unwrap();
             let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
-            assert!(looks as u64 <= passed / SHORTEST_SAMPLED.0, "{looks} in {passed} ns");
+            assert!(looks as u64 <= passed / MIN_SAMPLED.0, "{looks} in {passed} ns");
             // It ran at least once in a second, however busy the machine is.
             assert!(looks > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);

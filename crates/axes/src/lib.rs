@@ -19,7 +19,7 @@ use fsdyno_record::Plan;
 use subject::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
-pub use table::{AXES, MOST_CLIENTS, MOST_THREADS, TODAY};
+pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
 pub use values::whole;
 pub use venue::TargetKind;
 

@@ -15,10 +15,10 @@ use crate::{Axis, Crash, Size, Value, bytes};
 pub const TODAY: &str = "today";
 
 /// The maximum number of clients of a shared file system.
-pub const MOST_CLIENTS: u32 = 64;
+pub const MAX_CLIENTS: u32 = 64;
 
 /// The maximum number of threads of a trial.
-pub const MOST_THREADS: u32 = 512;
+pub const MAX_THREADS: u32 = 512;
 
 /// The defaults of the rows below.
 const ROW: Axis = Axis {
@@ -361,7 +361,7 @@ pub const AXES: &[Axis] = &[
         usual: "1",
         targets: ALL_TARGETS,
         set: |request, text| {
-            request.threads = whole(1..=u64::from(MOST_THREADS))(text)?;
+            request.threads = whole(1..=u64::from(MAX_THREADS))(text)?;
             Ok(())
         },
         value: |plan| Value::Is(plan.threads.to_string()),
@@ -384,7 +384,7 @@ pub const AXES: &[Axis] = &[
         elsewhere: "; a modelled network is in the lab only; on a mounted file system see --ranks",
         crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
         set: |request, text| {
-            request.clients.extend(numbers(text, MOST_CLIENTS)?);
+            request.clients.extend(numbers(text, MAX_CLIENTS)?);
             Ok(())
         },
         value: |plan| match plan.lab().and_then(|lab| lab.clients) {

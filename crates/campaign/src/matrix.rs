@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_axes::MOST_THREADS;
+use fsdyno_axes::MAX_THREADS;
 use fsdyno_filesystem::{Author, catalog};
 use fsdyno_record::plan::{FilesystemPlan, IssuerPlan, MediumPlan, VenuePlan, WorkloadPlan};
 use fsdyno_record::{Bytes, OpKind, Plan};
@@ -78,8 +78,8 @@ fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), M
         ));
     }
     match clients.saturating_mul(threads) {
-        all if all > MOST_THREADS => wrong(format!(
-            "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MOST_THREADS}"
+        all if all > MAX_THREADS => wrong(format!(
+            "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MAX_THREADS}"
         )),
         _ => Ok(()),
     }
@@ -92,9 +92,9 @@ const MAX_IN_FLIGHT: u32 = 4096;
 fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
     let (threads, issuer) = (question.threads, question.issuer);
     let wrong = |text| Err(MatrixError::Wrong(text));
-    if !(1..=MOST_THREADS).contains(&threads) {
+    if !(1..=MAX_THREADS).contains(&threads) {
         return wrong(format!(
-            "--threads {threads} is not valid; it must be from 1 to {MOST_THREADS}"
+            "--threads {threads} is not valid; it must be from 1 to {MAX_THREADS}"
         ));
     }
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {

@@ -6,7 +6,7 @@
 //! are sampled from outside at the end of each interval.
 
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MAX_INTERVALS, SHORTEST_INTERVAL, SHORTEST_SAMPLED};
+use fsdyno_record::series::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED};
 
 /// Counts of events in intervals from a start on.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl Timeline {
     /// An empty timeline that has not started. It allocates all its memory.
     pub fn new() -> Timeline {
         let counts = Vec::with_capacity(MAX_INTERVALS);
-        Timeline { start: None, interval: SHORTEST_INTERVAL, counts }
+        Timeline { start: None, interval: MIN_INTERVAL, counts }
     }
 
     /// Starts the intervals at `start`, unless already started.
@@ -37,7 +37,7 @@ impl Timeline {
     /// Clears everything.
     pub fn clear(&mut self) {
         self.counts.clear();
-        (self.start, self.interval) = (None, SHORTEST_INTERVAL);
+        (self.start, self.interval) = (None, MIN_INTERVAL);
     }
 
     /// End of the interval that contains a time.
@@ -118,7 +118,7 @@ pub struct Gauge<const N: usize> {
 
 impl<const N: usize> Default for Gauge<N> {
     fn default() -> Gauge<N> {
-        Gauge { interval: SHORTEST_SAMPLED, samples: Vec::with_capacity(MAX_INTERVALS) }
+        Gauge { interval: MIN_SAMPLED, samples: Vec::with_capacity(MAX_INTERVALS) }
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
         for event in 0..2559 {
             timeline.add(Nanos(start + event * MS), 1);
         }
-        assert_eq!((timeline.interval(), timeline.counts().len()), (SHORTEST_INTERVAL, 256));
+        assert_eq!((timeline.interval(), timeline.counts().len()), (MIN_INTERVAL, 256));
         assert_eq!(timeline.counts()[..255], [10; 255]);
         assert_eq!(timeline.interval_end(Nanos(start + 2559 * MS)), Nanos(start + 2560 * MS));
         // The first time beyond the maximum makes 129 intervals of twice the length.

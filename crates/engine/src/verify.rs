@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::seed::mix;
 use fsdyno_record::trial::VerifyReport;
-use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
 
 use crate::clock;
@@ -47,7 +47,7 @@ pub fn verify(
         tick,
         report: VerifyReport { mode, ..VerifyReport::default() },
         path: Vec::new(),
-        buffer: vec![0; LONGEST_SLICE],
+        buffer: vec![0; MAX_SLICE],
         files: 0,
         directories: 0,
         groups: HashMap::new(),

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
-use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{Contents, ExpectedKind, Tree};
 
 use crate::clock;
@@ -29,7 +29,7 @@ pub fn verify_device(
         _ => 0,
     };
     report.files = u64::from(size > 0);
-    let mut buffer = vec![0; LONGEST_SLICE];
+    let mut buffer = vec![0; MAX_SLICE];
     let mut done = 0;
     while done < size && mode != VerifyMode::Names {
         let take = ((size - done) as usize).min(buffer.len());

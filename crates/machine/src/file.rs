@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 /// The minimum RAM that holds the guest's initramfs in addition to its kernel.
-pub const LEAST_RAM: Bytes = Bytes(96 << 20);
+pub const MIN_RAM: Bytes = Bytes(96 << 20);
 
 /// A machine: the defaults of the lab's disk, CPU and RAM.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +70,8 @@ impl Machine {
         let ram = value("ram", &read.ram, "ram = \"2G\"")?;
         let ram: Bytes =
             ram.parse().map_err(|error| wrong(&read.ram, "ram", format!("{error}")))?;
-        if ram < LEAST_RAM || ram.0 % (1 << 20) != 0 {
-            let problem = format!("{ram} is not whole mebibytes, at least {LEAST_RAM}");
+        if ram < MIN_RAM || ram.0 % (1 << 20) != 0 {
+            let problem = format!("{ram} is not whole mebibytes, at least {MIN_RAM}");
             return Err(wrong(&read.ram, "ram", problem));
         }
         let (about, source) = (read.about, read.source);

@@ -4,5 +4,5 @@ mod catalog;
 mod file;
 
 pub use catalog::{CLASSIC, MachineError, USUAL, find, names, text};
-pub use file::{LEAST_RAM, Machine};
+pub use file::{MIN_RAM, Machine};
 pub use fsdyno_catalog::{FileError, Source};

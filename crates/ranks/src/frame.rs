@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 pub const LONGEST: u32 = 256 << 20;
 
 /// Longest message before that.
-pub const LONGEST_BEFORE: u32 = 16 << 10;
+pub const MAX_BEFORE: u32 = 16 << 10;
 
 /// Writes a message.
 ///

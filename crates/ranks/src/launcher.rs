@@ -48,7 +48,7 @@ pub struct Position {
 }
 
 /// Most ranks of a run.
-pub const MOST_RANKS: u32 = 65_536;
+pub const MAX_RANKS: u32 = 65_536;
 
 /// Finds out by the environment which rank this process is; `given` is the number of ranks that the user gave, which only a
 /// Kubernetes job needs. None if no launcher started it.
@@ -120,9 +120,9 @@ fn by_variables(
         ),
         _ => format!("{rank_name} is set and {ranks_name} is not; set both"),
     })?;
-    if ranks == 0 || rank >= ranks || ranks > MOST_RANKS {
+    if ranks == 0 || rank >= ranks || ranks > MAX_RANKS {
         return Err(format!(
-            "{rank_name} is {rank} of {ranks} ranks; it must be below their number, which is at most {MOST_RANKS}"
+            "{rank_name} is {rank} of {ranks} ranks; it must be below their number, which is at most {MAX_RANKS}"
         ));
     }
     let words: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();

@@ -40,7 +40,7 @@ const KEY: &str = "fsdyno-meet";
 const REFUSED: &str = "refused";
 
 /// Most addresses that are made known: a value in a launcher's store has less than 1,024 bytes.
-const MOST_HOSTS: usize = 12;
+const MAX_HOSTS: usize = 12;
 
 /// Interval between two looks for the file.
 const LOOK: Duration = Duration::from_millis(25);
@@ -94,7 +94,7 @@ pub fn open(
     let (listener, port) = listen(0)?;
     let mut hosts = vec![host_name()];
     hosts.extend(address::of_host().iter().map(ToString::to_string));
-    hosts.truncate(MOST_HOSTS);
+    hosts.truncate(MAX_HOSTS);
     let secret = Secret::draw().map_err(|error| format!("draw a secret: {error}"))?;
     let meeting = Meeting { hosts, port, secret, boot: boot() };
     let note = match position.pmi {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_child::Process;
 
-use crate::launcher::MOST_RANKS;
+use crate::launcher::MAX_RANKS;
 use crate::meet::Meeting;
 use crate::parent::{self, Attended, WORKER};
 use crate::worker::Join;
@@ -73,13 +73,13 @@ pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
 /// The number of ranks: one for each host if the user gives no number.
 ///
 /// # Errors
-/// A number that leaves a host without a rank, or that is above [`MOST_RANKS`].
+/// A number that leaves a host without a rank, or that is above [`MAX_RANKS`].
 pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     let ranks = given.map_or(hosts.len(), |given| given as usize);
-    match ranks >= hosts.len() && ranks <= MOST_RANKS as usize {
+    match ranks >= hosts.len() && ranks <= MAX_RANKS as usize {
         true => Ok(ranks as u32),
         false => Err(format!(
-            "--ranks={ranks} on {} hosts: each host gets at least one rank, and all together at most {MOST_RANKS}",
+            "--ranks={ranks} on {} hosts: each host gets at least one rank, and all together at most {MAX_RANKS}",
             hosts.len()
         )),
     }

@@ -28,7 +28,7 @@ const LARGE: u64 = 1 << 20;
 const PART: u64 = 1 << 30;
 
 /// The maximum length of a symbolic link's target; a longer target is cut.
-pub const LONGEST_TARGET: u64 = 900;
+pub const MAX_TARGET: u64 = 900;
 
 /// The state at the end of the first pass.
 pub struct Start {
@@ -254,6 +254,6 @@ impl Initial {
 
 /// Returns a symbolic link's target of this length that leads nowhere: names are at most 255 bytes long.
 pub fn target(length: u64) -> Vec<u8> {
-    let length = length.clamp(1, LONGEST_TARGET) as usize;
+    let length = length.clamp(1, MAX_TARGET) as usize;
     (1..=length).map(|at| if at % 200 == 0 && at < length { b'/' } else { b'x' }).collect()
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use fsdyno_record::OpKind;
 use fsdyno_workload::MemoryFs;
 use fsdyno_workload::memory_fs::{NodeKind, ROOT};
-use fsdyno_workload::replay::format::{HEAD, LONGEST_PATH, MAGIC, OP, Record, SECTIONS, TreeNode};
+use fsdyno_workload::replay::format::{HEAD, MAGIC, MAX_PATH, OP, Record, SECTIONS, TreeNode};
 use fsdyno_workload::replay::{Boundary, Section};
 
 use crate::ReplayError;
@@ -81,10 +81,10 @@ impl Out {
         if let Some(at) = self.known.get(text) {
             return Ok(*at);
         }
-        if text.len() > LONGEST_PATH {
+        if text.len() > MAX_PATH {
             let begin = String::from_utf8_lossy(&text[..60]).escape_debug().to_string();
             return Err(ReplayError::Limit(format!(
-                "has the path '{begin}...' of {} bytes, and a replay takes {LONGEST_PATH} at most",
+                "has the path '{begin}...' of {} bytes, and a replay takes {MAX_PATH} at most",
                 text.len()
             )));
         }

@@ -394,7 +394,7 @@ impl LabVenue {
             Ok(0) => None,
             Ok(lost) => Some(format!(
                 "{lost} requests did not fit into the log, which holds {} per disk",
-                region::MOST_ENTRIES
+                region::MAX_ENTRIES
             )),
             Err(error) => Some(format!("the request log was not stored: {error}")),
         };

@@ -9,7 +9,7 @@ use crate::input::Input;
 pub const POOL: usize = 4 << 20;
 
 /// Maximum length in bytes of a slice that is contiguous wherever it starts.
-pub const LONGEST_SLICE: usize = 1 << 20;
+pub const MAX_SLICE: usize = 1 << 20;
 
 /// Difference between the ids of consecutive versions of a block. Up to five versions of a block have distinct
 /// contents, because no multiple of it below the fifth is a multiple of 2^22; there are no block numbers above 2^40.
@@ -41,15 +41,15 @@ pub struct Contents {
     classes: [Vec<u8>; CLASSES.len()],
 }
 
-static ZEROS: [u8; LONGEST_SLICE] = [0; LONGEST_SLICE];
+static ZEROS: [u8; MAX_SLICE] = [0; MAX_SLICE];
 
 impl Contents {
     /// Creates the pool of `seed`, which takes 5 MiB.
     pub fn new(seed: u64) -> Contents {
         let mut draws = seed::stream(seed, "contents");
-        let mut pool = Vec::with_capacity(POOL + LONGEST_SLICE);
+        let mut pool = Vec::with_capacity(POOL + MAX_SLICE);
         pool.extend((0..POOL / 8).flat_map(|_| draws.draw().to_le_bytes()));
-        pool.extend_from_within(..LONGEST_SLICE);
+        pool.extend_from_within(..MAX_SLICE);
         Contents { pool, input: None, classes: Default::default() }
     }
 
@@ -101,11 +101,11 @@ impl Contents {
         &bytes[from..bytes.len().min(from.saturating_add(length))]
     }
 
-    /// The first bytes of `payload`: all of them, or [`LONGEST_SLICE`] if there are more; the
+    /// The first bytes of `payload`: all of them, or [`MAX_SLICE`] if there are more; the
     /// caller continues with [`Contents::rest`].
     #[inline]
     pub fn slice(&self, payload: Payload) -> &[u8] {
-        let length = (payload.length as usize).min(LONGEST_SLICE);
+        let length = (payload.length as usize).min(MAX_SLICE);
         if payload.id >= Payload::CLASSED {
             return self.special(payload, length);
         }
@@ -224,8 +224,8 @@ mod tests {
         let zeros = |percent, id| {
             let mut contents = Contents::new(1);
             contents.thin(percent);
-            let bytes = contents.slice(payload(id, 0, LONGEST_SLICE as u32)).to_vec();
-            assert_eq!(contents.difference(payload(id, 0, LONGEST_SLICE as u32), &bytes), None);
+            let bytes = contents.slice(payload(id, 0, MAX_SLICE as u32)).to_vec();
+            assert_eq!(contents.difference(payload(id, 0, MAX_SLICE as u32), &bytes), None);
             let count = |block: &[u8]| block.iter().filter(|byte| **byte == 0).count();
             bytes.chunks(THINNED).map(count).collect::<Vec<_>>()
         };

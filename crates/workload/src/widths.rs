@@ -6,11 +6,11 @@ use std::str::FromStr;
 use fsdyno_record::Count;
 
 /// Most levels of a tree.
-const MOST_LEVELS: usize = 5;
+const MAX_LEVELS: usize = 5;
 /// Most directories in a directory.
-const MOST_WIDE: u64 = 1_000_000;
+const MAX_WIDE: u64 = 1_000_000;
 /// Most directories of the last level; more would be a typing error.
-const MOST_LEAVES: u64 = 500_000_000;
+const MAX_LEAVES: u64 = 500_000_000;
 
 /// Directories per directory, the top level first.
 ///
@@ -57,12 +57,11 @@ impl FromStr for Widths {
     fn from_str(text: &str) -> Result<Widths, ()> {
         let width = |text: &str| {
             let width = text.parse().ok().map(|Count(width)| width);
-            width.filter(|width| (1..=MOST_WIDE).contains(width)).ok_or(())
+            width.filter(|width| (1..=MAX_WIDE).contains(width)).ok_or(())
         };
         let widths: Vec<u64> = text.split('/').map(width).collect::<Result<_, ()>>()?;
         let leaves = widths.iter().try_fold(1u64, |all, width| all.checked_mul(*width));
-        let fits =
-            widths.len() <= MOST_LEVELS && leaves.is_some_and(|leaves| leaves <= MOST_LEAVES);
+        let fits = widths.len() <= MAX_LEVELS && leaves.is_some_and(|leaves| leaves <= MAX_LEAVES);
         if fits { Ok(Widths(widths)) } else { Err(()) }
     }
 }

@@ -5,7 +5,7 @@ use fsdyno_disk::Attach;
 use fsdyno_disk::spec::SCHEDULERS;
 use fsdyno_filesystem::period::{self, PeriodSettings};
 use fsdyno_filesystem::{Backing, Context, Filesystem, Spec, catalog, memory};
-use fsdyno_machine::LEAST_RAM;
+use fsdyno_machine::MIN_RAM;
 use fsdyno_record::plan::{
     FilesystemPlan, KernelPlan, LabPlan, MediumPlan, ModelledPlan, VenuePlan,
 };
@@ -246,7 +246,7 @@ fn in_memory(
 const GUEST_TAKES: Bytes = Bytes(64 << 20);
 
 /// Least memory with which a file system can write.
-pub const LEAST_CACHEABLE: Bytes = Bytes(32 << 20);
+pub const MIN_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
     let guest = &lab.guest;
@@ -256,18 +256,18 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
         let hint = suggest::hint(scheduler, SCHEDULERS.iter().copied());
         return Err(MatrixError::Wrong(format!("there is no scheduler '{scheduler}'; {hint}")));
     }
-    if guest.ram < LEAST_RAM || guest.ram.0 % (1 << 20) != 0 {
+    if guest.ram < MIN_RAM || guest.ram.0 % (1 << 20) != 0 {
         return Err(MatrixError::Wrong(format!(
-            "--ram {} is not valid: it must be in whole mebibytes, at least {LEAST_RAM}",
+            "--ram {} is not valid: it must be in whole mebibytes, at least {MIN_RAM}",
             guest.ram
         )));
     }
     if let Some(cacheable) = guest.cacheable
-        && (cacheable.0.saturating_add(GUEST_TAKES.0) > guest.ram.0 || cacheable < LEAST_CACHEABLE)
+        && (cacheable.0.saturating_add(GUEST_TAKES.0) > guest.ram.0 || cacheable < MIN_CACHEABLE)
     {
         return Err(MatrixError::Wrong(format!(
             "--cacheable {cacheable} is not possible with --ram {}: it must be at least \
-             {LEAST_CACHEABLE}, and kernel and agent take at least {GUEST_TAKES} of the RAM",
+             {MIN_CACHEABLE}, and kernel and agent take at least {GUEST_TAKES} of the RAM",
             guest.ram
         )));
     }

@@ -1,6 +1,6 @@
 //! Rows of a shared file system: networks x numbers of clients.
 
-use fsdyno_axes::MOST_CLIENTS;
+use fsdyno_axes::MAX_CLIENTS;
 use fsdyno_filesystem::{Spec, nfs};
 use fsdyno_record::plan::{FilesystemPlan, LabPlan, NetworkPlan, VenuePlan};
 
@@ -21,9 +21,9 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
             ));
         }
     }
-    if let Some(clients) = lab.clients.iter().find(|clients| !(1..=MOST_CLIENTS).contains(*clients))
+    if let Some(clients) = lab.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients))
     {
-        return wrong(format!("--clients {clients} is not from 1 to {MOST_CLIENTS}"));
+        return wrong(format!("--clients {clients} is not from 1 to {MAX_CLIENTS}"));
     }
     if let Some(clients) = twice(&lab.clients) {
         return wrong(format!("--clients names {clients} twice"));

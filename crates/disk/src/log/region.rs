@@ -17,11 +17,11 @@ use crate::store::Memory;
 /// Size of a disk's part in bytes; the host allocates it only as it is written.
 pub const PART: u64 = 512 << 20;
 /// Maximum number of disks of a guest.
-pub const MOST_DISKS: u64 = 16;
+pub const MAX_DISKS: u64 = 16;
 /// Size of the whole region in bytes.
-pub const SIZE: u64 = PART * MOST_DISKS;
+pub const SIZE: u64 = PART * MAX_DISKS;
 /// Maximum number of entries in a part; further ones are counted as lost.
-pub const MOST_ENTRIES: u64 = (PART - HEADER) / ENTRY;
+pub const MAX_ENTRIES: u64 = (PART - HEADER) / ENTRY;
 
 const HEADER: u64 = 4096;
 const ENTRY: u64 = 32;
@@ -51,7 +51,7 @@ impl<M: Memory> Writer<M> {
     pub fn add(&mut self, entry: &Entry) {
         let start = start(self.disk);
         let at = start + HEADER + self.entries * ENTRY;
-        if self.entries == MOST_ENTRIES || at + ENTRY > self.memory.size() {
+        if self.entries == MAX_ENTRIES || at + ENTRY > self.memory.size() {
             self.lost += 1;
             if start + HEADER <= self.memory.size() {
                 put(self.memory.slice(start + 24, 8), [self.lost]);
@@ -88,7 +88,7 @@ pub struct Logged {
 /// A description of what is wrong: another version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
     let mut logged = Logged::default();
-    for disk in 0..MOST_DISKS as u8 {
+    for disk in 0..MAX_DISKS as u8 {
         let start = start(disk);
         if start + HEADER > memory.size() {
             break;
@@ -101,7 +101,7 @@ pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
             return Err("the request log has an unsupported version");
         }
         let room = (memory.size() - start - HEADER) / ENTRY;
-        if entries > MOST_ENTRIES.min(room) {
+        if entries > MAX_ENTRIES.min(room) {
             return Err("the request log has more entries than fit");
         }
         logged.lost += lost;

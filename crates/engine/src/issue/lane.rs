@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fsdyno_record::Nanos;
-use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{Call, Contents, DirSlot, Effect, FileSlot, Op, Payload};
 use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
@@ -267,7 +267,7 @@ impl Lane {
     }
 
     fn read(&mut self, file: FileSlot, length: u32, offset: u64) -> squeue::Entry {
-        let length = length.min(LONGEST_SLICE as u32);
+        let length = length.min(MAX_SLICE as u32);
         let (file, at) =
             (Fd(self.own.file(file)), self.own.read_buffer(length as usize).as_mut_ptr());
         opcode::Read::new(file, at, length).offset(offset).build()

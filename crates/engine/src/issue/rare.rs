@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 use std::os::fd::RawFd;
 
-use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{
     Advice, AllocateHow, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameHow,
 };
@@ -161,7 +161,7 @@ impl Sync {
     }
 
     fn read_dir(&mut self, fd: RawFd, length: usize, to_end: bool) -> i64 {
-        let buffer = self.buffer.first(length.clamp(1024, LONGEST_SLICE));
+        let buffer = self.buffer.first(length.clamp(1024, MAX_SLICE));
         loop {
             // SAFETY: the buffer is valid for writing its length.
             let got = unsafe {

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use fsdyno_workload::contents::LONGEST_SLICE;
+use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{Call, Compound, Contents, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 
 use crate::errno::Errno;
@@ -216,10 +216,10 @@ impl Sync {
         mut read: impl FnMut(*mut libc::c_void, usize, usize) -> isize,
     ) -> i64 {
         let length = length as usize;
-        let at = self.buffer.first(length.min(LONGEST_SLICE)).as_mut_ptr().cast();
+        let at = self.buffer.first(length.min(MAX_SLICE)).as_mut_ptr().cast();
         let mut done = 0;
         loop {
-            let part = (length - done).min(LONGEST_SLICE);
+            let part = (length - done).min(MAX_SLICE);
             let got = read(at, part, done);
             if got < 0 {
                 return failed();

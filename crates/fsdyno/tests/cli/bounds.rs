@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// More than any of the commands here needs, and less than one of their files.
-const MOST_MEMORY: u64 = 256 << 20;
+const MAX_MEMORY: u64 = 256 << 20;
 
 /// Longer than any of them takes, on a machine with other work too.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -57,7 +57,7 @@ fn refused(folder: &Path, words: &[&str], expected: &str) {
     let args = words.join(" ");
     assert_eq!(ended.code, Some(2), "fsdyno {args}: {}", ended.said);
     assert!(ended.said.contains(expected), "fsdyno {args}: {}", ended.said);
-    assert!(ended.memory < MOST_MEMORY, "fsdyno {args} took {} MiB", ended.memory >> 20);
+    assert!(ended.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", ended.memory >> 20);
 }
 
 /// A file that begins like this and goes on with zeros, which take no space.

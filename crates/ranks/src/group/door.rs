@@ -16,7 +16,7 @@ use crate::wire::{self, Ear, FromRank, Role};
 pub(super) const MISFIT: &str = "misfit: ";
 
 /// Most callers that are being greeted at the same time.
-const MOST_CALLERS: usize = 4096;
+const MAX_CALLERS: usize = 4096;
 
 /// The thread, which ends when this is shut or dropped.
 pub(super) struct Door {
@@ -40,7 +40,7 @@ impl Door {
                 // An interrupted wait is one that ended early.
                 let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&wait));
                 while let Ok((stream, address)) = listener.accept() {
-                    if callers.fetch_add(1, Ordering::Relaxed) >= MOST_CALLERS {
+                    if callers.fetch_add(1, Ordering::Relaxed) >= MAX_CALLERS {
                         callers.fetch_sub(1, Ordering::Relaxed);
                         continue;
                     }

@@ -8,7 +8,7 @@ mod phase;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::phase::{MAX_INTERVALS, PhaseSeries, SHORTEST_INTERVAL, SHORTEST_SAMPLED};
+pub use self::phase::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED, PhaseSeries};
 use crate::trial::{Identity, Trial};
 
 /// Name of the sidecar in a result folder.

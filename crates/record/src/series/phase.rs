@@ -10,11 +10,11 @@ pub const MAX_INTERVALS: usize = 256;
 
 /// Minimum interval if only ops are counted: short phases get a resolution of 10 ms, and the cost of the end of an
 /// interval is negligible.
-pub const SHORTEST_INTERVAL: Nanos = Nanos(10_000_000);
+pub const MIN_INTERVAL: Nanos = Nanos(10_000_000);
 
 /// Minimum interval if dirty bytes are sampled. In the lab, a sample takes 22 to 37 us of the only CPU, and must take
 /// less than 0.1 % of the time (docs/lab.md).
-pub const SHORTEST_SAMPLED: Nanos = Nanos(40_000_000);
+pub const MIN_SAMPLED: Nanos = Nanos(40_000_000);
 
 /// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
 /// Each list that is not empty has one entry per interval; the last interval may be shorter.

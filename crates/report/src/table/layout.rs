@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use super::data::{Fit, Head, Kind, Table};
 
 /// The least width to which the names of rows are wrapped ...
-const SHORTEST_NAME: usize = 16;
+const MIN_NAME: usize = 16;
 /// ... and to which they are truncated.
 const SHORTEST: usize = 8;
 
@@ -123,7 +123,7 @@ fn longest_part(tables: &[&Table]) -> usize {
     let names = rows.filter_map(|row| row.cells.get(label?));
     let parts =
         names.flat_map(|name| name.split_inclusive(", ")).map(|part| part.trim_end().width() + 2);
-    parts.max().unwrap_or(0).max(SHORTEST_NAME)
+    parts.max().unwrap_or(0).max(MIN_NAME)
 }
 
 /// Wraps a name to this width, after its commas; continuation lines are indented by two.

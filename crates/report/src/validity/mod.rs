@@ -17,12 +17,12 @@ pub const INSTRUMENT_LIMIT: f64 = 0.03;
 
 /// The shortest time to returned of a phase on a host: below it, clock, scheduler and caches do not
 /// average out; bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
-pub const SHORTEST_ON_HOST: Nanos = Nanos(500_000_000);
+pub const MIN_ON_HOST: Nanos = Nanos(500_000_000);
 
 /// The shortest time in the lab. Virtual time has no jitter, so it may be lower, but periodic work
 /// (jbd2, write-back) must still be small compared with a phase: pyperf's least time of a sample
 /// (`--min-time`).
-pub const SHORTEST_IN_LAB: Nanos = Nanos(100_000_000);
+pub const MIN_IN_LAB: Nanos = Nanos(100_000_000);
 
 /// Share of the elapsed time above which a phase in the lab is almost only CPU time.
 pub const CPU_LIMIT: f64 = 0.90;
@@ -94,8 +94,8 @@ fn goes_on(trial: &Trial, phase: &Phase) -> bool {
 /// Returns true if repeats return too soon on average.
 fn too_short(runs: &[Run<'_>]) -> bool {
     let shortest = |trial: &Trial| match trial.conditions.venue.as_str() {
-        "lab" | "model" => SHORTEST_IN_LAB,
-        _ => SHORTEST_ON_HOST,
+        "lab" | "model" => MIN_IN_LAB,
+        _ => MIN_ON_HOST,
     };
     let least: u64 = runs.iter().map(|(trial, _)| shortest(trial).0).sum();
     runs.iter().map(|(_, phase)| phase.returned_ns.0).sum::<u64>() < least

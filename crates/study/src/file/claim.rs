@@ -39,7 +39,7 @@ pub enum Test {
 }
 
 /// Characters of an id.
-const LONGEST_ID: usize = 64;
+const MAX_ID: usize = 64;
 
 /// The measured quantity and its bounds.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,9 +143,9 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     let named = node.clone().called("a claim").need("id", "name it: id = \"C1\"")?;
     let id = named.text()?;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
-    if !id.chars().all(plain) || id.len() > LONGEST_ID {
+    if !id.chars().all(plain) || id.len() > MAX_ID {
         let problem = format!("'{id}' cannot be the id of a claim");
-        let right = format!("it takes letters, digits and _ . + -, {LONGEST_ID} at most");
+        let right = format!("it takes letters, digits and _ . + -, {MAX_ID} at most");
         return Err(named.error(problem, right));
     }
     let node = node.clone().called(format!("claim '{id}'"));

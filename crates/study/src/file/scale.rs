@@ -23,7 +23,7 @@ use super::text::without_mark;
 use super::whole::{Whole, divided};
 use fsdyno_campaign::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
 use fsdyno_campaign::rows::disk::{disk, largest};
-use fsdyno_campaign::rows::lab::LEAST_CACHEABLE;
+use fsdyno_campaign::rows::lab::MIN_CACHEABLE;
 
 /// A scale of one over a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,7 +307,7 @@ impl Scaler {
         let (full, spot) =
             bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((USUAL_RAM, run.spot));
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
-        self.at_least(LEAST_CACHEABLE.0, full.0, (spot, &name));
+        self.at_least(MIN_CACHEABLE.0, full.0, (spot, &name));
         put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
         // The guest's own memory is unchanged. If the rest of a large guest's memory were locked, its kernel
         // would have reserved more for itself than is then left.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    Conflict, GivesUp, Loss, MOST_OPTIONS, MOST_VALUES, Space, SpaceError, TuneOption, Value,
+    Conflict, GivesUp, Loss, MAX_OPTIONS, MAX_VALUES, Space, SpaceError, TuneOption, Value,
 };
 
 /// The maximum size of a file, in bytes.
@@ -95,9 +95,9 @@ impl Space {
         if self.options.is_empty() {
             return Err("it has no options; add at least one [[option]]".into());
         }
-        if self.options.len() > MOST_OPTIONS {
+        if self.options.len() > MAX_OPTIONS {
             let count = self.options.len();
-            return Err(format!("it has {count} options; at most {MOST_OPTIONS} are possible"));
+            return Err(format!("it has {count} options; at most {MAX_OPTIONS} are possible"));
         }
         for (at, option) in self.options.iter().enumerate() {
             check_name(&option.name, "option")?;
@@ -105,12 +105,12 @@ impl Space {
                 return Err(format!("option '{}' is there twice; give it once", option.name));
             }
             let count = option.values.len();
-            if !(2..=MOST_VALUES).contains(&count) {
+            if !(2..=MAX_VALUES).contains(&count) {
                 return Err(format!(
                     "option '{}' has {} values besides its default; it needs 1 to {}",
                     option.name,
                     count.saturating_sub(1),
-                    MOST_VALUES - 1
+                    MAX_VALUES - 1
                 ));
             }
             for (at, value) in option.values.iter().enumerate() {

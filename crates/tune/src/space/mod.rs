@@ -15,10 +15,10 @@ pub use render::Configuration;
 pub use restrict::{Dropped, Restriction};
 
 /// The maximum number of options of a space.
-pub const MOST_OPTIONS: usize = 40;
+pub const MAX_OPTIONS: usize = 40;
 
 /// The maximum number of values of an option.
-pub const MOST_VALUES: usize = 16;
+pub const MAX_VALUES: usize = 16;
 
 /// The options of a file system that are worth trying, each with its values.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Sequential writes, random accesses and the reservation of the file.
 
 use crate::bigfile::layout::{Layout, NAME, RANDOM, of_rank};
-use crate::contents::LONGEST_SLICE;
+use crate::contents::MAX_SLICE;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::workload::{OpSource, Share};
 
@@ -178,7 +178,7 @@ impl OpSource for Reserve<'_> {
                 (Call::Fallocate { file: FILE, length: size }, ReserveStep::Close)
             }
             ReserveStep::Zeros(at) => {
-                let length = (size - at).min(LONGEST_SLICE as u64);
+                let length = (size - at).min(MAX_SLICE as u64);
                 let end = at + length;
                 let then = if end < size { ReserveStep::Zeros(end) } else { ReserveStep::Close };
                 (Call::Write { file: FILE, payload: Payload::zeros(at, length as u32) }, then)

@@ -50,7 +50,7 @@ const MAX_DEPTH: u32 = 8;
 /// take too long.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of locations; each draw of a directory examines all of them.
-pub const MOST_LOCATIONS: usize = 64;
+pub const MAX_LOCATIONS: usize = 64;
 /// Maximum of PostMark's numbers, which have C's type `int`.
 const MAX_NUMBER: u64 = i32::MAX as u64;
 
@@ -383,8 +383,8 @@ fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
             quoted(path)
         ));
     }
-    if to.locations.len() == MOST_LOCATIONS {
-        return Err(format!("adds a location to {MOST_LOCATIONS}, which is the maximum"));
+    if to.locations.len() == MAX_LOCATIONS {
+        return Err(format!("adds a location to {MAX_LOCATIONS}, which is the maximum"));
     }
     to.locations.push((path.to_string(), weight));
     Ok(())

@@ -22,10 +22,10 @@ use blocks::{Blocks, Header};
 pub use headers::Headers;
 
 /// Maximum length of a member's path in bytes; leaves space for the folder into which it is unpacked and for the NUL.
-pub const LONGEST_PATH: usize = Name::CAPACITY - 24;
+pub const MAX_PATH: usize = Name::CAPACITY - 24;
 
 /// Maximum length in bytes of a name between two slashes; no Linux file system allows more.
-pub const LONGEST_NAME: usize = 255;
+pub const MAX_NAME: usize = 255;
 
 /// An archive whose headers were read and are valid.
 #[derive(Clone, Debug)]
@@ -237,16 +237,16 @@ fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
         if part == b".." {
             return Err(Fault::DotDot);
         }
-        if part.len() > LONGEST_NAME {
-            return Err(Fault::Long { what: "name", length: part.len(), most: LONGEST_NAME });
+        if part.len() > MAX_NAME {
+            return Err(Fault::Long { what: "name", length: part.len(), most: MAX_NAME });
         }
         if !path.is_empty() {
             path.push(b'/');
         }
         path.extend_from_slice(part);
     }
-    if path.len() > LONGEST_PATH {
-        return Err(Fault::Long { what: "path", length: path.len(), most: LONGEST_PATH });
+    if path.len() > MAX_PATH {
+        return Err(Fault::Long { what: "path", length: path.len(), most: MAX_PATH });
     }
     Ok(path.into_boxed_slice())
 }

@@ -4,7 +4,7 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::bigfile::layout::{Layout, NAME, RANDOM, REWRITTEN, WRITTEN};
 use crate::bigfile::ops::{Reserve, Seek, Sweep};
-use crate::contents::LONGEST_SLICE;
+use crate::contents::MAX_SLICE;
 use crate::op::Payload;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
@@ -86,14 +86,14 @@ const PARAMS: &[Param] = &[
     Param {
         name: "block",
         default: "1048576",
-        domain: Domain::Size { min: 512, max: LONGEST_SLICE as u64 },
+        domain: Domain::Size { min: 512, max: MAX_SLICE as u64 },
         about: "Bytes of each write from the beginning to the end.",
         source: "[OWN] dd bs=1M",
     },
     Param {
         name: "unit",
         default: "4096",
-        domain: Domain::Size { min: 512, max: LONGEST_SLICE as u64 },
+        domain: Domain::Size { min: 512, max: MAX_SLICE as u64 },
         about: "Bytes of each random read and write.",
         source: "[OWN] a page",
     },

@@ -108,7 +108,7 @@ const SETS: [(&str, &str, u64); 4] = [
 ];
 
 /// More would be a typing error.
-const MOST_FILES: u64 = 1_000_000_000;
+const MAX_FILES: u64 = 1_000_000_000;
 const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
 const CREATE: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: FLAGS, mode: 0o666 };
@@ -136,9 +136,9 @@ impl ManyFiles {
         let wrong = |()| ParamError::Conflict(format!("{} is not a tree", set.1));
         let widths: Widths = values.of_set("widths", "set", set.1.parse().map_err(wrong)?)?;
         let files = values.of_set("files", "set", set.2)?;
-        if widths.leaves() * files > MOST_FILES {
+        if widths.leaves() * files > MAX_FILES {
             return Err(ParamError::Conflict(format!(
-                "widths={widths} files={files} make more than {MOST_FILES} files; use fewer of one \
+                "widths={widths} files={files} make more than {MAX_FILES} files; use fewer of one \
                  of them"
             )));
         }

@@ -116,7 +116,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "locations",
         default: "1",
-        domain: Domain::Wholes { min: 1, max: 1_000_000, most: config::MOST_LOCATIONS },
+        domain: Domain::Wholes { min: 1, max: 1_000_000, most: config::MAX_LOCATIONS },
         about: "The weight of each location; one is the trial's own directory, several are in it.",
         source: "[SRC] set location; their directories here are [OWN]",
     },

@@ -113,7 +113,7 @@ const PARAMS: &[Param] = &[
 ];
 
 /// Most threads at once.
-const MOST_THREADS: u64 = 1024;
+const MAX_THREADS: u64 = 1024;
 
 /// A replay with its parameters bound.
 struct Replay {
@@ -142,9 +142,9 @@ impl Replay {
             .map_err(|error| wrong(format!("--set trace={named}: it {error}")))?;
         let copies = values.whole("copies");
         let threads = copies * u64::from(compiled.ranks());
-        if threads > MOST_THREADS {
+        if threads > MAX_THREADS {
             return Err(wrong(format!(
-                "copies={copies} needs {threads} threads at once, and {MOST_THREADS} is the most; \
+                "copies={copies} needs {threads} threads at once, and {MAX_THREADS} is the most; \
                  the recording has {} threads at once",
                 compiled.ranks()
             )));

@@ -3,7 +3,7 @@
 use fsdyno_record::seed::mix;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
-use crate::contents::LONGEST_SLICE;
+use crate::contents::MAX_SLICE;
 use crate::numbered::Numbered;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::tenant::files::{Files, Fill};
@@ -69,7 +69,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "size",
         default: "4096",
-        domain: Domain::Size { min: 1, max: LONGEST_SLICE as u64 },
+        domain: Domain::Size { min: 1, max: MAX_SLICE as u64 },
         about: "Bytes of each of those files.",
         source: "[OWN] one block",
     },
@@ -104,7 +104,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "block",
         default: "1048576",
-        domain: Domain::Size { min: 512, max: LONGEST_SLICE as u64 },
+        domain: Domain::Size { min: 512, max: MAX_SLICE as u64 },
         about: "Bytes of each of the neighbour's writes.",
         source: "[PUB] bs=1M",
     },

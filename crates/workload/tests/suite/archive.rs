@@ -408,7 +408,7 @@ proptest! {
 
 #[test]
 fn names_leave_space_for_the_folder_of_unpacking() {
-    assert!(fsdyno_workload::tar::archive::LONGEST_PATH + "t/".len() < Name::CAPACITY);
+    assert!(fsdyno_workload::tar::archive::MAX_PATH + "t/".len() < Name::CAPACITY);
 }
 
 #[test]

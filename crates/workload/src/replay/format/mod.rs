@@ -30,7 +30,7 @@ pub const NODE: usize = 40;
 pub const PIECE: usize = 32;
 
 /// Maximum length of a path in bytes, without the directory of a copy.
-pub const LONGEST_PATH: usize = Name::CAPACITY - 32;
+pub const MAX_PATH: usize = Name::CAPACITY - 32;
 
 /// A part of the compiled form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,13 +35,13 @@ const NAME: &[u8] = b"Bonnie.1";
 /// Files of one unit of `files`.
 const FILES_UNIT: u64 = 1024;
 /// The most units of hard links: all are links to one file, and ext4 allows 65,000.
-const MOST_LINKED: u64 = 63;
+const MAX_LINKED: u64 = 63;
 /// Bytes that bonnie++ transfers one by one by default.
 const CHARS: u64 = 3 << 20;
 /// Bytes of a call of stdio's.
 const STDIO_BUFFER: u32 = 4096;
 /// With sync=b each directory is held open, and a process may usually open 1024 descriptors.
-const MOST_SYNCED_DIRECTORIES: u64 = 1000;
+const MAX_SYNCED_DIRECTORIES: u64 = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -132,18 +132,18 @@ impl Resolved {
             format!("files-max={kind} makes links, which have no size; leave files-min={min} out")
         } else if !matches!(kind, "link" | "symlink") && min > max {
             format!("files-min={min} is more than files-max={max}; use files-max={min} or more")
-        } else if kind == "link" && files > MOST_LINKED {
+        } else if kind == "link" && files > MAX_LINKED {
             format!(
                 "files-max=link with files={files} makes {} links to one file, and ext4 takes 65,000; \
-                 use files={MOST_LINKED} or fewer",
+                 use files={MAX_LINKED} or fewer",
                 files * FILES_UNIT
             )
         } else if makes && dirs > files * FILES_UNIT {
             let most = files * FILES_UNIT;
             format!("dirs={dirs} is more than the number of files; use dirs={most} or fewer")
-        } else if makes && values.text("sync") == "b" && dirs > MOST_SYNCED_DIRECTORIES {
+        } else if makes && values.text("sync") == "b" && dirs > MAX_SYNCED_DIRECTORIES {
             format!(
-                "sync=b holds each of dirs={dirs} open; use dirs={MOST_SYNCED_DIRECTORIES} or fewer"
+                "sync=b holds each of dirs={dirs} open; use dirs={MAX_SYNCED_DIRECTORIES} or fewer"
             )
         } else {
             return Ok(());

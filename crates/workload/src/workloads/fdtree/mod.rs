@@ -38,7 +38,7 @@ const SETS: [(&str, [u64; 4]); 5] = [
 ];
 
 /// More would be a typing error.
-const MOST_FILES: u64 = 1_000_000_000;
+const MAX_FILES: u64 = 1_000_000_000;
 /// Stands for LEVEL0.<host>.<pid>.
 const ROOT: &[u8] = b"LEVEL0.fsdyno.1";
 /// dd's bs=4096.
@@ -87,11 +87,11 @@ impl Fdtree {
         let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
         let (files, blocks) = (number("files", 2)?, number("size", 3)?);
         let nodes = nodes(levels, dirs).filter(|nodes| {
-            nodes.last().and_then(|all| all.checked_mul(files)).is_some_and(|n| n <= MOST_FILES)
+            nodes.last().and_then(|all| all.checked_mul(files)).is_some_and(|n| n <= MAX_FILES)
         });
         let Some(nodes) = nodes else {
             return Err(ParamError::Conflict(format!(
-                "levels={levels} dirs={dirs} files={files} make more than {MOST_FILES} files; use \
+                "levels={levels} dirs={dirs} files={files} make more than {MAX_FILES} files; use \
                  fewer of one of them"
             )));
         };
