@@ -409,7 +409,7 @@ mod tests {
         let exit = |filesystems: &[&str]| {
             prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap().unwrap().exit
         };
-        assert_eq!(exit(&["reiserfs"]), Exit::WrongUse);
+        assert_eq!(exit(&["reiserfs"]), Exit::InvalidUse);
         assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);
     }
 }

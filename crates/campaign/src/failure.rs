@@ -22,11 +22,11 @@ use fsdyno_workload::workloads::UnknownWorkload;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
-    Good = 0,
+    Success = 0,
     /// A negative verdict: a phase is slower, or a guarantee was violated.
-    VerdictNo = 1,
+    NegativeVerdict = 1,
     /// The request is invalid, or impossible with the folder or directory given.
-    WrongUse = 2,
+    InvalidUse = 2,
     /// A requirement is missing.
     Missing = 3,
     /// At least one trial failed, or its result could not be written.
@@ -69,7 +69,7 @@ pub struct Failure {
 impl Failure {
     /// An invalid request.
     pub fn wrong(message: impl Into<String>) -> Failure {
-        Failure { exit: Exit::WrongUse, message: message.into() }
+        Failure { exit: Exit::InvalidUse, message: message.into() }
     }
 
     /// A file or folder that could not be written, created or read.
@@ -86,7 +86,7 @@ fn io_exit(error: &io::Error) -> Exit {
     const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
     match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,
-        false => Exit::WrongUse,
+        false => Exit::InvalidUse,
     }
 }
 
@@ -103,15 +103,15 @@ macro_rules! failures {
 }
 
 failures! {
-    MatrixError: |_| Exit::WrongUse;
-    FitError: |_| Exit::WrongUse;
-    MachineError: |_| Exit::WrongUse;
-    ProcessorError: |_| Exit::WrongUse;
-    SpaceError: |_| Exit::WrongUse;
-    ParamError: |_| Exit::WrongUse;
-    UnknownWorkload: |_| Exit::WrongUse;
-    UnknownPeriod: |_| Exit::WrongUse;
-    NothingInCommon: |_| Exit::WrongUse;
+    MatrixError: |_| Exit::InvalidUse;
+    FitError: |_| Exit::InvalidUse;
+    MachineError: |_| Exit::InvalidUse;
+    ProcessorError: |_| Exit::InvalidUse;
+    SpaceError: |_| Exit::InvalidUse;
+    ParamError: |_| Exit::InvalidUse;
+    UnknownWorkload: |_| Exit::InvalidUse;
+    UnknownPeriod: |_| Exit::InvalidUse;
+    NothingInCommon: |_| Exit::InvalidUse;
     StoreError: |it| store_exit(it);
     ShareError: |it| share_exit(it);
     MergeError: |it| match it {
@@ -119,41 +119,41 @@ failures! {
         MergeError::Share(error) => share_exit(error),
         MergeError::Store(error) => store_exit(error),
         MergeError::Log { source, .. } => io_exit(source),
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     };
     MediaError: |it| media_exit(it);
     BlockError: |it| block_exit(it);
     ProbeError: |it| match it {
         ProbeError::NotAllowed(_) => Exit::Missing,
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     };
     RunError: |it| match it {
         RunError::Missing(_) => Exit::Missing,
         RunError::Store(error) => store_exit(error),
         RunError::OtherLab { .. } | RunError::OtherGround { .. } | RunError::OtherClock { .. } => {
-            Exit::WrongUse
+            Exit::InvalidUse
         }
     };
     VenueError: |it| match it {
         VenueError::Missing(_) => Exit::Missing,
-        VenueError::Refused(_) => Exit::WrongUse,
+        VenueError::Refused(_) => Exit::InvalidUse,
         VenueError::Stopped => Exit::Stopped,
         VenueError::Medium(error) => media_exit(error),
-        VenueError::Died(_) | VenueError::Io { .. } => Exit::TrialFailed,
+        VenueError::Failed(_) | VenueError::Io { .. } => Exit::TrialFailed,
     };
 }
 
 fn store_exit(error: &StoreError) -> Exit {
     match error {
         StoreError::Io { source, .. } => io_exit(source),
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     }
 }
 
 fn share_exit(error: &ShareError) -> Exit {
     match error {
         ShareError::Io(error) => store_exit(error),
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     }
 }
 
@@ -162,14 +162,14 @@ fn media_exit(error: &MediaError) -> Exit {
         MediaError::NeedsRoot(_) | MediaError::NoLoops(_) => Exit::Missing,
         MediaError::Io { source, .. } => io_exit(source),
         MediaError::Block(error) => block_exit(error),
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     }
 }
 
 fn block_exit(error: &BlockError) -> Exit {
     match error {
         BlockError::NotAllowed(_) | BlockError::NoTool(_) => Exit::Missing,
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     }
 }
 
@@ -187,7 +187,7 @@ impl From<ReportError> for Failure {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Failure {
-        let exit = if error.is_missing() { Exit::Missing } else { Exit::WrongUse };
+        let exit = if error.is_missing() { Exit::Missing } else { Exit::InvalidUse };
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
         Failure { exit, message: format!("failed to {error}{hint}") }
     }

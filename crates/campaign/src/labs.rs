@@ -129,7 +129,7 @@ pub(crate) fn labs(
         }
     }
     if mode == Mode::Run {
-        tool_sets::bring(run, &releases)?;
+        tool_sets::download(run, &releases)?;
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
     let all = labs.len() == releases.len();

@@ -192,7 +192,7 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
             Err(failure) => complain(&format!("fsdyno: {failure}")),
         }
     }
-    first.map_or(Ok(Exit::Good), Err)
+    first.map_or(Ok(Exit::Success), Err)
 }
 
 /// Reports what an earlier run left behind on this machine, and how to remove it. Called at the start of a run.

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(
             wrong("smal"),
             Err((
-                crate::failure::Exit::WrongUse,
+                crate::failure::Exit::InvalidUse,
                 "unknown baseline 'smal': did you mean 'small'?".into()
             ))
         );

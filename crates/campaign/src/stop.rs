@@ -23,7 +23,7 @@ pub fn flag() -> Result<Arc<AtomicBool>, Failure> {
         )
         .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
         .map_err(|error| Failure {
-            exit: Exit::WrongUse,
+            exit: Exit::InvalidUse,
             message: format!("failed to listen for signals: {error}"),
         })?;
     }

@@ -11,14 +11,14 @@ use crate::spec::RunSpec;
 ///
 /// # Errors
 /// Tools that are missing and cannot be downloaded.
-pub fn bring(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
+pub fn download(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
     let specs = run.axes.filesystems.iter().flat_map(|text| several(text));
     for spec in specs.filter_map(|text| Spec::parse(&text).ok()) {
         let Ok(kind) = catalog::get(&spec.base().kind) else { continue };
         let has = |release: &String| kind.check_kernel(release).is_ok();
-        if fsdyno_lab::can_bring_tools(kind) && releases.iter().any(has) {
+        if fsdyno_lab::can_download_tools(kind) && releases.iter().any(has) {
             let said = |line: &str| say(&format!("fsdyno: {line}"));
-            fsdyno_lab::bring_tools(kind, &Cache::of_user()?, &said)?;
+            fsdyno_lab::download_tools(kind, &Cache::of_user()?, &said)?;
         }
     }
     Ok(())

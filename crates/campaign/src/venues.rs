@@ -18,7 +18,8 @@ impl Venues {
 
     fn of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
         let found = self.0.iter().find(|(place, _)| place.target() == plan.target());
-        let unknown = || VenueError::Died("the plan's target is not one of this command's".into());
+        let unknown =
+            || VenueError::Failed("the plan's target is not one of this command's".into());
         Ok(found.ok_or_else(unknown)?.1.as_deref())
     }
 }
@@ -37,7 +38,7 @@ impl Venue for Venues {
         job: &Job,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
-        let no_venue = || VenueError::Died("the plan's kernel is not downloaded".into());
+        let no_venue = || VenueError::Failed("the plan's kernel is not downloaded".into());
         self.of(&job.plan)?.ok_or_else(no_venue)?.run(job, watch)
     }
 }

@@ -4,7 +4,7 @@
 //! a file, a name or an open file wait for each other, so every allowed order leaves the same tree.
 
 use fsdyno_workload::{
-    After, Call, Expect, MemoryFs, Op, OpSource, RareCall, Recording, RenameHow, Share, Workload,
+    After, Call, Expect, MemoryFs, Op, OpSource, RareCall, Recording, RenameFlag, Share, Workload,
 };
 
 /// Returns why the calls of a recording cannot be tracked, or `None` if they can.
@@ -92,7 +92,7 @@ fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
         return None;
     }
     let name = op.name.display();
-    if let Call::Rare(RareCall::Rename { how: RenameHow::Exchange, .. }) = op.call {
+    if let Call::Rare(RareCall::Rename { how: RenameFlag::Exchange, .. }) = op.call {
         return Some(format!(
             "it exchanges the name '{name}' with another one, which is not tracked"
         ));

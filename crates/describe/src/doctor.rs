@@ -131,7 +131,7 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
         let version = tools::version(kind).unwrap_or_else(|| "installed".into());
         return finding(&kind.name, State::Ok, version);
     }
-    if fsdyno_lab::can_bring_tools(kind) {
+    if fsdyno_lab::can_download_tools(kind) {
         let detail = "no tools yet; the first run in the lab downloads them into the cache";
         return finding(&kind.name, State::Note, detail);
     }

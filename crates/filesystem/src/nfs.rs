@@ -12,7 +12,7 @@ const EXPORT: &[&str] = &["sync", "async"];
 const VERSIONS: &[&str] = &["3", "4.0", "4.1", "4.2"];
 
 /// The version that is mounted if a spec names none: the newest.
-pub const USUAL_VERSION: &str = "4.2";
+pub const DEFAULT_VERSION: &str = "4.2";
 
 /// Maximum number of TCP connections of one client (`NFS_MAX_CONNECTIONS`).
 const MAX_CONNECTIONS: u32 = 16;
@@ -41,7 +41,7 @@ pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str
     let mut values = options.rev().filter_map(|option| {
         option.strip_prefix("vers=").or_else(|| option.strip_prefix("nfsvers="))
     });
-    values.next().unwrap_or(USUAL_VERSION)
+    values.next().unwrap_or(DEFAULT_VERSION)
 }
 
 /// Checks the values of options that accept only a few.
@@ -167,6 +167,6 @@ mod tests {
     #[test]
     fn the_last_version_counts_and_the_newest_is_the_default() {
         assert_eq!(version(["vers=3", "nfsvers=4.1"].into_iter()), "4.1");
-        assert_eq!(version(["noac"].into_iter()), USUAL_VERSION);
+        assert_eq!(version(["noac"].into_iter()), DEFAULT_VERSION);
     }
 }

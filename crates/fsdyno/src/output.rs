@@ -38,7 +38,7 @@ pub fn lines(lines: impl Iterator<Item = Result<String, Failure>>) -> Result<(),
 
 fn unwritten(error: &std::io::Error) -> Failure {
     Failure {
-        exit: Exit::WrongUse,
+        exit: Exit::InvalidUse,
         message: format!("failed to write to standard output: {error}"),
     }
 }

@@ -50,7 +50,7 @@ pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
         ));
         return Exit::Stopped;
     }
-    if sum.failed > 0 { Exit::TrialFailed } else { Exit::Good }
+    if sum.failed > 0 { Exit::TrialFailed } else { Exit::Success }
 }
 
 /// The command that resumes this one.

@@ -7,13 +7,14 @@
 
 mod apt;
 mod archive;
-mod bring;
 pub mod build;
 mod cache;
 mod caches;
 mod change;
 pub mod config;
 mod digest;
+mod download;
+mod download;
 mod elf;
 mod error;
 mod fetch;
@@ -60,10 +61,10 @@ use fsdyno_record::guest::MODULE_LIST;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{CpuPlan, KernelPlan};
 
-pub use bring::bring as bring_tools;
 pub use cache::Cache;
 pub use caches::{caches, clear_caches};
 pub use change::Change;
+pub use download::download as download_tools;
 pub use error::{LabError, RunError};
 pub use file_cache::{CacheUse, FileCache};
 pub use finished::{Cut, Finished, Watch};
@@ -82,7 +83,7 @@ pub use qemu::{KERNEL_WORDS, MACHINE_TYPE};
 pub use run::OnBegun;
 pub use series::Series;
 pub use snapshot::Snapshot;
-pub use tool_set::can_bring as can_bring_tools;
+pub use tool_set::can_download as can_download_tools;
 pub use tools::find as find_program;
 
 use identity::Components;

@@ -27,7 +27,7 @@ pub struct Downloaded {
 }
 
 /// Reports whether the tools of a file system can be downloaded as a tool set.
-pub fn can_bring(kind: &Filesystem) -> bool {
+pub fn can_download(kind: &Filesystem) -> bool {
     !kind.downloaded.is_empty()
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn downloaded(script: &Path) -> Option<Downloaded> {
 
 fn with_tool(tool: &str) -> Option<&'static Filesystem> {
     let has = |kind: &&Filesystem| kind.tools.iter().any(|name| name == tool);
-    catalog::all().iter().filter(|kind| can_bring(kind)).find(has)
+    catalog::all().iter().filter(|kind| can_download(kind)).find(has)
 }
 
 pub(crate) fn root_in(cache: &Cache, kind: &Filesystem) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use fsdyno_trace::Compressibility;
 use fsdyno_workload::replay::format::ZEROS;
-use fsdyno_workload::{Advice, AllocateHow, OpenFlags, RenameHow};
+use fsdyno_workload::{Advice, AllocateMode, OpenFlags, RenameFlag};
 
 /// O_CREAT.
 pub const CREATE: u32 = 0o100;
@@ -41,23 +41,23 @@ pub fn open(flags: u32) -> Option<OpenFlags> {
 }
 
 /// Returns the mode of a fallocate, if it is replayed.
-pub fn allocate(mode: u32) -> Option<AllocateHow> {
+pub fn allocate(mode: u32) -> Option<AllocateMode> {
     Some(match mode {
-        0 => AllocateHow::Extend,
-        1 => AllocateHow::KeepSize,
-        3 => AllocateHow::PunchHole,
-        0x10 => AllocateHow::Zero,
-        0x11 => AllocateHow::ZeroKeepSize,
+        0 => AllocateMode::Extend,
+        1 => AllocateMode::KeepSize,
+        3 => AllocateMode::PunchHole,
+        0x10 => AllocateMode::Zero,
+        0x11 => AllocateMode::ZeroKeepSize,
         _ => return None,
     })
 }
 
 /// Returns the flag of a renameat2; none without flags, an error for flags that are not replayed.
-pub fn rename(flags: u32) -> Result<Option<RenameHow>, ()> {
+pub fn rename(flags: u32) -> Result<Option<RenameFlag>, ()> {
     match flags {
         0 => Ok(None),
-        1 => Ok(Some(RenameHow::NoReplace)),
-        2 => Ok(Some(RenameHow::Exchange)),
+        1 => Ok(Some(RenameFlag::NoReplace)),
+        2 => Ok(Some(RenameFlag::Exchange)),
         _ => Err(()),
     }
 }

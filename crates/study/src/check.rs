@@ -55,7 +55,7 @@ pub fn run(
     ));
     let stop = stop::flag()?;
     let venues = Venues::of(&chosen, study, &stop)?;
-    let mut exit = Exit::Good;
+    let mut exit = Exit::Success;
     for stored in &chosen {
         let (line, one) = venues.check(stored, build, &stop)?;
         print(&format!("{}: {line}\n", stored.title))?;
@@ -166,7 +166,7 @@ fn verdict(
     differ: &[String],
 ) -> (String, Exit) {
     let (words, exit) = match repetition {
-        Repetition::Identical => ("bit-identical".to_string(), Exit::Good),
+        Repetition::Identical => ("bit-identical".to_string(), Exit::Success),
         // Under one lab identity, trials are bit-identical.
         other if differ.is_empty() => {
             let how = match other {
@@ -176,9 +176,9 @@ fn verdict(
             return (format!("DIFFERENT under one lab identity: {how}"), Exit::TrialFailed);
         }
         Repetition::Same(part) => {
-            (format!("same requests, times within {}", at_most(*part)), Exit::Good)
+            (format!("same requests, times within {}", at_most(*part)), Exit::Success)
         }
-        Repetition::Different(how) => (format!("DIFFERENT: {how}"), Exit::VerdictNo),
+        Repetition::Different(how) => (format!("DIFFERENT: {how}"), Exit::NegativeVerdict),
     };
     (format!("{words}{}", because(trial, build, differ)), exit)
 }
@@ -223,14 +223,14 @@ mod tests {
             let differ: Vec<String> = differ.iter().map(ToString::to_string).collect();
             verdict(&repetition, (&trial, None), &differ)
         };
-        assert_eq!(of(Repetition::Identical, &[]), ("bit-identical".to_string(), Exit::Good));
+        assert_eq!(of(Repetition::Identical, &[]), ("bit-identical".to_string(), Exit::Success));
         let (text, exit) = of(Repetition::Same(0.00032), &["agent", "initramfs"]);
         let begin = "same requests, times within 0.04 %; lab identity differs in agent, initramfs (stored by \
                      fsdyno 0.1.0 of an unknown commit, this is ";
-        assert!(text.starts_with(begin) && exit == Exit::Good, "{text}");
+        assert!(text.starts_with(begin) && exit == Exit::Success, "{text}");
         let (text, exit) = of(Repetition::Different("more".into()), &["kernel"]);
         assert!(text.starts_with("DIFFERENT: more; lab identity differs in kernel"), "{text}");
-        assert_eq!(exit, Exit::VerdictNo);
+        assert_eq!(exit, Exit::NegativeVerdict);
         // Any difference under one lab identity is a fault of the lab.
         for other in [Repetition::Same(0.0), Repetition::Different("more".into())] {
             let (text, exit) = of(other, &[]);

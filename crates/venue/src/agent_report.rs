@@ -85,7 +85,7 @@ pub(crate) fn wait_for_report(
             return Err(VenueError::Stopped);
         }
         if begin.elapsed() > deadline {
-            return Err(VenueError::Died(format!(
+            return Err(VenueError::Failed(format!(
                 "the trial exceeded its deadline of {} at {}",
                 job.deadline,
                 position(&progress)
@@ -98,7 +98,7 @@ pub(crate) fn wait_for_report(
 /// Reads the agent's report.
 pub(crate) fn read_report(bytes: &[u8]) -> Result<AgentReport, VenueError> {
     serde_json::from_slice(bytes)
-        .map_err(|error| VenueError::Died(format!("the agent's report cannot be read: {error}")))
+        .map_err(|error| VenueError::Failed(format!("the agent's report cannot be read: {error}")))
 }
 
 fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
@@ -113,7 +113,7 @@ fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
         text.push_str("; its last lines: ");
         text.push_str(&lines.join(" | "));
     }
-    VenueError::Died(text)
+    VenueError::Failed(text)
 }
 
 /// Describes the progress of a trial in words.
@@ -156,5 +156,5 @@ pub(crate) fn nanos(duration: Duration) -> Nanos {
 }
 
 pub(crate) fn internal_error(error: impl std::error::Error) -> VenueError {
-    VenueError::Died(error.to_string())
+    VenueError::Failed(error.to_string())
 }

@@ -61,7 +61,7 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
         .collect::<io::Result<_>>()
         .map_err(read)?;
     let array = Array::read(&superblocks)
-        .map_err(|error| VenueError::Died(format!("failed to assemble the array: {error}")))?;
+        .map_err(|error| VenueError::Failed(format!("failed to assemble the array: {error}")))?;
     let mut stripes = BTreeSet::new();
     for (disk, image) in disks.iter().enumerate() {
         touched(image, array.chunk(), &mut |at| stripes.extend(array.stripe_of(disk, at)))
@@ -71,7 +71,7 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
     image.set_len(size.0).map_err(out)?;
     let mut assembled = Assembled { image, stripes: 0, wrong: 0, parity: false, redundant: false };
     let chunk =
-        usize::try_from(array.chunk()).map_err(|error| VenueError::Died(error.to_string()))?;
+        usize::try_from(array.chunk()).map_err(|error| VenueError::Failed(error.to_string()))?;
     let (mut first, mut other, mut sum) = (vec![0; chunk], vec![0; chunk], vec![0; chunk]);
     for stripe in stripes {
         let stripe = array.stripe(stripe);

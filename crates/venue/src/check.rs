@@ -50,7 +50,7 @@ pub fn image(
     if !store.is_persisted() {
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
-        return Err(VenueError::Died(format!(
+        return Err(VenueError::Failed(format!(
             "failed to shut down cleanly: {} were left in the disk's cache",
             Bytes(lost)
         )));
@@ -112,7 +112,7 @@ pub fn check(
     let devices = Devices { device: &device, journal: journal.as_deref(), uuids: None };
     let argv = fsdyno_filesystem::fill(&commands.check, devices, seed);
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(VenueError::Died(format!("{} has no check", commands.kind)));
+        return Err(VenueError::Failed(format!("{} has no check", commands.kind)));
     };
     // The same lookup as for the lab's identity, so that both mean the same program.
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
@@ -156,7 +156,7 @@ fn wait(
             return Err(VenueError::Stopped);
         }
         if started.elapsed() >= deadline {
-            return Err(VenueError::Died(format!(
+            return Err(VenueError::Failed(format!(
                 "failed to check the file system: not done after {} s of host time; its last lines: \
                  {}",
                 deadline.as_secs(),

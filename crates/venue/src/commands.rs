@@ -73,6 +73,6 @@ pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
         no_command(&job.plan)?;
     }
     job.plan.filesystem = Commands::of(&job.plan)?.map(|commands| commands.0);
-    let job = job.flat().map_err(VenueError::Died)?;
-    serde_json::to_vec(&job).map_err(|error| VenueError::Died(error.to_string()))
+    let job = job.flat().map_err(VenueError::Failed)?;
+    serde_json::to_vec(&job).map_err(|error| VenueError::Failed(error.to_string()))
 }

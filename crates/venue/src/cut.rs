@@ -46,14 +46,14 @@ impl LabVenue {
         let medium = &job.plan.medium;
         let disk = medium.disk().ok_or_else(not_a_lab)?;
         if medium.disks() > 1 {
-            return Err(VenueError::Died(
+            return Err(VenueError::Failed(
                 "a guest with several disks cannot have a power cut yet".into(),
             ));
         }
         let (region, progress) = self.run_until(job, now)?;
         let (disk, size) = (disk_of(disk)?, medium.size());
         let part = partition::place(&disk, size, job.seed)
-            .map_err(|error| VenueError::Died(error.to_string()))?;
+            .map_err(|error| VenueError::Failed(error.to_string()))?;
         let mut store = open(&region)?;
         let mut image = |view| {
             partition_image(&mut store, view, part.start, part.size, self.workdir())
@@ -80,7 +80,8 @@ impl LabVenue {
     ) -> Result<File, VenueError> {
         let medium = &job.plan.medium;
         let spec = disk_of(medium.disk().ok_or_else(not_a_lab)?)?;
-        let died = |error: String| VenueError::Died(format!("failed to build the image: {error}"));
+        let died =
+            |error: String| VenueError::Failed(format!("failed to build the image: {error}"));
         let part = partition::place(&spec, medium.size(), partition::disk_seed(job.seed, 0))
             .map_err(|error| died(error.to_string()))?;
         let log = logged.bytes()?;

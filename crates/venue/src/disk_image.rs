@@ -14,7 +14,7 @@ use crate::region::Region;
 pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
     let region = Region::open(region).map_err(VenueError::io("open the disk's bytes"))?;
     Store::open(region)
-        .map_err(|error| VenueError::Died(format!("failed to read the disk's bytes: {error}")))
+        .map_err(|error| VenueError::Failed(format!("failed to read the disk's bytes: {error}")))
 }
 
 /// Writes a part of a disk into a nameless sparse file in `workdir`.

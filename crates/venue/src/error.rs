@@ -17,7 +17,7 @@ pub enum VenueError {
     Refused(String),
     /// The trial ended without a report; the message has the last lines of its output.
     #[error("{0}")]
-    Died(String),
+    Failed(String),
     /// The trial was stopped on request, cleaned up, and leaves no record.
     #[error("the trial was stopped")]
     Stopped,
@@ -48,7 +48,7 @@ pub(crate) fn from_run(error: RunError) -> VenueError {
         RunError::Stopped => VenueError::Stopped,
         other => {
             let hint = other.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            VenueError::Died(format!("failed to {other}{hint}"))
+            VenueError::Failed(format!("failed to {other}{hint}"))
         }
     }
 }

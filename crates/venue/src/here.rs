@@ -86,7 +86,7 @@ impl Here {
         if let Some((why, cure)) = &self.no_lab {
             return CanRun::no(why, cure);
         }
-        let without = without_tools(kind).filter(|_| !fsdyno_lab::can_bring_tools(kind));
+        let without = without_tools(kind).filter(|_| !fsdyno_lab::can_download_tools(kind));
         without.unwrap_or_else(|| self.by_lab_kernel(kind))
     }
 

@@ -85,7 +85,7 @@ impl Inputs {
         let found = self.0.iter().find(|file| file.sha256 == input.sha256);
         found.map(Some).ok_or_else(|| {
             let name = plan.params.get(&input.parameter).map_or("", String::as_str);
-            VenueError::Died(format!("the input {}={name} has not been read", input.parameter))
+            VenueError::Failed(format!("the input {}={name} has not been read", input.parameter))
         })
     }
 

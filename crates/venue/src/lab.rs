@@ -172,7 +172,7 @@ impl LabVenue {
         let probed = self.kvm.get_or_init(|| lab.probe_kvm().map_err(from_lab).err());
         match probed {
             Some(VenueError::Missing(why)) => Err(VenueError::Missing(why.clone())),
-            Some(other) => Err(VenueError::Died(other.to_string())),
+            Some(other) => Err(VenueError::Failed(other.to_string())),
             None => Ok(()),
         }
     }
@@ -223,7 +223,7 @@ impl LabVenue {
         conditions: &Conditions,
     ) -> Result<File, VenueError> {
         let region = finished.disks.get(index as usize).ok_or_else(|| {
-            VenueError::Died(format!("the guest left no bytes of its disk {index}"))
+            VenueError::Failed(format!("the guest left no bytes of its disk {index}"))
         })?;
         let journal = medium.journal().filter(|_| index == medium.data_disks());
         let disk = journal.or(medium.disk()).ok_or_else(not_a_lab)?;

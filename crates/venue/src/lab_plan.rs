@@ -11,11 +11,11 @@ use crate::input::Inputs;
 /// Parses a disk of a plan.
 pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
     DiskSpec::from_json(&disk.spec)
-        .map_err(|error| VenueError::Died(format!("disk '{}': {error}", disk.name)))
+        .map_err(|error| VenueError::Failed(format!("disk '{}': {error}", disk.name)))
 }
 
 pub(crate) fn not_a_lab() -> VenueError {
-    VenueError::Died("a plan for another medium was given to the lab".into())
+    VenueError::Failed("a plan for another medium was given to the lab".into())
 }
 
 /// The number of bytes of a modelled disk that can be stored, unless the workload needs more. The region in the guest's
@@ -25,7 +25,7 @@ const STORED: Bytes = Bytes(14 << 30);
 /// Returns the maximum stored size of each disk: twice what the workload writes leaves space for journals and copies on
 /// write. A disk of an array gets its share.
 pub(crate) fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
-    let died = |error: String| VenueError::Died(error);
+    let died = |error: String| VenueError::Failed(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
     let workload = kind
         .build(&plan.workload.params, &inputs.setting(plan, 0)?)

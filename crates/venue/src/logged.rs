@@ -74,7 +74,7 @@ impl LabVenue {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<LoggedTrial, VenueError> {
         if let Some(refusal) = refusal(&job.plan) {
-            return Err(VenueError::Died(refusal));
+            return Err(VenueError::Failed(refusal));
         }
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
@@ -84,7 +84,7 @@ impl LabVenue {
         let report = read_report(&finished.report)?;
         if report.outcome != Outcome::Ok {
             let reason = report.reason.unwrap_or_default();
-            return Err(VenueError::Died(format!("the trial failed: {reason}")));
+            return Err(VenueError::Failed(format!("the trial failed: {reason}")));
         }
         let (region, disk) = (finished.disks.pop(), finished.disks.pop());
         let (Some(region), Some(disk)) = (region, disk) else { return Err(not_a_lab()) };
@@ -97,7 +97,7 @@ impl LabVenue {
         };
         let lost = logged.bytes()?.lost();
         if lost > 0 {
-            return Err(VenueError::Died(format!(
+            return Err(VenueError::Failed(format!(
                 "the trial wrote more than the {} that the log of bytes holds ({lost} events \
                  were lost); use fewer or smaller files",
                 Bytes(data::SIZE)
@@ -136,5 +136,5 @@ impl LoggedTrial {
 }
 
 fn damaged(wrong: &str) -> VenueError {
-    VenueError::Died(format!("failed to read the log of a logged trial: {wrong}"))
+    VenueError::Failed(format!("failed to read the log of a logged trial: {wrong}"))
 }

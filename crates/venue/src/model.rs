@@ -25,7 +25,7 @@ use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 pub struct ModelVenue;
 
 fn died(error: impl std::fmt::Display) -> VenueError {
-    VenueError::Died(error.to_string())
+    VenueError::Failed(error.to_string())
 }
 
 impl Venue for ModelVenue {

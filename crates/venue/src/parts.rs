@@ -77,7 +77,7 @@ pub fn parts(
     let Some(filesystem) = filesystem else { return Ok(parts) };
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind = catalog::get(filesystem.made_kind())
-        .map_err(|error| VenueError::Died(error.to_string()))?;
+        .map_err(|error| VenueError::Failed(error.to_string()))?;
     // The check runs on the host, so its tool is not part of the guest; a missing tool must be reported before the
     // first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());

@@ -20,7 +20,7 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
     kinds.dedup();
     for kind in kinds {
-        let known = catalog::get(kind).map_err(|error| VenueError::Died(error.to_string()))?;
+        let known = catalog::get(kind).map_err(|error| VenueError::Failed(error.to_string()))?;
         check_kind(known)?;
     }
     check_commands(filesystem)?;

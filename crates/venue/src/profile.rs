@@ -56,7 +56,7 @@ impl LabVenue {
         let mut range = None;
         if let Some(disk) = disk.filter(|disk| disk.attach == fsdyno_disk::Attach::Nbd) {
             let found = partition::place(&disk, medium.size(), job.seed)
-                .map_err(|error| VenueError::Died(error.to_string()))?;
+                .map_err(|error| VenueError::Failed(error.to_string()))?;
             range = Some((found.start, found.size));
         }
         let workdir = self.workdir().to_path_buf();

@@ -118,12 +118,12 @@ impl Venue for RanksVenue {
         let mut report = match ended {
             Ok(report) => report,
             Err(GroupError::Stopped) => return Err(VenueError::Stopped),
-            Err(error) => return Err(VenueError::Died(error.to_string())),
+            Err(error) => return Err(VenueError::Failed(error.to_string())),
         };
         // The reason why the trial failed comes first, then what could not be removed.
         match (&mut report.reason, removed) {
             (_, Ok(())) => {}
-            (None, Err(remains)) => return Err(VenueError::Died(remains)),
+            (None, Err(remains)) => return Err(VenueError::Failed(remains)),
             (Some(reason), Err(remains)) => *reason = format!("{reason}; {remains}"),
         }
         self.describe(&mut report, mount);
@@ -135,6 +135,6 @@ impl Venue for RanksVenue {
 fn directory(plan: &Plan) -> Result<&Path, VenueError> {
     match &plan.medium {
         MediumPlan::Directory { path } => Ok(Path::new(path)),
-        _ => Err(VenueError::Died("a trial for another venue was given to the ranks".into())),
+        _ => Err(VenueError::Failed("a trial for another venue was given to the ranks".into())),
     }
 }

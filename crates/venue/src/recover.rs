@@ -49,7 +49,7 @@ const GUEST_DEADLINE: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
     let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
     let guarantee = Guarantee::of(&filesystem.kind).ok_or_else(|| {
-        VenueError::Died(format!(
+        VenueError::Failed(format!(
             "power cuts of {} cannot be tested: its guarantees are not known",
             filesystem.kind
         ))
@@ -113,7 +113,7 @@ impl LabVenue {
             let ended = threads.into_iter().map(|thread| thread.join());
             ended
                 .map(|ended| {
-                    ended.unwrap_or_else(|_| Err(VenueError::Died("a thread panicked".into())))
+                    ended.unwrap_or_else(|_| Err(VenueError::Failed("a thread panicked".into())))
                 })
                 .collect()
         });
@@ -147,7 +147,7 @@ impl Work<'_> {
     ) -> Result<(), VenueError> {
         let request = RecoveryRequest { cuts: cuts.clone(), ..self.request.clone() };
         let job = Job { task: Task::Recover, deadline: GUEST_DEADLINE, ..self.job.for_agent() };
-        let died = |error: serde_json::Error| VenueError::Died(error.to_string());
+        let died = |error: serde_json::Error| VenueError::Failed(error.to_string());
         let mut text: Value = serde_json::from_slice(&text_of(job)?).map_err(died)?;
         text["order"] = json!(request);
         let text = serde_json::to_vec(&text).map_err(died)?;
@@ -183,7 +183,9 @@ impl Work<'_> {
     ) -> Result<(), VenueError> {
         if found.is_empty() || (report.outcome == Outcome::Ok && found.len() < cuts.len()) {
             let reason = report.reason.clone().unwrap_or_else(|| "no reason given".into());
-            return Err(VenueError::Died(format!("failed to recover after a power cut: {reason}")));
+            return Err(VenueError::Failed(format!(
+                "failed to recover after a power cut: {reason}"
+            )));
         }
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tested = vec![false; cuts.len()];
@@ -230,7 +232,7 @@ impl Work<'_> {
 
 /// Reads the findings that a guest reported.
 fn read_findings(finished: &Finished) -> Result<Vec<Found>, VenueError> {
-    let damaged = || VenueError::Died("the findings of a guest are damaged".into());
+    let damaged = || VenueError::Failed("the findings of a guest are damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
     let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;
     let word = region.slice(request::RESULTS_OFFSET + 8, 8).try_into().map(u64::from_le_bytes);

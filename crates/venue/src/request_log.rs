@@ -27,7 +27,7 @@ pub fn name(trial_id: &str) -> String {
 pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
     let mut region = Region::open(log).map_err(VenueError::io("open the request log"))?;
     let logged = region::read(&mut region)
-        .map_err(|wrong| VenueError::Died(format!("failed to read the request log: {wrong}")))?;
+        .map_err(|wrong| VenueError::Failed(format!("failed to read the request log: {wrong}")))?;
     let path = results.join(name(trial_id));
     write(&logged, &path).map_err(VenueError::io("write the request log"))?;
     Ok(logged.lost)

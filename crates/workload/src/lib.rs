@@ -47,7 +47,7 @@ pub use input::{Input, Setting};
 pub use memory_fs::MemoryFs;
 pub use op::{After, COPY_BUFFER, Expect, Name, Op, RECORD};
 pub use params::{Domain, Param, ParamError};
-pub use rare::{Advice, AllocateHow, RareCall, RenameHow};
+pub use rare::{Advice, AllocateMode, RareCall, RenameFlag};
 pub use tar::archive::{Archive, ArchiveError, Headers};
 pub use until::Items;
 pub use wall::{Pass, Wall};

@@ -48,19 +48,19 @@ pub enum RareCall {
     /// truncate(2).
     Truncate { dir: DirSlot, length: u64 },
     /// renameat2(2) with a flag.
-    Rename { dir: DirSlot, to: DirSlot, how: RenameHow },
+    Rename { dir: DirSlot, to: DirSlot, how: RenameFlag },
     /// copy_file_range(2) of `length` bytes of `from` at `from_offset` to `file` at `offset`, repeated until all are
     /// copied or a call copies nothing; its result is the number of bytes copied.
     CopyRange { from: FileSlot, from_offset: u64, file: FileSlot, offset: u64, length: u32 },
     /// fallocate(2).
-    Allocate { file: FileSlot, how: AllocateHow, offset: u64, length: u64 },
+    Allocate { file: FileSlot, how: AllocateMode, offset: u64, length: u64 },
     /// posix_fadvise(2).
     Fadvise { file: FileSlot, offset: u64, length: u64, advice: Advice },
 }
 
 /// The flag of renameat2(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RenameHow {
+pub enum RenameFlag {
     /// RENAME_NOREPLACE.
     NoReplace,
     /// RENAME_EXCHANGE.
@@ -69,7 +69,7 @@ pub enum RenameHow {
 
 /// The mode of fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AllocateHow {
+pub enum AllocateMode {
     /// Reserves space, and extends the file if the range ends past its end.
     Extend,
     /// FALLOC_FL_KEEP_SIZE.
@@ -161,10 +161,10 @@ impl RareCall {
             RareCall::Truncate { dir, .. } => {
                 on_name(K::Truncate, dir, Effect::Untracked("truncates a file by its name"))
             }
-            RareCall::Rename { dir, to, how: RenameHow::NoReplace } => {
+            RareCall::Rename { dir, to, how: RenameFlag::NoReplace } => {
                 on_name(K::Rename, dir, Effect::Rename { dir, to })
             }
-            RareCall::Rename { dir, how: RenameHow::Exchange, .. } => {
+            RareCall::Rename { dir, how: RenameFlag::Exchange, .. } => {
                 on_name(K::Rename, dir, Effect::Untracked(EXCHANGES))
             }
             RareCall::CopyRange { .. } => on_slot(K::CopyRange, Effect::Untracked(COPIES)),

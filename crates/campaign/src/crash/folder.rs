@@ -251,7 +251,7 @@ mod tests {
         fs::write(folder.path().join(TRIALS), "").unwrap();
         let refused = check_folder(folder.path()).unwrap_err();
         assert!(refused.message.contains("results of fsdyno run"), "{refused}");
-        assert_eq!(refused.exit, crate::failure::Exit::WrongUse);
+        assert_eq!(refused.exit, crate::failure::Exit::InvalidUse);
     }
 
     #[test]

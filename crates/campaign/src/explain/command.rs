@@ -149,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (trial, itself) = (stored(), folder.path().to_path_buf());
         let failure = refused(folder.path(), &trial, Some(itself));
-        assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
+        assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
         assert!(failure.message.contains("with --against-fs NAME"), "{}", failure.message);
         let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
         assert!(refuse_itself(&[trial], &[other], &[(0, Some(0))]).is_ok());
@@ -171,7 +171,7 @@ mod tests {
             let plan = trial.plan.filesystem.as_mut().unwrap();
             forge(plan, left.to_str().unwrap().to_string());
             let failure = refused(folder.path(), &trial, None);
-            assert_eq!(failure.exit, Exit::WrongUse, "{}", failure.message);
+            assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
             assert!(failure.message.contains(&format!("its '{field}' has")), "{}", failure.message);
             assert!(failure.message.contains("never from a file"), "{}", failure.message);
             assert!(!left.exists());

@@ -47,9 +47,9 @@ impl Explainer {
         let symbols = Mutex::new(None);
         let code = |image: &[u8]| {
             let found = kernel::kallsyms::read(image)?;
-            let entrances = kernel::entrances(&found)?;
+            let entry_points = kernel::entry_points(&found)?;
             *symbols.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-            let kernel::EntryPoints { functions, entries, interrupts, switch, fork } = entrances;
+            let kernel::EntryPoints { functions, entries, interrupts, switch, fork } = entry_points;
             Some(Code { functions, entries, interrupts, switch, fork })
         };
         let mut watch = |_: &Progress| match self.stop.load(Ordering::Relaxed) {

@@ -133,7 +133,7 @@ fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
 fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let bad = |_: &Job| Err(VenueError::Died("killed by signal 9".into()));
+    let bad = |_: &Job| Err(VenueError::Failed("killed by signal 9".into()));
     assert_eq!(go(&Fake(bad), &mut store, false).unwrap().failed, 6);
     assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
     assert_eq!(go(&Fake(good), &mut store, false).unwrap().ok, 6);
@@ -145,7 +145,7 @@ fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
 fn a_failure_records_the_identity_of_its_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let bad = |_: &Job| Err(VenueError::Died("x".into()));
+    let bad = |_: &Job| Err(VenueError::Failed("x".into()));
     go(&Fake(bad), &mut store, false).unwrap();
     assert!(store.trials().iter().all(|trial| trial.lab_id.as_deref() == Some("here")));
 }
@@ -288,7 +288,7 @@ fn two_labs_never_mix_in_one_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let one_fails = |job: &Job| {
-        if job.seed == 3 { Err(VenueError::Died("x".into())) } else { good(job) }
+        if job.seed == 3 { Err(VenueError::Failed("x".into())) } else { good(job) }
     };
     go(&Fake(one_fails), &mut store, false).unwrap();
     drop(store);

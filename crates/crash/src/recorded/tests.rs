@@ -241,7 +241,7 @@ fn a_call_that_waits_for_another_thread_is_not_in_flight() {
 fn a_call_that_the_file_system_did_not_support_has_no_effect() {
     let longer = RareCall::Allocate {
         file: SLOT,
-        how: fsdyno_workload::AllocateHow::Extend,
+        how: fsdyno_workload::AllocateMode::Extend,
         offset: 0,
         length: 4000,
     };
@@ -313,7 +313,7 @@ fn calls_that_cannot_be_followed_are_refused_with_the_reason() {
     assert!(free.refused().contains("with order=none the calls of its 2 threads"));
     let alone = Recorded { free: true, ..Recorded::of(vec![vec![open("d/old")]]) };
     assert_eq!(crate::refusal(&alone, 1), None);
-    let how = RenameHow::Exchange;
+    let how = RenameFlag::Exchange;
     let exchange = op(Call::Rare(RareCall::Rename { dir: ROOT, to: ROOT, how }), "d/old", "d/old");
     let refused = Recorded::of(vec![vec![exchange]]).refused();
     assert!(refused.contains("phase replay: it exchanges the name 'd/old'"), "{refused}");

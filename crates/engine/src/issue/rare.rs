@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 use fsdyno_workload::contents::MAX_SLICE;
 use fsdyno_workload::{
-    Advice, AllocateHow, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameHow,
+    Advice, AllocateMode, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameFlag,
 };
 
 use crate::issue::sync::{Sync, as_ptr, done, failed};
@@ -238,20 +238,20 @@ fn seek(fd: RawFd, offset: u64) -> i64 {
     if at < 0 { failed() } else { at }
 }
 
-fn rename_flags(how: RenameHow) -> libc::c_uint {
+fn rename_flags(how: RenameFlag) -> libc::c_uint {
     match how {
-        RenameHow::NoReplace => libc::RENAME_NOREPLACE,
-        RenameHow::Exchange => libc::RENAME_EXCHANGE,
+        RenameFlag::NoReplace => libc::RENAME_NOREPLACE,
+        RenameFlag::Exchange => libc::RENAME_EXCHANGE,
     }
 }
 
-fn allocate_mode(how: AllocateHow) -> c_int {
+fn allocate_mode(how: AllocateMode) -> c_int {
     match how {
-        AllocateHow::Extend => 0,
-        AllocateHow::KeepSize => libc::FALLOC_FL_KEEP_SIZE,
-        AllocateHow::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
-        AllocateHow::Zero => libc::FALLOC_FL_ZERO_RANGE,
-        AllocateHow::ZeroKeepSize => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+        AllocateMode::Extend => 0,
+        AllocateMode::KeepSize => libc::FALLOC_FL_KEEP_SIZE,
+        AllocateMode::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+        AllocateMode::Zero => libc::FALLOC_FL_ZERO_RANGE,
+        AllocateMode::ZeroKeepSize => libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
     }
 }
 

@@ -16,8 +16,8 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 use fsdyno_workload::{
-    Advice, AllocateHow, Call, Compound, Contents, DirSlot, Expect, FileSlot, Op, OpSource,
-    OpenFlags, Payload, RareCall, RemoveOrder, RenameHow, Setting, Share, Workload, workloads,
+    Advice, AllocateMode, Call, Compound, Contents, DirSlot, Expect, FileSlot, Op, OpSource,
+    OpenFlags, Payload, RareCall, RemoveOrder, RenameFlag, Setting, Share, Workload, workloads,
 };
 
 /// Ops from a list.
@@ -97,7 +97,7 @@ fn rare_calls(folder: &Path) -> Recorder {
         op2(Call::Symlink { dir }, "s", "r"),
         gives(rare(R::Readlink { dir }, "s", ""), 1),
         rare(R::Truncate { dir, length: 4000 }, "r", ""),
-        rare(R::Allocate { file, how: AllocateHow::Extend, offset: 0, length: 8000 }, "r", ""),
+        rare(R::Allocate { file, how: AllocateMode::Extend, offset: 0, length: 8000 }, "r", ""),
         op(Call::Create { dir, file: copy, flags: both, mode: 0o644 }, "c"),
         gives(
             rare(
@@ -109,8 +109,8 @@ fn rare_calls(folder: &Path) -> Recorder {
         ),
         op(Call::Close { file: copy }, "c"),
         op(Call::Close { file }, "r"),
-        rare(R::Rename { dir, to: dir, how: RenameHow::NoReplace }, "c", "m"),
-        rare(R::Rename { dir, to: dir, how: RenameHow::Exchange }, "m", "r"),
+        rare(R::Rename { dir, to: dir, how: RenameFlag::NoReplace }, "c", "m"),
+        rare(R::Rename { dir, to: dir, how: RenameFlag::Exchange }, "m", "r"),
     ];
     let (outcome, recorder) = issue(folder, ops);
     outcome.unwrap();

@@ -76,7 +76,7 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     }
     let is_agreed = advise.yes
         || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
-    if is_agreed { execute(&steps) } else { Ok(Exit::Good) }
+    if is_agreed { execute(&steps) } else { Ok(Exit::Success) }
 }
 
 /// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code are
@@ -99,7 +99,7 @@ fn execute(steps: &Steps) -> Result<Exit, Failure> {
             process::exit(status.code().unwrap_or(Exit::TrialFailed as i32));
         }
     }
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 impl Advise {

@@ -39,15 +39,15 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
     output::print(&compared, args.format)?;
     if args.bisect {
         return Ok(match compared.bisect() {
-            Bisect::Good => Exit::Good,
-            Bisect::Bad => Exit::VerdictNo,
+            Bisect::Good => Exit::Success,
+            Bisect::Bad => Exit::NegativeVerdict,
             Bisect::Undecided => Exit::Undecided,
         });
     }
     if compared.new_failed() {
         return Ok(Exit::TrialFailed);
     }
-    Ok(if compared.slower() { Exit::VerdictNo } else { Exit::Good })
+    Ok(if compared.slower() { Exit::NegativeVerdict } else { Exit::Success })
 }
 
 fn compared(args: &Compare) -> Result<Compared, Failure> {

@@ -18,11 +18,11 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
             .map_err(|error| Failure::wrong(format!("failed to clear the caches: {error}")))?;
         let files = fsdyno_report::counted(files, "file");
         say(&format!("{files} removed; the caches are rebuilt when needed"));
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let findings = check_all(output::limit());
     output::print(&findings, doctor.format)?;
     let lab = findings.lab_can_run();
     say(if lab { "the lab can run here" } else { "the lab cannot run here yet" });
-    Ok(if lab { Exit::Good } else { Exit::Missing })
+    Ok(if lab { Exit::Success } else { Exit::Missing })
 }

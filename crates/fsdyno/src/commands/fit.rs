@@ -37,7 +37,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
     };
     let Some(out) = &fit.out else {
         output::data(&text)?;
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     };
     write(out, &text)?;
     say(&match is_cpu {
@@ -47,7 +47,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         }
         false => format!("disk: {} (fsdyno run ... --disk {})", out.display(), as_disk(out)),
     });
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Returns the path in the form that `--disk` takes for a file.

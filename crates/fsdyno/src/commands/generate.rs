@@ -10,7 +10,7 @@ pub fn completions(completions: &Completions) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(completions.shell, &mut cli::command(), "fsdyno", &mut text);
     output::data(&String::from_utf8_lossy(&text))?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Writes a page for fsdyno and for each of its commands.
@@ -24,5 +24,5 @@ pub fn man_pages(man: &ManPages) -> Result<Exit, Failure> {
     let command = cli::command().version(env!("CARGO_PKG_VERSION"));
     clap_mangen::generate_to(command, folder).map_err(failed)?;
     say(&format!("manual pages: {}", folder.display()));
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

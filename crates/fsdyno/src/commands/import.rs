@@ -103,5 +103,5 @@ pub fn run(import: &Import) -> Result<Exit, Failure> {
     for (note, count) in &imported.notes {
         say(&format!("fsdyno: {note}: {count}"));
     }
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

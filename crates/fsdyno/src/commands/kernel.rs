@@ -75,5 +75,5 @@ pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
     }
     let minutes = built.elapsed.as_secs_f64() / 60.0;
     say(&format!("{} is built ({minutes:.1} min); use it with: --kernel reiser4", built.release));
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

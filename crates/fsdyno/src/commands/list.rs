@@ -32,5 +32,5 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
     let listing = Listing { limit: output::limit(), ..listing };
     let style = output::style();
     output::data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

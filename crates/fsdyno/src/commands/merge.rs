@@ -36,7 +36,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     if !missing.is_empty() {
         say(&format!("fsdyno: merged; missing: {missing}"));
     }
-    Ok(if failed > 0 { Exit::TrialFailed } else { Exit::Good })
+    Ok(if failed > 0 { Exit::TrialFailed } else { Exit::Success })
 }
 
 fn say_findings(merged: &Merged) {

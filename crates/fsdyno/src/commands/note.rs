@@ -27,7 +27,7 @@ pub fn run(note: &Note) -> Result<Exit, Failure> {
         }
         None => output::print(&listing(folder, &About::read(folder)?), note.format)?,
     }
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Returns the name and the note that a result is to have; none if neither changes.

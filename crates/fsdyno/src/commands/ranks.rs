@@ -50,7 +50,7 @@ pub fn request(run: &Run, position: &Position) -> RanksRequest {
 /// Attends the run as a rank other than 0: starts the worker that does this rank's part.
 pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     if run.dry_run {
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let stop = stop::flag()?;
@@ -58,13 +58,13 @@ pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let on = directory(run).inspect_err(|_| meet::refuse(place))?;
     // Rank 0 has reported why it refuses the run.
     let Some(meeting) = meet::find(place, &on, patience).map_err(failed)? else {
-        return Ok(Exit::WrongUse);
+        return Ok(Exit::InvalidUse);
     };
     let hello = parent::hello(place.rank, place.ranks, version::text());
     let join = join(&meeting, place, on.clone(), patience);
     let worker = parent::start(&program()?, &join).map_err(failed)?;
     match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
-        Attended::Done => Ok(Exit::Good),
+        Attended::Done => Ok(Exit::Success),
         Attended::Hanging(message) => Err(Failure { exit: Exit::TrialFailed, message }),
         Attended::Orphaned(folder) => {
             match cleanup::clean_up(place, &meeting, &on, folder.as_deref()) {
@@ -154,8 +154,8 @@ pub fn work() -> Result<Exit, Failure> {
         }
     };
     match fsdyno_ranks::work(&join, version::text()) {
-        Ok(()) => Ok(Exit::Good),
-        Err(message) => Err(Failure { exit: Exit::VerdictNo, message }),
+        Ok(()) => Ok(Exit::Success),
+        Err(message) => Err(Failure { exit: Exit::NegativeVerdict, message }),
     }
 }
 

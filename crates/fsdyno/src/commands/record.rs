@@ -135,7 +135,7 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
         return Ok(Exit::TrialFailed);
     }
     if record.pid.is_some() {
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     std::process::exit(code)
@@ -146,7 +146,7 @@ fn failure(error: RecordError) -> Failure {
     let exit = match error {
         RecordError::Trace(_) | RecordError::Inside(_) | RecordError::Bpf(_) => Exit::Missing,
         RecordError::Write(_) => Exit::TrialFailed,
-        _ => Exit::WrongUse,
+        _ => Exit::InvalidUse,
     };
     Failure { exit, message: error.to_string() }
 }
@@ -193,5 +193,5 @@ pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
     let path = [MARK, name.bytes()].concat();
     // The call fails, because no such file exists; the recorder sees it nevertheless.
     let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

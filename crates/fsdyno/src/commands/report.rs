@@ -28,10 +28,10 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         if let Some(path) = &report.html
             && write_page(path, &fsdyno_report::tune_html(&tuned)?)?
         {
-            return Ok(Exit::Good);
+            return Ok(Exit::Success);
         }
         output::print(&tuned, report.format)?;
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     if let Some(rows) = crash::stored::stored(&report.results)? {
         return super::crash::report(report, &rows);
@@ -60,11 +60,11 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         let explanations = explanations(&report.results, &trials)?;
         let page = fsdyno_report::html_with(&trials, &series, &explanations, basis)?;
         if write_page(path, &page)? {
-            return Ok(Exit::Good);
+            return Ok(Exit::Success);
         }
     }
     print(&trials, basis, report.format)?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Prints the table in a format.

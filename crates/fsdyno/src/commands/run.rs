@@ -30,7 +30,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     if let (Err(_), Some(position), false) = (&resolved, &position, run.dry_run) {
         meet::refuse(position);
     }
-    let Some((experiment, about)) = resolved? else { return Ok(Exit::Good) };
+    let Some((experiment, about)) = resolved? else { return Ok(Exit::Success) };
     let command = session::command();
     if run.dry_run {
         return dry(run, experiment, &folder, &command);
@@ -126,7 +126,7 @@ fn dry(
             output::data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
         }
     }
-    Ok(missing.map_or(Exit::Good, |failure| failure.exit))
+    Ok(missing.map_or(Exit::Success, |failure| failure.exit))
 }
 
 /// Makes all checks that a run makes before its first trial.

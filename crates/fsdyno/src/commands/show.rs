@@ -23,7 +23,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         | Showable::Ranks
         | Showable::Clients
         | Showable::Trace => {
-            return stored(show).map(|()| Exit::Good);
+            return stored(show).map(|()| Exit::Success);
         }
         Showable::Workload => item::workload(name, show.sources, prose()),
         Showable::Filesystem => item::filesystem(name, prose()),
@@ -41,7 +41,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Format::Json => output::json(&value)?,
         _ => output::data(&text)?,
     }
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Refuses options and formats that apply to other items.

@@ -21,5 +21,5 @@ pub fn run(args: &Why) -> Result<Exit, Failure> {
     };
     let basis = args.least.basis(args.baseline.as_deref());
     why(&request, basis, &mut |it, other| output::print(&Explanation { it, other }, args.format))?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

@@ -153,7 +153,7 @@ fn ephemeral(medium: &MediumPlan) -> Option<(EphemeralMedium, &EphemeralPlan)> {
 }
 
 fn no_drive() -> VenueError {
-    VenueError::Died("the plan's drive was not claimed".into())
+    VenueError::Failed("the plan's drive was not claimed".into())
 }
 
 /// Returns the size of each device of the file system.
@@ -182,7 +182,7 @@ pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
 }
 
 fn no_filesystem() -> VenueError {
-    VenueError::Died("a plan for a device names no file system".into())
+    VenueError::Failed("a plan for a device names no file system".into())
 }
 
 /// Returns the host fingerprint of every trial of this plan.

@@ -154,7 +154,7 @@ impl Venue for HostVenue {
 }
 
 fn wrong_venue() -> VenueError {
-    VenueError::Died("a trial for another venue was given to the host".into())
+    VenueError::Failed("a trial for another venue was given to the host".into())
 }
 
 #[cfg(test)]

@@ -6,6 +6,6 @@ pub mod names;
 pub mod place;
 pub mod tree;
 
-pub use names::{EntryPoints, Function, Names, entrances};
+pub use names::{EntryPoints, Function, Names, entry_points};
 pub use place::Calls;
 pub use tree::{Counted, Frame, Task, trees};

@@ -27,7 +27,7 @@ const STUB: u64 = 8;
 const MAX_STUBS: usize = 512;
 
 /// Finds the entry points of a kernel by the symbol names of the x86-64 entry code of Linux 5.8 and later.
-pub fn entrances(symbols: &[Symbol]) -> Option<EntryPoints> {
+pub fn entry_points(symbols: &[Symbol]) -> Option<EntryPoints> {
     let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
     let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
     let functions = functions(symbols);
@@ -91,7 +91,7 @@ impl Names {
     /// Builds the table of names; observed calls may include those of the kernel proper.
     pub fn new(symbols: &[Symbol], modules: &[Module], mut calls: Calls) -> Names {
         let kernel = functions(symbols);
-        let end = entrances(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
+        let end = entry_points(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
         let mut functions: BTreeMap<u64, Function> = kernel
             .into_iter()
             .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn the_entry_points_of_a_kernel_are_found() {
-        let found = entrances(&symbols()).unwrap();
+        let found = entry_points(&symbols()).unwrap();
         assert_eq!(found.entries, [0x1200, 0x1280]);
         assert_eq!(found.interrupts, [0x1300, 0x1308, 0x1310, 0x1318]);
         assert_eq!((found.switch, found.fork), (0x1100..0x1140, 0x1140));
         assert_eq!(found.functions.last(), Some(&0x1400));
-        assert_eq!(entrances(&symbols()[..3]), None);
+        assert_eq!(entry_points(&symbols()[..3]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::path::{Follow, Last, Links};
 use super::plan::{At, Changes, MAX_FILE_SIZE};
 use super::{Errno, MemoryFs};
 use crate::op::{FileSlot, Op, Payload};
-use crate::rare::{AllocateHow, RareCall, RenameHow};
+use crate::rare::{AllocateMode, RareCall, RenameFlag};
 
 /// The directory of the temporary name in an exchange; no directory has this number.
 const NOWHERE: Inode = Inode::MAX;
@@ -81,11 +81,11 @@ impl MemoryFs {
         node.size().or_else(|| node.target().map(|target| target.len() as u64)).unwrap_or(0)
     }
 
-    fn rename_how(&self, from: At<'_>, to: At<'_>, how: RenameHow) -> Changes {
+    fn rename_how(&self, from: At<'_>, to: At<'_>, how: RenameFlag) -> Changes {
         let new = self.end_of(to.0?, to.1, &mut Links::default())?;
         let Last::Name(other) = new.last else { return Err(Errno::Busy) };
         let existing = self.child(new.dir, &other)?;
-        if how == RenameHow::NoReplace {
+        if how == RenameFlag::NoReplace {
             let old = self.end_of(from.0?, from.1, &mut Links::default())?;
             let Last::Name(name) = old.last else { return Err(Errno::Busy) };
             self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
@@ -147,7 +147,7 @@ impl MemoryFs {
         Ok(Outcome { changes, bytes: done })
     }
 
-    fn allocate(&self, file: OpenFile, how: AllocateHow, offset: u64, length: u64) -> Changes {
+    fn allocate(&self, file: OpenFile, how: AllocateMode, offset: u64, length: u64) -> Changes {
         if length == 0 {
             return Err(Errno::Invalid);
         }
@@ -165,8 +165,8 @@ impl MemoryFs {
             }
         };
         let mut changes = Vec::new();
-        let extends = matches!(how, AllocateHow::Extend | AllocateHow::Zero) && end > size;
-        if !matches!(how, AllocateHow::Extend | AllocateHow::KeepSize) {
+        let extends = matches!(how, AllocateMode::Extend | AllocateMode::Zero) && end > size;
+        if !matches!(how, AllocateMode::Extend | AllocateMode::KeepSize) {
             let mut at = offset;
             while at < end.min(size) {
                 let length = (end.min(size) - at).min(u32::MAX.into()) as u32;

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::op::{DirSlot, FileSlot, OpenFlags, Payload};
-use crate::rare::{Advice, AllocateHow, RareCall, RenameHow};
+use crate::rare::{Advice, AllocateMode, RareCall, RenameFlag};
 use crate::replay::format::{Record, ZEROS};
 
 /// Number of bits of the open flags in a record's `content`.
@@ -77,12 +77,12 @@ codes!(
     39 REMOVEXATTR_FILE, 40 TRUNCATE_AT, 41 RENAME_HOW, 42 COPY_RANGE, 43 ALLOCATE, 44 FADVISE,
 );
 
-const HOWS: [AllocateHow; 5] = [
-    AllocateHow::Extend,
-    AllocateHow::KeepSize,
-    AllocateHow::PunchHole,
-    AllocateHow::Zero,
-    AllocateHow::ZeroKeepSize,
+const HOWS: [AllocateMode; 5] = [
+    AllocateMode::Extend,
+    AllocateMode::KeepSize,
+    AllocateMode::PunchHole,
+    AllocateMode::Zero,
+    AllocateMode::ZeroKeepSize,
 ];
 
 const ADVICE: [Advice; 6] = [
@@ -242,7 +242,7 @@ fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
             TRUNCATE_AT
         }
         RareCall::Rename { how, .. } => {
-            record.number = u32::from(how == RenameHow::Exchange);
+            record.number = u32::from(how == RenameFlag::Exchange);
             RENAME_HOW
         }
         RareCall::CopyRange { from_offset, offset, length, .. } => {
@@ -319,7 +319,7 @@ fn decode_rare(record: &Record, file: FileSlot, dir: DirSlot, to: DirSlot) -> Op
         REMOVEXATTR_FILE => RareCall::RemovexattrFile { file },
         TRUNCATE_AT => RareCall::Truncate { dir, length },
         RENAME_HOW => {
-            let how = if record.number == 1 { RenameHow::Exchange } else { RenameHow::NoReplace };
+            let how = if record.number == 1 { RenameFlag::Exchange } else { RenameFlag::NoReplace };
             RareCall::Rename { dir, to, how }
         }
         COPY_RANGE => RareCall::CopyRange {

@@ -33,7 +33,7 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     result_folder::check_folder(&folder)?;
     if crash.dry_run {
         data(&run.plan())?;
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let tested = run.test(&folder, &stop::flag()?, version::build())?;
     print(&tested.rows, crash.format)?;
@@ -50,7 +50,7 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
 }
 
 fn verdict(is_bad: bool) -> Exit {
-    if is_bad { Exit::VerdictNo } else { Exit::Good }
+    if is_bad { Exit::NegativeVerdict } else { Exit::Success }
 }
 
 /// Repeats a finding.
@@ -63,7 +63,7 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
             "{label}: {} once, cut {}, torn at {}\n",
             finding.plan.workload.name, finding.tried.cut.number, finding.tear
         ))?;
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let how = (crash.cuts(), crash.axes.0.kernels.first().cloned(), crash.image.as_deref());
     let tried = replay::replay(&finding, how, &stop::flag()?, version::build())?;
@@ -92,10 +92,10 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
     if let Some(path) = &report.html
         && write_page(path, &fsdyno_report::crash_html(rows)?)?
     {
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     print(rows, report.format)?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }
 
 /// Prints the rows in a format.
@@ -142,13 +142,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let current = folder.path().join("current.json");
         std::fs::write(&current, serde_json::to_vec(&finding).unwrap()).unwrap();
-        assert_eq!(replayed(&current).unwrap(), Exit::Good);
+        assert_eq!(replayed(&current).unwrap(), Exit::Success);
         let plan = finding.plan.filesystem.as_mut().unwrap();
         plan.check = ["sh", "-c", "id > left"].map(String::from).into();
         let forged = folder.path().join("forged.json");
         std::fs::write(&forged, serde_json::to_vec(&finding).unwrap()).unwrap();
         let failure = replayed(&forged).unwrap_err();
-        assert_eq!(failure.exit, Exit::WrongUse);
+        assert_eq!(failure.exit, Exit::InvalidUse);
         assert!(failure.message.contains("its 'check' has"), "{}", failure.message);
     }
 }

@@ -59,7 +59,7 @@ fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
         Format::Json => output::json(&planned.values)?,
         _ => output::data(&planned.text)?,
     }
-    planned.missing.map_or(Ok(Exit::Good), Err)
+    planned.missing.map_or(Ok(Exit::Success), Err)
 }
 
 /// Prints the verdicts on the stored trials, and writes the report; does nothing without trials.
@@ -103,8 +103,8 @@ pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     if let Some(path) = &args.html
         && write_page(path, &end.html(basis)?)?
     {
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     print(&end, args.format, basis)?;
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

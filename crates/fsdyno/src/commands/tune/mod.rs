@@ -20,7 +20,7 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     crash::folder::refuse(&folder)?;
     if tune.dry_run {
         output::data(&tuning.plan(output::prose())?)?;
-        return Ok(Exit::Good);
+        return Ok(Exit::Success);
     }
     let stop = stop::flag()?;
     let command = session::command();
@@ -39,5 +39,5 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     keep(&folder, &tuned)?;
     output::print(&tuned, tune.format)?;
     say(&format!("report: {}", folder.join(store::PAGE).display()));
-    Ok(Exit::Good)
+    Ok(Exit::Success)
 }

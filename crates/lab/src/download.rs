@@ -16,7 +16,7 @@ use crate::tools;
 ///
 /// # Errors
 /// [`LabError::NoToolSet`] if a package is not in any list or cannot be downloaded; errors of the cache.
-pub fn bring(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
+pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
     if is_here(kind) || root_in(cache, kind).is_dir() {
         return Ok(());
     }
