@@ -181,6 +181,7 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
 
 #[test]
 fn recording_by_bpf_without_privileges_says_what_it_needs_before_any_work() {
+    use std::os::unix::fs::PermissionsExt;
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: this needs root, to be another user");
         return;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 
-/// Where the kernel describes its types.
+/// The file in which the kernel describes its types.
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 
 const INT: u32 = 1;
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn offsets_of_the_running_kernel_are_found() {
         let Ok(btf) = Btf::read() else { return };
-        // Two fields that stand side by side in every kernel.
+        // Two fields of which one follows the other in every kernel.
         let pid = btf.offset("task_struct", "pid").unwrap();
         assert_eq!(btf.offset("task_struct", "tgid").unwrap(), pid + 4);
         assert_eq!(btf.offset("pt_regs", "di").unwrap(), 112);

@@ -151,7 +151,7 @@ impl Recorder {
             seen.made = Some(Info { key: names.fresh(), mode, links: 1, ..Info::default() });
         }
         self.walked.clear();
-        // It comes back with what was found, unless it was not recorded.
+        // None if it was not recorded.
         if let Some(seen) = self.call_inside(tid, seen) {
             if result >= 0 {
                 self.learn(tid, &seen, end);
@@ -159,7 +159,7 @@ impl Recorder {
         }
     }
 
-    /// What a call that succeeded changed.
+    /// Takes over the change that a call made, which succeeded.
     fn learn(&mut self, tid: pid_t, seen: &Seen, end: u64) {
         let Some(kind) = table::kind(seen.number) else { return };
         let walked = std::mem::take(&mut self.walked);

@@ -104,7 +104,7 @@ impl Attached {
         Ok(Attached { program, _link: owned(link) })
     }
 
-    /// How often the program did not run because it ran already on the processor.
+    /// The number of times that the program did not run because it ran already on the processor.
     pub fn missed(&self) -> u64 {
         /// The offset of recursion_misses in struct bpf_prog_info.
         const AT: usize = 208;

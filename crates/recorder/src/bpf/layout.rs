@@ -12,7 +12,7 @@ pub mod state {
     pub const MARK: i16 = 24;
     /// CLOCK_MONOTONIC at the begin of the call that it is in.
     pub const BEGIN: i16 = 32;
-    /// What is read at the end of that call; 0 if it is not recorded.
+    /// The slots of the end of that call; 0 if it is not recorded.
     pub const SHAPE: i16 = 40;
     /// The number of the call.
     pub const NUMBER: i16 = 48;
@@ -40,13 +40,13 @@ pub mod record {
     pub const THINK: i16 = 32;
     /// The number of the call.
     pub const NUMBER: i16 = 40;
-    /// What is read.
+    /// The slots.
     pub const SHAPE: i16 = 48;
     /// The six arguments.
     pub const ARGS: i16 = 56;
     /// The result: behind the arguments, as if it were one more.
     pub const RESULT: i16 = 104;
-    /// Where the parts begin: each has its slot and its length (both u32), and its bytes, padded to 8.
+    /// The begin of the parts: each has its slot and its length (both u32), and its bytes, padded to 8.
     pub const PARTS: i16 = 112;
 }
 
@@ -86,7 +86,7 @@ pub const BITS_MOST: i32 = 512;
 /// The argument that stands for the result.
 pub const OF_RESULT: u16 = 6;
 
-/// What is read of a call into a part, by the low four bits of a slot; the next three are the argument, the others
+/// The kind of a part, by the low four bits of a slot; the next three are the argument, the others
 /// a number of words of 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -104,7 +104,7 @@ pub enum Part {
     Closing = 6,
 }
 
-/// What is read of a call at its begin and at its end: four slots each, of 16 bits. Nothing is recorded at a begin
+/// The slots of a call's begin and end: four each, of 16 bits. Nothing is recorded at a begin
 /// without slots.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,12 +19,12 @@ const MADE: u64 = u64::MAX;
 /// The most names that are read before the start.
 const MOST: usize = 2_000_000;
 
-/// What a name refers to.
+/// The object of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// The object.
     pub key: Key,
-    /// When the call that made the name began to have its effect at the latest.
+    /// The end of the call that made the name.
     since: u64,
     /// The object that it named before.
     former: Option<Key>,
@@ -44,7 +44,7 @@ struct Entries {
 #[derive(Debug)]
 struct Object {
     info: Info,
-    /// Where it has or had a name.
+    /// The directory in which it has or had a name.
     parent: Key,
     name: Box<[u8]>,
     /// Of a symbolic link.
@@ -80,7 +80,7 @@ pub struct Names {
     /// The time of the start (CLOCK_REALTIME, in seconds and nanoseconds): what was made after it is not there at the start.
     start: (i64, u32),
     count: usize,
-    /// When directories began to be read, in seconds.
+    /// The time when directories began to be read, in seconds.
     read: i64,
 }
 
@@ -165,7 +165,7 @@ impl Names {
         path
     }
 
-    /// What a name refers to for a call that began at `begin`.
+    /// The object of a name for a call that began at `begin`.
     pub fn known(&self, dir: Key, name: &[u8], begin: u64) -> Option<Key> {
         let slot = self.objects.get(&dir)?.entries.by_name.get(name)?;
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))

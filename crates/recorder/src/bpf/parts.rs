@@ -62,7 +62,7 @@ impl File {
     }
 }
 
-/// What the arguments of a call pointed to.
+/// The memory and the files to which the arguments of a call refer.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
     /// By address: bytes, or a text with its end.
@@ -76,7 +76,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// What stands at an address, as far as it was read.
+    /// The bytes at an address, as far as they were read.
     pub fn memory(&self, address: u64) -> &[u8] {
         let found = self.memory.iter().find(|(at, _)| *at == address);
         found.map_or(&[], |(_, bytes)| bytes)
@@ -121,7 +121,7 @@ pub struct Record {
     pub args: [u64; 6],
     /// Its result.
     pub result: i64,
-    /// What they point to.
+    /// The memory and the files to which they refer.
     pub captured: Captured,
 }
 

@@ -120,7 +120,7 @@ impl Recorder {
         }
     }
 
-    /// What is made from now on was not there at the start.
+    /// Begins the time from which on new objects are not part of the initial tree.
     pub fn begin_names(&mut self) -> Result<(), RecordError> {
         if let Some(names) = &mut self.names {
             names.begin();

@@ -15,7 +15,7 @@ use super::layout::{
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use Size::{Long, Word};
 
-/// Where structures of the kernel are copied to, behind the record that is made.
+/// The place of copies of the kernel's structures, behind the record that is made.
 const WINDOWS: i16 = 0x7000;
 const WINDOW: i16 = 0x200;
 
@@ -303,7 +303,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// What a call's arguments point to, as its shape says. R8 is the length of the record then.
+    /// Reads the parts of a call, as its shape says. R8 is the length of the record then.
     fn parts(&self, asm: &mut Asm) {
         let done = asm.label();
         asm.set(R8, record::PARTS.into());

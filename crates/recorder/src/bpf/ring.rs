@@ -33,11 +33,11 @@ const DISCARDED: u32 = 1 << 30;
 /// Records, one after another, each behind its length.
 enum Chunk {
     Memory(Vec<u8>),
-    /// Where it stands in the file.
+    /// Its offset in the file, and its length.
     Spooled(u64, usize),
 }
 
-/// What the thread and its owner share.
+/// The data that the thread and its owner share.
 struct Common {
     ended: AtomicBool,
     waiting: AtomicUsize,
@@ -178,7 +178,7 @@ fn spool() -> io::Result<File> {
     Ok(file)
 }
 
-/// Empties the ring until it is told to end.
+/// Empties the ring until its owner ends it.
 fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
     // It has little to do, and does it before the ring is full. (A thread has a priority of its own in Linux.)
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);

@@ -1,4 +1,4 @@
-//! What the programs in the kernel read of each call.
+//! The arguments of each call that the programs in the kernel follow.
 
 use libc::c_long;
 
@@ -56,7 +56,7 @@ pub fn all() -> Vec<(u32, Shape)> {
     numbers.filter_map(shape).collect()
 }
 
-/// What is read at the end of a call.
+/// The slots of a call's end.
 fn at_end(number: c_long) -> Vec<u64> {
     match number {
         libc::SYS_open | libc::SYS_creat => vec![text(0), OPENED],

@@ -18,7 +18,7 @@ use crate::resolve::{KERNEL, LINKS, Outside, Place};
 use crate::seen::Seen;
 use crate::table;
 
-/// What the result of a call says of the last name of a path.
+/// The statement of a call's result on the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     /// Nothing.
@@ -33,7 +33,7 @@ enum Said {
 
 const NONE: Outside = Outside(Object::None, 0);
 
-/// What a call says of the last name of its path, which is the first or the second one.
+/// The statement of a call on the last name of its path, which is the first or the second one.
 fn said(seen: &Seen, first: bool) -> Said {
     use fsdyno_trace::CallKind as K;
     let Some(kind) = table::kind(seen.number) else { return Said::Nothing };
@@ -114,7 +114,7 @@ impl Recorder {
         place
     }
 
-    /// Where a path begins.
+    /// The directory in which a path begins.
     fn base(
         &mut self,
         tid: pid_t,
@@ -140,7 +140,7 @@ impl Recorder {
         }
     }
 
-    /// What the file that a call opened says of its path.
+    /// Corrects the place of a path by the file that the call opened.
     fn opened_place(
         &mut self,
         names: &mut Names,
@@ -443,7 +443,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a name refers to.
+    /// The object of a name.
     fn entry(&mut self, dir: Key, name: &[u8], last: bool) -> Option<Key> {
         let said = if last { self.said } else { Said::Nothing };
         let known = self.names.known(dir, name, self.begin);

@@ -1,4 +1,4 @@
-//! What the tests of recording share.
+//! Shared by the tests of recording.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -126,7 +126,7 @@ pub fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
     recorded
 }
 
-/// What the program `sees` did in a recording, as text, and the number of calls without a stop.
+/// The calls of the program `sees` in a recording, as text, and the number of calls without a stop.
 pub fn sees(how: How) -> (Vec<String>, u64) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "sees", &[]);
