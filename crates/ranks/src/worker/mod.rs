@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_rank_0_that_cannot_be_reached_is_named_with_its_port_and_what_happened() {
-        // A port of which nobody takes connections.
+        // A port at which no process listens.
         let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = bound.local_addr().unwrap().port();
         drop(bound);
