@@ -14,7 +14,6 @@ mod change;
 pub mod config;
 mod digest;
 mod download;
-mod download;
 mod elf;
 mod error;
 mod fetch;
