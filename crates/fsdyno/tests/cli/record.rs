@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
