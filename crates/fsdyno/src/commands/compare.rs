@@ -17,12 +17,6 @@ use crate::output;
 
 /// Compares two stored results, or the values of an axis in one.
 pub fn run(args: &Compare) -> Result<Exit, Failure> {
-    if args.bisect && args.by.is_some() {
-        return Err(Failure::wrong(
-            "--bisect is for two results: fsdyno compare BASE NEW --bisect; with --by the exit code is 1 if a step is \
-             slower",
-        ));
-    }
     let exit = compare_results(args);
     if !args.bisect {
         return exit;
@@ -35,6 +29,12 @@ pub fn run(args: &Compare) -> Result<Exit, Failure> {
 }
 
 fn compare_results(args: &Compare) -> Result<Exit, Failure> {
+    if args.bisect && args.by.is_some() {
+        return Err(Failure::wrong(
+            "--bisect is for two results: fsdyno compare BASE NEW --bisect; with --by the exit code is 1 if a step is \
+             slower",
+        ));
+    }
     let compared = compared(args)?;
     output::print(&compared, args.format)?;
     if args.bisect {

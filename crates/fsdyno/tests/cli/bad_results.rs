@@ -185,7 +185,7 @@ fn one_result_alone_is_met_by_what_can_be_compared_within_it() {
     assert!(stderr(&one).contains("fsdyno compare 'one' NEW"), "{}", stderr(&one));
     assert_eq!(code(&run(folder, "compare one --bisect")), 125);
     let both = run(folder, "compare base --by fs --bisect");
-    assert_eq!(code(&both), 2, "{}", stderr(&both));
+    assert_eq!(code(&both), 125, "{}", stderr(&both));
     assert!(stderr(&both).contains("fsdyno compare BASE NEW --bisect"), "{}", stderr(&both));
 }
 
