@@ -71,7 +71,7 @@ mod tests {
     fn what_is_no_block_device_is_not_held() {
         let null = || OwnedFd::from(File::open("/dev/null").unwrap());
         let error = Held::new(null(), "/dev/null".into()).unwrap_err();
-        assert!(error.to_string().contains("no block device"), "{error}");
+        assert!(error.to_string().contains("not a block device"), "{error}");
         assert!(Held::new(null(), "/no/such/device".into()).is_err());
     }
 

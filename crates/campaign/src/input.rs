@@ -400,7 +400,7 @@ mod tests {
         let ok = |mode, mtime| (mode, mtime) == (0o640, 1_000_000_000);
         assert!(archive.members().iter().all(|member| ok(member.mode, member.mtime)));
         let empty = tempfile::tempdir().unwrap();
-        assert!(read(empty.path().to_str().unwrap()).unwrap_err().contains("without a single"));
+        assert!(read(empty.path().to_str().unwrap()).unwrap_err().contains("without any regular"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl DeviceCaches {
     /// volatile cache has nothing to flush; one with a cache counts as flushed only if sent a flush during that call.
     pub fn doubt(&self) -> Option<String> {
         if self.devices.is_empty() {
-            return Some("the block device that holds the data is unknown".into());
+            return Some("no block device that holds the data is known here".into());
         }
         let through =
             |folder: &Path| setting(folder, "write_cache").as_deref() == Some("write through");

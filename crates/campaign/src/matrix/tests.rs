@@ -251,7 +251,7 @@ fn a_directory_takes_no_file_system() {
         Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
     let sets = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
     let long = matrix(&Question { sets, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
-    assert!(long.to_string().contains("names of 47 bytes and tmpfs takes 40"), "{long}");
+    assert!(long.to_string().contains("names of 47 bytes, and tmpfs allows 40"), "{long}");
     assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
     assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
 }

@@ -18,7 +18,7 @@ use crate::output::say;
 Examples:
   fsdyno record -o build.trace -- make -j4
   fsdyno record --tree /srv/mail -o mail.trace -- ./deliver
-  fsdyno record --pid 4711 --seconds 60 --tree /srv/mail -o mail.trace    # as root
+  fsdyno record --pid 4711 --seconds 60 --tree /srv/mail -o mail.trace   # root
   fsdyno show trace build.trace
 
 Works without privileges, with all threads and children of the command; --how bpf and --pid need root.

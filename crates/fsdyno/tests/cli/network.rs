@@ -54,7 +54,7 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
     for (words, right) in [
         ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
-        ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a number of them; write a whole number"),
+        ("--fs nfs:ext4 --clients 1..8", "'1..8' is not such a number; write a whole number"),
         ("--fs nfs:ext4 --clients 1,,2", "or several, as in 1,2,4,8"),
         ("--fs nfs:ext4 --network lan-1g,lan-25g", "write --network lan-1g --network lan-25g"),
         ("--fs nfs:ext4 --network=", "no name is given; there are: lan-1g, "),
@@ -69,7 +69,7 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
         ("--fs ext4 --clients 2", "write --fs 'nfs:ext4'"),
         ("--fs ext4 --network lan-1g", "write --fs 'nfs:ext4'"),
         ("--fs nfs:exfat", "the kernel cannot export exFAT"),
-        ("--fs nfs:ext4@vers=2", "there are: 3, 4.0, 4.1, 4.2"),
+        ("--fs nfs:ext4@vers=2", "use one of 3, 4.0, 4.1, 4.2"),
         ("--fs nfs:ext4 --on loop:1G", "in the lab only"),
         ("--fs nfs:ext4 --on .", "--fs 'nfs:ext4' cannot be made in a directory"),
         ("--clients 2 --on .", "a modelled network is in the lab only"),

@@ -269,9 +269,7 @@ mod tests {
     fn a_difference_is_coloured() {
         let new = frame(0, &[("a", frame(10, &[])), ("b", frame(10, &[]))]);
         let svg = drawn(new.clone(), 1, Some(frame(0, &[("a", frame(10, &[]))])));
-        assert!(
-            svg.contains("b (files): 10.0 instructions per op, 10.0 of its own, +10.0 against")
-        );
+        assert!(svg.contains("b (files): 10.0 instructions per op, 10.0 in itself, +10.0 against"));
         assert!(
             svg.contains(r#"<rect class="f1" width="100%" height="16" fill-opacity="0.80"/>"#),
             "{svg}"
