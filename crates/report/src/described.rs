@@ -128,14 +128,17 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         }
     }
     lines.extend(section.rows.iter().filter_map(|row| partners(row, section)));
-    let notes = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
-    let exact: Vec<&str> =
-        notes.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
-    if !exact.is_empty() {
-        let note = "exact: no two repeats differed, so the verdict is by the difference alone";
-        lines.push(format!("{}: {note}", exact.join(", ")));
-    }
+    lines.extend(exact(section));
     lines
+}
+
+/// A sentence on the rows whose repeats are exactly equal, if there are any.
+fn exact(section: &Section<'_>) -> Option<String> {
+    let compared = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
+    let names: Vec<&str> =
+        compared.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
+    let note = "exact: no two repeats differed, so the verdict is by the difference alone";
+    (!names.is_empty()).then(|| format!("{}: {note}", names.join(", ")))
 }
 
 /// A sentence on how a lab row's trials were matched, if some are unmatched.
