@@ -132,7 +132,7 @@ fn own(number: i64) -> [sock_filter; 7] {
 /// Stops the calls of the table, by ranges of their numbers.
 fn stops(inside: bool) -> Vec<sock_filter> {
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
-    let mut numbers: Vec<u32> = CALLS.iter().map(|(number, _)| *number as u32).collect();
+    let mut numbers: Vec<u32> = CALLS.iter().map(|it| it.number as u32).collect();
     numbers.push(libc::SYS_io_uring_setup as u32);
     if inside {
         numbers.extend([libc::SYS_unshare as u32, libc::SYS_setns as u32]);
@@ -208,7 +208,7 @@ mod tests {
     fn calls_of_the_table_stop_and_others_pass() {
         let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
         for number in 0..600 {
-            let expected = CALLS.iter().any(|(known, _)| *known == number)
+            let expected = CALLS.iter().any(|it| it.number == number)
                 || [libc::SYS_io_uring_setup, libc::SYS_unshare, libc::SYS_setns].contains(&number)
                 || MOUNTS.contains(&number);
             let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];

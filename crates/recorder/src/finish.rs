@@ -10,10 +10,7 @@ use crate::inode::{attributes, key};
 use crate::process::{Descriptor, Mapping, Open, Pending, unmap};
 use crate::recorder::Recorder;
 use crate::resolve::Outside;
-use crate::sys;
-
-/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+use crate::sys::{self, RESTARTS};
 
 impl Recorder {
     /// A call returns.

@@ -1,6 +1,6 @@
 //! Records the file system calls of a command into a trace, without privileges (docs/record.md).
 //!
-//! A seccomp filter stops the command's threads at the calls of one table ([`CALLS`]); the recorder reads their
+//! A seccomp filter stops the command's threads at the calls of one table (`table`); the recorder reads their
 //! arguments and results by ptrace(2). Children and threads are followed, and all other calls run untouched.
 //!
 //! Two stops cost some tens of microseconds. So the recorder puts code of its own into dynamic programs, and leads the
@@ -46,7 +46,6 @@ use fsdyno_trace::{End, Header, Writer};
 pub use bpf::Bounds;
 pub use error::RecordError;
 pub use resolve::MARK;
-pub use table::CALLS;
 
 /// The way in which calls are seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

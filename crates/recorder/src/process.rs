@@ -15,6 +15,13 @@ use crate::shared::layout::{DESCRIPTOR_FILE, DESCRIPTOR_OUTSIDE};
 use crate::shared::{Ring, SharedTable};
 use crate::sys::Begun;
 
+/// Returns the entries of a directory of /proc whose names are numbers: threads or descriptors. None if it cannot be
+/// read.
+pub fn numbers(path: &str) -> Option<Vec<i32>> {
+    let all = std::fs::read_dir(path).ok()?.flatten();
+    Some(all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
+}
+
 /// An open file: the descriptors that refer to it share it.
 #[derive(Debug)]
 pub struct Open {
@@ -150,7 +157,7 @@ pub struct Thread {
     pub closes: Vec<u8>,
     /// The call that it is in.
     pub pending: Option<Pending>,
-    /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds.
+    /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds, if it stops.
     schedstat: Option<File>,
     /// Its CPU time at the end of its last event.
     pub used: u64,
@@ -171,15 +178,16 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A thread that was just made.
+    /// A thread that was just made. The CPU time of one that `stops` is read from /proc.
     pub fn new(
         tid: pid_t,
         id: ThreadId,
         process: pid_t,
         descriptors: Descriptors,
         mappings: Mappings,
+        stops: bool,
     ) -> Thread {
-        let schedstat = File::open(format!("/proc/{tid}/schedstat")).ok();
+        let schedstat = stops.then(|| File::open(format!("/proc/{tid}/schedstat")).ok()).flatten();
         Thread {
             id,
             process,

@@ -149,7 +149,8 @@ impl Recorder {
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
         self.ids.insert(tid, id);
-        self.threads.insert(tid, Thread::new(tid, id, process, descriptors, mappings));
+        let stops = self.names.is_none();
+        self.threads.insert(tid, Thread::new(tid, id, process, descriptors, mappings, stops));
         self.give_ring(tid);
         id
     }

@@ -50,6 +50,21 @@ pub const KERNEL: &[u64] = &[
     0x0904_1934,
 ];
 
+/// True for a path below procfs or sysfs, or of an open file.
+pub fn is_of_kernel(text: &[u8]) -> bool {
+    let begins = [&b"/proc/"[..], b"/sys/", b"/dev/fd", b"/dev/std"];
+    begins.iter().any(|it| text.starts_with(it))
+}
+
+/// Where a path begins.
+pub fn base_of(text: &[u8], dirfd: i32) -> Base {
+    match (text.first(), dirfd) {
+        (Some(b'/'), _) => Base::Root,
+        (_, libc::AT_FDCWD) => Base::Cwd,
+        _ => Base::Directory,
+    }
+}
+
 /// The most links that a path may follow (MAXSYMLINKS of Linux).
 pub const LINKS: u8 = 40;
 
@@ -96,8 +111,7 @@ impl Recorder {
         follow: bool,
     ) -> Result<Place, Outside> {
         if self.names.is_some() {
-            let text = self.text(tid, path).ok_or(Outside(Object::None, 0))?;
-            return self.place_by_names(tid, dirfd, &text, follow);
+            return self.place_by_names(tid, dirfd, path, follow);
         }
         if self.seen.is_some() {
             return self.seen_place(path).ok_or(Outside(Object::None, 0));
@@ -114,16 +128,13 @@ impl Recorder {
         text: &[u8],
         follow: bool,
     ) -> Result<Place, Outside> {
-        let (base, from) = match (text.first(), dirfd) {
-            (Some(b'/'), _) => (Base::Root, "/".to_string()),
-            (_, libc::AT_FDCWD) => (Base::Cwd, format!("/proc/{tid}/cwd")),
-            _ => (Base::Directory, format!("/proc/{tid}/fd/{dirfd}")),
+        let base = base_of(text, dirfd);
+        let from = match base {
+            Base::Root => "/".to_string(),
+            Base::Cwd => format!("/proc/{tid}/cwd"),
+            Base::Directory => format!("/proc/{tid}/fd/{dirfd}"),
         };
-        if base == Base::Root
-            && [&b"/proc/"[..], b"/sys/", b"/dev/fd", b"/dev/std"]
-                .iter()
-                .any(|it| text.starts_with(it))
-        {
+        if is_of_kernel(text) {
             return Err(Outside(Object::Kernel, 0));
         }
         let parts = text.split(|byte| *byte == b'/');

@@ -12,7 +12,7 @@ use crate::clock::{Ticker, monotonic};
 use crate::error::RecordError;
 use crate::filter;
 use crate::launch::{self, Started};
-use crate::process::{Descriptor, Mapping, Mappings, Pending, unmap};
+use crate::process::{Descriptor, Mapping, Mappings, Pending, numbers, unmap};
 use crate::recorder::Recorder;
 use crate::shared::Ring;
 use crate::sys::{self, Change, Resume};
@@ -270,10 +270,8 @@ impl Recorder {
     /// A thread runs another program: the other threads of its process are gone, and some descriptors are closed.
     fn executed(&mut self, tid: pid_t) {
         let former = sys::message(tid).unwrap_or(tid);
-        let open: HashSet<i32> = std::fs::read_dir(format!("/proc/{tid}/fd")).map_or_else(
-            |_| HashSet::new(),
-            |all| all.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect(),
-        );
+        let open = numbers(&format!("/proc/{tid}/fd")).unwrap_or_default();
+        let open: HashSet<i32> = open.into_iter().collect();
         self.executed_from(tid, former, |number| open.contains(&number));
         let setuid =
             rustix::fs::stat(format!("/proc/{tid}/exe")).is_ok_and(|it| it.st_mode & 0o6000 != 0);

@@ -13,6 +13,9 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_EXITKILL;
 
+/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
+pub const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
 /// A change of state of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -45,7 +48,8 @@ pub enum Resume {
     Listen,
 }
 
-fn request(kind: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
+/// Calls ptrace(2).
+pub fn request(kind: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
     // SAFETY: every request of this file passes either numbers, or the address of a value that outlives the call.
     match unsafe { libc::ptrace(kind, tid, address as *mut c_void, data as *mut c_void) } {
         -1 => Err(io::Error::last_os_error()),
@@ -56,37 +60,6 @@ fn request(kind: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::R
 /// Begins to trace a thread without stopping it.
 pub fn seize(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(|_| ())
-}
-
-/// A thread of another process that stands still as long as this value exists, and then goes on as before.
-pub struct Stopped(pid_t);
-
-impl Stopped {
-    /// Stops a thread.
-    ///
-    /// # Errors
-    /// It is gone (ESRCH), is traced by another process, or may not be traced.
-    pub fn new(tid: pid_t) -> io::Result<Stopped> {
-        request(libc::PTRACE_SEIZE, tid, 0, 0)?;
-        let stopped = Stopped(tid);
-        request(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
-        match status_of(tid) {
-            Ok(status) if libc::WIFSTOPPED(status) => Ok(stopped),
-            _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-        }
-    }
-
-    /// Its number.
-    pub fn tid(&self) -> pid_t {
-        self.0
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        // A signal at which it stopped is lost by that: PTRACE_INTERRUPT came first.
-        let _ = request(libc::PTRACE_DETACH, self.0, 0, 0);
-    }
 }
 
 /// Lets a stopped thread go on. One that was killed meanwhile is no error.

@@ -3,105 +3,130 @@
 use fsdyno_trace::CallKind as K;
 use libc::c_long;
 
+use crate::bpf::layout::{
+    CLOSING, NUMBERS, OPENED, SAMPLE, Shape, VECTOR, file, memory, text,
+};
+
+/// A recorded system call.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its number.
+    pub number: c_long,
+    /// Its kind.
+    pub kind: K,
+    /// What the kernel's programs record of its arguments, in a recording by BPF.
+    pub shape: Shape,
+}
+
+/// A call of which these slots are recorded when it has returned.
+const fn row(number: c_long, kind: K, slots: &[u64]) -> Row {
+    Row { number, kind, shape: Shape::new(&[], slots) }
+}
+
+/// A call of which these slots are recorded when it begins.
+const fn begins(number: c_long, kind: K, slots: &[u64]) -> Row {
+    Row { number, kind, shape: Shape::new(slots, &[]) }
+}
+
 /// The recorded system calls of x86-64.
-pub const CALLS: &[(c_long, K)] = &[
-    (libc::SYS_open, K::Open),
-    (libc::SYS_openat, K::Open),
-    (libc::SYS_openat2, K::Open),
-    (libc::SYS_creat, K::Open),
-    (libc::SYS_close, K::Close),
-    (libc::SYS_close_range, K::Close),
-    (libc::SYS_dup, K::Dup),
-    (libc::SYS_dup2, K::Dup),
-    (libc::SYS_dup3, K::Dup),
-    (libc::SYS_fcntl, K::Lock),
-    (libc::SYS_read, K::Read),
-    (libc::SYS_readv, K::Read),
-    (libc::SYS_pread64, K::Read),
-    (libc::SYS_preadv, K::Read),
-    (libc::SYS_preadv2, K::Read),
-    (libc::SYS_write, K::Write),
-    (libc::SYS_writev, K::Write),
-    (libc::SYS_pwrite64, K::Write),
-    (libc::SYS_pwritev, K::Write),
-    (libc::SYS_pwritev2, K::Write),
-    (libc::SYS_lseek, K::Seek),
-    (libc::SYS_sendfile, K::Copy),
-    (libc::SYS_copy_file_range, K::Copy),
-    (libc::SYS_splice, K::Copy),
-    (libc::SYS_ioctl, K::Copy),
-    (libc::SYS_truncate, K::Truncate),
-    (libc::SYS_ftruncate, K::Truncate),
-    (libc::SYS_fallocate, K::Fallocate),
-    (libc::SYS_fsync, K::Sync),
-    (libc::SYS_fdatasync, K::Sync),
-    (libc::SYS_sync_file_range, K::Sync),
-    (libc::SYS_syncfs, K::Sync),
-    (libc::SYS_sync, K::SyncAll),
-    (libc::SYS_stat, K::Stat),
-    (libc::SYS_lstat, K::Stat),
-    (libc::SYS_fstat, K::Stat),
-    (libc::SYS_newfstatat, K::Stat),
-    (libc::SYS_statx, K::Stat),
-    (libc::SYS_access, K::Access),
-    (libc::SYS_faccessat, K::Access),
-    (libc::SYS_faccessat2, K::Access),
-    (libc::SYS_readlink, K::Readlink),
-    (libc::SYS_readlinkat, K::Readlink),
-    (libc::SYS_getdents, K::Readdir),
-    (libc::SYS_getdents64, K::Readdir),
-    (libc::SYS_mkdir, K::Mkdir),
-    (libc::SYS_mkdirat, K::Mkdir),
-    (libc::SYS_rmdir, K::Rmdir),
-    (libc::SYS_unlink, K::Unlink),
-    (libc::SYS_unlinkat, K::Unlink),
-    (libc::SYS_rename, K::Rename),
-    (libc::SYS_renameat, K::Rename),
-    (libc::SYS_renameat2, K::Rename),
-    (libc::SYS_link, K::Link),
-    (libc::SYS_linkat, K::Link),
-    (libc::SYS_symlink, K::Symlink),
-    (libc::SYS_symlinkat, K::Symlink),
-    (libc::SYS_mknod, K::Mknod),
-    (libc::SYS_mknodat, K::Mknod),
-    (libc::SYS_chmod, K::Chmod),
-    (libc::SYS_fchmod, K::Chmod),
-    (libc::SYS_fchmodat, K::Chmod),
-    (FCHMODAT2, K::Chmod),
-    (libc::SYS_chown, K::Chown),
-    (libc::SYS_fchown, K::Chown),
-    (libc::SYS_lchown, K::Chown),
-    (libc::SYS_fchownat, K::Chown),
-    (libc::SYS_utime, K::Utimes),
-    (libc::SYS_utimes, K::Utimes),
-    (libc::SYS_futimesat, K::Utimes),
-    (libc::SYS_utimensat, K::Utimes),
-    (libc::SYS_setxattr, K::Setxattr),
-    (libc::SYS_lsetxattr, K::Setxattr),
-    (libc::SYS_fsetxattr, K::Setxattr),
-    (libc::SYS_getxattr, K::Getxattr),
-    (libc::SYS_lgetxattr, K::Getxattr),
-    (libc::SYS_fgetxattr, K::Getxattr),
-    (libc::SYS_listxattr, K::Listxattr),
-    (libc::SYS_llistxattr, K::Listxattr),
-    (libc::SYS_flistxattr, K::Listxattr),
-    (libc::SYS_removexattr, K::Removexattr),
-    (libc::SYS_lremovexattr, K::Removexattr),
-    (libc::SYS_fremovexattr, K::Removexattr),
-    (libc::SYS_flock, K::Lock),
-    (libc::SYS_chdir, K::Chdir),
-    (libc::SYS_fchdir, K::Chdir),
-    (libc::SYS_statfs, K::Statfs),
-    (libc::SYS_fstatfs, K::Statfs),
-    (libc::SYS_fadvise64, K::Advise),
-    (libc::SYS_readahead, K::Advise),
-    (libc::SYS_mmap, K::Map),
-    (libc::SYS_munmap, K::Unmap),
-    (libc::SYS_msync, K::Msync),
-    (libc::SYS_execve, K::Exec),
-    (libc::SYS_execveat, K::Exec),
-    (libc::SYS_wait4, K::Wait),
-    (libc::SYS_waitid, K::Wait),
+pub const CALLS: &[Row] = &[
+    row(libc::SYS_open, K::Open, &[text(0), OPENED]),
+    row(libc::SYS_openat, K::Open, &[text(1), OPENED]),
+    row(libc::SYS_openat2, K::Open, &[text(1), memory(2, 16), OPENED]),
+    row(libc::SYS_creat, K::Open, &[text(0), OPENED]),
+    begins(libc::SYS_close, K::Close, &[file(0)]),
+    row(libc::SYS_close_range, K::Close, &[]),
+    row(libc::SYS_dup, K::Dup, &[file(0)]),
+    row(libc::SYS_dup2, K::Dup, &[file(0)]),
+    row(libc::SYS_dup3, K::Dup, &[file(0)]),
+    row(libc::SYS_fcntl, K::Lock, &[file(0), memory(2, 24)]),
+    row(libc::SYS_read, K::Read, &[file(0)]),
+    row(libc::SYS_readv, K::Read, &[file(0), VECTOR]),
+    row(libc::SYS_pread64, K::Read, &[file(0)]),
+    row(libc::SYS_preadv, K::Read, &[file(0), VECTOR]),
+    row(libc::SYS_preadv2, K::Read, &[file(0), VECTOR]),
+    row(libc::SYS_write, K::Write, &[file(0), SAMPLE]),
+    row(libc::SYS_writev, K::Write, &[file(0), VECTOR]),
+    row(libc::SYS_pwrite64, K::Write, &[file(0), SAMPLE]),
+    row(libc::SYS_pwritev, K::Write, &[file(0), VECTOR]),
+    row(libc::SYS_pwritev2, K::Write, &[file(0), VECTOR]),
+    row(libc::SYS_lseek, K::Seek, &[file(0)]),
+    row(libc::SYS_sendfile, K::Copy, &[file(0), file(1), memory(2, 8)]),
+    row(libc::SYS_copy_file_range, K::Copy, &[file(0), file(2), memory(1, 8), memory(3, 8)]),
+    row(libc::SYS_splice, K::Copy, &[file(0), file(2), memory(1, 8), memory(3, 8)]),
+    row(libc::SYS_ioctl, K::Copy, &[file(0), memory(2, 32)]),
+    row(libc::SYS_truncate, K::Truncate, &[text(0)]),
+    row(libc::SYS_ftruncate, K::Truncate, &[file(0)]),
+    row(libc::SYS_fallocate, K::Fallocate, &[file(0)]),
+    row(libc::SYS_fsync, K::Sync, &[file(0)]),
+    row(libc::SYS_fdatasync, K::Sync, &[file(0)]),
+    row(libc::SYS_sync_file_range, K::Sync, &[file(0)]),
+    row(libc::SYS_syncfs, K::Sync, &[file(0)]),
+    row(libc::SYS_sync, K::SyncAll, &[]),
+    row(libc::SYS_stat, K::Stat, &[text(0)]),
+    row(libc::SYS_lstat, K::Stat, &[text(0)]),
+    row(libc::SYS_fstat, K::Stat, &[file(0)]),
+    row(libc::SYS_newfstatat, K::Stat, &[text(1), file(0)]),
+    row(libc::SYS_statx, K::Stat, &[text(1), file(0)]),
+    row(libc::SYS_access, K::Access, &[text(0)]),
+    row(libc::SYS_faccessat, K::Access, &[text(1), file(0)]),
+    row(libc::SYS_faccessat2, K::Access, &[text(1), file(0)]),
+    row(libc::SYS_readlink, K::Readlink, &[text(0)]),
+    row(libc::SYS_readlinkat, K::Readlink, &[text(1), file(0)]),
+    row(libc::SYS_getdents, K::Readdir, &[file(0)]),
+    row(libc::SYS_getdents64, K::Readdir, &[file(0)]),
+    row(libc::SYS_mkdir, K::Mkdir, &[text(0)]),
+    row(libc::SYS_mkdirat, K::Mkdir, &[text(1), file(0)]),
+    row(libc::SYS_rmdir, K::Rmdir, &[text(0)]),
+    row(libc::SYS_unlink, K::Unlink, &[text(0)]),
+    row(libc::SYS_unlinkat, K::Unlink, &[text(1), file(0)]),
+    row(libc::SYS_rename, K::Rename, &[text(0), text(1)]),
+    row(libc::SYS_renameat, K::Rename, &[text(1), text(3), file(0), file(2)]),
+    row(libc::SYS_renameat2, K::Rename, &[text(1), text(3), file(0), file(2)]),
+    row(libc::SYS_link, K::Link, &[text(0), text(1)]),
+    row(libc::SYS_linkat, K::Link, &[text(1), text(3), file(0), file(2)]),
+    row(libc::SYS_symlink, K::Symlink, &[text(0), text(1)]),
+    row(libc::SYS_symlinkat, K::Symlink, &[text(0), text(2), file(1)]),
+    row(libc::SYS_mknod, K::Mknod, &[text(0)]),
+    row(libc::SYS_mknodat, K::Mknod, &[text(1), file(0)]),
+    row(libc::SYS_chmod, K::Chmod, &[text(0)]),
+    row(libc::SYS_fchmod, K::Chmod, &[file(0)]),
+    row(libc::SYS_fchmodat, K::Chmod, &[text(1), file(0)]),
+    row(FCHMODAT2, K::Chmod, &[text(1), file(0)]),
+    row(libc::SYS_chown, K::Chown, &[text(0)]),
+    row(libc::SYS_fchown, K::Chown, &[file(0)]),
+    row(libc::SYS_lchown, K::Chown, &[text(0)]),
+    row(libc::SYS_fchownat, K::Chown, &[text(1), file(0)]),
+    row(libc::SYS_utime, K::Utimes, &[text(0)]),
+    row(libc::SYS_utimes, K::Utimes, &[text(0)]),
+    row(libc::SYS_futimesat, K::Utimes, &[text(1), file(0)]),
+    row(libc::SYS_utimensat, K::Utimes, &[text(1), memory(2, 32), file(0)]),
+    row(libc::SYS_setxattr, K::Setxattr, &[text(0), text(1)]),
+    row(libc::SYS_lsetxattr, K::Setxattr, &[text(0), text(1)]),
+    row(libc::SYS_fsetxattr, K::Setxattr, &[file(0), text(1)]),
+    row(libc::SYS_getxattr, K::Getxattr, &[text(0), text(1)]),
+    row(libc::SYS_lgetxattr, K::Getxattr, &[text(0), text(1)]),
+    row(libc::SYS_fgetxattr, K::Getxattr, &[file(0), text(1)]),
+    row(libc::SYS_listxattr, K::Listxattr, &[text(0)]),
+    row(libc::SYS_llistxattr, K::Listxattr, &[text(0)]),
+    row(libc::SYS_flistxattr, K::Listxattr, &[file(0)]),
+    row(libc::SYS_removexattr, K::Removexattr, &[text(0), text(1)]),
+    row(libc::SYS_lremovexattr, K::Removexattr, &[text(0), text(1)]),
+    row(libc::SYS_fremovexattr, K::Removexattr, &[file(0), text(1)]),
+    row(libc::SYS_flock, K::Lock, &[file(0)]),
+    row(libc::SYS_chdir, K::Chdir, &[text(0)]),
+    row(libc::SYS_fchdir, K::Chdir, &[file(0)]),
+    row(libc::SYS_statfs, K::Statfs, &[text(0)]),
+    row(libc::SYS_fstatfs, K::Statfs, &[file(0)]),
+    row(libc::SYS_fadvise64, K::Advise, &[file(0)]),
+    row(libc::SYS_readahead, K::Advise, &[file(0)]),
+    row(libc::SYS_mmap, K::Map, &[file(4)]),
+    row(libc::SYS_munmap, K::Unmap, &[]),
+    row(libc::SYS_msync, K::Msync, &[]),
+    begins(libc::SYS_execve, K::Exec, &[text(0), CLOSING]),
+    begins(libc::SYS_execveat, K::Exec, &[text(1), CLOSING]),
+    row(libc::SYS_wait4, K::Wait, &[]),
+    row(libc::SYS_waitid, K::Wait, &[memory(2, 24)]),
 ];
 
 /// fchmodat2(2) of Linux 6.6, which the C library's crate does not have.
@@ -126,7 +151,19 @@ pub const FICLONE: u32 = 0x4004_9409;
 /// FICLONERANGE of ioctl(2).
 pub const FICLONERANGE: u32 = 0x4020_940d;
 
+/// The kinds by number.
+const KINDS: [Option<K>; NUMBERS as usize] = {
+    let mut all = [None; NUMBERS as usize];
+    let mut at = 0;
+    while at < CALLS.len() {
+        all[CALLS[at].number as usize] = Some(CALLS[at].kind);
+        at += 1;
+    }
+    all
+};
+
 /// The kind of a recorded call.
 pub fn kind(number: c_long) -> Option<K> {
-    CALLS.iter().find(|(known, _)| *known == number).map(|(_, kind)| *kind)
+    static ALL: [Option<K>; NUMBERS as usize] = KINDS;
+    ALL.get(usize::try_from(number).ok()?).copied().flatten()
 }

@@ -61,7 +61,7 @@ pub struct Tree {
     classes: HashMap<Vec<u8>, (u32, Compressibility)>,
 }
 
-/// The path through which this process reaches an open directory.
+/// The path through which this process reaches an open directory or file.
 fn through(dir: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
@@ -346,7 +346,7 @@ impl Tree {
             links: u32::try_from(stat.st_nlink).unwrap_or(u32::MAX),
             inode: stat.st_ino,
             class: match path {
-                Some(path) if sampled => self.class(path),
+                Some(path) if sampled => self.class(path, key(stat)),
                 _ => Compressibility::Unknown,
             },
             xattrs: path.map(xattrs).unwrap_or_default(),
@@ -356,19 +356,30 @@ impl Tree {
     }
 
     /// The class of a file: its own for the first files of an extension, then that of the last sampled one.
-    fn class(&mut self, path: &Path) -> Compressibility {
+    fn class(&mut self, path: &Path, of: Key) -> Compressibility {
         let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
         let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
         if known.0 < SAMPLES {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let mut sample = [0; 4096];
-            let file = rustix::fs::open(path, flags, Mode::empty()).map(File::from);
-            if let Ok(read) = file.map_err(Into::into).and_then(|it| it.read_at(&mut sample, 0)) {
+            if let Ok(read) = regular(path, of).and_then(|it| it.read_at(&mut sample, 0)) {
                 *known = (known.0 + 1, Compressibility::of(&sample[..read]));
             }
         }
         known.1
     }
+}
+
+/// Opens a regular file whose identity is known. Another object that is at the path by now is not opened: opening a
+/// device has effects.
+fn regular(path: &Path, of: Key) -> std::io::Result<File> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&found)?;
+    if key(&stat) != of || kind(&stat) != Kind::File {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(through(&found), flags, Mode::empty())?.into())
 }
 
 /// The extended attributes of a file with the sizes of their values.
@@ -393,4 +404,25 @@ fn file_system(path: &Path) -> String {
     let above = mounts.filter(|(at, _)| path.starts_with(at));
     // Of two mounts on one directory, the later one is visible.
     above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_regular_file_of_an_identity_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        std::fs::write(&one, "one").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &other).unwrap();
+        let of = key(&rustix::fs::stat(&one).unwrap());
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut regular(&one, of).unwrap(), &mut text).unwrap();
+        assert_eq!(text, "one");
+        assert!(regular(&other, of).is_err());
+        // A device is not opened, even if it is what was found before.
+        let device = key(&rustix::fs::stat("/dev/zero").unwrap());
+        assert!(regular("/dev/zero".as_ref(), device).is_err());
+    }
 }

@@ -1,24 +1,10 @@
 //! The parts of the programs that read a thread's open files, and the programs at the tracepoints of threads.
 
 use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
-use super::layout::{EXECS, EXITS, MAX_BITS, SPAWNS, record, state};
+use super::layout::{EXECS, EXITS, HEADER, MAX_BITS, PARTS_END, SPAWNS, file, record, state};
 use super::program::{KEY, POINTER, Programs, SLOT, SMALL, STATE, VALUE};
 use Reg::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use Size::{Half, Long, Word};
-
-/// Offsets in the part of a file, from the part's header of 8 bytes on.
-mod file {
-    pub const INODE: i16 = 8;
-    pub const SIZE: i16 = 16;
-    pub const MAGIC: i16 = 24;
-    pub const POSITION: i16 = 32;
-    pub const DEVICE: i16 = 40;
-    pub const RDEV: i16 = 44;
-    pub const LINKS: i16 = 48;
-    pub const MODE: i16 = 52;
-    pub const FILE_MODE: i16 = 56;
-    pub const FLAGS: i16 = 60;
-}
 
 impl Programs<'_> {
     /// Reads struct fdtable of the current thread.
@@ -45,7 +31,7 @@ impl Programs<'_> {
         Self::window(asm, &it.inode, bad);
         asm.load(Long, R3, R9, it.inode.field(2));
         Self::window(asm, &it.super_block, bad);
-        asm.op_value(Op::And, R8, 0x3fff).mov(R3, R9).op(Op::Add, R3, R8);
+        asm.op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
         for (size, from, to) in [
             (Long, it.inode.field(0), file::INODE),
             (Long, it.inode.field(1), file::SIZE),
@@ -60,7 +46,8 @@ impl Programs<'_> {
         ] {
             asm.load(size, R1, R9, from);
             // i_mode has 2 bytes; the load zeroes the upper ones.
-            asm.store(if matches!(size, Long) { Long } else { Word }, R3, to, R1);
+            let size = if matches!(size, Long) { Long } else { Word };
+            asm.store(size, R3, to + HEADER, R1);
         }
     }
 
@@ -71,7 +58,7 @@ impl Programs<'_> {
         asm.load(Word, R2, R9, self.offsets.table.field(0)).op_value(Op::Shr, R2, 3);
         asm.set(R1, MAX_BITS).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).here(few);
         asm.store(Long, R10, POINTER, R2).load(Long, R3, R9, self.offsets.table.field(2));
-        asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, 8).call(Call::ReadKernel);
+        asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, HEADER.into()).call(Call::ReadKernel);
         asm.jump_if(If::Ne, R0, 0, bad).load(Long, R0, R10, POINTER);
         asm.jump_if(If::Gt, R0, MAX_BITS, bad);
     }

@@ -46,8 +46,40 @@ pub mod record {
     pub const ARGS: i16 = 56;
     /// The result, as a seventh argument ([`OF_RESULT`](super::OF_RESULT)).
     pub const RESULT: i16 = 104;
-    /// The first part. A part has its slot and its length in bytes (both u32), then its bytes, padded to 8.
+    /// The first part. A part has its header ([`HEADER`](super::HEADER)), then its bytes, padded to 8.
     pub const PARTS: i16 = 112;
+}
+
+/// The length of the header of a part: its slot and its length in bytes, both u32.
+pub const HEADER: i16 = 8;
+
+/// A mask of the offsets in a record, for the verifier: parts begin below it.
+pub const PARTS_END: i32 = 0x3fff;
+
+/// Offsets in the part of a file, after its header.
+pub mod file {
+    /// The inode number.
+    pub const INODE: i16 = 0;
+    /// The size in bytes.
+    pub const SIZE: i16 = 8;
+    /// The magic number of the file system.
+    pub const MAGIC: i16 = 16;
+    /// The file position.
+    pub const POSITION: i16 = 24;
+    /// u32: the device of the file system.
+    pub const DEVICE: i16 = 32;
+    /// u32: the device of a device file.
+    pub const RDEV: i16 = 36;
+    /// u32: the number of links.
+    pub const LINKS: i16 = 40;
+    /// u32: type and permissions.
+    pub const MODE: i16 = 44;
+    /// u32: the mode of the open file (FMODE_CREATED and others).
+    pub const FILE_MODE: i16 = 48;
+    /// u32: the flags of open(2).
+    pub const FLAGS: i16 = 52;
+    /// The length of the part in bytes.
+    pub const LENGTH: i32 = 56;
 }
 
 /// The length of a part that could not be read.
@@ -118,4 +150,50 @@ pub struct Shape {
 impl Shape {
     /// The bit that marks a recorded call. (The last slot does not use it.)
     pub const RECORDED: u64 = 1 << 63;
+
+    /// The shape of a recorded call with these slots at its begin and its end.
+    pub const fn new(begin: &[u64], end: &[u64]) -> Shape {
+        Shape { begin: slots(begin), end: slots(end) | Shape::RECORDED }
+    }
 }
+
+const fn slots(all: &[u64]) -> u64 {
+    let (mut sum, mut at) = (0, 0);
+    while at < all.len() {
+        sum |= all[at] << (16 * at);
+        at += 1;
+    }
+    sum
+}
+
+/// Returns the slot of a part: its kind, its argument, and its length in bytes if it is memory.
+const fn slot(part: Part, arg: u16, length: u16) -> u64 {
+    (part as u16 | (arg << 4) | ((length / 8) << 7)) as u64
+}
+
+/// The slot of the string at the address in an argument.
+pub const fn text(arg: u16) -> u64 {
+    slot(Part::Text, arg, 0)
+}
+
+/// The slot of bytes at the address in an argument.
+pub const fn memory(arg: u16, length: u16) -> u64 {
+    slot(Part::Memory, arg, length)
+}
+
+/// The slot of the file of the descriptor in an argument.
+pub const fn file(arg: u16) -> u64 {
+    slot(Part::File, arg, 0)
+}
+
+/// The slot of the file that the call opened.
+pub const OPENED: u64 = file(OF_RESULT);
+
+/// The slot of the list of buffers of a vectored call.
+pub const VECTOR: u64 = slot(Part::Vector, 1, 0);
+
+/// The slot of the first bytes that a call writes.
+pub const SAMPLE: u64 = slot(Part::Sample, 1, 0);
+
+/// The slot of the descriptors that exec closes.
+pub const CLOSING: u64 = slot(Part::Closing, 0, 0);

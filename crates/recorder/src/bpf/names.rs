@@ -1,29 +1,34 @@
 //! The names that a recording knows: those in the directories at its start, updated by the recorded calls.
 //!
 //! The records of the kernel arrive some time after the calls, when a path can no longer be looked up: the program may
-//! have changed it. So the directories of the recorded trees are read before the start. Outside the trees a name is
-//! looked up at its first use.
+//! have changed it. So the directories of the recorded trees are read before the start ([`super::read`]). Outside the
+//! trees a name is looked up at its first use.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::hash::Map;
 use crate::inode::{Info, Key};
 
+#[cfg(test)]
+mod tests;
+
 /// The device number in keys of objects that recorded calls made.
 const MADE: u64 = u64::MAX;
 
-/// Maximum number of names that are read before the start.
-const MAX_NAMES: usize = 2_000_000;
+/// Maximum number of directories above an object.
+const MAX_DEPTH: usize = 4096;
 
 /// The object that a name refers to.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     /// The object.
-    pub key: Key,
+    pub(super) key: Key,
     /// CLOCK_MONOTONIC at the end of the call that made the name; 0 for a name from before the start.
     since: u64,
     /// The object that the name referred to before.
@@ -32,12 +37,12 @@ pub struct Slot {
 
 /// The entries of a directory.
 #[derive(Debug, Default)]
-struct Entries {
-    by_name: HashMap<Box<[u8]>, Slot>,
+pub(super) struct Entries {
+    pub(super) by_name: HashMap<Rc<[u8]>, Slot>,
     /// The names in the order of readdir(3), until they are in the trace.
-    order: Vec<Box<[u8]>>,
+    pub(super) order: Vec<Rc<[u8]>>,
     /// True if all entries are known.
-    complete: bool,
+    pub(super) complete: bool,
 }
 
 /// An object.
@@ -46,10 +51,11 @@ struct Object {
     info: Info,
     /// The directory in which the object has or had a name.
     parent: Key,
-    name: Box<[u8]>,
+    name: Rc<[u8]>,
     /// The target of a symbolic link.
     target: Option<Box<[u8]>>,
-    entries: Entries,
+    /// The entries of a directory.
+    entries: Option<Box<Entries>>,
 }
 
 /// A resolved path: the directory of its last name, and the object of that name.
@@ -73,15 +79,19 @@ pub struct Names {
     /// The objects by device and inode number in the kernel, and the inverse map.
     of_kernel: Map<Key, Key>,
     in_kernel: Map<Key, Key>,
+    /// The inodes in the kernel that are several objects: subvolumes of btrfs have their own device numbers for stat(2),
+    /// but one in the kernel.
+    ambiguous: HashSet<Key>,
     made: u64,
     root: Key,
     /// The file of the trace, which is not part of a tree.
-    own: Key,
+    pub(super) own: Key,
     /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): objects made later are not in the initial tree.
-    start: (i64, u32),
-    count: usize,
-    /// The time at which the first directory was read, in seconds.
-    read: i64,
+    pub(super) start: (i64, i64),
+    /// The number of names that were read.
+    pub(super) count: usize,
+    /// The time at which directories were last read.
+    pub(super) read: (i64, i64),
 }
 
 /// Returns the attributes of an object as stat(2) returns them.
@@ -96,6 +106,16 @@ pub fn info(it: &std::fs::Metadata) -> Info {
     }
 }
 
+/// Returns the time that the kernel would write into a file now.
+pub(super) fn present() -> (i64, i64) {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    (now.tv_sec, now.tv_nsec)
+}
+
+fn has_type(info: &Info, wanted: u32) -> bool {
+    info.mode & libc::S_IFMT == wanted
+}
+
 impl Names {
     /// Knows the root only.
     ///
@@ -107,21 +127,26 @@ impl Names {
             objects: Map::default(),
             of_kernel: Map::default(),
             in_kernel: Map::default(),
+            ambiguous: HashSet::new(),
             made: 0,
             root: root.key,
             own,
             start: (i64::MAX, 0),
             count: 0,
-            read: rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse).tv_sec,
+            read: present(),
         };
-        names.objects.insert(root.key, object(root, root.key, b"", None));
+        names.objects.insert(root.key, object(root, root.key, [].into(), None));
         Ok(names)
     }
 
     /// Begins the recording: objects made from now on are not in the initial tree.
     pub fn begin(&mut self) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        self.start = (now.tv_sec, now.tv_nsec as u32);
+        self.start = present();
+    }
+
+    /// True if the recording has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.start.0 != i64::MAX
     }
 
     /// Returns the root.
@@ -136,88 +161,97 @@ impl Names {
 
     /// True if the object is a directory.
     pub fn is_directory(&self, key: Key) -> bool {
-        self.has_type(key, libc::S_IFDIR)
-    }
-
-    fn has_type(&self, key: Key, wanted: u32) -> bool {
-        self.objects.get(&key).is_some_and(|it| it.info.mode & libc::S_IFMT == wanted)
+        self.objects.get(&key).is_some_and(|it| has_type(&it.info, libc::S_IFDIR))
     }
 
     /// Returns the target of a symbolic link.
     pub fn target(&self, key: Key) -> Option<Box<[u8]>> {
-        self.objects.get(&key).filter(|_| self.has_type(key, libc::S_IFLNK))?.target.clone()
+        self.objects.get(&key)?.target.clone()
     }
 
     /// Returns the directory in which an object has or had a name, and that name. The root is its own directory.
-    pub fn home(&self, key: Key) -> Option<(Key, Box<[u8]>)> {
+    pub fn home(&self, key: Key) -> Option<(Key, Rc<[u8]>)> {
         self.objects.get(&key).map(|it| (it.parent, it.name.clone()))
     }
 
+    /// Returns an object and the directories above it, up to the root.
+    pub fn above(&self, key: Key) -> impl Iterator<Item = Key> + '_ {
+        let next = |key: &Key| self.objects.get(key).map(|it| it.parent).filter(|it| it != key);
+        std::iter::successors(Some(key), next).take(MAX_DEPTH)
+    }
+
+    fn is_below(&self, key: Key, top: Key) -> bool {
+        self.above(key).any(|it| it == top)
+    }
+
     /// Returns the present path of an object, provided that no unrecorded program moved it.
-    pub fn path(&self, mut key: Key) -> PathBuf {
-        let mut parts = Vec::new();
-        while let Some(it) = self.objects.get(&key).filter(|it| it.parent != key) {
-            parts.push(it.name.clone());
-            key = it.parent;
-        }
+    pub fn path(&self, key: Key) -> PathBuf {
+        let all: Vec<Key> = self.above(key).collect();
+        let names = all.iter().rev().filter_map(|key| self.objects.get(key));
         let mut path = PathBuf::from("/");
-        path.extend(parts.iter().rev().map(|it| Path::new(OsStr::from_bytes(it))));
+        path.extend(names.map(|it| Path::new(OsStr::from_bytes(&it.name))));
         path
+    }
+
+    /// Returns the device number in stat(2) of an object; of one that a call made, that of its directory.
+    pub fn device(&self, key: Key) -> Option<u64> {
+        self.above(key).map(|it| it.0).find(|device| *device != MADE)
+    }
+
+    /// Returns the entries of a directory.
+    pub(super) fn entries(&self, dir: Key) -> Option<&Entries> {
+        self.objects.get(&dir)?.entries.as_deref()
+    }
+
+    /// Returns the entries of a directory, to change them.
+    pub(super) fn entries_mut(&mut self, dir: Key) -> Option<&mut Entries> {
+        self.objects.get_mut(&dir)?.entries.as_deref_mut()
+    }
+
+    /// Returns the directories whose entries are all known.
+    pub(super) fn complete(&self) -> Vec<Key> {
+        let complete = |it: &Object| it.entries.as_ref().is_some_and(|it| it.complete);
+        self.objects.iter().filter(|(_, it)| complete(it)).map(|(key, _)| *key).collect()
     }
 
     /// Returns the object that a name referred to for a call that began at `begin`.
     pub fn known(&self, dir: Key, name: &[u8], begin: u64) -> Option<Key> {
-        let slot = self.objects.get(&dir)?.entries.by_name.get(name)?;
+        let slot = self.entries(dir)?.by_name.get(name)?;
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))
     }
 
     /// True if all entries of a directory are known, so that an unknown name does not exist.
     pub fn is_complete(&self, dir: Key) -> bool {
-        self.objects.get(&dir).is_some_and(|it| it.entries.complete)
+        self.entries(dir).is_some_and(|it| it.complete)
     }
 
-    /// Looks a name up in the present state of the file system. An object that was made since the start of the recording
-    /// is accepted only with `any`: an unrecorded program made it.
-    pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
-        self.objects.get(&dir)?;
-        let path = self.path(dir).join(OsStr::from_bytes(name));
-        let metadata = std::fs::symlink_metadata(&path).ok()?;
-        if !any && self.is_new(&metadata) {
-            return None;
-        }
-        Some(self.add(dir, name, info(&metadata), &path))
-    }
-
-    /// True for an object that was made since the start of the recording.
-    fn is_new(&self, it: &std::fs::Metadata) -> bool {
-        let of = |time: std::time::SystemTime| {
-            let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-            Some((since.as_secs() as i64, since.subsec_nanos()))
-        };
-        it.created().ok().and_then(of).is_some_and(|made| made > self.start)
-    }
-
-    /// Adds a name of an object that existed at the start.
+    /// Adds a name of an object that existed at the start, or that an unrecorded program gave to it.
     pub fn add(&mut self, dir: Key, name: &[u8], info: Info, path: &Path) -> Key {
-        let is_link = info.mode & libc::S_IFMT == libc::S_IFLNK;
+        let is_link = has_type(&info, libc::S_IFLNK);
         let target = if is_link { std::fs::read_link(path).ok() } else { None };
         let target = target.map(|it| it.into_os_string().as_bytes().into());
-        self.objects.entry(info.key).or_insert_with(|| object(info, dir, name, target));
-        self.put(dir, name, info.key, 0);
+        let shared: Rc<[u8]> = name.into();
+        // A directory that seems to contain itself is mounted at a second place.
+        let mounted = self.is_directory(info.key) && self.is_below(dir, info.key);
+        match self.objects.entry(info.key) {
+            Entry::Vacant(it) => _ = it.insert(object(info, dir, shared.clone(), target)),
+            Entry::Occupied(_) if mounted => {}
+            Entry::Occupied(mut it) => it.get_mut().moved(info, dir, shared.clone(), target),
+        }
+        self.put(dir, shared, info.key, 0);
         info.key
     }
 
     /// Adds an object that no longer has a name, under its last name.
     pub fn add_unnamed(&mut self, dir: Key, name: &[u8], info: Info) -> Key {
-        self.objects.entry(info.key).or_insert_with(|| object(info, dir, name, None));
+        self.objects.entry(info.key).or_insert_with(|| object(info, dir, name.into(), None));
         info.key
     }
 
-    fn put(&mut self, dir: Key, name: &[u8], key: Key, since: u64) {
-        if let Some(dir) = self.objects.get_mut(&dir) {
-            let slots = &mut dir.entries.by_name;
-            let former = slots.get(name).map(|it| it.key).filter(|_| since > 0);
-            slots.insert(name.into(), Slot { key, since, former });
+    fn put(&mut self, dir: Key, name: Rc<[u8]>, key: Key, since: u64) {
+        if let Some(dir) = self.entries_mut(dir) {
+            let former = dir.by_name.get(&name).map(|it| it.key).filter(|_| since > 0);
+            dir.by_name.insert(name, Slot { key, since, former });
         }
     }
 
@@ -232,8 +266,9 @@ impl Names {
         end: u64,
     ) {
         let info = Info { key, mode, links: 1, ..Info::default() };
-        let mut it = object(info, dir, name, target.map(Into::into));
-        it.entries.complete = true;
+        let name: Rc<[u8]> = name.into();
+        let mut it = object(info, dir, name.clone(), target.map(Into::into));
+        it.entries.iter_mut().for_each(|it| it.complete = true);
         self.objects.insert(key, it);
         self.put(dir, name, key, end);
     }
@@ -246,22 +281,27 @@ impl Names {
 
     /// Adds a name that a call which ended at `end` gave to an existing object.
     pub fn link(&mut self, dir: Key, name: &[u8], key: Key, end: u64) {
-        self.put(dir, name, key, end);
+        self.put(dir, name.into(), key, end);
         if let Some(it) = self.objects.get_mut(&key) {
             it.info.links += 1;
         }
     }
 
-    /// Removes the name of an object, unless the name refers to a different object by now.
-    pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
-        if let Some(dir) = self.objects.get_mut(&dir) {
-            if dir.entries.by_name.get(name).is_some_and(|it| it.key == key) {
-                dir.entries.by_name.remove(name);
+    /// Removes a name, unless it refers to a different object by now.
+    fn take(&mut self, dir: Key, name: &[u8], key: Key) {
+        if let Some(dir) = self.entries_mut(dir) {
+            if dir.by_name.get(name).is_some_and(|it| it.key == key) {
+                dir.by_name.remove(name);
             }
         }
+    }
+
+    /// Removes the name of an object, unless the name refers to a different object by now.
+    pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
+        self.take(dir, name, key);
         let Some(it) = self.objects.get_mut(&key) else { return };
         it.info.links = it.info.links.saturating_sub(1);
-        if it.info.links == 0 || it.info.mode & libc::S_IFMT == libc::S_IFDIR {
+        if it.info.links == 0 || has_type(&it.info, libc::S_IFDIR) {
             // A new file may reuse the inode number.
             self.objects.remove(&key);
             if let Some(kernel) = self.in_kernel.remove(&key) {
@@ -272,130 +312,78 @@ impl Names {
 
     /// Moves an object from one name to another.
     pub fn rename(&mut self, from: (Key, &[u8]), to: (Key, &[u8]), key: Key, end: u64) {
-        if let Some(dir) = self.objects.get_mut(&from.0) {
-            if dir.entries.by_name.get(from.1).is_some_and(|it| it.key == key) {
-                dir.entries.by_name.remove(from.1);
-            }
+        self.take(from.0, from.1, key);
+        self.give(to, key, end);
+    }
+
+    /// Exchanges the objects of two names.
+    pub fn exchange(&mut self, one: (Key, &[u8]), other: (Key, &[u8]), keys: (Key, Key), end: u64) {
+        self.give(other, keys.0, end);
+        self.give(one, keys.1, end);
+    }
+
+    /// Makes a name refer to an existing object, which is there from now on.
+    fn give(&mut self, (dir, name): (Key, &[u8]), key: Key, end: u64) {
+        let name: Rc<[u8]> = name.into();
+        self.put(dir, name.clone(), key, end);
+        // A directory seems to move below itself if unrecorded programs moved others before.
+        if self.is_below(dir, key) {
+            return;
         }
-        self.put(to.0, to.1, key, end);
         if let Some(it) = self.objects.get_mut(&key) {
-            (it.parent, it.name) = (to.0, to.1.into());
+            (it.parent, it.name) = (dir, name);
         }
     }
 
-    /// Returns the object of an inode in the kernel.
+    /// Returns the object of an inode in the kernel; None if it is not known, or several are possible.
     pub fn of_kernel(&self, kernel: Key) -> Option<Key> {
-        self.of_kernel.get(&kernel).copied()
+        self.of_kernel.get(&kernel).copied().filter(|_| !self.ambiguous.contains(&kernel))
     }
 
     /// Records that an object is an inode in the kernel. Returns false if it was known as a different inode.
     pub fn is_in_kernel(&mut self, key: Key, kernel: Key) -> bool {
         let before = self.in_kernel.insert(key, kernel);
-        self.of_kernel.insert(kernel, key);
+        let other = self.of_kernel.insert(kernel, key).filter(|it| *it != key);
+        if other.is_some_and(|it| self.objects.contains_key(&it) && self.differs(key, it, kernel)) {
+            self.ambiguous.insert(kernel);
+        }
         before.is_none_or(|before| before == kernel)
     }
 
-    /// Reads the names below a directory, without crossing into other file systems.
-    ///
-    /// # Errors
-    /// There are more names than the maximum, which is returned.
-    pub fn read(&mut self, path: &Path) -> Result<(), usize> {
-        let Some(top) = self.reach(path) else { return Ok(()) };
-        let mut open = vec![(top, self.path(top))];
-        while let Some((key, path)) = open.pop() {
-            for (name, info) in self.list(key, &path) {
-                self.count += 1;
-                if self.count > MAX_NAMES {
-                    return Err(MAX_NAMES);
-                }
-                if info.mode & libc::S_IFMT == libc::S_IFDIR && info.key.0 == key.0 {
-                    open.push((info.key, path.join(OsStr::from_bytes(&name))));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads those directories again that changed since they were read.
-    pub fn refresh(&mut self) {
-        let read = |(key, it): (&Key, &Object)| it.entries.complete.then_some(*key);
-        let all: Vec<Key> = self.objects.iter().filter_map(read).collect();
-        for key in all {
-            let path = self.path(key);
-            let changed = std::fs::metadata(&path).map_or(0, |it| it.mtime().max(it.ctime()));
-            if changed >= self.read {
-                let _ = self.read(&path);
-            }
+    /// Returns the object that a call opened whose path leads to `key`, and false if `key` was a different inode before.
+    pub fn opened(&mut self, key: Key, kernel: Key) -> (Key, bool) {
+        match self.of_kernel.get(&kernel).copied() {
+            Some(other) if other != key && !self.differs(key, other, kernel) => (other, true),
+            _ => (key, self.is_in_kernel(key, kernel)),
         }
     }
 
-    /// Reads the present entries of a directory, without those made since the start. Keeps their order for the trace.
-    pub fn list(&mut self, key: Key, path: &Path) -> Vec<(Box<[u8]>, Info)> {
-        let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-        if self.start.0 == i64::MAX {
-            self.objects.get_mut(&key).iter_mut().for_each(|it| it.entries.by_name.clear());
-        }
-        let mut all = Vec::new();
-        for entry in entries.flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
-            let Ok(metadata) = entry.metadata() else { continue };
-            let (name, info) = (name.as_bytes(), info(&metadata));
-            if info.key == self.own || self.is_new(&metadata) {
-                continue;
-            }
-            if self.known(key, name, u64::MAX).is_none() {
-                self.add(key, name, info, &path);
-            }
-            all.push((name.into(), info));
-        }
-        if let Some(dir) = self.objects.get_mut(&key) {
-            dir.entries.order =
-                all.iter().map(|(name, _): &(Box<[u8]>, Info)| name.clone()).collect();
-            dir.entries.complete = true;
-        }
-        all
-    }
-
-    /// Takes the names that a directory had at the start, in the order of readdir(3).
-    pub fn take_order(&mut self, dir: Key) -> Vec<(Box<[u8]>, Key)> {
-        let Some(dir) = self.objects.get_mut(&dir) else { return Vec::new() };
-        let order = std::mem::take(&mut dir.entries.order);
-        let key = |name: Box<[u8]>| {
-            let slot = dir.entries.by_name.get(&name)?;
-            Some((name, slot.key))
-        };
-        order.into_iter().filter_map(key).collect()
-    }
-
-    /// Returns the object at an absolute path without symbolic links; looks it up component by component.
-    pub fn reach(&mut self, path: &Path) -> Option<Key> {
-        let mut key = self.root;
-        for part in path.components() {
-            if let std::path::Component::Normal(name) = part {
-                let name = name.as_bytes();
-                key = self.known(key, name, u64::MAX).or_else(|| self.look_up(key, name, true))?;
-            }
-        }
-        Some(key)
-    }
-
-    /// Returns a directory and those below it on its file system that were read.
-    pub fn directories_below(&self, top: Key) -> Vec<Key> {
-        let mut all = vec![top];
-        let mut at = 0;
-        while let Some(dir) = all.get(at).and_then(|key| self.objects.get(key)) {
-            let below = dir.entries.order.iter().filter_map(|name| dir.entries.by_name.get(name));
-            let key = all[at];
-            let below = below.map(|it| it.key);
-            let below: Vec<Key> =
-                below.filter(|it| self.is_directory(*it) && it.0 == key.0).collect();
-            all.extend(below);
-            at += 1;
-        }
-        all
+    /// True if the object of a path is not the one that is known as an inode in the kernel, although its inode number
+    /// is the same.
+    fn differs(&self, key: Key, other: Key, kernel: Key) -> bool {
+        let fits = |it: Key| it.0 == MADE || it.1 == kernel.1;
+        let apart = self.device(key) != self.device(other);
+        fits(key) && if fits(other) { apart } else { key.0 != MADE }
     }
 }
 
-fn object(info: Info, parent: Key, name: &[u8], target: Option<Box<[u8]>>) -> Object {
-    Object { info, parent, name: name.into(), target, entries: Entries::default() }
+impl Object {
+    /// Updates an object that has a name that is not known yet.
+    fn moved(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
+        if !has_type(&self.info, info.mode & libc::S_IFMT) {
+            *self = object(info, parent, name, target);
+            return;
+        }
+        // The attributes of a file with several names are those that it had under its first name.
+        if info.links < 2 || self.entries.is_some() {
+            self.info = info;
+        }
+        (self.parent, self.name) = (parent, name);
+        self.target = target.or(self.target.take());
+    }
+}
+
+fn object(info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) -> Object {
+    let entries = has_type(&info, libc::S_IFDIR).then(Box::default);
+    Object { info, parent, name, target, entries }
 }

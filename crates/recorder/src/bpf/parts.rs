@@ -3,7 +3,7 @@
 use libc::c_long;
 use rustix::fs::{FileType, RawMode};
 
-use super::layout::{OF_RESULT, Part, UNREAD, record};
+use super::layout::{HEADER, OF_RESULT, Part, UNREAD, file, record};
 use crate::inode::{Info, Key};
 
 /// The open file of a descriptor, read from the kernel. (The device is that of the superblock, not that of stat(2).)
@@ -33,20 +33,18 @@ impl File {
     fn read(bytes: &[u8]) -> Option<File> {
         /// FMODE_CREATED of Linux.
         const CREATED: u32 = 1 << 20;
-        let long = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
-        let int = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes);
         // dev_t in the kernel: 12 bits for the major number, 20 for the minor number.
-        let rdev = int(36)?;
+        let rdev = int(bytes, file::RDEV)?;
         Some(File {
-            key: (int(32)?.into(), long(0)?),
-            size: long(8)?,
-            magic: long(16)?,
-            position: long(24)?,
+            key: (int(bytes, file::DEVICE)?.into(), long(bytes, file::INODE)?),
+            size: long(bytes, file::SIZE)?,
+            magic: long(bytes, file::MAGIC)?,
+            position: long(bytes, file::POSITION)?,
             rdev: rustix::fs::makedev(rdev >> 20, rdev & 0xf_ffff),
-            links: int(40)?,
-            mode: int(44)?,
-            made: int(48)? & CREATED != 0,
-            flags: int(52)?,
+            links: int(bytes, file::LINKS)?,
+            mode: int(bytes, file::MODE)?,
+            made: int(bytes, file::FILE_MODE)? & CREATED != 0,
+            flags: int(bytes, file::FLAGS)?,
         })
     }
 
@@ -154,7 +152,7 @@ impl Record {
         let mut rest = bytes.get(record::PARTS as usize..)?;
         while !rest.is_empty() {
             let (slot, length) = (int(rest, 0)?, int(rest, 4)?);
-            rest = &rest[8..];
+            rest = &rest[HEADER as usize..];
             if length == UNREAD {
                 it.captured.unread += 1;
                 continue;

@@ -9,8 +9,8 @@ use std::io;
 use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
 use super::btf::Btf;
 use super::layout::{
-    BEGINS, ENDS, FOREIGN, LOST, MAX_SAMPLE, MAX_TEXT, MAX_VECTOR, NUMBERS, Part, UNREAD, record,
-    state,
+    BEGINS, ENDS, FOREIGN, HEADER, LOST, MAX_SAMPLE, MAX_TEXT, MAX_VECTOR, NUMBERS, PARTS_END,
+    Part, UNREAD, file, record, state,
 };
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use Size::{Long, Word};
@@ -21,8 +21,6 @@ const WINDOW: i16 = 0x200;
 
 /// Length in bytes of the scratch buffer in which a program makes a record.
 pub const SCRATCH: u32 = 0x7fff;
-/// Parts begin below this offset; a mask, for the verifier.
-const PARTS_END: i32 = 0x3fff;
 
 /// TS_COMPAT: the thread is in a 32-bit system call.
 const COMPAT: i32 = 2;
@@ -335,8 +333,8 @@ impl Programs<'_> {
             label
         });
         asm.jump(bad);
-        let [text, memory, vector, sample, file, closing] = labels;
-        let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, 8);
+        let [text, memory, vector, sample, opened, closing] = labels;
+        let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, HEADER.into());
         to(asm.here(text));
         asm.set(R2, MAX_TEXT).load(Long, R3, R10, VALUE).call(Call::ReadUserText);
         asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, MAX_TEXT, bad).jump(good);
@@ -355,15 +353,15 @@ impl Programs<'_> {
         to(asm);
         asm.load(Long, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
         asm.load(Long, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * MAX_VECTOR, bad).jump(good);
-        asm.here(file);
+        asm.here(opened);
         self.file(asm, bad);
-        asm.set(R0, 56).jump(good);
+        asm.set(R0, file::LENGTH).jump(good);
         asm.here(closing);
         self.closing(asm, bad);
         asm.jump(good);
-        asm.here(bad).add(R8, 8).jump(next);
+        asm.here(bad).add(R8, HEADER.into()).jump(next);
         asm.here(good).op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
-        asm.store(Word, R3, 4, R0).add(R0, 7).op_value(Op::And, R0, 0x3ff8);
-        asm.op(Op::Add, R8, R0).add(R8, 8);
+        asm.store(Word, R3, 4, R0).add(R0, 7).op_value(Op::And, R0, PARTS_END & !7);
+        asm.op(Op::Add, R8, R0).add(R8, HEADER.into());
     }
 }

@@ -1,0 +1,114 @@
+//! Finds the files of descriptors that calls recorded by BPF use and the recorder does not know.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use fsdyno_trace::{Call, Object};
+use libc::pid_t;
+use rustix::fs::FileType;
+
+use super::names::{Names, info};
+use super::parts::File;
+use crate::inode::Key;
+use crate::process::{Descriptor, Open};
+use crate::recorder::Recorder;
+use crate::resolve::{KERNEL, flags_and_offset};
+
+/// overlayfs, whose inode numbers in the kernel are not those of stat(2) (linux/magic.h).
+const OVERLAY: u64 = 0x794c_7630;
+
+impl Recorder {
+    /// Finds the object of an unknown descriptor, from its file in the record or else from its link in /proc.
+    pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
+        let seen = self.seen.as_ref();
+        let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
+        if let Some(outside) = file.and_then(|it| outside(&it)) {
+            return Some(outside);
+        }
+        let key = match file.and_then(|it| self.names.as_ref()?.of_kernel(it.key)) {
+            Some(key) => key,
+            None => match self.look_up_in_proc(tid, number, file)? {
+                Ok(key) => key,
+                Err(outside) => return Some(outside),
+            },
+        };
+        let mut names = self.names.take()?;
+        if let Some(file) = file {
+            names.is_in_kernel(key, file.key);
+        }
+        let node = self.introduce(&mut names, key);
+        self.names = Some(names);
+        let (node, id) = (node?, self.next_file());
+        let (flags, offset) = match file {
+            Some(file) => (file.flags, self.before_the_call(file.position)),
+            None => flags_and_offset(tid, number),
+        };
+        self.event(tid, Call::Inherit { file: id, node, flags, offset }, 0);
+        Some(Descriptor::File(Rc::new(Open { file: id, node, key })))
+    }
+
+    /// Finds the present object of a descriptor, which must be this file if the record has it.
+    fn look_up_in_proc(
+        &mut self,
+        tid: pid_t,
+        number: i32,
+        file: Option<File>,
+    ) -> Option<Result<Key, Descriptor>> {
+        let path = format!("/proc/{tid}/fd/{number}");
+        let metadata = std::fs::metadata(&path).ok()?;
+        if file.is_some_and(|it| it.magic != OVERLAY && it.key.1 != metadata.ino()) {
+            self.note("descriptors whose number was reused before their file could be found", 1);
+            return None;
+        }
+        if let Some(outside) = self.outside(path.as_ref(), &info(&metadata).stat()) {
+            return Some(Err(outside));
+        }
+        let real = std::fs::read_link(&path).ok()?;
+        let names = self.names.as_mut()?;
+        unnamed_or_reached(names, &real, &metadata).map(Ok)
+    }
+
+    /// Returns the position that a file had before the call that is being recorded.
+    fn before_the_call(&self, position: u64) -> u64 {
+        let Some(seen) = &self.seen else { return position };
+        let moves = [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev];
+        let by = if moves.contains(&seen.number) { seen.result.max(0) as u64 } else { 0 };
+        position.saturating_sub(by)
+    }
+}
+
+/// Returns the object of an open file by its path. A file whose name is gone becomes a new object with that name.
+fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) -> Option<Key> {
+    let gone = real.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+    let Some(gone) = gone.map(|it| Path::new(OsStr::from_bytes(it))) else {
+        return names.reach(real);
+    };
+    let dir = names.reach(gone.parent()?)?;
+    Some(names.add_unnamed(dir, gone.file_name()?.as_bytes(), info(it)))
+}
+
+/// Describes an open file that is not a file or directory on a file system; None if it is one.
+fn outside(file: &File) -> Option<Descriptor> {
+    /// File systems in memory (linux/magic.h): tmpfs, hugetlbfs.
+    const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
+    let object = match file.kind() {
+        FileType::Fifo => Object::Pipe,
+        FileType::Socket => Object::Socket,
+        FileType::CharacterDevice if (136..144).contains(&rustix::fs::major(file.rdev)) => {
+            Object::Terminal
+        }
+        FileType::CharacterDevice | FileType::BlockDevice => Object::Device,
+        FileType::RegularFile | FileType::Directory if KERNEL.contains(&file.magic) => {
+            Object::Kernel
+        }
+        FileType::RegularFile if file.links == 0 && MEMORY.contains(&file.magic) => {
+            Object::Anonymous
+        }
+        FileType::RegularFile | FileType::Directory => return None,
+        _ => Object::Anonymous,
+    };
+    Some(Descriptor::Outside(object, file.key.1))
+}
