@@ -176,8 +176,8 @@ impl Names {
         self.objects.get(&dir).is_some_and(|it| it.entries.complete)
     }
 
-    /// Looks a name up in the present state of the file system. An object that was made since the start of the recording
-    /// is accepted only with `any`: an unrecorded program made it.
+    /// Looks a name up in the present state of the file system. An object that was made since the start of the
+    /// recording is accepted only with `any`: an unrecorded program made it.
     pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
         self.objects.get(&dir)?;
         let path = self.path(dir).join(OsStr::from_bytes(name));
