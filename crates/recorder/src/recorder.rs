@@ -31,7 +31,7 @@ pub struct Recorder {
     pub files: u32,
     /// The number of writes so far.
     pub writes: u64,
-    /// What the trace lacks, with counts.
+    /// Things that the trace lacks, with counts.
     pub notes: BTreeMap<String, u64>,
     /// Thread IDs in the trace by thread ID of the kernel, for waits.
     pub ids: Map<pid_t, ThreadId>,

@@ -17,7 +17,7 @@ pub struct SeenPlace {
     pub name: Vec<u8>,
     /// The object that it named.
     pub node: Option<Info>,
-    /// Where the path begins: 0 at `/`, 1 in the working directory, else in an open directory.
+    /// The beginning of the path: 0 for `/`, 1 for the working directory, else an open directory.
     pub base: u8,
     /// The number of components.
     pub walked: u8,

@@ -34,7 +34,7 @@ pub enum Change {
     Ended(c_int),
 }
 
-/// How to resume a stopped thread.
+/// The way to resume a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
     /// Run until the next call that the filter stops, with a signal or 0.

@@ -18,7 +18,7 @@ use crate::resolve::{KERNEL, LINKS, Outside, Place};
 use crate::seen::Seen;
 use crate::table;
 
-/// What a call's result implies for the last name of a path.
+/// The implication of a call's result for the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     /// Nothing.

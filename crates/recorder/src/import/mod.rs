@@ -55,7 +55,7 @@ pub struct Imported {
     pub unknown: u64,
     /// The first of these: line number and problem.
     pub first: Vec<(u64, String)>,
-    /// What the trace lacks, with counts.
+    /// Things that the trace lacks, with counts.
     pub notes: std::collections::BTreeMap<String, u64>,
 }
 

@@ -114,7 +114,7 @@ pub struct World {
     threads: HashMap<i64, Thread>,
     /// The events so far.
     pub events: Vec<Event>,
-    /// What the trace lacks, with counts.
+    /// Things that the trace lacks, with counts.
     pub notes: BTreeMap<String, u64>,
     /// True if the events have times.
     pub timed: bool,
