@@ -27,7 +27,7 @@ pub struct SeenPlace {
     pub links: u8,
 }
 
-/// A recorded call. Values are reused, because to allocate one takes longer than to record a call.
+/// A recorded call. Values are reused, because allocating one takes longer than recording a call.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Sequence numbers of the begin and the end.

@@ -41,7 +41,7 @@ fn threads(pid: pid_t) -> Vec<pid_t> {
 /// Returns the working directory of a process.
 ///
 /// # Errors
-/// There is no such process, or its working directory is the root, which is too large for a tree.
+/// There is no such process, or its working directory is the root: the files that it works on are elsewhere.
 pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
     let path = path.map_err(|error| RecordError::Process { pid, error })?;
@@ -76,7 +76,7 @@ fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
 /// once the recording has begun.
 ///
 /// # Errors
-/// The process does not exist, or its state cannot be read.
+/// The process does not exist, or its threads cannot be recorded.
 pub fn attach(
     mut recorder: Recorder,
     mut session: Session,
