@@ -1,4 +1,4 @@
-//! Recording by BPF, as root.
+//! Tests of recording by BPF, as root.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 mod common;
@@ -13,7 +13,7 @@ use common::{Bench, compiled, events, items, named, none_is_lost, sees};
 use fsdyno_recorder::{Bounds, How, Options, RecordError, Recorded, attach, check_bpf};
 use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
-/// True if this host records by BPF; says why if it does not.
+/// True if this host can record by BPF; prints the reason if it cannot.
 fn has_bpf() -> bool {
     match check_bpf() {
         Ok(()) => true,
@@ -88,7 +88,7 @@ fn the_initial_tree_is_that_before_the_start() {
     let old = named(&all, "e-old");
     let open = old.iter().find(|(it, _)| it.call.kind() == CallKind::Open).unwrap();
     assert_eq!(open.0.call.uses().names[0].unwrap().links, 1);
-    // The file is found under its second name in the directory that was renamed.
+    // The file is found by its second name in the renamed directory.
     let second: Vec<_> = named(&all, "e-second");
     let nodes: Vec<_> = second
         .iter()
@@ -149,12 +149,12 @@ fn a_ring_of_io_uring_is_noted_and_works() {
     let program = compiled(bench.dir.path(), "uring", &[]);
     let (recorded, _) = bench.record_with(&options(&bench), &[program.to_str().unwrap()]);
     let code = recorded.status.code();
-    let note = "rings of io_uring (io_uring_setup), whose work is not in the trace";
+    let note = "io_uring instances (io_uring_setup), whose operations are not in the trace";
     let expected = (code == Some(0)).then_some(&1);
     assert_eq!(recorded.end.notes.get(note), expected, "{code:?}");
 }
 
-/// A shell that makes calls on files in a directory when it gets a line.
+/// A shell in a directory, which runs the lines that it receives.
 struct Shell {
     child: Child,
     input: Option<std::process::ChildStdin>,
@@ -173,7 +173,7 @@ impl Shell {
         Shell { child, input, output: BufReader::new(output) }
     }
 
-    /// Runs a line to its end.
+    /// Runs a line and waits for its end.
     fn run(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}; echo done").unwrap();
         let mut answer = String::new();
@@ -182,7 +182,7 @@ impl Shell {
     }
 }
 
-/// Records a shell while it runs lines, after one that it ran before.
+/// Records a shell while it runs `lines`, after it ran `before` unrecorded.
 fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorded, Vec<Item>) {
     let mut shell = Shell::new(&bench.tree());
     shell.run(before);
@@ -201,7 +201,7 @@ fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorde
     }
     let recorded = recorder.join().unwrap().unwrap();
     if !ends {
-        // It was not harmed.
+        // The process is undamaged.
         shell.run("echo more >after");
         shell.input = None;
         assert!(shell.child.wait().unwrap().success());
@@ -219,7 +219,7 @@ fn a_process_that_runs_already_is_recorded_to_its_end() {
     let lines = ["echo more >&7", ": >p-new", "cat p-new p-open >/dev/null", "rm p-open"];
     let (recorded, all) = attached(&bench, before, &lines, true);
     assert!(recorded.failed.is_none() && recorded.status.success());
-    // The file that was open, with its position; and what was done with it and by a child.
+    // The file that was open, with its position; then the calls on it, and those of a child.
     let all_events = events(&all);
     let inherited = all_events
         .iter()
@@ -268,7 +268,7 @@ fn a_process_that_is_gone_is_an_error() {
     assert_eq!(error, expected);
 }
 
-/// Runs in a process of its own, which the test below kills.
+/// A recorder in a separate process, which the next test kills.
 #[test]
 #[ignore = "a helper of another test"]
 fn endless() {
@@ -305,7 +305,7 @@ fn a_killed_recorder_leaves_the_command_alone_and_a_valid_beginning() {
     }
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    // The command goes on, and ends by itself.
+    // The command continues, and ends by itself.
     let pid = fs::read_to_string(pid).unwrap();
     assert!(Path::new(&format!("/proc/{}", pid.trim())).exists());
     fs::write(dir.join("stop"), "").unwrap();
@@ -318,12 +318,12 @@ fn a_killed_recorder_leaves_the_command_alone_and_a_valid_beginning() {
     assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
 }
 
-/// Runs in a process of its own, which the test below stops for a while.
+/// A recorder in a separate process, which the next test stops for a while.
 #[test]
 #[ignore = "a helper of another test"]
 fn stopped_meanwhile() {
     let Ok(dir) = std::env::var("FSDYNO_STOPPED") else { return };
-    // 240,000 calls, of which each puts 200 bytes and more into the ring.
+    // 240,000 calls; each puts at least 200 bytes into the ring.
     let script = format!(
         "cd {dir} && : >begun && while [ ! -e go ]; do sleep 0.1; done; \
         ./counted tree 1 30000 >/dev/null && : >ended; exit 7"
@@ -359,14 +359,14 @@ fn a_full_ring_ends_the_trace_and_is_an_error() {
     };
     wait_for("begun");
     let pid = recorder.id() as i32;
-    // SAFETY: signals to an own child, which is not reaped before.
+    // SAFETY: signals to a child of this process, which has not been reaped.
     let signal = |signal| unsafe { libc::kill(pid, signal) };
     signal(libc::SIGSTOP);
     fs::write(dir.join("go"), "").unwrap();
     wait_for("ended");
     signal(libc::SIGCONT);
     assert!(recorder.wait().unwrap().success());
-    // What the trace has is valid, and begins as the program did.
+    // The trace is valid up to the loss, and has the program's first calls.
     let reader = Reader::new(File::open(dir.join("out.trace")).unwrap()).unwrap();
     let mut items = Vec::new();
     let mut bad = None;

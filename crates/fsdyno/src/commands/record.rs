@@ -26,7 +26,7 @@ The exit code is that of the command (128 + N after signal N); codes of fsdyno i
 it starts, or if a recording by BPF lost calls of a command that succeeded. The trace has names,
 sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
 pub struct Record {
-    /// The way in which calls are seen; auto takes the cheapest mechanism that misses nothing
+    /// The mechanism that observes the calls; auto takes the cheapest one that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
     pub how: How,
     /// A directory whose whole tree is recorded before the start; may be repeated [default: the working directory, and
@@ -43,11 +43,11 @@ pub struct Record {
     /// of the replayed calls over that of the recorded ones
     #[arg(long)]
     pub calibrate: bool,
-    /// Record a process that runs already, with its threads and the children that it makes from then on, by BPF: until it
-    /// ends, or Ctrl-C; it goes on then [default tree: its working directory]
+    /// Record a running process by BPF, with its threads and the children that it creates from then on, until it ends
+    /// or Ctrl-C; the process then continues [default tree: its working directory]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "calibrate"])]
     pub pid: Option<i32>,
-    /// Record a process of --pid for at most this number of seconds
+    /// Record the process of --pid for at most this number of seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "pid", conflicts_with = "command")]
     pub seconds: Option<u64>,
     /// The command to run, with its arguments
@@ -60,7 +60,7 @@ pub struct Record {
     pub command: Vec<String>,
 }
 
-/// A mechanism of recording.
+/// A recording mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum How {
     /// The cheapest that misses nothing: inside, or ptrace where that is not possible
@@ -70,11 +70,11 @@ pub enum How {
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them
     Ptrace,
-    /// Programs at tracepoints of the kernel record the calls, and nothing stops; as root
+    /// Programs at kernel tracepoints record the calls; no thread stops; needs root
     Bpf,
 }
 
-/// Refuses what cannot be recorded, before any work.
+/// Rejects a request that cannot be recorded, before any work.
 fn check(record: &Record) -> Result<(), Failure> {
     for tree in &record.trees {
         if !tree.is_dir() {
@@ -88,7 +88,7 @@ fn check(record: &Record) -> Result<(), Failure> {
     if let Some(pid) = record.pid {
         if ![How::Auto, How::Bpf].contains(&record.how) {
             return Err(Failure::wrong(
-                "--pid records by BPF: leave --how out, or give --how bpf".to_string(),
+                "--pid records by BPF: omit --how, or give --how bpf".to_string(),
             ));
         }
         if !Path::new(&format!("/proc/{pid}")).exists() {
@@ -101,7 +101,7 @@ fn check(record: &Record) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records a command, or a process that runs already.
+/// Records a command, or a process that is already running.
 pub fn run(record: &Record) -> Result<Exit, Failure> {
     check(record)?;
     let out = create(&record.out)?;
@@ -118,7 +118,8 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     let recorded = match record.pid {
         Some(pid) => {
             let most = record.seconds.map(Duration::from_secs);
-            let begins = || say(&format!("fsdyno: process {pid} is recorded; Ctrl-C ends that"));
+            let begins =
+                || say(&format!("fsdyno: recording process {pid}; Ctrl-C ends the recording"));
             fsdyno_recorder::attach(&options, Bounds { pid, most }, out, begins)
         }
         None => fsdyno_recorder::record(&options, &record.command, out),
@@ -141,7 +142,7 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     std::process::exit(code)
 }
 
-/// The failure that an error is.
+/// Converts an error to a failure with its exit code.
 fn failure(error: RecordError) -> Failure {
     let exit = match error {
         RecordError::Trace(_) | RecordError::Inside(_) | RecordError::Bpf(_) => Exit::Missing,
@@ -151,7 +152,7 @@ fn failure(error: RecordError) -> Failure {
     Failure { exit, message: error.to_string() }
 }
 
-/// Says what was recorded, and how.
+/// Prints what was recorded, and how.
 fn tell(record: &Record, recorded: &Recorded) {
     let trace = record.out.display();
     match &recorded.failed {

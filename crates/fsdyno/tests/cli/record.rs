@@ -57,7 +57,7 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
         ("record --pid 2147483647", "there is no process 2147483647"),
         ("record --pid 2147483647 -- true", "the argument '--pid <PID>' cannot be used with"),
         ("record --seconds 5 -- true", "the argument '--seconds <N>' cannot be used with"),
-        ("record --pid 2147483647 --how ptrace", "--pid records by BPF: leave --how out"),
+        ("record --pid 2147483647 --how ptrace", "--pid records by BPF: omit --how"),
         ("show trace text", "at byte 0: this is not a trace of fsdyno"),
         ("show trace nothing", "failed to read 'nothing'"),
     ] {

@@ -118,7 +118,7 @@ fn a_process_that_ran_already_is_recorded_and_replayed() {
     let mut said = said.lines();
     assert_eq!(
         said.next().unwrap().unwrap(),
-        format!("fsdyno: process {pid} is recorded; Ctrl-C ends that")
+        format!("fsdyno: recording process {pid}; Ctrl-C ends the recording")
     );
     writeln!(&input, "echo more >&7; {SCRIPT}; cat old/file >new; echo done").unwrap();
     assert!(output.any(|line| line.unwrap() == "done"));

@@ -1,9 +1,9 @@
-//! Assembles programs of BPF (Documentation/bpf/standardization/instruction-set.rst of Linux).
+//! Assembles BPF programs (Documentation/bpf/standardization/instruction-set.rst of Linux).
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 
-/// A register. R0 has results, R1 to R5 arguments; calls change these. R10 is the end of the stack.
+/// A register. R0 holds results, R1 to R5 hold arguments; calls clobber these. R10 is the frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reg {
     /// The result.
@@ -18,19 +18,19 @@ pub enum Reg {
     R4,
     /// The fifth argument.
     R5,
-    /// Kept by calls.
+    /// Preserved by calls.
     R6,
-    /// Kept by calls.
+    /// Preserved by calls.
     R7,
-    /// Kept by calls.
+    /// Preserved by calls.
     R8,
-    /// Kept by calls.
+    /// Preserved by calls.
     R9,
-    /// The end of the stack.
+    /// The frame pointer: the upper end of the stack.
     R10,
 }
 
-/// A place in a program.
+/// A label: a position in a program that jumps refer to.
 pub type Label = u32;
 
 /// The number of bytes of a load or store.
@@ -54,18 +54,18 @@ impl Size {
     }
 }
 
-/// An operation of a register of 64 bits with a number or another register.
+/// An operation on a 64-bit register and an immediate or another register.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     /// Addition.
     Add = 0x00,
     /// Subtraction.
     Sub = 0x10,
-    /// Bits of both.
+    /// Bitwise AND.
     And = 0x50,
-    /// Shift to the left.
+    /// Left shift.
     Shl = 0x60,
-    /// Shift to the right.
+    /// Right shift.
     Shr = 0x70,
     /// Copy.
     Mov = 0xb0,
@@ -80,15 +80,15 @@ pub enum If {
     Gt = 0x20,
     /// Greater or equal.
     Ge = 0x30,
-    /// A common bit.
+    /// A bit is set in both.
     Set = 0x40,
     /// Not equal.
     Ne = 0x50,
-    /// Less, with signs.
+    /// Less, signed.
     SignedLt = 0xc0,
 }
 
-/// A program.
+/// A program that is being assembled.
 #[derive(Default)]
 pub struct Asm {
     code: Vec<[u8; 8]>,
@@ -105,24 +105,24 @@ impl Asm {
         self
     }
 
-    /// A new place, which [`Asm::here`] sets.
+    /// Returns a new label, which [`Asm::here`] places.
     pub fn label(&mut self) -> Label {
         self.next += 1;
         self.next
     }
 
-    /// Sets a place to the next instruction.
+    /// Places a label at the next instruction.
     pub fn here(&mut self, label: Label) -> &mut Asm {
         self.places.insert(label, self.code.len());
         self
     }
 
-    /// An operation with a register.
+    /// Appends an operation on a register.
     pub fn op(&mut self, op: Op, dst: Reg, src: Reg) -> &mut Asm {
         self.push(0x0f | op as u8, dst, src as u8, 0, 0)
     }
 
-    /// An operation with a number.
+    /// Appends an operation on an immediate.
     pub fn op_value(&mut self, op: Op, dst: Reg, value: i32) -> &mut Asm {
         self.push(0x07 | op as u8, dst, 0, 0, value)
     }
@@ -152,41 +152,41 @@ impl Asm {
         self.push(0x63 | size.code(), dst, src as u8, offset, 0)
     }
 
-    /// Stores a number.
+    /// Stores an immediate.
     pub fn store_value(&mut self, size: Size, dst: Reg, offset: i16, value: i32) -> &mut Asm {
         self.push(0x62 | size.code(), dst, 0, offset, value)
     }
 
-    /// Adds a register to a number of 64 bits in memory, in one step.
+    /// Adds a register to a 64-bit number in memory, atomically.
     pub fn atomic_add(&mut self, dst: Reg, offset: i16, src: Reg) -> &mut Asm {
         self.push(0xdb, dst, src as u8, offset, 0)
     }
 
-    /// Goes on elsewhere if a register compares to a number.
+    /// Jumps if the comparison of a register with an immediate is true.
     pub fn jump_if(&mut self, how: If, dst: Reg, value: i32, to: Label) -> &mut Asm {
         self.jumps.push((self.code.len(), to));
         self.push(0x05 | how as u8, dst, 0, 0, value)
     }
 
-    /// Goes on elsewhere if a register compares to another.
+    /// Jumps if the comparison of two registers is true.
     pub fn jump_if_reg(&mut self, how: If, dst: Reg, src: Reg, to: Label) -> &mut Asm {
         self.jumps.push((self.code.len(), to));
         self.push(0x0d | how as u8, dst, src as u8, 0, 0)
     }
 
-    /// Goes on elsewhere.
+    /// Jumps unconditionally.
     pub fn jump(&mut self, to: Label) -> &mut Asm {
         self.jumps.push((self.code.len(), to));
         self.push(0x05, Reg::R0, 0, 0, 0)
     }
 
-    /// `dst` = a map.
+    /// Sets `dst` to a map, given by its descriptor.
     pub fn map(&mut self, dst: Reg, map: RawFd) -> &mut Asm {
         // BPF_PSEUDO_MAP_FD
         self.push(0x18, dst, 1, 0, map).push(0, Reg::R0, 0, 0, 0)
     }
 
-    /// Calls a function of the kernel.
+    /// Calls a helper function of the kernel.
     pub fn call(&mut self, function: Call) -> &mut Asm {
         self.push(0x85, Reg::R0, 0, 0, function as i32)
     }
@@ -196,7 +196,7 @@ impl Asm {
         self.set(Reg::R0, 0).push(0x95, Reg::R0, 0, 0, 0)
     }
 
-    /// The instructions.
+    /// Resolves the jumps and returns the instructions.
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in std::mem::take(&mut self.jumps) {
             let to = self.places.get(&label).copied().unwrap_or(at);
@@ -207,10 +207,10 @@ impl Asm {
     }
 }
 
-/// Functions that the kernel gives to programs (enum bpf_func_id).
+/// Helper functions of the kernel (enum bpf_func_id).
 #[derive(Clone, Copy, Debug)]
 pub enum Call {
-    /// The value of a key; 0 if there is none.
+    /// The address of a key's value; 0 if the map does not have the key.
     Lookup = 1,
     /// Sets the value of a key.
     Update = 2,
@@ -218,17 +218,17 @@ pub enum Call {
     Delete = 3,
     /// CLOCK_MONOTONIC.
     Time = 5,
-    /// Process and thread.
+    /// The IDs of the current process (upper half) and thread (lower half).
     Ids = 14,
-    /// struct task_struct of the current thread.
+    /// The address of struct task_struct of the current thread.
     Task = 35,
-    /// Reads memory of the program.
+    /// Reads memory of the current process.
     ReadUser = 112,
-    /// Reads memory of the kernel.
+    /// Reads kernel memory.
     ReadKernel = 113,
-    /// Reads a text of the program.
+    /// Reads a NUL-terminated string from the memory of the current process.
     ReadUserText = 114,
-    /// Puts a record into a ring.
+    /// Copies a record into a ring buffer.
     RingOutput = 130,
 }
 

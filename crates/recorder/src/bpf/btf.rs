@@ -1,10 +1,10 @@
-//! Offsets of fields in structures of the running kernel, from its own description (/sys/kernel/btf/vmlinux;
+//! Offsets of fields in structures of the running kernel, from its BTF (/sys/kernel/btf/vmlinux;
 //! Documentation/bpf/btf.rst).
 
 use std::collections::HashMap;
 use std::io;
 
-/// The file in which the kernel describes its types.
+/// The file with the BTF of the running kernel.
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 
 const INT: u32 = 1;
@@ -18,7 +18,7 @@ const DATASEC: u32 = 15;
 const DECL_TAG: u32 = 17;
 const ENUM64: u32 = 19;
 
-/// A type: its kind, the number of its members, its size or the type that it refers to, and where its members begin.
+/// A type. `info` has the kind and the number of members; `members` is the offset of the first member in the BTF.
 #[derive(Clone, Copy)]
 struct Type {
     name: u32,
@@ -37,7 +37,7 @@ impl Type {
     }
 }
 
-/// The description.
+/// The BTF of a kernel, parsed.
 pub struct Btf {
     bytes: Vec<u8>,
     strings: usize,
@@ -50,10 +50,10 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Btf {
-    /// Reads the description of the running kernel.
+    /// Reads the BTF of the running kernel.
     ///
     /// # Errors
-    /// The kernel has none (CONFIG_DEBUG_INFO_BTF), or it cannot be read.
+    /// The kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or it cannot be read.
     pub fn read() -> io::Result<Btf> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{PATH} is damaged"));
         let bytes = std::fs::read(PATH)
@@ -97,7 +97,7 @@ impl Btf {
         std::str::from_utf8(&bytes[..end]).ok().filter(|it| !it.is_empty())
     }
 
-    /// The offset of a field in bytes: of a structure, or of one within it (`thread_info.status`).
+    /// Returns the offset in bytes of a field of a structure or of a nested structure (`thread_info.status`).
     ///
     /// # Errors
     /// The kernel has no such field.
@@ -116,7 +116,7 @@ impl Btf {
         i32::try_from(sum).map_err(|_| missing())
     }
 
-    /// The offset and type of a member, also of one in an unnamed part.
+    /// Returns the offset and type of a member, including members of anonymous structures and unions.
     fn member(&self, id: usize, name: &str) -> Option<(u32, usize)> {
         let it = *self.types.get(id)?;
         if ![STRUCT, UNION].contains(&it.kind()) {
@@ -140,7 +140,7 @@ impl Btf {
         None
     }
 
-    /// The type behind its names and qualifiers (typedef, const, volatile, restrict, type tag).
+    /// Returns a type without typedef, const, volatile, restrict and type tags.
     fn plain(&self, mut id: usize) -> usize {
         while let Some(it) = self.types.get(id).filter(|it| [8, 9, 10, 11, 18].contains(&it.kind()))
         {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn offsets_of_the_running_kernel_are_found() {
         let Ok(btf) = Btf::read() else { return };
-        // Two fields of which one follows the other in every kernel.
+        // tgid follows pid directly in every kernel.
         let pid = btf.offset("task_struct", "pid").unwrap();
         assert_eq!(btf.offset("task_struct", "tgid").unwrap(), pid + 4);
         assert_eq!(btf.offset("pt_regs", "di").unwrap(), 112);

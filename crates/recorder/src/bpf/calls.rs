@@ -1,4 +1,4 @@
-//! From the records of the kernel to the events of a trace, and to what is known afterwards.
+//! Turns the records of the kernel into events of a trace, and updates the recorder's state.
 
 use fsdyno_trace::{CallKind, Event, ThreadId};
 use libc::pid_t;
@@ -14,15 +14,15 @@ use crate::seen::Seen;
 use crate::sys::Begun;
 use crate::table;
 
-/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
+/// Results after which the kernel restarts a call (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
-/// The calls that make what paths mean differ from what the recorder takes them for.
+/// Calls after which a path may refer to a file different from the one that the recorder assumes.
 const SEPARATING: [libc::c_long; 5] =
     [libc::SYS_chroot, libc::SYS_pivot_root, libc::SYS_mount, libc::SYS_umount2, libc::SYS_setns];
 
 impl Recorder {
-    /// Records what a record says.
+    /// Processes a record.
     pub fn record(&mut self, it: Record) {
         if it.lost > 0 {
             self.tree.stop(RecordError::Lost(it.lost));
@@ -49,14 +49,14 @@ impl Recorder {
         self.clocked = None;
     }
 
-    /// CPU time of a thread since its last event.
+    /// Returns the CPU time of a thread since its last event.
     fn think(&mut self, tid: pid_t, sum: u64) -> u64 {
         let Some(thread) = self.threads.get_mut(&tid) else { return 0 };
         let before = std::mem::replace(&mut thread.used, sum);
         sum.saturating_sub(before)
     }
 
-    /// A close or an exec begins.
+    /// Processes the begin of a close or exec.
     fn call_begins(&mut self, it: Record) {
         if !self.running {
             return;
@@ -116,11 +116,17 @@ impl Recorder {
         }
         match number {
             libc::SYS_io_uring_setup if result >= 0 => {
-                self.note("rings of io_uring (io_uring_setup), whose work is not in the trace", 1);
+                self.note(
+                    "io_uring instances (io_uring_setup), whose operations are not in the trace",
+                    1,
+                );
             }
             libc::SYS_unshare if result >= 0 => self.separate(tid, number, it.args[0]),
             _ if SEPARATING.contains(&number) && result >= 0 => {
-                self.note("changes of the root or of mounts, after which paths may mean others", 1);
+                self.note(
+                    "changes of the root or of mounts, after which paths may mean other files",
+                    1,
+                );
             }
             libc::SYS_execve | libc::SYS_execveat => self.exec_ends(tid, &it),
             _ => self.call_returned(tid, it),
@@ -151,7 +157,7 @@ impl Recorder {
             seen.made = Some(Info { key: names.fresh(), mode, links: 1, ..Info::default() });
         }
         self.walked.clear();
-        // None if it was not recorded.
+        // None if the call is not in the trace.
         if let Some(seen) = self.call_inside(tid, seen) {
             if result >= 0 {
                 self.learn(tid, &seen, end);
@@ -159,7 +165,7 @@ impl Recorder {
         }
     }
 
-    /// Takes over the change that a call made, which succeeded.
+    /// Applies the change that a successful call made.
     fn learn(&mut self, tid: pid_t, seen: &Seen, end: u64) {
         let Some(kind) = table::kind(seen.number) else { return };
         let walked = std::mem::take(&mut self.walked);
@@ -201,7 +207,7 @@ impl Recorder {
         let captured = seen.captured.as_ref();
         let target = (made.mode & libc::S_IFMT == libc::S_IFLNK)
             .then(|| captured.and_then(|it| it.text(seen.args[0])).unwrap_or_default());
-        // What O_TMPFILE makes has no name.
+        // A file made with O_TMPFILE has no name.
         if let Some((dir, name, None)) = parts(first) {
             names.make(dir, name, made.key, made.mode, target, end);
         }
@@ -247,7 +253,7 @@ fn is_vectored(kind: CallKind) -> bool {
     matches!(kind, CallKind::Read | CallKind::Write)
 }
 
-/// The directory, the name and the object of a path that ends in a name.
+/// Returns the directory, the name and the object of a path that ends in a name.
 fn parts(walked: Option<&Walked>) -> Option<(Key, &[u8], Option<Key>)> {
     let walked = walked?;
     Some((walked.dir, walked.name.as_deref()?, walked.key))
@@ -260,7 +266,7 @@ fn object(walked: &Walked) -> Option<Key> {
     }
 }
 
-/// The call of a record.
+/// Converts the record of a call.
 fn seen(it: Record) -> Box<Seen> {
     let mut more = [0; 4];
     let text = it.captured.text(it.args[0]).map_or(0, <[u8]>::len) as u64;

@@ -1,12 +1,12 @@
-//! The parts of the programs that read the files of a thread, and the programs at the begin and end of threads.
+//! The parts of the programs that read a thread's open files, and the programs at the tracepoints of threads.
 
 use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
-use super::layout::{BITS_MOST, EXECS, EXITS, SPAWNS, record, state};
+use super::layout::{EXECS, EXITS, MAX_BITS, SPAWNS, record, state};
 use super::program::{KEY, POINTER, Programs, SLOT, SMALL, STATE, VALUE};
 use Reg::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use Size::{Half, Long, Word};
 
-/// Offsets in a part that is a file, after the head of the part.
+/// Offsets in the part of a file, from the part's header of 8 bytes on.
 mod file {
     pub const INODE: i16 = 8;
     pub const SIZE: i16 = 16;
@@ -31,7 +31,7 @@ impl Programs<'_> {
         Self::window(asm, &self.offsets.table, bad);
     }
 
-    /// Describes the file whose descriptor is at [`VALUE`], in the part at R8.
+    /// Writes a description of the file whose descriptor is at [`VALUE`] to the part at R8.
     pub(super) fn file(&self, asm: &mut Asm, bad: Label) {
         let it = self.offsets;
         self.table(asm, bad);
@@ -59,24 +59,24 @@ impl Programs<'_> {
             (Word, it.file.field(3), file::FLAGS),
         ] {
             asm.load(size, R1, R9, from);
-            // A mode is a half, and its other half is 0.
+            // i_mode has 2 bytes; the load zeroes the upper ones.
             asm.store(if matches!(size, Long) { Long } else { Word }, R3, to, R1);
         }
     }
 
-    /// The descriptors that exec closes, in the part at R8; R0 is the number of bytes.
+    /// Writes the descriptors that exec closes to the part at R8. R0 = the number of bytes.
     pub(super) fn closing(&self, asm: &mut Asm, bad: Label) {
         let few = asm.label();
         self.table(asm, bad);
         asm.load(Word, R2, R9, self.offsets.table.field(0)).op_value(Op::Shr, R2, 3);
-        asm.set(R1, BITS_MOST).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).here(few);
+        asm.set(R1, MAX_BITS).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).here(few);
         asm.store(Long, R10, POINTER, R2).load(Long, R3, R9, self.offsets.table.field(2));
         asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, 8).call(Call::ReadKernel);
         asm.jump_if(If::Ne, R0, 0, bad).load(Long, R0, R10, POINTER);
-        asm.jump_if(If::Gt, R0, BITS_MOST, bad);
+        asm.jump_if(If::Gt, R0, MAX_BITS, bad);
     }
 
-    /// The record of an event of the current thread that is no call.
+    /// Fills in the record of an event of the current thread that is not a call. R9 = the record.
     fn event(&self, asm: &mut Asm, kind: i32, own: i32, out: Label) {
         asm.call(Call::Time).store(Long, R10, SMALL, R0);
         self.room(asm, kind, own, out);
@@ -87,14 +87,14 @@ impl Programs<'_> {
         asm.store_value(Long, R9, record::SHAPE, 0).store_value(Long, R9, record::RESULT, 0);
     }
 
-    /// R1 = a number in struct task_struct, at the word of the context, or 0.
+    /// R1 = a field of the struct task_struct that a word of the context points to; 0 if it cannot be read.
     fn number(asm: &mut Asm, word: i16, offset: i32) {
         asm.store_value(Long, R10, POINTER, 0).load(Long, R3, R6, word).add(R3, offset);
         asm.mov(R1, R10).add(R1, POINTER.into()).set(R2, 4).call(Call::ReadKernel);
         asm.load(Word, R1, R10, POINTER);
     }
 
-    /// The program at task_newtask: the task, the flags.
+    /// Makes the program at task_newtask. Context: the task, the flags.
     pub fn spawn(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, good) = (asm.label(), asm.label());
@@ -127,7 +127,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// The program at sched_process_exec: the task, its former number, struct linux_binprm.
+    /// Makes the program at sched_process_exec. Context: the task, its former thread ID, struct linux_binprm.
     pub fn exec(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, same) = (asm.label(), asm.label());
@@ -136,7 +136,7 @@ impl Programs<'_> {
         a.op_value(Op::Shr, R7, 32).load(Long, R1, R6, 8).store(Word, R10, KEY, R1);
         a.op_value(Op::Shl, R1, 32).op_value(Op::Shr, R1, 32);
         a.jump_if_reg(If::Eq, R1, R7, same).store(Word, R10, SLOT, R1);
-        // Another thread than the first one: it has the number of that from now on.
+        // A thread other than the first one called exec: from now on it has the ID of the first one.
         self.lookup(a, self.maps.threads, same);
         a.store(Word, R10, KEY, R7).map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into());
         a.mov(R3, R0).set(Reg::R4, 0).call(Call::Update);
@@ -152,7 +152,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// The program at sched_process_exit: the task.
+    /// Makes the program at sched_process_exit. Context: the task.
     pub fn end(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();
@@ -169,7 +169,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// The program at sched_switch: whether the thread was interrupted, that thread, the next one.
+    /// Makes the program at sched_switch. Context: whether the previous thread was preempted, that thread, the next.
     pub fn switch(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (next, out) = (asm.label(), asm.label());

@@ -1,11 +1,11 @@
-//! bpf(2): maps, programs, and their attachment to tracepoints.
+//! bpf(2): maps, programs, and the attachment of programs to tracepoints.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// The licence under which the programs are given to the kernel, which lends functions that read memory only to such
-/// ones. (That of fsdyno is MIT or Apache-2.0.)
+/// The declared licence of the programs: the kernel offers the helper functions that read memory only to
+/// GPL-compatible programs. (The licence of fsdyno is MIT or Apache-2.0.)
 const LICENSE: &CStr = c"Dual MIT/GPL";
 
 const MAP_CREATE: i32 = 0;
@@ -21,17 +21,17 @@ const RAW_TRACEPOINT: u32 = 17;
 /// The kind of a map.
 #[derive(Clone, Copy, Debug)]
 pub enum MapKind {
-    /// Any keys.
+    /// Arbitrary keys.
     Hash = 1,
-    /// Numbers from 0.
+    /// Keys from 0.
     Array = 2,
-    /// Numbers from 0, with a value for each processor.
+    /// Keys from 0, with a value for each processor.
     PerProcessor = 6,
-    /// Records in their order.
+    /// A ring buffer of records.
     Ring = 27,
 }
 
-/// The beginning of union bpf_attr of each command, which is followed by zeros.
+/// Calls bpf(2). `words` is the beginning of union bpf_attr; the rest of the union is 0.
 fn bpf(command: i32, words: &[u32]) -> io::Result<RawFd> {
     let mut all = [0u32; 32];
     all[..words.len()].copy_from_slice(words);
@@ -46,15 +46,15 @@ fn halves<T>(address: *const T) -> [u32; 2] {
 }
 
 fn owned(number: RawFd) -> OwnedFd {
-    // SAFETY: the kernel just made it, and nothing else has it.
+    // SAFETY: the kernel just returned this descriptor, and nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// A map.
+/// A BPF map.
 pub struct Map(OwnedFd);
 
 impl Map {
-    /// A map with keys of 4 bytes (a ring has none).
+    /// Creates a map with keys of 4 bytes (a ring has no keys).
     pub fn new(kind: MapKind, value: u32, entries: u32) -> io::Result<Map> {
         let ring = matches!(kind, MapKind::Ring);
         let key = if ring { 0 } else { 4 };
@@ -63,7 +63,7 @@ impl Map {
         bpf(MAP_CREATE, &[kind as u32, key, value, entries, flags]).map(|it| Map(owned(it)))
     }
 
-    /// Its descriptor.
+    /// Returns the descriptor of the map.
     pub fn number(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -74,7 +74,7 @@ impl Map {
         bpf(MAP_UPDATE, &[self.number() as u32, 0, a, b, c, d]).map(|_| ())
     }
 
-    /// A value; it must be as long as those of the map.
+    /// Returns a value. The values of the map must have 8 bytes.
     pub fn get(&self, key: u32) -> io::Result<u64> {
         let mut value = 0u64;
         let ([a, b], [c, d]) = (halves(&raw const key), halves(&raw mut value));
@@ -93,7 +93,7 @@ impl Attached {
     /// Loads a program and attaches it.
     ///
     /// # Errors
-    /// The kernel refuses it; the text has the end of what its verifier says.
+    /// The kernel rejects the program; the message has the last lines of the verifier's log.
     pub fn new(tracepoint: &CStr, code: &[[u8; 8]]) -> io::Result<Attached> {
         let program = load(code).map_err(|error| {
             let name = tracepoint.to_string_lossy();
@@ -104,7 +104,7 @@ impl Attached {
         Ok(Attached { program, _link: owned(link) })
     }
 
-    /// The number of times that the program did not run because it ran already on the processor.
+    /// Returns how often the program did not run because it was already running on the same processor.
     pub fn missed(&self) -> u64 {
         /// The offset of recursion_misses in struct bpf_prog_info.
         const AT: usize = 208;

@@ -1,26 +1,26 @@
-//! The layout of what the programs in the kernel keep and write.
+//! The layout of the data that the programs in the kernel keep and write.
 
 /// Offsets in the state of a thread.
 pub mod state {
-    /// CLOCK_MONOTONIC when it began to run on its processor.
+    /// CLOCK_MONOTONIC when the thread was last put on a processor.
     pub const SINCE: i16 = 0;
-    /// Its CPU time until then.
+    /// CPU time of the thread until then.
     pub const USED: i16 = 8;
-    /// Its CPU time outside recorded calls, up to the begin of the last one.
+    /// CPU time outside recorded calls, up to the begin of the last recorded call.
     pub const THINK: i16 = 16;
-    /// Its CPU time at the end of the last recorded call.
+    /// CPU time at the end of the last recorded call.
     pub const MARK: i16 = 24;
-    /// CLOCK_MONOTONIC at the begin of the call that it is in.
+    /// CLOCK_MONOTONIC at the begin of the current call.
     pub const BEGIN: i16 = 32;
-    /// The slots of the end of that call; 0 if it is not recorded.
+    /// The slots of the end of the current call ([`Shape::end`](super::Shape::end)); 0 if it is not recorded.
     pub const SHAPE: i16 = 40;
-    /// The number of the call.
+    /// The number of the current call.
     pub const NUMBER: i16 = 48;
-    /// The number of its writes.
+    /// The number of the thread's writes of at least 512 bytes.
     pub const WRITES: i16 = 56;
-    /// 1 from an exec to the end of that call.
+    /// 1 from the recording of an exec to the end of that call.
     pub const EXECS: i16 = 64;
-    /// The length.
+    /// The length of a state in bytes.
     pub const LENGTH: u32 = 72;
 }
 
@@ -28,9 +28,9 @@ pub mod state {
 pub mod record {
     /// u32: the kind.
     pub const KIND: i16 = 0;
-    /// u32: the thread.
+    /// u32: the thread ID.
     pub const THREAD: i16 = 4;
-    /// The number of records that were lost before.
+    /// The number of records that were lost before this one.
     pub const LOST: i16 = 8;
     /// CLOCK_MONOTONIC at the begin.
     pub const BEGIN: i16 = 16;
@@ -40,82 +40,82 @@ pub mod record {
     pub const THINK: i16 = 32;
     /// The number of the call.
     pub const NUMBER: i16 = 40;
-    /// The slots.
+    /// The slots of the parts.
     pub const SHAPE: i16 = 48;
     /// The six arguments.
     pub const ARGS: i16 = 56;
-    /// The result: behind the arguments, as if it were one more.
+    /// The result, as a seventh argument ([`OF_RESULT`](super::OF_RESULT)).
     pub const RESULT: i16 = 104;
-    /// The begin of the parts: each has its slot and its length (both u32), and its bytes, padded to 8.
+    /// The first part. A part has its slot and its length in bytes (both u32), then its bytes, padded to 8.
     pub const PARTS: i16 = 112;
 }
 
 /// The length of a part that could not be read.
 pub const UNREAD: u32 = u32::MAX;
 
-/// Kinds of records: a call begins.
+/// Kind of record: a call begins.
 pub const BEGINS: i32 = 1;
-/// A call ended.
+/// Kind of record: a call ended.
 pub const ENDS: i32 = 2;
-/// A thread was made: its number, that of its process, the flags of clone.
+/// Kind of record: a thread was created. Arguments: its thread ID, its process ID, the flags of clone.
 pub const SPAWNS: i32 = 3;
-/// A thread runs another program: its former number.
+/// Kind of record: a thread executed another program. Argument: its former thread ID.
 pub const EXECS: i32 = 4;
-/// A thread ends: its status.
+/// Kind of record: a thread ends. Argument: its status.
 pub const EXITS: i32 = 5;
 
-/// Counters: lost records.
+/// Index of the counter of lost records.
 pub const LOST: u32 = 0;
-/// Calls of 32-bit programs.
+/// Index of the counter of calls of 32-bit programs.
 pub const FOREIGN: u32 = 1;
 /// The number of counters.
 pub const COUNTERS: u32 = 2;
 
-/// The number of calls that have a shape.
+/// Call numbers below this one can have a shape.
 pub const NUMBERS: u32 = 512;
 
-/// The most bytes of a text.
-pub const TEXT_MOST: i32 = 4096;
-/// The most bytes of a sample.
-pub const SAMPLE_MOST: i32 = 4096;
-/// The most buffers of a vectored call.
-pub const VECTOR_MOST: i32 = 512;
-/// The most bytes of the descriptors that exec closes: 4096 of them.
-pub const BITS_MOST: i32 = 512;
+/// Maximum length of a string in bytes.
+pub const MAX_TEXT: i32 = 4096;
+/// Maximum length of a sample in bytes.
+pub const MAX_SAMPLE: i32 = 4096;
+/// Maximum number of buffers of a vectored call.
+pub const MAX_VECTOR: i32 = 512;
+/// Maximum length in bytes of the bitmap of descriptors that exec closes: one bit for each of 4096 descriptors.
+pub const MAX_BITS: i32 = 512;
 
-/// The argument that stands for the result.
+/// The index of an argument that denotes the result.
 pub const OF_RESULT: u16 = 6;
 
-/// The kind of a part, by the low four bits of a slot; the next three are the argument, the others
-/// a number of words of 8 bytes.
+/// The kind of a part: the low four bits of a slot. The next three bits are the index of the argument, the
+/// others a length in words of 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A text at an address.
+    /// A NUL-terminated string at an address.
     Text = 1,
     /// Bytes at an address.
     Memory = 2,
-    /// The list of buffers of a vectored call, whose number is the next argument.
+    /// The list of buffers of a vectored call; the next argument is their number.
     Vector = 3,
-    /// Bytes that are written, of every 16th write of at least 512 bytes.
+    /// The first bytes written by every 16th write of at least 512 bytes.
     Sample = 4,
     /// The file of a descriptor: [`File`](super::parts::File).
     File = 5,
-    /// The descriptors that exec closes, as bits.
+    /// A bitmap of the descriptors that exec closes.
     Closing = 6,
 }
 
-/// The slots of a call's begin and end: four each, of 16 bits. Nothing is recorded at a begin
-/// without slots.
+/// The slots of a call's begin and end: four of 16 bits each. A begin without slots is not
+/// recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// At the begin.
     pub begin: u64,
-    /// At the end; [`Shape::RECORDED`] is part of it.
+    /// At the end, combined with [`Shape::RECORDED`].
     pub end: u64,
 }
 
 impl Shape {
-    /// The call is recorded. (The last slot is not as long as that.)
+    /// The bit that marks a recorded call. (The last slot does not use it.)
     pub const RECORDED: u64 = 1 << 63;
 }

@@ -1,9 +1,9 @@
-//! Records the calls of programs by BPF: small programs that the kernel runs at its tracepoints.
+//! Records the calls of a process by BPF: small programs that the kernel runs at its tracepoints.
 //!
-//! They put each call with its arguments and result into a ring ([`ring`]), from which this process takes them some time
-//! later. So nothing is stopped, and a program need not be started by the recorder. What a path meant at the time of
-//! the call is known from the names at the start and from the calls since then ([`names`], [`walk`]); from there on a
-//! call is recorded like one that was seen inside a program.
+//! They write each call with its arguments and result to a ring buffer ([`ring`]), which this process reads a little
+//! later. No thread is stopped, and the recorder need not have started the process. The file that a path meant at the
+//! time of the call follows from the names at the start and the calls since then ([`names`], [`walk`]). After that, a
+//! call is recorded like one that the code inside a program saw.
 
 mod asm;
 mod btf;

@@ -1,8 +1,8 @@
-//! The names that a recording knows: what stood in the directories at its start, and what the recorded calls made of it.
+//! The names that a recording knows: those in the directories at its start, updated by the recorded calls.
 //!
-//! The records of the kernel arrive some time after the calls, so that a path cannot be looked up then: the program may
-//! have changed it. Directories of the recorded trees are read before the start. Elsewhere a name is looked up when it is
-//! first used.
+//! The records of the kernel arrive some time after the calls, when a path can no longer be looked up: the program may
+//! have changed it. So the directories of the recorded trees are read before the start. Outside the trees a name is
+//! looked up at its first use.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use crate::hash::Map;
 use crate::inode::{Info, Key};
 
-/// The device of objects that recorded calls made.
+/// The device number in keys of objects that recorded calls made.
 const MADE: u64 = u64::MAX;
 
-/// The most names that are read before the start.
-const MOST: usize = 2_000_000;
+/// Maximum number of names that are read before the start.
+const MAX_NAMES: usize = 2_000_000;
 
-/// The object of a name.
+/// The object that a name refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// The object.
     pub key: Key,
-    /// The end of the call that made the name.
+    /// CLOCK_MONOTONIC at the end of the call that made the name; 0 for a name from before the start.
     since: u64,
-    /// The object that it named before.
+    /// The object that the name referred to before.
     former: Option<Key>,
 }
 
@@ -34,9 +34,9 @@ pub struct Slot {
 #[derive(Debug, Default)]
 struct Entries {
     by_name: HashMap<Box<[u8]>, Slot>,
-    /// The names in the order of the file system, until they are in the trace.
+    /// The names in the order of readdir(3), until they are in the trace.
     order: Vec<Box<[u8]>>,
-    /// All entries are known.
+    /// True if all entries are known.
     complete: bool,
 }
 
@@ -44,47 +44,47 @@ struct Entries {
 #[derive(Debug)]
 struct Object {
     info: Info,
-    /// The directory in which it has or had a name.
+    /// The directory in which the object has or had a name.
     parent: Key,
     name: Box<[u8]>,
-    /// Of a symbolic link.
+    /// The target of a symbolic link.
     target: Option<Box<[u8]>>,
     entries: Entries,
 }
 
-/// A path that was resolved: where its last name is, and what it names.
+/// A resolved path: the directory of its last name, and the object of that name.
 #[derive(Clone, Debug)]
 pub struct Walked {
     /// The directory.
     pub dir: Key,
-    /// The last name; none for the directory itself.
+    /// The last name; None for the directory itself.
     pub name: Option<Vec<u8>>,
     /// The object.
     pub key: Option<Key>,
-    /// The number of components behind one that does not exist or is no directory.
+    /// The number of components after one that does not exist or is not a directory.
     pub beyond: u8,
-    /// The number of links at the end that were followed.
+    /// The number of symbolic links that were followed at the end of the path.
     pub links: u8,
 }
 
-/// The names.
+/// The known names and objects.
 pub struct Names {
     objects: Map<Key, Object>,
-    /// Objects by their device and inode in the kernel, and the reverse.
+    /// The objects by device and inode number in the kernel, and the inverse map.
     of_kernel: Map<Key, Key>,
     in_kernel: Map<Key, Key>,
     made: u64,
     root: Key,
-    /// The trace itself, which is no part of a tree.
+    /// The file of the trace, which is not part of a tree.
     own: Key,
-    /// The time of the start (CLOCK_REALTIME, in seconds and nanoseconds): what was made after it is not there at the start.
+    /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): objects made later are not in the initial tree.
     start: (i64, u32),
     count: usize,
-    /// The time when directories began to be read, in seconds.
+    /// The time at which the first directory was read, in seconds.
     read: i64,
 }
 
-/// The attributes of an object as stat(2) gives them.
+/// Returns the attributes of an object as stat(2) returns them.
 pub fn info(it: &std::fs::Metadata) -> Info {
     Info {
         key: (it.dev(), it.ino()),
@@ -97,7 +97,7 @@ pub fn info(it: &std::fs::Metadata) -> Info {
 }
 
 impl Names {
-    /// No names but the root.
+    /// Knows the root only.
     ///
     /// # Errors
     /// The root cannot be read.
@@ -118,23 +118,23 @@ impl Names {
         Ok(names)
     }
 
-    /// The recording begins: what is made from now on was not there at the start.
+    /// Begins the recording: objects made from now on are not in the initial tree.
     pub fn begin(&mut self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         self.start = (now.tv_sec, now.tv_nsec as u32);
     }
 
-    /// The root.
+    /// Returns the root.
     pub fn root(&self) -> Key {
         self.root
     }
 
-    /// The attributes of an object.
+    /// Returns the attributes of an object.
     pub fn info(&self, key: Key) -> Option<Info> {
         self.objects.get(&key).map(|it| it.info)
     }
 
-    /// True for a directory.
+    /// True if the object is a directory.
     pub fn is_directory(&self, key: Key) -> bool {
         self.has_type(key, libc::S_IFDIR)
     }
@@ -143,17 +143,17 @@ impl Names {
         self.objects.get(&key).is_some_and(|it| it.info.mode & libc::S_IFMT == wanted)
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub fn target(&self, key: Key) -> Option<Box<[u8]>> {
         self.objects.get(&key).filter(|_| self.has_type(key, libc::S_IFLNK))?.target.clone()
     }
 
-    /// The directory in which an object has or had a name, and that name; itself for the root.
+    /// Returns the directory in which an object has or had a name, and that name. The root is its own directory.
     pub fn home(&self, key: Key) -> Option<(Key, Box<[u8]>)> {
         self.objects.get(&key).map(|it| (it.parent, it.name.clone()))
     }
 
-    /// The path at which an object is now, if no other program moved it.
+    /// Returns the present path of an object, provided that no unrecorded program moved it.
     pub fn path(&self, mut key: Key) -> PathBuf {
         let mut parts = Vec::new();
         while let Some(it) = self.objects.get(&key).filter(|it| it.parent != key) {
@@ -165,19 +165,19 @@ impl Names {
         path
     }
 
-    /// The object of a name for a call that began at `begin`.
+    /// Returns the object that a name referred to for a call that began at `begin`.
     pub fn known(&self, dir: Key, name: &[u8], begin: u64) -> Option<Key> {
         let slot = self.objects.get(&dir)?.entries.by_name.get(name)?;
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))
     }
 
-    /// True if a name that is not known does not exist.
+    /// True if all entries of a directory are known, so that an unknown name does not exist.
     pub fn is_complete(&self, dir: Key) -> bool {
         self.objects.get(&dir).is_some_and(|it| it.entries.complete)
     }
 
-    /// Looks a name up in the file system as it is now. What was made since the start of the recording is not taken, unless
-    /// `any` is: the program that made it is not recorded.
+    /// Looks a name up in the present state of the file system. An object that was made since the start of the
+    /// recording is accepted only with `any`: an unrecorded program made it.
     pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
         self.objects.get(&dir)?;
         let path = self.path(dir).join(OsStr::from_bytes(name));
@@ -188,7 +188,7 @@ impl Names {
         Some(self.add(dir, name, info(&metadata), &path))
     }
 
-    /// True for what was made since the start of the recording.
+    /// True for an object that was made since the start of the recording.
     fn is_new(&self, it: &std::fs::Metadata) -> bool {
         let of = |time: std::time::SystemTime| {
             let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
@@ -197,7 +197,7 @@ impl Names {
         it.created().ok().and_then(of).is_some_and(|made| made > self.start)
     }
 
-    /// Adds a name of an object that was there at the start.
+    /// Adds a name of an object that existed at the start.
     pub fn add(&mut self, dir: Key, name: &[u8], info: Info, path: &Path) -> Key {
         let is_link = info.mode & libc::S_IFMT == libc::S_IFLNK;
         let target = if is_link { std::fs::read_link(path).ok() } else { None };
@@ -207,7 +207,7 @@ impl Names {
         info.key
     }
 
-    /// Adds an object that has no name any more, with the one that it had.
+    /// Adds an object that no longer has a name, under its last name.
     pub fn add_unnamed(&mut self, dir: Key, name: &[u8], info: Info) -> Key {
         self.objects.entry(info.key).or_insert_with(|| object(info, dir, name, None));
         info.key
@@ -221,7 +221,7 @@ impl Names {
         }
     }
 
-    /// A call that ended at `end` made an object.
+    /// Adds an object made by a call that ended at `end`.
     pub fn make(
         &mut self,
         dir: Key,
@@ -238,13 +238,13 @@ impl Names {
         self.put(dir, name, key, end);
     }
 
-    /// The identity of a new object.
+    /// Returns the key of a new object.
     pub fn fresh(&mut self) -> Key {
         self.made += 1;
         (MADE, self.made)
     }
 
-    /// A call that ended at `end` gave an object one more name.
+    /// Adds a name that a call which ended at `end` gave to an existing object.
     pub fn link(&mut self, dir: Key, name: &[u8], key: Key, end: u64) {
         self.put(dir, name, key, end);
         if let Some(it) = self.objects.get_mut(&key) {
@@ -252,7 +252,7 @@ impl Names {
         }
     }
 
-    /// A call removed the name of an object, unless it names another one by now.
+    /// Removes the name of an object, unless the name refers to a different object by now.
     pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
         if let Some(dir) = self.objects.get_mut(&dir) {
             if dir.entries.by_name.get(name).is_some_and(|it| it.key == key) {
@@ -262,7 +262,7 @@ impl Names {
         let Some(it) = self.objects.get_mut(&key) else { return };
         it.info.links = it.info.links.saturating_sub(1);
         if it.info.links == 0 || it.info.mode & libc::S_IFMT == libc::S_IFDIR {
-            // Another file may get its number.
+            // A new file may reuse the inode number.
             self.objects.remove(&key);
             if let Some(kernel) = self.in_kernel.remove(&key) {
                 self.of_kernel.remove(&kernel);
@@ -270,7 +270,7 @@ impl Names {
         }
     }
 
-    /// A call moved an object from one name to another.
+    /// Moves an object from one name to another.
     pub fn rename(&mut self, from: (Key, &[u8]), to: (Key, &[u8]), key: Key, end: u64) {
         if let Some(dir) = self.objects.get_mut(&from.0) {
             if dir.entries.by_name.get(from.1).is_some_and(|it| it.key == key) {
@@ -283,30 +283,30 @@ impl Names {
         }
     }
 
-    /// The object of an inode in the kernel.
+    /// Returns the object of an inode in the kernel.
     pub fn of_kernel(&self, kernel: Key) -> Option<Key> {
         self.of_kernel.get(&kernel).copied()
     }
 
-    /// An object is known to be an inode in the kernel. False if it was known as another one.
+    /// Records that an object is an inode in the kernel. Returns false if it was known as a different inode.
     pub fn is_in_kernel(&mut self, key: Key, kernel: Key) -> bool {
         let before = self.in_kernel.insert(key, kernel);
         self.of_kernel.insert(kernel, key);
         before.is_none_or(|before| before == kernel)
     }
 
-    /// Reads the names below a directory, of its file system alone.
+    /// Reads the names below a directory, without crossing into other file systems.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are more names than the maximum, which is returned.
     pub fn read(&mut self, path: &Path) -> Result<(), usize> {
         let Some(top) = self.reach(path) else { return Ok(()) };
         let mut open = vec![(top, self.path(top))];
         while let Some((key, path)) = open.pop() {
             for (name, info) in self.list(key, &path) {
                 self.count += 1;
-                if self.count > MOST {
-                    return Err(MOST);
+                if self.count > MAX_NAMES {
+                    return Err(MAX_NAMES);
                 }
                 if info.mode & libc::S_IFMT == libc::S_IFDIR && info.key.0 == key.0 {
                     open.push((info.key, path.join(OsStr::from_bytes(&name))));
@@ -316,7 +316,7 @@ impl Names {
         Ok(())
     }
 
-    /// Reads the directories again that changed since they were read.
+    /// Reads those directories again that changed since they were read.
     pub fn refresh(&mut self) {
         let read = |(key, it): (&Key, &Object)| it.entries.complete.then_some(*key);
         let all: Vec<Key> = self.objects.iter().filter_map(read).collect();
@@ -329,8 +329,7 @@ impl Names {
         }
     }
 
-    /// Reads the entries of a directory as it is now, but those that were made since the start. Their order is kept for
-    /// the trace.
+    /// Reads the present entries of a directory, without those made since the start. Keeps their order for the trace.
     pub fn list(&mut self, key: Key, path: &Path) -> Vec<(Box<[u8]>, Info)> {
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
         if self.start.0 == i64::MAX {
@@ -357,7 +356,7 @@ impl Names {
         all
     }
 
-    /// The names of a directory at the start in their order, which are then forgotten.
+    /// Takes the names that a directory had at the start, in the order of readdir(3).
     pub fn take_order(&mut self, dir: Key) -> Vec<(Box<[u8]>, Key)> {
         let Some(dir) = self.objects.get_mut(&dir) else { return Vec::new() };
         let order = std::mem::take(&mut dir.entries.order);
@@ -368,7 +367,7 @@ impl Names {
         order.into_iter().filter_map(key).collect()
     }
 
-    /// The object at an absolute path without links, looked up component by component.
+    /// Returns the object at an absolute path without symbolic links; looks it up component by component.
     pub fn reach(&mut self, path: &Path) -> Option<Key> {
         let mut key = self.root;
         for part in path.components() {
@@ -380,7 +379,7 @@ impl Names {
         Some(key)
     }
 
-    /// All directories that were read.
+    /// Returns a directory and those below it on its file system that were read.
     pub fn directories_below(&self, top: Key) -> Vec<Key> {
         let mut all = vec![top];
         let mut at = 0;

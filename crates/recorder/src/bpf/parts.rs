@@ -1,4 +1,4 @@
-//! A record of the programs in the kernel, read.
+//! Decodes the records of the programs in the kernel.
 
 use libc::c_long;
 use rustix::fs::{FileType, RawMode};
@@ -6,24 +6,24 @@ use rustix::fs::{FileType, RawMode};
 use super::layout::{OF_RESULT, Part, UNREAD, record};
 use crate::inode::{Info, Key};
 
-/// The file of a descriptor as the kernel has it. (Its device is that of the file system, not that of stat(2).)
+/// The open file of a descriptor, read from the kernel. (The device is that of the superblock, not that of stat(2).)
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// The device of its file system, and its inode.
+    /// The device of its file system, and its inode number.
     pub key: Key,
-    /// The type of its file system.
+    /// The magic number of its file system (linux/magic.h).
     pub magic: u64,
     /// Its size.
     pub size: u64,
-    /// The position after the call.
+    /// The file position after the call.
     pub position: u64,
-    /// The device that it stands for, as stat(2) gives it.
+    /// The device of a device file, as stat(2) returns it.
     pub rdev: u64,
-    /// Its links.
+    /// The number of its links.
     pub links: u32,
     /// Its type and permissions.
     pub mode: u32,
-    /// The open call made it.
+    /// True if the open call created it.
     pub made: bool,
     /// The flags of open(2).
     pub flags: u32,
@@ -35,7 +35,7 @@ impl File {
         const CREATED: u32 = 1 << 20;
         let long = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes);
         let int = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes);
-        // The kernel's form of a device: 12 bits and 20.
+        // dev_t in the kernel: 12 bits for the major number, 20 for the minor number.
         let rdev = int(36)?;
         Some(File {
             key: (int(32)?.into(), long(0)?),
@@ -50,12 +50,12 @@ impl File {
         })
     }
 
-    /// Its type.
+    /// Returns the type of the file.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.mode as RawMode)
     }
 
-    /// Its attributes, with another identity.
+    /// Returns the attributes of the file, under a different key.
     pub fn info(&self, key: Key) -> Info {
         let blocks = self.size.div_ceil(512);
         Info { key, rdev: self.rdev, size: self.size, blocks, mode: self.mode, links: self.links }
@@ -65,24 +65,24 @@ impl File {
 /// The memory and the files to which the arguments of a call refer.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
-    /// By address: bytes, or a text with its end.
+    /// By address: bytes, or a string with its NUL.
     memory: Vec<(u64, Vec<u8>)>,
     /// By descriptor.
     files: Vec<(i32, File)>,
-    /// The descriptors that exec closes.
+    /// A bitmap of the descriptors that exec closes.
     pub closing: Vec<u8>,
-    /// Parts that could not be read.
+    /// The number of parts that could not be read.
     pub unread: u32,
 }
 
 impl Captured {
-    /// The bytes at an address, as far as they were read.
+    /// Returns the memory captured at exactly this address; empty if there is none.
     pub fn memory(&self, address: u64) -> &[u8] {
         let found = self.memory.iter().find(|(at, _)| *at == address);
         found.map_or(&[], |(_, bytes)| bytes)
     }
 
-    /// Bytes from an address on, as far as they were read.
+    /// Returns at most `length` captured bytes from an address on; empty if there are none.
     pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
         let found = self.memory.iter().find_map(|(at, bytes)| {
             let from = usize::try_from(address.checked_sub(*at)?).ok()?;
@@ -91,37 +91,37 @@ impl Captured {
         found.map_or(&[], |it| &it[..it.len().min(length)])
     }
 
-    /// The text at an address, without its end.
+    /// Returns the string at an address, without its NUL.
     pub fn text(&self, address: u64) -> Option<&[u8]> {
         self.memory(address).strip_suffix(&[0])
     }
 
-    /// The file of a descriptor.
+    /// Returns the open file of a descriptor.
     pub fn file(&self, number: i32) -> Option<&File> {
         self.files.iter().find(|(of, _)| *of == number).map(|(_, file)| file)
     }
 }
 
-/// A record.
+/// A record of an event.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Its kind.
+    /// The kind ([`super::layout`]).
     pub kind: i32,
-    /// The thread.
+    /// The thread ID.
     pub thread: i32,
-    /// The records that were lost before.
+    /// The number of records that were lost before this one.
     pub lost: u64,
     /// CLOCK_MONOTONIC at the begin and the end.
     pub wall: (u64, u64),
-    /// CPU time outside recorded calls so far.
+    /// CPU time of the thread outside recorded calls so far, in nanoseconds.
     pub think: u64,
     /// The number of the call.
     pub number: c_long,
-    /// Its arguments.
+    /// The arguments.
     pub args: [u64; 6],
-    /// Its result.
+    /// The result.
     pub result: i64,
-    /// The memory and the files to which they refer.
+    /// The memory and the files to which the arguments refer.
     pub captured: Captured,
 }
 
@@ -134,7 +134,7 @@ fn int(bytes: &[u8], at: i16) -> Option<u32> {
 }
 
 impl Record {
-    /// Reads a record.
+    /// Decodes a record; None if it is damaged.
     pub fn read(bytes: &[u8]) -> Option<Record> {
         let mut args = [0; 6];
         for (at, arg) in args.iter_mut().enumerate() {

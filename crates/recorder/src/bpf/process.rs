@@ -1,4 +1,4 @@
-//! The recording of a process that runs already.
+//! Records a process that is already running.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,32 +16,32 @@ use crate::recorder::Recorder;
 use crate::sys::Stopped;
 use crate::tree::Tree;
 
-/// The time until the recorder looks whether it is to end.
+/// The interval at which the recorder checks whether to end.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// A process to record, and for how long.
+/// The process to record, and the maximum duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Its number.
+    /// The process ID.
     pub pid: pid_t,
-    /// The longest time; none to its end.
+    /// The maximum duration; None to record until the process ends.
     pub most: Option<Duration>,
 }
 
-/// The threads of a process.
+/// Returns the threads of a process, beginning with the first one.
 fn threads(pid: pid_t) -> Vec<pid_t> {
     let all = std::fs::read_dir(format!("/proc/{pid}/task"));
     let all = all.into_iter().flatten().flatten();
     let mut all: Vec<pid_t> = all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
-    // The first thread is the first one in the trace.
+    // The main thread must be the first one in the trace.
     all.sort_by_key(|tid| (*tid != pid, *tid));
     all
 }
 
-/// The working directory of a process.
+/// Returns the working directory of a process.
 ///
 /// # Errors
-/// There is no such process, or its directory is the root: that is not what it works on.
+/// There is no such process, or its working directory is the root: the files that it works on are elsewhere.
 pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
     let path = path.map_err(|error| RecordError::Process { pid, error })?;
@@ -52,7 +52,7 @@ pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Stops all threads of a process as long as the result is there.
+/// Stops all threads of a process until the result is dropped.
 fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
     let mut stopped: Vec<Stopped> = Vec::new();
     loop {
@@ -64,7 +64,7 @@ fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
         for tid in new {
             match Stopped::new(tid) {
                 Ok(it) => stopped.push(it),
-                // It ended meanwhile.
+                // The thread has ended meanwhile.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(error) => return Err(error),
             }
@@ -72,10 +72,11 @@ fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
     }
 }
 
-/// Records a process to its end, to the end of the time, or until a signal. `begins` is called when it is recorded.
+/// Records a process until it ends, the maximum duration has passed, or the recorder receives a signal. Calls `begins`
+/// once the recording has begun.
 ///
 /// # Errors
-/// It is gone.
+/// The process does not exist, or its threads cannot be recorded.
 pub fn attach(
     mut recorder: Recorder,
     mut session: Session,
@@ -111,7 +112,7 @@ pub fn attach(
 }
 
 impl Recorder {
-    /// The directory of a process or thread.
+    /// Sets the working directory of a process or thread.
     pub fn set_directory(&mut self, tid: pid_t, path: Option<&Path>) {
         let Some(names) = &mut self.names else { return };
         let key = path.and_then(|path| names.reach(path)).unwrap_or(names.root());
@@ -120,17 +121,17 @@ impl Recorder {
         }
     }
 
-    /// Begins the time from which on new objects are not part of the initial tree.
+    /// Begins the period in which new objects are not part of the initial tree.
     pub fn begin_names(&mut self) -> Result<(), RecordError> {
         if let Some(names) = &mut self.names {
             names.begin();
         }
-        // Times of files have the resolution of the kernel's tick.
+        // Timestamps of files have the resolution of the kernel's tick.
         std::thread::sleep(Duration::from_millis(10));
         Ok(())
     }
 
-    /// Takes the state of a process that is stopped: its threads, directories, descriptors and mappings.
+    /// Reads the state of a stopped process: its threads, working directory, descriptors and mappings.
     fn begin_process(&mut self, session: &Session, pid: pid_t) -> Result<(), RecordError> {
         self.running = true;
         self.began_monotonic = crate::clock::monotonic();
@@ -171,7 +172,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The shared mappings of files.
+    /// Adds the shared mappings of files that a process has.
     fn begin_mappings(&mut self, pid: pid_t) {
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let Some(mappings) = self.threads.get(&pid).map(|it| it.mappings.clone()) else { return };
@@ -187,7 +188,7 @@ impl Recorder {
     }
 }
 
-/// A line of /proc/PID/maps that is a shared mapping of a file.
+/// Parses a line of /proc/PID/maps; None unless it is a shared mapping of a file.
 fn shared_mapping(line: &str) -> Option<(u64, Mapping, PathBuf)> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);

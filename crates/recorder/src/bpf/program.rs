@@ -1,33 +1,33 @@
-//! The programs that run in the kernel at its tracepoints while a recording goes on.
+//! The programs that run at the kernel's tracepoints during a recording.
 //!
-//! Each thread that is recorded has a state (a map by its number). At the begin of a call the program notes the time;
-//! at its end it puts the call with its arguments, and with what they point to, into the ring. What they point to is read
-//! at the end, since the kernel itself has read it by then, so that it is in memory.
+//! Each recorded thread has a state, in a map by thread ID. At the begin of a call the program stores the time. At the
+//! end it writes the call, its arguments and the data that they point to, to the ring. The data are read at the end:
+//! the kernel itself has read them by then, so that they are in memory.
 
 use std::io;
 
 use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
 use super::btf::Btf;
 use super::layout::{
-    BEGINS, ENDS, FOREIGN, LOST, NUMBERS, Part, SAMPLE_MOST, TEXT_MOST, UNREAD, VECTOR_MOST,
-    record, state,
+    BEGINS, ENDS, FOREIGN, LOST, MAX_SAMPLE, MAX_TEXT, MAX_VECTOR, NUMBERS, Part, UNREAD, record,
+    state,
 };
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use Size::{Long, Word};
 
-/// The place of copies of the kernel's structures, behind the record that is made.
+/// The offset of the copies of kernel structures in the scratch buffer, after the record.
 const WINDOWS: i16 = 0x7000;
 const WINDOW: i16 = 0x200;
 
-/// The bytes that a program has for the record that it makes.
+/// Length in bytes of the scratch buffer in which a program makes a record.
 pub const SCRATCH: u32 = 0x7fff;
-/// A part begins below this.
+/// Parts begin below this offset; a mask, for the verifier.
 const PARTS_END: i32 = 0x3fff;
 
-/// TS_COMPAT: the thread is in a call of a 32-bit program.
+/// TS_COMPAT: the thread is in a 32-bit system call.
 const COMPAT: i32 = 2;
 
-/// Places on the stack, below its end.
+/// Offsets of variables on the stack, from R10.
 pub(super) const KEY: i16 = -4;
 pub(super) const SMALL: i16 = -16;
 pub(super) const SLOT: i16 = -24;
@@ -38,11 +38,11 @@ pub(super) const STATE: i16 = -128;
 /// The descriptors of the maps.
 #[derive(Clone, Copy)]
 pub struct Maps {
-    /// The states of the threads, by their numbers.
+    /// The states of the threads, by thread ID.
     pub threads: i32,
-    /// The shapes of the calls.
+    /// The shapes of the calls, by call number.
     pub shapes: i32,
-    /// Room for records.
+    /// The scratch buffers.
     pub scratch: i32,
     /// The ring.
     pub ring: i32,
@@ -50,7 +50,7 @@ pub struct Maps {
     pub counters: i32,
 }
 
-/// A part of a structure of the kernel that holds some of its fields.
+/// The part of a kernel structure that holds certain fields.
 #[derive(Clone)]
 pub(super) struct Window {
     from: i32,
@@ -72,13 +72,13 @@ impl Window {
         Ok(Window { from, length, at: WINDOWS + index * WINDOW, fields: offsets })
     }
 
-    /// The place of a field in the copy.
+    /// Returns the offset of a field in the scratch buffer.
     pub(super) fn field(&self, index: usize) -> i16 {
         self.at + (self.fields[index] - self.from) as i16
     }
 }
 
-/// The structures of the running kernel.
+/// The offsets of fields in structures of the running kernel.
 pub struct Offsets {
     pub(super) pid: i32,
     pub(super) tgid: i32,
@@ -93,10 +93,10 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// Finds them.
+    /// Finds the offsets.
     ///
     /// # Errors
-    /// The kernel does not describe itself, or is another one than this knows.
+    /// The kernel lacks a required field, or a structure is too large.
     pub fn new(btf: &Btf) -> io::Result<Offsets> {
         let task = |field| btf.offset("task_struct", field);
         let inode = ["i_ino", "i_size", "i_sb", "i_rdev", "__i_nlink", "i_mode"];
@@ -123,14 +123,14 @@ impl Offsets {
     }
 }
 
-/// Rooms for records that a set of programs has.
+/// The number of scratch buffers that each copy of the programs has.
 pub const ROOMS: u32 = 5;
 
 /// Makes the programs.
 ///
-/// Since Linux 7.0 a program at a tracepoint may be interrupted by another thread, for which the kernel then leaves it out.
-/// So there are several copies of each on such kernels, one after another at the same tracepoint: what one left undone is
-/// done by the next, and what it did is left alone.
+/// Since Linux 7.0 a thread can be preempted in a program at a tracepoint; the kernel then does not run that program
+/// for other threads on the processor. On such kernels several copies of each program are attached to the same
+/// tracepoint: the next copy handles an event that one copy missed, and ignores an event that is already handled.
 pub struct Programs<'a> {
     pub(super) maps: Maps,
     pub(super) offsets: &'a Offsets,
@@ -138,7 +138,7 @@ pub struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Programs that use these maps.
+    /// Makes programs that use these maps.
     pub fn new(maps: Maps, offsets: &Offsets, copy: u32) -> Programs<'_> {
         Programs { maps, offsets, copy }
     }
@@ -156,7 +156,7 @@ impl Programs<'_> {
         asm.mov(R7, R0);
     }
 
-    /// Counts something, unless there is no such counter.
+    /// Increments a counter.
     pub(super) fn count(&self, asm: &mut Asm, counter: u32) {
         let out = asm.label();
         asm.store_value(Word, R10, KEY, counter as i32);
@@ -164,7 +164,7 @@ impl Programs<'_> {
         asm.set(R1, 1).atomic_add(R0, 0, R1).here(out);
     }
 
-    /// R9 = room for a record of the thread at [`KEY`], with its kind, thread and the records lost so far.
+    /// R9 = a scratch buffer with the header of a record: its kind, the thread at [`KEY`], and the records lost so far.
     pub(super) fn room(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
         asm.load(Word, R8, R10, KEY);
         asm.store_value(Word, R10, KEY, own + (self.copy * ROOMS) as i32);
@@ -176,7 +176,7 @@ impl Programs<'_> {
         asm.load(Long, R1, R0, 0).store(Long, R9, record::LOST, R1);
     }
 
-    /// Puts the record into the ring; R8 is its length.
+    /// Copies the record at R9 into the ring. R8 is its length.
     pub(super) fn put(&self, asm: &mut Asm) {
         /// BPF_RB_NO_WAKEUP
         const NO_WAKEUP: i32 = 1;
@@ -187,37 +187,37 @@ impl Programs<'_> {
         asm.here(good);
     }
 
-    /// R1 = the CPU time of the thread of a state at `state`, at the time in `now`.
-    pub(super) fn used(asm: &mut Asm, of: Reg, now: Reg) {
+    /// R1 = the CPU time at the time in `now` of the thread whose state `thread` points to.
+    pub(super) fn used(asm: &mut Asm, thread: Reg, now: Reg) {
         let later = asm.label();
-        asm.mov(R1, now).load(Long, R2, of, state::SINCE);
-        // It was put on a processor again since then, if the program was interrupted.
+        asm.mov(R1, now).load(Long, R2, thread, state::SINCE);
+        // If the program was preempted, the thread may have been scheduled again after `now`.
         asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).here(later).op(Op::Sub, R1, R2);
-        asm.load(Long, R2, of, state::USED).op(Op::Add, R1, R2);
+        asm.load(Long, R2, thread, state::USED).op(Op::Add, R1, R2);
     }
 
-    /// R1 = the CPU time outside recorded calls, at the time in `now`, outside of one.
+    /// R1 = the CPU time outside recorded calls at the time in `now`, at which the thread is not in a recorded call.
     pub(super) fn think(asm: &mut Asm, now: Reg) {
         Self::used(asm, R7, now);
         asm.load(Long, R2, R7, state::MARK).op(Op::Sub, R1, R2);
         asm.load(Long, R2, R7, state::THINK).op(Op::Add, R1, R2);
     }
 
-    /// Reads memory of the kernel: from R3 to the room at an offset.
+    /// Reads the window of the kernel structure at R3 into the scratch buffer.
     pub(super) fn window(asm: &mut Asm, window: &Window, bad: Label) {
         asm.add(R3, window.from).mov(R1, R9).add(R1, window.at.into()).set(R2, window.length);
         asm.call(Call::ReadKernel).jump_if(If::Ne, R0, 0, bad);
     }
 
-    /// Reads 8 bytes of the kernel at R3 to a place on the stack.
+    /// Reads 8 bytes of kernel memory at R3 to an offset on the stack.
     pub(super) fn pointer(asm: &mut Asm, to: i16, bad: Label) {
         asm.mov(R1, R10).add(R1, to.into()).set(R2, 8).call(Call::ReadKernel);
         asm.jump_if(If::Ne, R0, 0, bad);
     }
 
-    /// The arguments of a call, from the registers at the first word of the context.
+    /// Copies the arguments of a call from struct pt_regs, to which the first word of the context points.
     fn args(asm: &mut Asm) {
-        /// r10, r9, r8, ax, cx, dx, si, di in struct pt_regs.
+        /// The offset of r10 in struct pt_regs, which is followed by r9, r8, ax, cx, dx, si, di.
         const FROM: i32 = 56;
         const PLACES: [i16; 6] = [56, 48, 40, 0, 16, 8];
         asm.load(Long, R3, R6, 0).add(R3, FROM);
@@ -228,7 +228,7 @@ impl Programs<'_> {
         }
     }
 
-    /// The program at the begin of each call.
+    /// Makes the program at sys_enter.
     pub fn enter(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, unrecorded, foreign) = (asm.label(), asm.label(), asm.label());
@@ -273,7 +273,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// The program at the end of each call.
+    /// Makes the program at sys_exit.
     pub fn leave(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();
@@ -303,7 +303,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Reads the parts of a call, as its shape says. R8 is the length of the record then.
+    /// Adds the parts that the shape of the call lists. R8 = the length of the record.
     fn parts(&self, asm: &mut Asm) {
         let done = asm.label();
         asm.set(R8, record::PARTS.into());
@@ -324,7 +324,7 @@ impl Programs<'_> {
         asm.here(done);
     }
 
-    /// One part: R1 is its kind, R5 the argument after its own. It is not there at all if it ends at `next` at once.
+    /// Adds a part. R1 is its kind, R5 the argument after its own. A sample that is not due adds nothing.
     fn part(&self, asm: &mut Asm, next: Label) {
         let (bad, good, read) = (asm.label(), asm.label(), asm.label());
         let kinds =
@@ -338,23 +338,23 @@ impl Programs<'_> {
         let [text, memory, vector, sample, file, closing] = labels;
         let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, 8);
         to(asm.here(text));
-        asm.set(R2, TEXT_MOST).load(Long, R3, R10, VALUE).call(Call::ReadUserText);
-        asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, TEXT_MOST, bad).jump(good);
+        asm.set(R2, MAX_TEXT).load(Long, R3, R10, VALUE).call(Call::ReadUserText);
+        asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, MAX_TEXT, bad).jump(good);
         asm.here(memory).load(Long, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
         asm.op_value(Op::And, R2, 0x1ff).op_value(Op::Shl, R2, 3).jump(read);
-        asm.here(vector).jump_if(If::Gt, R5, VECTOR_MOST, bad);
+        asm.here(vector).jump_if(If::Gt, R5, MAX_VECTOR, bad);
         asm.mov(R2, R5).op_value(Op::Shl, R2, 4).jump(read);
         let (long, short) = (asm.label(), asm.label());
         asm.here(sample).jump_if(If::Gt, R5, 511, long).jump(next);
         asm.here(long).load(Long, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
         asm.store(Long, R7, state::WRITES, R2).op_value(Op::And, R1, 15);
-        asm.jump_if(If::Ne, R1, 0, next).mov(R2, R5).set(R1, SAMPLE_MOST);
+        asm.jump_if(If::Ne, R1, 0, next).mov(R2, R5).set(R1, MAX_SAMPLE);
         asm.jump_if_reg(If::Ge, R1, R2, short).mov(R2, R1);
         asm.here(short).jump(read);
         asm.here(read).store(Long, R10, POINTER, R2);
         to(asm);
         asm.load(Long, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
-        asm.load(Long, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * VECTOR_MOST, bad).jump(good);
+        asm.load(Long, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * MAX_VECTOR, bad).jump(good);
         asm.here(file);
         self.file(asm, bad);
         asm.set(R0, 56).jump(good);

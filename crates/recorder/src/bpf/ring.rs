@@ -1,4 +1,4 @@
-//! The ring of records, emptied by a thread of its own, so that it is not full while the recorder works.
+//! The ring buffer of records. A separate thread empties it, so that it does not fill up while the recorder is busy.
 
 use std::fs::File;
 use std::io;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// The bytes of the ring: a power of two.
+/// Length of the ring in bytes: a power of two.
 pub const LENGTH: u32 = 32 << 20;
 
-/// The bytes that wait in memory for the recorder; what is beyond waits in a file.
+/// Maximum number of bytes that wait in memory for the recorder; more are spooled to a file.
 const MEMORY: usize = 16 << 20;
 
-/// The bytes that are handed over at once.
+/// The number of bytes at which a chunk is handed over.
 const CHUNK: usize = 1 << 20;
 
-/// The time until the thread looks again: the shortest, after it found records, and the longest.
+/// The interval at which the thread polls the ring: the minimum, after it found records, and the maximum.
 const ACTIVE: Duration = Duration::from_micros(500);
 const IDLE: Duration = Duration::from_millis(8);
 
@@ -30,44 +30,44 @@ const PAGE: usize = 4096;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
-/// Records, one after another, each behind its length.
+/// Consecutive records, each after its length.
 enum Chunk {
     Memory(Vec<u8>),
-    /// Its offset in the file, and its length.
+    /// Offset in the file, and length.
     Spooled(u64, usize),
 }
 
-/// The data that the thread and its owner share.
+/// Data that the thread shares with its owner.
 struct Common {
     ended: AtomicBool,
     waiting: AtomicUsize,
     spool: File,
 }
 
-/// The records of a recording, in their order.
+/// The records of a recording, in order.
 pub struct Records {
     chunks: Receiver<io::Result<Chunk>>,
     common: Arc<Common>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The ring, mapped.
+/// The mapped ring.
 struct Ring {
     consumer: *mut u8,
     producer: *mut u8,
 }
 
-// SAFETY: it is used by one thread at a time.
+// SAFETY: only one thread at a time uses it.
 unsafe impl Send for Ring {}
 
 impl Ring {
     fn new(map: RawFd) -> io::Result<Ring> {
-        // SAFETY: the map is open for the length of this call.
+        // SAFETY: the map is open during this call.
         let map = unsafe { BorrowedFd::borrow_raw(map) };
         let null = std::ptr::null_mut();
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let rest = PAGE + 2 * LENGTH as usize;
-        // SAFETY: new mappings at addresses that the kernel chooses; they stay to the end of the process.
+        // SAFETY: new mappings at addresses that the kernel chooses; dropping the ring removes them.
         unsafe {
             let consumer = rustix::mm::mmap(null, PAGE, both, MapFlags::SHARED, map, 0)?;
             let at = PAGE as u64;
@@ -77,10 +77,11 @@ impl Ring {
         }
     }
 
-    /// Takes the records that are there: their lengths and bytes, at most a chunk of them.
+    /// Takes available records, each with its length, until `to` has at least a chunk.
     fn take(&self, to: &mut Vec<u8>) {
-        // SAFETY: both mappings begin with a position, and the data are behind the second one, twice in a row, so that a
-        // record that goes over the end is in one piece. The kernel writes no record again before it is consumed.
+        // SAFETY: each mapping begins with a position. The data follow the second position and are mapped twice in a
+        // row, so that a record that wraps around is contiguous. The kernel does not overwrite a record before it is
+        // consumed.
         unsafe {
             let consumed = &*self.consumer.cast::<AtomicU64>();
             let produced = &*self.producer.cast::<AtomicU64>();
@@ -107,7 +108,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: nothing refers to them any more.
+        // SAFETY: no reference to the mappings is left.
         unsafe {
             let _ = rustix::mm::munmap(self.consumer.cast(), PAGE);
             let _ = rustix::mm::munmap(self.producer.cast(), PAGE + 2 * LENGTH as usize);
@@ -119,7 +120,7 @@ impl Records {
     /// Begins to empty the ring of a map.
     ///
     /// # Errors
-    /// It cannot be mapped, or there is no temporary file.
+    /// The ring cannot be mapped, or the temporary file or the thread cannot be created.
     pub fn new(map: RawFd) -> io::Result<Records> {
         let ring = Ring::new(map)?;
         let common = Arc::new(Common {
@@ -134,10 +135,10 @@ impl Records {
         Ok(Records { chunks, common, thread: Some(thread) })
     }
 
-    /// The next records, waiting for some time; none if there are none.
+    /// Returns the next records; None if none arrive within `wait`.
     ///
     /// # Errors
-    /// The temporary file is full.
+    /// The temporary file cannot be written or read.
     pub fn next(&self, wait: Duration) -> io::Result<Option<Vec<u8>>> {
         let Ok(chunk) = self.chunks.recv_timeout(wait) else { return Ok(None) };
         match chunk? {
@@ -155,7 +156,7 @@ impl Records {
         }
     }
 
-    /// Takes what is in the ring, and ends. What it took is to be had by [`Records::next`].
+    /// Takes the rest of the ring and ends the thread. [`Records::next`] still returns the records.
     pub fn end(&mut self) {
         self.common.ended.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -170,7 +171,7 @@ impl Drop for Records {
     }
 }
 
-/// A file without a name.
+/// Creates an unnamed temporary file.
 fn spool() -> io::Result<File> {
     let path = std::env::temp_dir().join(format!("fsdyno-record-{}", std::process::id()));
     let file = File::options().read(true).write(true).create_new(true).open(&path)?;
@@ -178,9 +179,9 @@ fn spool() -> io::Result<File> {
     Ok(file)
 }
 
-/// Empties the ring until its owner ends it.
+/// Empties the ring until the owner ends the thread.
 fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
-    // It has little to do, and does it before the ring is full. (A thread has a priority of its own in Linux.)
+    // The thread has little work, which must be done before the ring is full. (Linux sets the nice value per thread.)
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
     let (mut spooled, mut pause) = (0u64, ACTIVE);
     loop {

@@ -1,4 +1,4 @@
-//! The programs in the kernel for the time of a recording, and the recording of a command by them.
+//! The programs in the kernel during a recording, and the recording of a command.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -24,20 +24,20 @@ use crate::launch::{self, Started};
 use crate::recorder::Recorder;
 use crate::tree::Tree;
 
-/// The most threads that are recorded at a time.
+/// Maximum number of threads that are recorded at the same time.
 const THREADS: u32 = 1 << 16;
 
-/// The inode of the first process id namespace (PROC_PID_INIT_INO of Linux).
+/// The inode number of the initial PID namespace (PROC_PID_INIT_INO of Linux).
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;
 
-/// The time until the recorder looks whether the command ended.
+/// The interval at which the recorder checks whether the command has ended.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// The programs in the kernel, and their ring.
+/// The programs in the kernel and their ring.
 pub struct Session {
     threads: Map,
     counters: Map,
-    /// Copies of programs, by tracepoint; that at sched_switch, which cannot be interrupted, has one.
+    /// The copies of the program of each tracepoint; one copy at sched_switch, where threads cannot be preempted.
     attached: Vec<Vec<Attached>>,
     records: Records,
     _others: [Map; 3],
@@ -47,12 +47,12 @@ impl Session {
     /// Loads the programs and attaches them. No thread is recorded yet.
     ///
     /// # Errors
-    /// The kernel has no BPF that suffices, or this process may not use it.
+    /// The kernel's BPF does not suffice, or this process may not use it.
     pub fn new() -> Result<Session, RecordError> {
         let own = std::fs::metadata("/proc/self/ns/pid");
         let own = own.map(|it| std::os::unix::fs::MetadataExt::ino(&it));
         if own.is_ok_and(|it| it != FIRST_NAMESPACE) {
-            let text = "this is a container with process ids of its own; record from the host";
+            let text = "this container has its own PID namespace; record from the host";
             return Err(RecordError::Bpf(io::Error::new(io::ErrorKind::Unsupported, text)));
         }
         Session::load().map_err(RecordError::Bpf)
@@ -81,7 +81,7 @@ impl Session {
             let copy = |copy| Attached::new(at, &make(&Programs::new(maps, &offsets, copy)));
             (0..copies).map(copy).collect::<io::Result<Vec<_>>>()
         };
-        // Ends before begins: what began before the last one is attached is not seen as a call.
+        // sys_exit before sys_enter: a call that is in progress when the last program is attached is ignored.
         let attached = vec![
             attach(c"sched_process_exit", |it| it.end(), copies)?,
             attach(c"sched_process_exec", |it| it.exec(), copies)?,
@@ -94,22 +94,22 @@ impl Session {
         Ok(Session { threads, counters, attached, records, _others: [shapes, scratch, ring] })
     }
 
-    /// From now on, the calls of a thread are recorded, and those of all threads that it makes.
+    /// Records the calls of a thread from now on, and those of all threads and processes that it creates.
     pub fn follow(&self, tid: pid_t) -> io::Result<()> {
         let mut new = [0u64; state::LENGTH as usize / 8];
-        // It waits, and is put on a processor later.
+        // The thread is not running; its CPU time counts from the next switch.
         new[state::SINCE as usize / 8] = crate::clock::monotonic();
         self.threads.set(tid as u32, &new)
     }
 
-    /// The next records.
+    /// Returns the next records; None if none arrive within `wait`.
     pub fn next(&self, wait: Duration) -> io::Result<Option<Vec<u8>>> {
         self.records.next(wait)
     }
 
-    /// Ends the recording in the kernel. What it recorded before can still be taken.
+    /// Detaches the programs and returns the number of lost records. Records in the ring can still be taken.
     pub fn end(&mut self) -> u64 {
-        // A call is missed only if all copies were.
+        // An event is lost only if all copies missed it.
         let missed =
             |copies: &Vec<Attached>| copies.iter().map(Attached::missed).min().unwrap_or(0);
         let missed = self.attached.iter().map(missed).sum::<u64>();
@@ -118,18 +118,18 @@ impl Session {
         self.lost() + missed
     }
 
-    /// The number of records that were lost.
+    /// Returns the number of records that were lost so far.
     pub fn lost(&self) -> u64 {
         self.counters.get(LOST).unwrap_or(0)
     }
 
-    /// The calls of 32-bit programs.
+    /// Returns the number of calls of 32-bit programs.
     pub fn foreign(&self) -> u64 {
         self.counters.get(FOREIGN).unwrap_or(0)
     }
 }
 
-/// The number of copies of each program: several where threads may interrupt programs.
+/// Returns the number of copies of each program: several where threads can be preempted in programs.
 fn copies() -> u32 {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();
@@ -138,14 +138,14 @@ fn copies() -> u32 {
     if version >= (6, 19) { 4 } else { 1 }
 }
 
-/// Allows as much locked memory as there is: kernels before 5.11 count maps as such.
+/// Removes the limit on locked memory: kernels before 5.11 charge maps to it.
 fn unlimit() {
-    let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the structure outlives the call.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const most) };
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited) };
 }
 
-/// The status of a child if it ended.
+/// Returns the wait status of a child if it has ended.
 fn ended(pid: pid_t) -> Option<c_int> {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
@@ -153,10 +153,10 @@ fn ended(pid: pid_t) -> Option<c_int> {
     (done == pid).then_some(status)
 }
 
-/// The names below the trees.
+/// Reads the names below the trees.
 ///
 /// # Errors
-/// There are too many.
+/// A tree cannot be read, or there are too many names.
 pub fn read_names(trees: &[PathBuf], own: Key) -> Result<Names, RecordError> {
     let mut names = Names::new(own)?;
     for path in trees {
@@ -171,7 +171,7 @@ pub fn read_names(trees: &[PathBuf], own: Key) -> Result<Names, RecordError> {
     Ok(names)
 }
 
-/// Records a command that was started for it.
+/// Records a command that was prepared to start.
 ///
 /// # Errors
 /// The command did not run, or its first thread cannot be recorded.
@@ -194,7 +194,7 @@ pub fn command(
     loop {
         if let Some(signal) = launch::signal_to_pass() {
             if status.is_none() {
-                // SAFETY: a signal to the command, which is not reaped yet.
+                // SAFETY: a signal to the command, which has not been reaped yet.
                 unsafe { libc::kill(main, signal) };
             }
         }
@@ -214,7 +214,7 @@ pub fn command(
 }
 
 impl Recorder {
-    /// Introduces all directories of a tree, with their entries.
+    /// Writes all directories of a tree to the trace, with their entries.
     pub fn introduce_all(&mut self, path: &Path) {
         let Some(mut names) = self.names.take() else { return };
         let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -226,8 +226,8 @@ impl Recorder {
         self.names = Some(names);
     }
 
-    /// Takes the records that are there, or waits for some. False if there are none; then it is seen whether the last ones
-    /// were lost.
+    /// Processes the next records, which it waits for. Returns false if there are none; then it checks whether the last
+    /// records were lost.
     pub fn take_records(&mut self, session: &Session, wait: Duration) -> bool {
         match session.next(wait) {
             Ok(Some(bytes)) => {
@@ -260,7 +260,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: takes the last records, and says what is not in the trace.
+    /// Ends the recording: processes the last records, and notes what the trace lacks.
     pub fn end_records(&mut self, session: &mut Session, status: Option<u32>) -> End {
         let lost = session.end();
         while self.take_records(session, Duration::ZERO) {}

@@ -1,11 +1,11 @@
-//! The arguments of each call that the programs in the kernel follow.
+//! For each call, the arguments whose data the programs in the kernel capture.
 
 use libc::c_long;
 
 use super::layout::{NUMBERS, OF_RESULT, Part, Shape};
 use crate::table::{CALLS, FCHMODAT2};
 
-/// A slot: a part of an argument, with a length in bytes if it is memory.
+/// Returns the slot of a part: its kind, its argument, and its length in bytes if it is memory.
 const fn slot(part: Part, arg: u16, length: u16) -> u64 {
     (part as u16 | (arg << 4) | ((length / 8) << 7)) as u64
 }
@@ -29,7 +29,7 @@ fn slots(all: &[u64]) -> u64 {
     all.iter().enumerate().fold(0, |sum, (at, it)| sum | it << (16 * at))
 }
 
-/// The calls that change what the recorder relies on, and io_uring, whose work is not seen.
+/// Calls that invalidate assumptions of the recorder, and io_uring_setup, because io_uring is not recorded.
 const OTHERS: [c_long; 7] = [
     libc::SYS_unshare,
     libc::SYS_setns,
@@ -40,7 +40,7 @@ const OTHERS: [c_long; 7] = [
     libc::SYS_io_uring_setup,
 ];
 
-/// The shapes of all calls by number.
+/// Returns the shapes of all calls by call number.
 pub fn all() -> Vec<(u32, Shape)> {
     let numbers = CALLS.iter().map(|(number, _)| *number).chain(OTHERS);
     let shape = |number: c_long| {
@@ -56,7 +56,7 @@ pub fn all() -> Vec<(u32, Shape)> {
     numbers.filter_map(shape).collect()
 }
 
-/// The slots of a call's end.
+/// Returns the slots of a call's end.
 fn at_end(number: c_long) -> Vec<u64> {
     match number {
         libc::SYS_open | libc::SYS_creat => vec![text(0), OPENED],
@@ -109,14 +109,14 @@ fn at_end(number: c_long) -> Vec<u64> {
         | libc::SYS_execveat => vec![],
         number if takes_path(number) => vec![text(0)],
         number if OTHERS.contains(&number) => vec![],
-        // A descriptor.
+        // The first argument is a descriptor.
         _ => vec![file(0)],
     }
 }
 
 const VECTOR: u64 = slot(Part::Vector, 1, 0);
 
-/// The calls whose first argument is a path, and that read nothing else.
+/// True for a call whose first argument is a path and whose other arguments need no capture.
 fn takes_path(number: c_long) -> bool {
     [
         libc::SYS_stat,

@@ -1,4 +1,4 @@
-//! Paths and descriptors of calls that the kernel recorded, resolved by the names that are known.
+//! Resolves paths and descriptors of calls recorded by BPF, by means of the known names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,22 +18,22 @@ use crate::resolve::{KERNEL, LINKS, Outside, Place};
 use crate::seen::Seen;
 use crate::table;
 
-/// The statement of a call's result on the last name of a path.
+/// The implication of a call's result for the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     /// Nothing.
     Nothing,
-    /// The call made it.
+    /// The call made the name.
     Made,
-    /// There is no such name.
+    /// The name did not exist.
     Absent,
-    /// It is there, as an object of this type, if that is not known otherwise.
+    /// The name existed; its object has this mode unless more is known.
     There(u32),
 }
 
 const NONE: Outside = Outside(Object::None, 0);
 
-/// The statement of a call on the last name of its path, which is the first or the second one.
+/// Returns what a call implies for the last name of its first or second path.
 fn said(seen: &Seen, first: bool) -> Said {
     use fsdyno_trace::CallKind as K;
     let Some(kind) = table::kind(seen.number) else { return Said::Nothing };
@@ -45,7 +45,7 @@ fn said(seen: &Seen, first: bool) -> Said {
     };
     if makes {
         return match (kind, good) {
-            // A name that rename replaces is not known later.
+            // It is no longer known whether rename replaced the name.
             (K::Rename, true) => Said::Absent,
             (_, true) => Said::Made,
             (_, false) if seen.result == -i64::from(libc::EEXIST) => {
@@ -74,7 +74,7 @@ fn said(seen: &Seen, first: bool) -> Said {
     }
 }
 
-/// The components of a path.
+/// Splits a path into its components.
 fn components(text: &[u8]) -> Vec<&[u8]> {
     text.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect()
 }
@@ -84,7 +84,7 @@ fn short(number: usize) -> u8 {
 }
 
 impl Recorder {
-    /// The place of a path of the call that is being recorded.
+    /// Resolves a path of the call that is being recorded.
     pub fn place_by_names(
         &mut self,
         tid: pid_t,
@@ -114,7 +114,7 @@ impl Recorder {
         place
     }
 
-    /// The directory in which a path begins.
+    /// Returns the directory at which a path begins.
     fn base(
         &mut self,
         tid: pid_t,
@@ -140,7 +140,7 @@ impl Recorder {
         }
     }
 
-    /// Corrects the place of a path by the file that the call opened.
+    /// Corrects a resolved path with the file that the call opened.
     fn opened_place(
         &mut self,
         names: &mut Names,
@@ -178,7 +178,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// True for an open with O_TMPFILE, whose path is a directory.
+    /// True for an open with O_TMPFILE.
     fn opens_unnamed(&self, seen: &Seen) -> bool {
         let flags = match seen.number {
             libc::SYS_open => seen.args[1],
@@ -192,7 +192,7 @@ impl Recorder {
         flags & libc::O_TMPFILE as u64 == libc::O_TMPFILE as u64
     }
 
-    /// The place of the trace that a path led to.
+    /// Returns the place in the trace that a path leads to.
     fn place_walked(
         &mut self,
         names: &mut Names,
@@ -218,7 +218,8 @@ impl Recorder {
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
-    /// The node of an object; those above it, and the entries of a directory of a tree, come before it.
+    /// Returns the node of an object. First adds the objects above it to the trace; also the entries of the object
+    /// itself if it is a directory of a tree.
     pub fn introduce(&mut self, names: &mut Names, key: Key) -> Option<NodeId> {
         if self.tree.known(key, u64::MAX).is_none() {
             let (parent, name) = names.home(key).filter(|(parent, _)| *parent != key)?;
@@ -234,7 +235,7 @@ impl Recorder {
         Some(node)
     }
 
-    /// Introduces the entries of a directory, in their order.
+    /// Writes the entries of a directory to the trace, in the order of readdir(3).
     fn introduce_entries(&mut self, names: &mut Names, dir: Key, node: NodeId) {
         let path = names.path(dir);
         let order = names.take_order(dir);
@@ -245,7 +246,8 @@ impl Recorder {
         }
     }
 
-    /// A thread reads a directory outside of the trees: its entries as they are now, but new ones.
+    /// Adds the entries of a directory outside the trees, which a thread reads, to the trace: the present ones,
+    /// without those made since the start.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {
@@ -269,7 +271,7 @@ impl Recorder {
         self.names = Some(names);
     }
 
-    /// The object of a descriptor that is not known, as the kernel has it, or by its link in /proc.
+    /// Finds the object of an unknown descriptor, from its file in the record or else from its link in /proc.
     pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let seen = self.seen.as_ref();
         let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
@@ -309,7 +311,7 @@ impl Recorder {
         Some(Descriptor::File(Rc::new(Open { file: id, node, key })))
     }
 
-    /// The position that a file had before the call that is being recorded.
+    /// Returns the position that a file had before the call that is being recorded.
     fn before_the_call(&self, position: u64) -> u64 {
         let Some(seen) = &self.seen else { return position };
         let moves = [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev];
@@ -318,7 +320,7 @@ impl Recorder {
     }
 }
 
-/// The object of an open file by its path; one whose name is gone is a new object under that name.
+/// Returns the object of an open file by its path. A file whose name is gone becomes a new object with that name.
 fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) -> Option<Key> {
     let gone = real.as_os_str().as_bytes().strip_suffix(b" (deleted)");
     let Some(gone) = gone.map(|it| Path::new(OsStr::from_bytes(it))) else {
@@ -328,9 +330,9 @@ fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) ->
     Some(names.add_unnamed(dir, gone.file_name()?.as_bytes(), super::names::info(it)))
 }
 
-/// The descriptor of something that is no file or directory of a file system, as the kernel has it.
+/// Describes an open file that is not a file or directory on a file system; None if it is one.
 fn outside(file: &File) -> Option<Descriptor> {
-    /// File systems of memory (linux/magic.h): tmpfs, hugetlbfs.
+    /// File systems in memory (linux/magic.h): tmpfs, hugetlbfs.
     const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
     let object = match file.kind() {
         FileType::Fifo => Object::Pipe,
@@ -351,7 +353,7 @@ fn outside(file: &File) -> Option<Descriptor> {
     Some(Descriptor::Outside(object, file.key.1))
 }
 
-/// The walk along a path.
+/// Resolves a path component by component.
 struct Walk<'a> {
     recorder: &'a mut Recorder,
     names: &'a mut Names,
@@ -420,14 +422,14 @@ impl Walk<'_> {
         Ok(Walked { dir: at, name: None, key: None, beyond: 0, links })
     }
 
-    /// The device that an object is.
+    /// Returns the device if the object is a device file.
     fn device(&self, key: Key) -> Option<Outside> {
         let info = self.names.info(key)?;
         let devices = [libc::S_IFCHR, libc::S_IFBLK];
         devices.contains(&(info.mode & libc::S_IFMT)).then_some(Outside(Object::Device, info.rdev))
     }
 
-    /// Goes into a directory, unless it is one of the kernel's.
+    /// Checks that a directory is not on a file system of the kernel, such as procfs.
     fn enter(&mut self, from: Key, into: Key) -> Result<(), Outside> {
         if from.0 == into.0 {
             return Ok(());
@@ -443,12 +445,12 @@ impl Walk<'_> {
         }
     }
 
-    /// The object of a name.
+    /// Returns the object of a name, as far as it can be known.
     fn entry(&mut self, dir: Key, name: &[u8], last: bool) -> Option<Key> {
         let said = if last { self.said } else { Said::Nothing };
         let known = self.names.known(dir, name, self.begin);
         match said {
-            // A link that leads nowhere yet is followed.
+            // A dangling symbolic link is followed.
             Said::Made => {
                 return known.filter(|key| self.follow && self.names.target(*key).is_some());
             }
@@ -461,7 +463,7 @@ impl Walk<'_> {
             return Some(found);
         }
         let Said::There(mode) = said else { return None };
-        // It was there, and is gone by now.
+        // It existed, and is gone by now.
         self.recorder.note("names that were gone before their attributes could be read", 1);
         let key = self.names.fresh();
         let info = Info { key, mode, links: 1, ..Info::default() };

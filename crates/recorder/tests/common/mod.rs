@@ -1,4 +1,4 @@
-//! Shared by the tests of recording.
+//! Helper functions of the tests of recording.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use fsdyno_recorder::{How, Options, Recorded, record};
 use fsdyno_trace::{Base, CallKind, Checker, Event, Item, Reader};
 
-/// A recorder waits for all children of its process, so that one process has one at a time.
+/// Held during a recording: a recorder waits for all children of its process, so that a process can have only one.
 static ONE: Mutex<()> = Mutex::new(());
 
 pub struct Bench {
@@ -31,7 +31,7 @@ impl Bench {
         path
     }
 
-    /// Records a command with the tree as its root.
+    /// Records a command, with the tree as the root of the trace.
     pub fn record(&self, words: &[&str]) -> (Recorded, Vec<Item>) {
         let options = Options { trees: vec![self.tree()], ..Options::default() };
         self.record_with(&options, words)
@@ -44,7 +44,7 @@ impl Bench {
         (recorded, items(&path))
     }
 
-    /// Records a script of sh, which runs in the tree.
+    /// Records a shell script that runs in the tree.
     pub fn script(&self, script: &str) -> (Recorded, Vec<Item>) {
         let script = format!("cd {} && {{ {script}\n}}", self.tree().display());
         self.record(&["sh", "-c", &script])
@@ -54,7 +54,7 @@ impl Bench {
 pub fn items(path: &Path) -> Vec<Item> {
     let reader = Reader::new(File::open(path).unwrap()).unwrap();
     let items: Vec<Item> = reader.map(Result::unwrap).collect();
-    // The tree comes first for the check: entries may stand after earlier events.
+    // Checks each item in order: entries may follow events.
     let mut checker = Checker::new();
     items.iter().for_each(|item| checker.check(item).unwrap());
     items
@@ -64,7 +64,7 @@ pub fn events(items: &[Item]) -> Vec<&Event> {
     items.iter().filter_map(|it| if let Item::Event(it) = it { Some(it) } else { None }).collect()
 }
 
-/// The events by kind and name, of the names that begin with `prefix`.
+/// Returns the events on names that begin with `prefix`, with these names.
 pub fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
     let of = |it: &&'i Event| {
         let name = it.call.uses().names[0].and_then(|at| at.name.clone())?;
@@ -87,7 +87,7 @@ pub fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// The events of the program's own files must be those that it counted.
+/// Checks that the events on the program's own files are those that it counted.
 pub fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "counted", flags);
@@ -126,7 +126,7 @@ pub fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
     recorded
 }
 
-/// The calls of the program `sees` in a recording, as text, and the number of calls without a stop.
+/// Records the program `sees`. Returns its calls as text, and the number of calls recorded without a stop.
 pub fn sees(how: How) -> (Vec<String>, u64) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "sees", &[]);
@@ -135,7 +135,7 @@ pub fn sees(how: How) -> (Vec<String>, u64) {
     let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
     let (recorded, items) = bench.record_with(&options, &words);
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
-    // What the program itself did: not the sizes of its libraries, and not identities, which differ.
+    // Only the program's own calls, without identities: libraries and identities differ.
     let of_tree = |it: &&Event| {
         it.call.uses().names[0].is_some_and(|at| match &at.name {
             Some(name) => name.bytes().starts_with(b"s-"),
