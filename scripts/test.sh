@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs all tests with cargo, those of the lab beside the others: both wait for most of the time, one for disks of this host and
-# for child processes, the other for its guests.
+# Runs all tests with cargo, those of the lab in parallel with the others: both groups mostly wait, the tests of the lab for
+# guests, the others for disks of this host and for child processes.
 #
 #   scripts/test.sh CARGO [ARGUMENT...]
 set -u

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The addresses by which other hosts may reach this one, IPv4 first; without those that hold on one link only.
+/// Returns the addresses at which other hosts may reach this one, IPv4 first, without loopback and link-local ones.
 pub fn of_host() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `first` is valid for writing; on success it is a list that freeifaddrs(3) takes back below.
@@ -17,7 +17,7 @@ pub fn of_host() -> Vec<IpAddr> {
         found.extend(address(entry.ifa_addr));
         next = entry.ifa_next;
     }
-    // SAFETY: it is the list made above, of which nothing is kept.
+    // SAFETY: this is the list from above; no reference to it is left.
     unsafe { libc::freeifaddrs(first) };
     found.sort_by_key(|address| address.is_ipv6());
     found.dedup();

@@ -1,5 +1,5 @@
-//! The end of a run whose rank 0 has ended: one of the other ranks claims the cleanup, and removes what the run made in
-//! the shared directory, or says where it is.
+//! Cleans up after a run whose rank 0 has ended: one of the other ranks claims the cleanup, and removes the files of
+//! the run in the shared directory, or reports where they are.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use fsdyno_media::{MediaError, Note, clean, leftovers};
 use crate::launcher::Position;
 use crate::meet::{self, Meeting};
 
-/// Time for which ranks of other hosts let one on rank 0's host clean up: only there can be seen that its process
-/// has ended.
+/// Time for which ranks on other hosts let a rank on rank 0's host clean up: only that host can determine that rank
+/// 0's process has ended.
 const NEAR_FIRST: Duration = Duration::from_secs(1);
 
-/// Longest time for workers to leave the directory.
+/// Maximum time for workers to leave the directory.
 const LEAVE: Duration = Duration::from_secs(5);
 
-/// Least time for which a claim holds: other ranks may notice later that rank 0 is gone.
+/// Minimum time for which a claim holds: other ranks may notice later that rank 0 is gone.
 const CLAIM: Duration = Duration::from_secs(2);
 
-/// A number that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a rank that was killed.
+/// A process ID that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a killed rank.
 const NO_PROCESS: i32 = 4_194_304;
 
-/// Removes what a run made whose rank 0 is gone: `folder` in the shared directory `on`. Returns the message for the user;
-/// none if another rank does.
+/// Removes `folder`, which a run whose rank 0 is gone made in the shared directory `on`. Returns the message for the
+/// user; None if another rank cleans up.
 pub fn clean_up(
     position: &Position,
     meeting: &Meeting,
@@ -37,7 +37,7 @@ pub fn clean_up(
     let claim = match Note::claim(on, &claim_name(meeting)) {
         Ok(Some(claim)) => Some(claim),
         Ok(None) => return None,
-        // Where no file can be made, each rank says what it knows.
+        // If no file can be created, each rank reports what it knows.
         Err(_) => None,
     };
     meet::forget(position, on, meeting);
@@ -57,7 +57,7 @@ fn claim_name(meeting: &Meeting) -> String {
     format!(".fsdyno-{NO_PROCESS}-{}", proof.get(..16).unwrap_or_default())
 }
 
-/// Removes the trial's directory once its owner and the workers have left it; returns the end of the message.
+/// Removes the trial's directory once its owner and the workers have left it. Returns the end of the message.
 fn remove(on: &Path, name: &str) -> String {
     let path = on.join(name);
     let begin = Instant::now();
@@ -101,7 +101,7 @@ mod tests {
         Position { kind: Kind::Environment, rank: 1, ranks: 3, run, pmi: None }
     }
 
-    /// A trial's directory of a process that has ended.
+    /// Creates the trial directory of a process that has ended.
     fn left(on: &Path, boot: &str) -> String {
         let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
         std::fs::create_dir_all(on.join(&name).join("root/d")).unwrap();

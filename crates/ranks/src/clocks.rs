@@ -1,43 +1,43 @@
-//! The difference of two clocks. Processes of one boot and one time namespace read one CLOCK_MONOTONIC: there is none.
-//! Otherwise one process requests the other's time, and takes the answer with the shortest round trip (D. Mills, RFC
-//! 5905, clock filter). Half of that round trip is the uncertainty, whatever the two ways took.
+//! The offset between two clocks. Processes of one boot and one time namespace read the same CLOCK_MONOTONIC: the
+//! offset is 0. Otherwise one process requests the other's time, and uses the answer with the shortest round trip
+//! (D. Mills, RFC 5905, clock filter). Half of that round trip is the uncertainty, however long each direction took.
 
 use std::time::Duration;
 
 use fsdyno_record::Nanos;
 
-/// Fewest and most exchanges with another clock in one measurement, and the time after which no more than the fewest are
-/// made. Under load few round trips are short.
-const FEWEST: usize = 12;
-const MOST: usize = 100;
+/// Minimum and maximum number of exchanges with a different clock in one measurement, and the time after which only the
+/// minimum is required. Under load, few round trips are short.
+const MIN_EXCHANGES: usize = 12;
+const MAX_EXCHANGES: usize = 100;
 const ENOUGH: Duration = Duration::from_millis(10);
 
-/// Exchanges with a process of the same clock, which detect that it has another one.
+/// Number of exchanges with a process of the same clock, to detect that its clock is in fact different.
 const OF_ONE: usize = 2;
 
-/// Most that two clocks drift apart: 100 parts in a million. Quartz is within 50, and the kernel slews by more only while
-/// it corrects a wrong time.
+/// Maximum rate at which two clocks drift apart: 100 parts per million. Quartz is within 50, and the kernel slews
+/// faster only while it corrects a wrong time.
 const DRIFT: f64 = 1e-4;
 
-/// One question and its answer.
+/// One request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The asker's time when it sent.
+    /// The requester's time when it sent the request.
     pub sent: Nanos,
-    /// The other's time when it answered.
+    /// The other clock's time when the answer was sent.
     pub there: Nanos,
-    /// The asker's time when the answer was read.
+    /// The requester's time when the answer was read.
     pub back: Nanos,
 }
 
-/// A difference of clocks at one time.
+/// The offset between two clocks at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
-    /// Time of the measurement, by the asker's clock.
+    /// Time of the measurement, by the requester's clock.
     pub at: Nanos,
-    /// The other's time less the asker's.
+    /// The other clock's time minus the requester's, in nanoseconds.
     pub ahead: i64,
-    /// The most by which that is wrong.
+    /// The maximum error of that.
     pub uncertainty: Nanos,
 }
 
@@ -50,16 +50,16 @@ impl Sample {
     }
 }
 
-/// Reports whether another exchange follows after this many.
+/// True if a further exchange follows after this number of exchanges.
 pub fn goes_on(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
         true => exchanges < OF_ONE,
-        false => exchanges < FEWEST || (exchanges < MOST && elapsed < ENOUGH),
+        false => exchanges < MIN_EXCHANGES || (exchanges < MAX_EXCHANGES && elapsed < ENOUGH),
     }
 }
 
-/// The identity of this process's CLOCK_MONOTONIC: the boot and the time namespace (time_namespaces(7)). None if
-/// /proc does not say.
+/// Returns the identity of this process's CLOCK_MONOTONIC: the boot and the time namespace (time_namespaces(7)). None
+/// if /proc does not show them.
 pub fn identity() -> Option<String> {
     let boot = crate::meet::boot();
     let space = match std::fs::read_link("/proc/self/ns/time") {
@@ -72,8 +72,8 @@ pub fn identity() -> Option<String> {
 }
 
 impl Offset {
-    /// The difference between two processes whose clocks have one identity: none. A difference beyond the uncertainty
-    /// stays: copies of one virtual machine have one boot id and several clocks.
+    /// Returns the offset between two processes whose clocks have the same identity: 0. An offset beyond the
+    /// uncertainty is kept: copies of one virtual machine have the same boot ID and different clocks.
     pub fn of_one_clock(self) -> Offset {
         match self.ahead.unsigned_abs() <= self.uncertainty.0 {
             true => Offset { at: self.at, ..Offset::default() },
@@ -82,12 +82,12 @@ impl Offset {
     }
 }
 
-/// The difference with the smallest uncertainty among samples taken close together; none without samples.
+/// Returns the offset with the smallest uncertainty among samples taken close together; None without samples.
 pub fn best(samples: &[Sample]) -> Option<Offset> {
     samples.iter().map(|sample| sample.offset()).min_by_key(|offset| offset.uncertainty)
 }
 
-/// The clock of another process over a phase: its difference before and after.
+/// The clock of another process over a phase: its offset before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// Before the phase.
@@ -97,7 +97,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The difference at a time of the asker's clock, between the two by their distance.
+    /// Returns the offset at a time of the requester's clock, by linear interpolation.
     pub fn at(&self, time: Nanos) -> Offset {
         let (from, to) = (self.before, self.after);
         let length = to.at.since(from.at).0;
@@ -108,22 +108,22 @@ impl Clock {
         let ahead = from.ahead as f64 + (to.ahead - from.ahead) as f64 * part;
         let larger = from.uncertainty.max(to.uncertainty);
         if larger.is_zero() {
-            // One clock: what is measured has an uncertainty.
+            // The clocks are the same: every measured offset has an uncertainty.
             return Offset { at: time, ..from };
         }
-        // Between the two a clock may have drifted away and returned.
+        // Between the two measurements a clock may have drifted away and returned.
         let near = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
         let uncertainty = larger + Nanos((near as f64 * DRIFT) as u64);
         Offset { at: time, ahead: ahead.round() as i64, uncertainty }
     }
 
-    /// A time of the other clock in the asker's.
+    /// Converts a time of the other clock to the requester's.
     pub fn to_ours(self, there: Nanos) -> Nanos {
         let guess = less(there, self.before.ahead);
         less(there, self.at(guess).ahead)
     }
 
-    /// A time of the asker's clock in the other's, before the phase.
+    /// Converts a time of the requester's clock to the other's, with the offset before the phase.
     pub fn to_theirs(self, ours: Nanos) -> Nanos {
         less(ours, -self.before.ahead)
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_shortest_round_trip_decides_and_its_half_is_the_uncertainty() {
-        // The other clock is 1,000,000 ahead; the second question was held up on its way back.
+        // The other clock is 1,000,000 ahead; the second answer was delayed.
         let samples = [
             sample(0, 1_000_090, 100),
             sample(1000, 1_001_020, 9000),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn one_clock_has_no_offset_and_no_uncertainty_however_long_an_answer_took() {
-        // The answer was held up on its way back: measured, the clock would be 4,910 behind.
+        // The answer was delayed: by the measurement, the clock would be 4,910 behind.
         let late = best(&[sample(1000, 1090, 11_000)]).unwrap();
         assert_eq!(late.ahead, -4910);
         let before = late.of_one_clock();
@@ -168,7 +168,7 @@ mod tests {
         let after = Offset { at: Nanos(9_000_000_000), ..before };
         let middle = Clock { before, after }.at(Nanos(4_000_000_000));
         assert_eq!((middle.ahead, middle.uncertainty), (0, Nanos(0)));
-        // The copy of a virtual machine: the same boot id, and another time.
+        // A copy of a virtual machine: the same boot ID, but a different time.
         let copy = best(&[sample(1000, 900_000, 1200)]).unwrap();
         assert_eq!(copy.of_one_clock(), copy);
     }

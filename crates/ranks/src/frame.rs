@@ -1,4 +1,4 @@
-//! Frames of a length and JSON.
+//! Frames that consist of a length and JSON.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,19 +6,19 @@ use std::net::TcpStream;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest message after a connection is proven.
-pub const LONGEST: u32 = 256 << 20;
+/// Maximum length in bytes of a message on an authenticated connection.
+pub const MAX_MESSAGE: u32 = 256 << 20;
 
-/// Longest message before that.
+/// Maximum length in bytes of a message before authentication.
 pub const MAX_BEFORE: u32 = 16 << 10;
 
 /// Writes a message.
 ///
 /// # Errors
-/// A message that is too long; a connection that is broken.
+/// The message is too long, or the connection is broken.
 pub fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
-    let length = u32::try_from(body.len()).ok().filter(|length| *length <= LONGEST);
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= MAX_MESSAGE);
     let length = length.ok_or_else(|| io::Error::other("the message is too long"))?;
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend_from_slice(&body);
@@ -28,7 +28,7 @@ pub fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Resu
 /// Reads a message.
 ///
 /// # Errors
-/// The end of the connection, or something else than a message.
+/// The connection ended, or the data are not a message.
 pub fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> io::Result<T> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

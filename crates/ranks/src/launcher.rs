@@ -1,13 +1,13 @@
-//! The launcher that started this process as one of several, known by the environment that it gives.
+//! Detects the launcher that started this process as one of several, from the environment that it sets.
 
 use std::fmt;
 
 /// A way of starting ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A launcher that speaks PMI-1 over an inherited descriptor: hydra (MPICH, Intel MPI), or srun with --mpi=pmi2.
+    /// A launcher with PMI-1 over an inherited descriptor: hydra (MPICH, Intel MPI), or srun with --mpi=pmi2.
     Mpich,
-    /// Open MPI, or another launcher of PMIx that names rank and size in the variables of Open MPI.
+    /// Open MPI, or another PMIx launcher that sets rank and size in the variables of Open MPI.
     OpenMpi,
     /// srun.
     Slurm,
@@ -32,7 +32,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The place of this process among those that its launcher started.
+/// The position of this process among those that its launcher started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The launcher.
@@ -41,25 +41,25 @@ pub struct Position {
     pub rank: u32,
     /// The number of ranks.
     pub ranks: u32,
-    /// A word that all ranks of this run have and no other run has; none if the launcher gives no such word.
+    /// A word that is common to all ranks of this run and unique to the run; None if the launcher provides none.
     pub run: Option<String>,
-    /// The descriptor on which the launcher speaks PMI-1, if it does.
+    /// The descriptor for PMI-1, if the launcher provides it.
     pub pmi: Option<i32>,
 }
 
-/// Most ranks of a run.
+/// Maximum number of ranks of a run.
 pub const MAX_RANKS: u32 = 65_536;
 
-/// Finds out by the environment which rank this process is; `given` is the number of ranks that the user gave, which only a
-/// Kubernetes job needs. None if no launcher started it.
+/// Determines from the environment which rank this process is; `given` is the user's number of ranks, which only a
+/// Kubernetes job needs. None if no launcher started this process.
 ///
 /// # Errors
-/// Variables of a launcher that contradict each other or lack a value, as a sentence.
+/// The variables of a launcher contradict each other or lack a value.
 pub fn detect(
     env: &dyn Fn(&str) -> Option<String>,
     given: Option<u32>,
 ) -> Result<Option<Position>, String> {
-    // Another launcher may itself run inside a job of Slurm or Kubernetes, so it comes first.
+    // Other launchers come first, since they may run inside a job of Slurm or Kubernetes.
     let position = match () {
         () if env("FSDYNO_RANK").is_some() => by_variables(env, Kind::Environment, given)?,
         () if env("PMI_RANK").is_some() && env("PMI_FD").is_some() => {
@@ -79,7 +79,7 @@ pub fn detect(
     Ok(Some(position))
 }
 
-/// The variables of rank and size, and those that together name a run.
+/// Returns the variables of rank and size, and those that together identify a run.
 fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     match kind {
         Kind::Mpich => ("PMI_RANK", "PMI_SIZE", &[]),
@@ -107,7 +107,7 @@ fn by_variables(
         }
         None => Ok(None),
     };
-    // Slurm: a step may have fewer tasks than its job.
+    // In Slurm, a step may have fewer tasks than its job.
     let ranks = match (kind, number("SLURM_STEP_NUM_TASKS")?) {
         (Kind::Slurm, Some(tasks)) => Some(tasks),
         _ => number(ranks_name)?,
@@ -134,7 +134,7 @@ fn by_variables(
     Ok(Position { kind, rank, ranks, run, pmi })
 }
 
-/// The text as a part of a file's name.
+/// Converts a text so that it can be part of a file name.
 fn plain(text: &str) -> String {
     let keep = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     text.chars().map(keep).take(100).collect()

@@ -1,9 +1,9 @@
 //! Processes on one or several hosts that share a trial: ranks.
 //!
-//! A launcher starts one process for each rank ([`launcher`]); they find each other by its key-value store or by a file
-//! in the shared directory ([`meet`]), and prove to each other that they belong to one run ([`secret`]). Rank 0
-//! coordinates them over TCP ([`Group`]). The calls of each rank are issued by a child process of it, the worker
-//! ([`work`]), so that a rank whose worker is killed or hangs in the kernel can still say so.
+//! A launcher starts one process for each rank ([`launcher`]). The processes find each other by the launcher's
+//! key-value store or by a file in the shared directory ([`meet`]), and prove to each other that they belong to the
+//! same run ([`secret`]). Rank 0 coordinates them over TCP ([`Group`]). A child process of each rank, the worker
+//! ([`work`]), issues its calls, so that the rank can still report that its worker was killed or hangs in the kernel.
 
 pub mod cleanup;
 pub mod launcher;

@@ -1,5 +1,5 @@
-//! The meeting of ranks: rank 0 listens on a TCP port and makes its addresses and the run's secret known by the
-//! launcher's key-value store, or, where there is none, by a file in the shared directory that only its user can read.
+//! How ranks find each other: rank 0 listens on a TCP port and publishes its addresses and the run's secret in the
+//! launcher's key-value store, or, if there is none, in a file in the shared directory that only its user can read.
 
 use std::io::Read;
 use std::net::{TcpListener, ToSocketAddrs};
@@ -14,7 +14,7 @@ use crate::launcher::{Kind, Position};
 use crate::pmi::Pmi;
 use crate::secret::Secret;
 
-/// The place at which the ranks of a run meet.
+/// The address at which the ranks of a run connect to rank 0, and the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
     /// Names or addresses of rank 0's host.
@@ -23,38 +23,38 @@ pub struct Meeting {
     pub port: u16,
     /// The secret of the run.
     pub secret: Secret,
-    /// The id of that host's boot: ranks on it take the loopback interface.
+    /// The boot ID of that host: ranks on it use the loopback interface.
     pub boot: String,
 }
 
-/// The environment variable that names the place to meet, as `HOST:PORT`; then the secret is in [`SECRET`].
+/// The environment variable with the address to connect to, as `HOST:PORT`; the secret is then in [`SECRET`].
 const MEET: &str = "FSDYNO_MEET";
 
 /// The environment variable of the secret.
 const SECRET: &str = "FSDYNO_SECRET";
 
-/// The key in a launcher's store.
+/// The key in the launcher's store.
 const KEY: &str = "fsdyno-meet";
 
-/// The text in the place of the address if rank 0 refuses the run.
+/// The text that replaces the address if rank 0 refuses the run.
 const REFUSED: &str = "refused";
 
-/// Most addresses that are made known: a value in a launcher's store has less than 1,024 bytes.
+/// Maximum number of published addresses: a value in a launcher's store has less than 1,024 bytes.
 const MAX_HOSTS: usize = 12;
 
-/// Interval between two looks for the file.
+/// Interval at which a rank looks for the file.
 const LOOK: Duration = Duration::from_millis(25);
 
 impl Meeting {
-    /// As one word: `PORT;SECRET;BOOT;HOST,HOST`.
+    /// Converts to one word: `PORT;SECRET;BOOT;HOST,HOST`.
     pub fn to_text(&self) -> String {
         format!("{};{};{};{}", self.port, self.secret.text(), self.boot, self.hosts.join(","))
     }
 
-    /// Reads [`Meeting::to_text`].
+    /// Parses the result of [`Meeting::to_text`].
     ///
     /// # Errors
-    /// Another text.
+    /// The text has a different form.
     pub fn parse(text: &str) -> Result<Meeting, String> {
         let mut parts = text.trim_end().splitn(4, ';');
         let mut part = || parts.next().ok_or("a part is missing");
@@ -66,22 +66,22 @@ impl Meeting {
     }
 }
 
-/// The id of this boot of this host.
+/// Returns the boot ID of this host.
 pub fn boot() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_string()
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Rank 0's side: listens, and makes the place known. The note in the shared directory, if one is needed, is removed when
-/// dropped.
+/// Rank 0's side: listens, and publishes the address. The note in the shared directory, if one is needed, is removed
+/// when dropped.
 ///
 /// # Errors
-/// A port that cannot be opened; a directory that cannot be written; as a sentence.
+/// The port cannot be opened, or the directory cannot be written.
 pub fn open(
     position: &Position,
     folder: &Path,
@@ -102,7 +102,7 @@ pub fn open(
             by_store(fd, |pmi| pmi.put(KEY, &meeting.to_text()))?;
             None
         }
-        // ssh passes it on.
+        // The address is passed through ssh.
         None if position.kind == Kind::Ssh => None,
         None => {
             let note = Note::leave(folder, &note_name(position)?, meeting.to_text().as_bytes());
@@ -113,29 +113,29 @@ pub fn open(
 }
 
 fn listen(port: u16) -> Result<(TcpListener, u16), String> {
-    // An IPv6 socket takes IPv4 connections, too; where the kernel has no IPv6, IPv4 alone.
+    // An IPv6 socket also accepts IPv4 connections; IPv4 only if the kernel has no IPv6.
     let any = TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
     let listener = any.map_err(|error| format!("listen on a TCP port: {error}"))?;
     let port = listener.local_addr().map_err(|error| format!("listen on a TCP port: {error}"))?;
     Ok((listener, port.port()))
 }
 
-/// The side of a rank that refuses the run before the ranks meet: without it the others would wait in the launcher for
-/// ever. Other launchers end them, or their patience does.
+/// The side of a rank that refuses the run before the ranks connect: with PMI-1 the others would otherwise wait in the
+/// launcher forever. Without PMI-1 the launcher ends them, or they time out.
 pub fn refuse(position: &Position) {
     let Some(fd) = position.pmi else { return };
     let refused = |pmi: &mut Pmi| match position.rank {
         0 => pmi.put(KEY, REFUSED),
         _ => Ok(()),
     };
-    // The launcher may have ended; the reason of the refusal is what is reported.
+    // The launcher may have ended; the caller reports the reason for the refusal.
     let _ = by_store(fd, refused);
 }
 
-/// The other ranks' side: waits until rank 0 has made the place known; none if it has refused the run.
+/// The other ranks' side: waits until rank 0 has published the address; None if rank 0 has refused the run.
 ///
 /// # Errors
-/// A missing part, as a sentence.
+/// The address is not published in time, or is incomplete.
 pub fn find(
     position: &Position,
     folder: &Path,
@@ -167,7 +167,7 @@ pub fn find(
     }
 }
 
-/// The place and the secret that the user's environment gives.
+/// Returns the address and the secret that the user's environment sets.
 fn given() -> Result<Option<(String, u16, Secret)>, String> {
     let Ok(place) = std::env::var(MEET) else { return Ok(None) };
     let wrong = || format!("{MEET} is '{place}'; it must be HOST:PORT, such as job-0.job:4711");
@@ -180,7 +180,7 @@ fn given() -> Result<Option<(String, u16, Secret)>, String> {
     Ok(Some((host.trim_matches(['[', ']']).to_string(), port, secret)))
 }
 
-/// Does something in the launcher's store, waits for all ranks, and ends the conversation as far as that keeps the store.
+/// Calls `put` on the launcher's store and waits for all ranks. The connection ends when the result is dropped.
 fn by_store(
     fd: i32,
     put: impl FnOnce(&mut Pmi) -> std::io::Result<()>,
@@ -192,7 +192,7 @@ fn by_store(
     Ok(Conversation(pmi))
 }
 
-/// A conversation with the launcher that ends as it must: a process that leaves without a farewell ends all others.
+/// A connection with the launcher that is finalized when dropped: otherwise the launcher would end all processes.
 struct Conversation(Pmi);
 
 impl Conversation {
@@ -203,12 +203,12 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // The launcher may have gone; there is no process to tell.
+        // The launcher may be gone; then nothing can be reported.
         let _ = self.0.finalize();
     }
 }
 
-/// The name of the note of this run.
+/// Returns the name of the note of this run.
 fn note_name(position: &Position) -> Result<String, String> {
     let run = position.run.as_ref().ok_or_else(|| {
         format!(
@@ -220,17 +220,17 @@ fn note_name(position: &Position) -> Result<String, String> {
     Ok(format!(".fsdyno-meet-{}-{run}", position.kind))
 }
 
-/// Removes the note of a meeting whose rank 0 is gone, if it left one.
+/// Removes the note of a run whose rank 0 is gone, if there is one.
 pub(crate) fn forget(position: &Position, folder: &Path, meeting: &Meeting) {
     let Ok(name) = note_name(position) else { return };
     let path = folder.join(name);
     if read_note(&path).is_ok_and(|found| found == *meeting) {
-        // If this fails, the next run of this name replaces it.
+        // If this fails, the next run with this name replaces the note.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// Reads a note, if it is this user's own and no process else can read it.
+/// Reads a note, if this user owns it and no other user can read it.
 fn read_note(path: &Path) -> Result<Meeting, String> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -245,7 +245,7 @@ fn read_note(path: &Path) -> Result<Meeting, String> {
     Meeting::parse(&text)
 }
 
-/// The socket addresses to try, the nearest first.
+/// Returns the socket addresses to try, the nearest first.
 pub(crate) fn addresses(meeting: &Meeting) -> Vec<std::net::SocketAddr> {
     let near = meeting.boot == boot();
     let loopback = ["127.0.0.1".to_string(), "::1".to_string()];

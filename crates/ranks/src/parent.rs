@@ -1,4 +1,5 @@
-//! The process that a launcher started for a rank: it starts the worker, waits for it, and tells rank 0 how it ended.
+//! The process that a launcher started for a rank: it starts the worker, waits for it, and reports to rank 0 how it
+//! ended.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -14,28 +15,29 @@ use crate::meet::{self, Meeting};
 use crate::wire::{Hello, Role};
 use crate::worker::{DISMISSED, Join, ORPHANED, connect};
 
-/// The hidden argument of the program with which it becomes a worker.
+/// The hidden argument by which the program becomes a worker.
 pub const WORKER: &str = "rank-worker";
 
 /// Time between a signal and the end of this process, if rank 0 does not end the run.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// Interval at which is seen whether the worker is halted.
+/// Interval at which this process checks whether the worker is halted.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Number of looks in a row after which a halted worker is one that cannot end as ordered: rank 0 has given it up by then.
+/// Number of consecutive checks after which a halted worker cannot end by order any longer: rank 0 has given it up by
+/// then.
 const HALTED: u32 = 16;
 
-/// Number of calls in a row that rank 0 does not take, after which it is gone.
+/// Number of consecutive failed connections after which rank 0 is considered gone.
 const UNHEARD: u32 = 3;
 
 /// Time for a killed worker to end.
 const DEATH: Duration = Duration::from_secs(2);
 
-/// Starts a worker as a child that dies with the calling thread.
+/// Starts a worker as a child that the kernel kills when the calling thread ends.
 ///
 /// # Errors
-/// The program cannot be started, as a sentence.
+/// The program cannot be started.
 pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
     let failed = |error: std::io::Error| format!("start the worker of rank {}: {error}", join.rank);
     let memory = || -> std::io::Result<File> {
@@ -55,18 +57,18 @@ pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
 /// How the work of a rank ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attended {
-    /// As rank 0 ordered, or in a way of which rank 0 knows.
+    /// By order of rank 0, or in a way that rank 0 knows.
     Done,
-    /// Rank 0 is gone. The trial's directory may be left, by this name in the shared one.
+    /// Rank 0 is gone. A trial directory with this name may remain in the shared directory.
     Orphaned(Option<String>),
-    /// The worker hangs in the kernel and is left behind, as a sentence.
+    /// The worker hangs in the kernel and is left behind; the message.
     Hanging(String),
 }
 
-/// Waits until the worker of a rank ends, and reports to rank 0 if it did not end as ordered; `stop` is set by signals.
+/// Waits until the worker of a rank ends, and reports to rank 0 if it did not end by order; signals set `stop`.
 ///
 /// # Errors
-/// The reason why the worker could not work, as a sentence, if rank 0 cannot know it.
+/// The worker could not work for a reason that rank 0 cannot know.
 pub fn attend(
     worker: Process,
     meeting: &Meeting,
@@ -76,7 +78,7 @@ pub fn attend(
     wait(worker, meeting, hello, (stop, GRACE))
 }
 
-/// Waits as [`attend`] does for what has a worker on another host; it ends at once when `stop` is set.
+/// Waits as [`attend`] does, for the ssh of a worker on another host; ends it at once when `stop` is set.
 pub(crate) fn attend_until(
     ssh: Process,
     meeting: &Meeting,
@@ -114,7 +116,7 @@ fn wait(
     match ended.code() {
         Some(0 | DISMISSED) => Ok(Attended::Done),
         Some(ORPHANED) => Ok(Attended::Orphaned(worker.last_lines(1).pop().filter(|name| {
-            // Before the first trial its last line is another one.
+            // Before the first trial, the last line is not a name.
             name.starts_with(".fsdyno-") && !name.contains('/')
         }))),
         Some(1) => Err(lines),
@@ -125,17 +127,17 @@ fn wait(
     }
 }
 
-/// A worker that is halted, by a signal or in a call.
+/// Detects a worker that is halted, by a signal or in a call.
 struct Halt {
     looked: Instant,
-    /// Looks in a row at which it was.
+    /// Number of consecutive checks at which the worker was halted.
     looks: u32,
-    /// Calls in a row that rank 0 did not take.
+    /// Number of consecutive failed connections to rank 0.
     unheard: u32,
 }
 
 impl Halt {
-    /// Reports whether the worker is halted and rank 0 gone, so that no order ends it.
+    /// True if the worker is halted and rank 0 is gone, so that no order ends the worker.
     fn is_for_good(&mut self, worker: &Process, is_gone: &dyn Fn() -> bool) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;
@@ -167,7 +169,7 @@ fn end(worker: Process, hello: &Hello) -> Attended {
     }
 }
 
-/// Describes in words how a process ended.
+/// Describes how a process ended.
 pub fn how(ended: ExitStatus, lines: &str) -> String {
     let more = if lines.is_empty() { String::new() } else { format!("; its last lines: {lines}") };
     match (ended.signal(), ended.code()) {
@@ -180,14 +182,14 @@ pub fn how(ended: ExitStatus, lines: &str) -> String {
     }
 }
 
-/// Says to rank 0 how a rank ended.
+/// Reports to rank 0 how a rank ended.
 pub(crate) fn report(meeting: &Meeting, hello: &Hello, text: &str) {
     let hello = Hello { role: Role::Parent, text: text.to_string(), ..hello.clone() };
-    // If rank 0 is gone, there is no process to tell.
+    // If rank 0 is gone, nothing can be reported.
     let _ = connect(meeting, &hello, Duration::ZERO);
 }
 
-/// The greeting of a parent.
+/// Returns the hello message of a parent.
 pub fn hello(rank: u32, ranks: u32, version: &str) -> Hello {
     let (host, pid) = (meet::host_name(), std::process::id());
     Hello { rank, ranks, version: version.to_string(), host, pid, ..Hello::default() }

@@ -1,5 +1,5 @@
-//! The text protocol of PMI-1, as a process speaks it with hydra on an inherited descriptor: one line for each request
-//! and answer, of words `key=value` (W. Gropp, E. Lusk, D. Ashton et al.; MPICH, src/pmi).
+//! The text protocol PMI-1 between a process and hydra on an inherited descriptor: each request and each answer is a
+//! line of words `key=value` (W. Gropp, E. Lusk, D. Ashton et al.; MPICH, src/pmi).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,16 +13,16 @@ pub struct Pmi {
 }
 
 impl Pmi {
-    /// Opens the conversation on a descriptor that the launcher handed over.
+    /// Opens the connection on a descriptor that the launcher passed.
     ///
     /// # Errors
-    /// A descriptor that is not open, or a launcher that does not speak PMI-1.
+    /// The descriptor is not open, or the launcher does not use PMI-1.
     pub fn open(fd: RawFd) -> io::Result<Pmi> {
         // SAFETY: fcntl(2) touches no memory; the descriptor is checked to be open.
         if fd < 3 || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
             return Err(io::Error::other(format!("PMI_FD={fd} is not an open descriptor")));
         }
-        // SAFETY: it is open, and the launcher made it for this use by this process alone.
+        // SAFETY: the descriptor is open, and the launcher opened it for this purpose and this process only.
         let output = unsafe { File::from_raw_fd(fd) };
         let input = BufReader::new(output.try_clone()?);
         let mut pmi = Pmi { input, output, store: String::new() };
@@ -35,7 +35,7 @@ impl Pmi {
     /// Stores a value, which all ranks can read after a barrier.
     ///
     /// # Errors
-    /// A launcher that refuses.
+    /// The launcher refuses.
     pub fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
         let line = format!("cmd=put kvsname={} key={key} value={value}", self.store);
         self.ask(&line, "put_result").map(drop)
@@ -44,15 +44,15 @@ impl Pmi {
     /// Waits for all ranks.
     ///
     /// # Errors
-    /// A launcher that ends meanwhile.
+    /// The launcher ends meanwhile.
     pub fn barrier(&mut self) -> io::Result<()> {
         self.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
 
-    /// Reads a value; none if no process stored it.
+    /// Reads a value; None if no process has stored it.
     ///
     /// # Errors
-    /// A launcher that refuses.
+    /// The launcher refuses.
     pub fn get(&mut self, key: &str) -> io::Result<Option<String>> {
         let line = format!("cmd=get kvsname={} key={key}", self.store);
         let answer = self.exchange(&line, "get_result")?;
@@ -60,10 +60,10 @@ impl Pmi {
         Ok(value(&answer, "value").filter(|_| found).map(String::from))
     }
 
-    /// Ends the conversation, so that the launcher accepts the end of this process.
+    /// Ends the connection, so that the launcher accepts the end of this process.
     ///
     /// # Errors
-    /// A launcher that refuses.
+    /// The launcher refuses.
     pub fn finalize(&mut self) -> io::Result<()> {
         self.ask("cmd=finalize", "finalize_ack").map(drop)
     }
@@ -91,7 +91,7 @@ impl Pmi {
     }
 }
 
-/// The value of a word of a line.
+/// Returns the value of a key in a line.
 fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }

@@ -1,5 +1,5 @@
-//! The secret of a run: both ends of a connection prove that they know it (HMAC-SHA256 of fresh random words), and
-//! neither sends it.
+//! The secret of a run: both ends of a connection prove that they know it (HMAC-SHA256 of fresh random words) without
+//! sending it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -23,10 +23,10 @@ impl Secret {
         word().map(Secret)
     }
 
-    /// The secret of this text.
+    /// Parses a secret.
     ///
     /// # Errors
-    /// A text of less than 16 characters or more than 200, or with blanks.
+    /// The text has less than 16 or more than 200 characters, or blanks.
     pub fn parse(text: &str) -> Result<Secret, String> {
         let fits =
             (16..=200).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -36,7 +36,7 @@ impl Secret {
         }
     }
 
-    /// The secret as text.
+    /// Returns the secret as text.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -50,7 +50,7 @@ impl Secret {
         Some(mac)
     }
 
-    /// The proof of knowing the secret, over these parts, in hex.
+    /// Returns a proof that this process knows the secret, over these parts, in hex.
     pub fn proof(&self, parts: &[&str]) -> String {
         let bytes = self.mac(parts).map(|mac| mac.finalize().into_bytes());
         bytes.map(|bytes| hex(&bytes)).unwrap_or_default()
@@ -63,7 +63,7 @@ impl Secret {
     }
 }
 
-/// A fresh random word: 32 bytes in hex.
+/// Returns a fresh random word: 32 bytes in hex.
 ///
 /// # Errors
 /// The error of getrandom(2).

@@ -1,7 +1,7 @@
-//! Ranks on hosts that are named by the user, started over ssh(1) without a launcher.
+//! Starts ranks over ssh(1) without a launcher, on hosts that the user names.
 //!
-//! The command line of ssh has the host and the path of the program; the ranks' secrets go through standard input,
-//! which stays open: a worker ends when its ssh is gone.
+//! The command line of ssh has the host and the path of the program; the secret is passed through standard input, which
+//! stays open: a worker ends when its ssh is gone.
 
 use std::io::Write;
 use std::path::Path;
@@ -30,7 +30,7 @@ const OPTIONS: &[&str] = &[
     "-oServerAliveCountMax=3",
 ];
 
-/// Longest time for workers to end by themselves at the end of the run.
+/// Maximum time for workers to end by themselves at the end of the run.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A host in ssh's notation: `HOST` or `USER@HOST`.
@@ -41,7 +41,7 @@ impl Host {
     /// Parses a host's name.
     ///
     /// # Errors
-    /// A sentence about a text that is not the name of a host or user, or that ssh would take for an option.
+    /// The text is not the name of a host or user, or ssh would take it for an option.
     pub fn parse(text: &str) -> Result<Host, String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
         let fits =
@@ -56,24 +56,24 @@ impl Host {
         }
     }
 
-    /// The host's name.
+    /// Returns the name of the host.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// Parses a list of hosts, separated by commas.
+/// Parses a comma-separated list of hosts.
 ///
 /// # Errors
-/// The first item that is not a host.
+/// An item is not a host; the message has the first one.
 pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').map(Host::parse).collect()
 }
 
-/// The number of ranks: one for each host if the user gives no number.
+/// Returns the number of ranks: one per host unless the user gives a number.
 ///
 /// # Errors
-/// A number that leaves a host without a rank, or that is above [`MAX_RANKS`].
+/// The number leaves a host without a rank, or is above [`MAX_RANKS`].
 pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     let ranks = given.map_or(hosts.len(), |given| given as usize);
     match ranks >= hosts.len() && ranks <= MAX_RANKS as usize {
@@ -85,13 +85,13 @@ pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     }
 }
 
-/// The host of a rank; consecutive ranks share a host.
+/// Returns the host of a rank; consecutive ranks share a host.
 fn host_of(hosts: &[Host], ranks: u32, rank: u32) -> Option<&Host> {
     let at = u64::from(rank) * hosts.len() as u64 / u64::from(ranks.max(1));
     hosts.get(at as usize)
 }
 
-/// The command that starts a worker on a host; the program's path is quoted for the shell there.
+/// Returns the command that starts a worker on a host; the program's path is quoted for the remote shell.
 fn command(host: &Host, program: &Path) -> Command {
     let mut command = Command::new("ssh");
     let program = program.to_string_lossy().replace('\'', "'\\''");
@@ -107,8 +107,8 @@ pub struct RemoteWorkers {
 }
 
 impl RemoteWorkers {
-    /// Starts a worker for each rank; `join` says what the worker of a rank needs to know, and `program` is the path of
-    /// fsdyno on all hosts. A failure is reported to rank 0.
+    /// Starts a worker for each rank; `join` returns the parameters of a rank's worker, and `program` is the path of
+    /// fsdyno on all hosts. Failures are reported to rank 0.
     pub fn start(
         hosts: &[Host],
         program: &Path,
@@ -137,7 +137,7 @@ impl RemoteWorkers {
 }
 
 impl RemoteWorkers {
-    /// Ends all workers at once, including those that rank 0 does not know yet.
+    /// Ends all workers immediately, including those that rank 0 does not know yet.
     pub fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -153,7 +153,7 @@ impl Drop for RemoteWorkers {
         }
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A thread that panicked has ended its ssh, too.
+            // A thread that panicked has also ended its ssh.
             let _ = thread.join();
         }
     }
@@ -163,7 +163,7 @@ fn start_ssh(command: Command, join: &Join) -> Result<(Process, std::io::PipeWri
     let failed = |error: std::io::Error| format!("failed to start ssh: {error}; is it installed?");
     let line = serde_json::to_string(join).map_err(|error| failed(error.into()))?;
     let (ssh, mut input) = Process::start_fed(command).map_err(failed)?;
-    // If ssh has already ended, its exit code tells why.
+    // If ssh has already ended, its exit code shows the reason.
     let _ = writeln!(input, "{line}");
     Ok((ssh, input))
 }

@@ -1,5 +1,5 @@
-//! The messages between rank 0 and the workers: frames of a length and JSON, over TCP, after both have proven that they
-//! know the run's secret.
+//! The messages between rank 0 and the workers: frames of a length and JSON over TCP, after both ends have proven that
+//! they know the run's secret.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,31 +12,31 @@ use fsdyno_record::{Job, Nanos, OpKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{LONGEST, MAX_BEFORE, read_frame, write_frame};
+use crate::frame::{MAX_BEFORE, MAX_MESSAGE, read_frame, write_frame};
 use crate::secret::{Secret, word};
 
 /// The version of the messages.
 pub const PROTOCOL: u32 = 1;
 
-/// Longest time without an acknowledgement from the other host, which otherwise is some 15 minutes (tcp(7)).
+/// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
-/// Longest time for the proof.
+/// Maximum time for the proof.
 const PROOF_TIME: Duration = Duration::from_secs(5);
 
-/// The first words of rank 0.
+/// The first message of rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 struct Challenge {
     fsdyno: u32,
     nonce: String,
 }
 
-/// The answer of a worker.
+/// The answer of a caller.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hello {
     /// Its rank.
     pub rank: u32,
-    /// The number of ranks by its launcher.
+    /// The number of ranks according to its launcher.
     pub ranks: u32,
     /// Its role.
     pub role: Role,
@@ -44,19 +44,19 @@ pub struct Hello {
     pub version: String,
     /// The name of its host.
     pub host: String,
-    /// Its process number there.
+    /// Its process ID on that host.
     pub pid: u32,
-    /// The identity of its clock; none if that is not known.
+    /// The identity of its clock; None if unknown.
     #[serde(default)]
     pub clock: Option<String>,
-    /// The message of a position.
+    /// The report of a parent.
     pub text: String,
     pub(crate) nonce: String,
     pub(crate) proof: String,
 }
 
 impl Hello {
-    /// The same of a process on another host.
+    /// Returns the same message for a process on another host.
     pub(crate) fn at(self, host: &str) -> Hello {
         Hello { host: host.to_string(), ..self }
     }
@@ -69,20 +69,20 @@ pub enum Role {
     /// The process that issues the calls of a rank.
     #[default]
     Worker,
-    /// Its parent, which says how the worker ended.
+    /// The worker's parent, which reports how the worker ended.
     Parent,
-    /// Its parent, which asks whether rank 0 still runs.
+    /// The worker's parent, which checks whether rank 0 still runs.
     Asking,
 }
 
-/// The end of the greeting.
+/// The last message of the handshake.
 #[derive(Debug, Serialize, Deserialize)]
 struct Welcome {
     proof: String,
     refused: Option<String>,
 }
 
-/// A message of rank 0 to a worker.
+/// A message from rank 0 to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ToRank {
@@ -90,7 +90,7 @@ pub enum ToRank {
     Ping,
     /// A trial begins.
     Prepare(Box<Preparation>),
-    /// Make the step before a phase for your client.
+    /// Execute the step before a phase on your client.
     Gap {
         /// The name of the step.
         kind: String,
@@ -105,7 +105,7 @@ pub enum ToRank {
         /// The start.
         at: Nanos,
     },
-    /// Another rank waits for an op of yours.
+    /// Another rank waits for one of your ops.
     Await(Point),
     /// An op of another rank has returned.
     Reached(Point),
@@ -121,12 +121,12 @@ pub enum ToRank {
         phase: usize,
         /// The trees.
         trees: Vec<TreeOf>,
-        /// Longest time for which differences may be what a client has cached.
+        /// Maximum time for which a client's caches may explain differences.
         settle: Nanos,
     },
     /// The trial is over: close its files.
     Close,
-    /// There is no more trial.
+    /// The run is over: end.
     End,
     /// End at once.
     Abort {
@@ -138,18 +138,18 @@ pub enum ToRank {
 /// A tree to compare.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TreeOf {
-    /// The rank whose directory it is; none for that of all.
+    /// The rank that owns the directory; None for the common directory.
     pub of: Option<u32>,
     /// The work that the ranks of the phase report as done.
     pub done: Vec<u64>,
 }
 
-/// An op of a rank's thread among all of a phase.
+/// A position in the ops of a thread in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Point {
-    /// The thread among those of all ranks.
+    /// Index of the thread among those of all ranks.
     pub thread: u32,
-    /// Number of its ops.
+    /// Number of its ops that have returned.
     pub ops: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct Point {
 pub struct Stopped {
     /// The thread among those of all ranks.
     pub thread: u32,
-    /// Items that it has done.
+    /// Number of items that it has done.
     pub done: u64,
     /// Time since its first op.
     pub at: Nanos,
@@ -167,9 +167,9 @@ pub struct Stopped {
 /// The end of a phase after the stonewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goal {
-    /// Items that each share does.
+    /// Number of items that each share does.
     pub most: u64,
-    /// Number of shares of the common directory, or of each rank's own.
+    /// Number of shares of the common directory, or of each rank's own directory.
     pub shares: u32,
 }
 
@@ -182,7 +182,7 @@ pub struct Preparation {
     pub folder: String,
 }
 
-/// A message of a worker to rank 0.
+/// A message from a worker to rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum FromRank {
@@ -191,28 +191,28 @@ pub enum FromRank {
         /// The time.
         now: Nanos,
     },
-    /// It is alive.
+    /// A heartbeat.
     Beat {
-        /// A number that grows as it works.
+        /// A number that increases as the worker makes progress.
         work: u64,
-        /// Ops of the phase so far.
+        /// Number of ops in the phase so far.
         ops: u64,
     },
-    /// It found the trial's directory.
+    /// The worker has found the trial's directory.
     Prepared {
-        /// Time that it looked for it.
+        /// Time until it found the directory.
         found: Nanos,
-        /// Device number of the file system there, with which ranks of one host and one mount recognise each other.
+        /// Device number of the file system there, which identifies ranks with the same mount on a host.
         device: u64,
     },
-    /// The step before a phase was made.
+    /// The step before a phase was executed.
     GapDone {
         /// The step that was executed.
         done: String,
     },
     /// The phase is ready to begin.
     Armed,
-    /// The phase is done.
+    /// The phase has ended.
     Done(Box<PhaseDone>),
     /// One of its threads waits for an op of another rank.
     Await(Point),
@@ -222,23 +222,23 @@ pub enum FromRank {
     Stonewall(Stopped),
     /// The file system is synced.
     Synced {
-        /// Time of its return, by its clock.
+        /// Time at which syncfs returned, by the worker's clock.
         at: Nanos,
-        /// The reason why the data may not be durable then; none if it is.
+        /// The reason why the data may not be durable then; None if they are.
         doubt: Option<String>,
     },
-    /// The trees were read, in their order.
+    /// The trees were read, in the given order.
     Verified {
-        /// Its observations.
+        /// The worker's observations, by tree.
         seen: Vec<Seen>,
     },
     /// The trial's files are closed.
     Closed,
-    /// It failed.
+    /// The worker failed.
     Failed {
-        /// The reason, as a sentence.
+        /// The reason.
         why: String,
-        /// True if it ended by order.
+        /// True if the worker stopped by order.
         stopped: bool,
     },
 }
@@ -266,24 +266,24 @@ pub struct PhaseDone {
     pub removals: u64,
     /// User and system CPU time of the process.
     pub cpu: (Nanos, Nanos),
-    /// Estimated time of its own in the phase.
+    /// Estimated time of the engine itself in the phase.
     pub engine: Nanos,
     /// Length of an interval, and the number of ops that returned in each, from its start.
     pub timeline: (Nanos, Vec<u64>),
 }
 
-/// The observations of a rank on a tree.
+/// The observations of a rank about a tree.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// The last reading.
+    /// The report of the last reading.
     pub report: VerifyReport,
-    /// Differences of the first reading that the last one did not find.
+    /// Number of differences of the first reading that the last one did not find.
     pub stale: u64,
     /// Time from the first reading to the one that found none of them.
     pub settled: Nanos,
 }
 
-/// A connection of which both ends are proven. Any thread may write.
+/// The writing end of an authenticated connection. Any thread may write.
 #[derive(Clone, Debug)]
 pub struct Wire {
     writer: Arc<Mutex<TcpStream>>,
@@ -293,7 +293,7 @@ impl Wire {
     /// Sends a message.
     ///
     /// # Errors
-    /// A connection that is broken.
+    /// The connection is broken.
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         write_frame(&mut writer, message)
@@ -301,7 +301,7 @@ impl Wire {
 
     /// Ends the connection; a reader at either end sees its end.
     pub fn shut(&self) {
-        // It may be broken already.
+        // The connection may already be broken.
         let _ = self.writer.lock().map(|writer| writer.shutdown(Shutdown::Both));
     }
 }
@@ -314,9 +314,9 @@ impl Ear {
     /// Waits for a message.
     ///
     /// # Errors
-    /// The end of the connection, or something else than a message.
+    /// The connection ended, or the data are not a message.
     pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
-        read_frame(&mut self.0, LONGEST)
+        read_frame(&mut self.0, MAX_MESSAGE)
     }
 }
 
@@ -326,19 +326,19 @@ fn ends(stream: TcpStream) -> io::Result<(Wire, Ear)> {
     Ok((Wire { writer: Arc::new(Mutex::new(writer)) }, Ear(stream)))
 }
 
-/// Lets messages leave at once, and notices a peer whose host is gone.
+/// Sets the socket options to send messages immediately and to detect a peer whose host is gone.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PROOF_TIME))?;
-    // Both ends send often: what is not acknowledged for this time has lost its peer.
+    // Both ends send often: without an acknowledgement for this time, the peer is gone.
     rustix::net::sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED.as_millis() as u32)?;
     stream.set_write_timeout(Some(Duration::from_secs(30)))
 }
 
-/// The caller that proved itself, with its connection; or what kind of stranger it was.
+/// The authenticated caller with its connection, or the reason why it was rejected.
 pub type Greeted = Result<(Hello, Wire, Ear), String>;
 
-/// Rank 0's side of a greeting; `refuse` returns why a proven caller is not welcome.
+/// Rank 0's side of the handshake; `refuse` returns the reason to reject an authenticated caller.
 pub fn greet(
     mut stream: TcpStream,
     secret: &Secret,
@@ -363,22 +363,22 @@ pub fn greet(
     }
 }
 
-/// The words that a caller proves to be its own.
+/// Returns the text that a caller's proof covers.
 fn words(hello: &Hello, nonce: &str) -> String {
     let Hello { rank, ranks, role, version, host, pid, clock, text, nonce: own, .. } = hello;
     format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {clock:?} {text:?}")
 }
 
-/// The reason why a greeting failed at the caller's side.
+/// The reason why a handshake failed on the caller's side.
 #[derive(Debug)]
 pub enum Rejection {
-    /// Another process listens there, or no process: another address may be right.
+    /// An unrelated process or no process listens there; a different address may be right.
     Stranger(String),
-    /// Rank 0 proved itself and refused.
+    /// Rank 0 proved its identity and rejected the caller.
     Refused(String),
 }
 
-/// The caller's side of a greeting.
+/// The caller's side of the handshake.
 ///
 /// # Errors
 /// [`Rejection`].
@@ -450,7 +450,7 @@ mod tests {
         let error = greet(ours, &Secret::draw().unwrap(), &|_| None).unwrap_err();
         assert!(error.contains("does not know the secret"), "{error}");
         assert!(matches!(caller.join().unwrap(), Err(Rejection::Stranger(_))));
-        // Something that is no fsdyno at all.
+        // A caller that is not fsdyno.
         let (ours, mut theirs) = pair();
         theirs.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         assert!(greet(ours, &Secret::draw().unwrap(), &|_| None).is_err());

@@ -1,7 +1,7 @@
 // Runs inside the recorded programs: makes their calls on files, and puts each call with its result into the ring of
-// its thread. The recorder maps it into a program and leads the calls of the C library to it (src/inject.rs). Whatever
-// it does not know, or is not sure of, it makes as a call that stops for the recorder. It uses no library, no memory but
-// its stack and what is shared, and no registers but the general ones.
+// the thread. The recorder maps it into a program and redirects the calls of the C library to it (src/inject.rs). A
+// call that it cannot record with certainty stops for the recorder. It uses no library, only its stack and the shared
+// memory, and only general-purpose registers.
 #include "layout.h"
 
 typedef unsigned char u8;
@@ -12,8 +12,8 @@ typedef unsigned long u64;
 #define TEXT(it) #it
 #define NUMBER(it) TEXT(it)
 
-// The calls of GATE are not stopped; those of STOPPING are, if they are recorded ones. ENTRY is reached by a jump in the
-// place of a syscall instruction: with the number and arguments in their registers, and the address to go on at in rcx.
+// Calls made at GATE do not stop; those made at STOPPING do if they are recorded. A jump that replaces a syscall
+// instruction leads to ENTRY, with the number and arguments in their registers, and the return address in rcx.
 __asm__(".section .head, \"ax\"\n"
         "gate: syscall\n ret\n"
         ".org " NUMBER(STOPPING) "\n"
@@ -73,8 +73,9 @@ enum {
     NONE, ON_DESCRIPTOR, ON_WRITE, ON_VECTOR, ON_READDIR, ON_FCNTL, ON_CLOSE, ON_MMAP, ON_MUNMAP, ON_WAIT, ON_PATH, ON_EXEC, ON_TWO
 };
 
-// How a call takes its paths: the arguments of the directory (CWD for the working directory), of the path, and of flags
-// that forbid (1: AT_SYMLINK_NOFOLLOW) or demand (2: AT_SYMLINK_FOLLOW) to follow a link, with the rule without flags.
+// How a call takes its paths: the index of the argument for the directory (CWD: the working directory), for the path,
+// and for flags (0: none) that may contain AT_SYMLINK_NOFOLLOW; whether it follows links without flags; whether it
+// creates.
 #define CWD 7
 struct shape {
     u8 kind, dir, path, flags, follow, makes;
@@ -103,7 +104,7 @@ __attribute__((section(".head.shapes"), used)) static const struct shape shapes[
     [LINK] = {ON_TWO, CWD, 0, 0, 0, 0}, [LINKAT] = {ON_TWO, 0, 1, 0, 0, 0},
 };
 
-// struct stat of the kernel.
+// struct stat as the kernel defines it.
 struct stat {
     u64 dev, ino, nlink;
     u32 mode, uid, gid, pad;
@@ -118,7 +119,7 @@ struct info {
 
 struct place {
     u64 path, dev, ino;
-    // A directory itself has no name.
+    // The length is 0 if the path does not end in a name.
     u8 exists, base, walked, length, beyond, links, pad[2];
     struct info node;
     char name[256];
@@ -129,7 +130,7 @@ struct event {
     u64 begin, end, wall_begin, wall_end, cpu_begin, cpu_end, number, arg[6];
     long result;
     u64 more[4];
-    // As many of these as the flags say, each of the length that it has.
+    // The flags determine which of these follow; each has only its actual length.
     struct info made;
     struct place place[2];
 };
@@ -168,8 +169,8 @@ static u64 clock(u64 which) {
     return time[0] * 1000000000 + time[1];
 }
 
-// The thread's CPU time at a wall time. A thread is not taken off its processor and put back within a few microseconds:
-// after so short a time since the last look, as much was used as went by.
+// Returns the thread's CPU time at a wall time. A thread is not descheduled and scheduled again within a few
+// microseconds: if the last reading is less than SHORT ago, the CPU time has advanced by the wall time.
 #define SHORT 20000
 static u64 used(char *ring, u64 wall) {
     u64 since = wall - *FIELD(u64, ring, RING_WALL);
@@ -183,7 +184,7 @@ static void copy(char *to, const char *from, u64 length) {
     for (u64 at = 0; at < length; at++) to[at] = from[at];
 }
 
-// Reads memory of the program, which it may have given wrongly. 0 if it could be read.
+// Reads memory of the program, whose address may be invalid. Returns 0 if it could be read.
 static int fetch(char *ring, void *to, u64 from, u64 length) {
     u64 local[2] = {(u64)to, length}, remote[2] = {from, length};
     struct call it = {PROCESS_VM_READV, {*FIELD(u32, ring, RING_THREAD), (u64)local, 1, (u64)remote, 1, 0}};
@@ -198,8 +199,8 @@ static u64 fingerprint(u64 dev, u64 ino) {
     return (it | 8) & ~7ul;
 }
 
-// The flags of a node; adds some if they are not 0. A node that finds no room stays unknown. Nodes with near numbers are
-// near each other, so that a program touches few pages; those that find no room there are anywhere.
+// Returns the flags of a node, after adding the flags `add`. A node that finds no free slot stays unknown. Nodes with
+// adjacent inode numbers have adjacent slots, so that a program touches few pages; if those are full, a hash decides.
 static u64 node(u64 dev, u64 ino, u64 add) {
     u64 key = fingerprint(dev, ino), *table = (u64 *)AT(NODES);
     u64 at = ino + dev * 0x2545f4914f6cdd1d;
@@ -242,8 +243,8 @@ static u64 *put(u64 *to, const void *from, u64 length) {
     return to + length / 8;
 }
 
-// Puts an event into the ring. The ring has room for one: handle() made sure, and only handlers of signals that ran during
-// the call could fill it, after which the recorder empties it.
+// Puts an event into the ring. handle() has checked that there is room; only signal handlers during the call can fill
+// the ring, and then a call that stops makes the recorder empty it.
 static void publish(char *ring, struct event *it) {
     u64 length = __builtin_offsetof(struct event, made);
     if (it->flags & HAS_MADE) length += sizeof it->made;
@@ -272,18 +273,18 @@ static void publish(char *ring, struct event *it) {
     *FIELD(u32, ring, RING_BUSY) = 0;
 }
 
-// The arguments that stand in memory; those calls that cannot be recorded from here are -1.
+// Reads the arguments in memory. Returns -1 for a call that cannot be recorded here.
 static int read_more(const struct call *it, const struct shape *shape, char *ring, struct event *event) {
     const u64 *arg = it->arg;
     struct stat of;
     switch (shape->kind) {
     case ON_MMAP:
-        // Code (PROT_EXEC): the recorder leads its calls here, if it has any.
+        // A mapping of code (PROT_EXEC): the recorder redirects its calls, if there are any.
         if (!(arg[2] & 4)) return 0;
         if (sys(FSTAT, arg[4], (u64)&of, 0, 0, 0) || (of.mode & S_IFMT) != S_IFREG) return -1;
         return node(of.dev, of.ino, 0) & NODE_PLAIN ? 0 : -1;
     case ON_WRITE:
-        // The recorder samples the bytes.
+        // The recorder samples the data of every 16th write.
         return arg[2] >= 512 && (*FIELD(u32, ring, RING_WRITES))++ % 16 == 0 ? -1 : 0;
     case ON_VECTOR: {
         u64 list[32];
@@ -308,12 +309,12 @@ static int read_more(const struct call *it, const struct shape *shape, char *rin
     }
 }
 
-// True for a call that only asks, and can be made again: so it is made first, and its result says what would have to be
-// asked before another one.
+// True for a call without effects, which can be repeated. It is made first: its result spares calls that the resolution
+// of its path would otherwise need.
 static int asks(const struct call *it) {
     u64 flags = it->arg[3];
     switch (it->number) {
-    // With no room for the answer, the path is not read.
+    // With an empty buffer, the kernel does not read the path.
     case READLINK: return (int)it->arg[2] > 0;
     case READLINKAT: return (int)it->arg[3] > 0;
     case LSTAT: return 1;
@@ -322,7 +323,7 @@ static int asks(const struct call *it) {
     }
 }
 
-// What the result of such a call says of the object of its path.
+// Returns what the result of such a call shows about the object of its path.
 static long said(const struct call *it, long result) {
     int reads = it->number == READLINK || it->number == READLINKAT;
     if (it->number == NEWFSTATAT && it->arg[3] == AT_EMPTY_PATH) return UNKNOWN;
@@ -331,7 +332,7 @@ static long said(const struct call *it, long result) {
     return result;
 }
 
-// Finds the places of the paths of a call; -1 for a call that must stop.
+// Finds the places of the paths of a call. Returns -1 for a call that must stop.
 static int find_places(const struct call *it, const struct shape *shape, char *ring, const u8 *table, u64 wall,
                        int asked, struct event *event) {
     const u64 *arg = it->arg;
@@ -349,7 +350,7 @@ static int find_places(const struct call *it, const struct shape *shape, char *r
     if (it->number == UTIMENSAT && path == 0) return dir >= 0 ? 0 : -1;
     if ((it->number == NEWFSTATAT || it->number == STATX) && arg[shape->flags] & AT_EMPTY_PATH && dir >= 0) {
         char first;
-        // A call that succeeded has read the path.
+        // A successful call has read the path.
         if (asked && event->result == 0) first = *(const char *)path;
         else if (fetch(ring, &first, path, 1)) return -1;
         if (first == 0) {
@@ -360,7 +361,7 @@ static int find_places(const struct call *it, const struct shape *shape, char *r
     long found = asked ? said(it, event->result) : UNKNOWN;
     const struct stat *known = (const struct stat *)arg[it->number == LSTAT ? 1 : 2];
     if (find(&event->place[0], ring, dir, path, follow, wall, found, known)) return -1;
-    // Only a program that is not there begins here: it fails.
+    // Only exec of a missing program, which fails, is handled here.
     if (shape->kind == ON_EXEC && event->place[0].exists) return -1;
     event->flags |= HAS_PLACE_0;
     if (shape->kind != ON_TWO) return 0;
@@ -372,7 +373,7 @@ static int find_places(const struct call *it, const struct shape *shape, char *r
     return 0;
 }
 
-// The ring of this thread, or 0. The register has it in every thread whose start the recorder saw.
+// Returns the ring of this thread, or 0. The register gs holds it in every thread whose start the recorder saw.
 static char *ring_of_thread(void) {
     if (*FIELD(u32, AT(0), BY_REGISTER)) {
         u64 base;
@@ -385,8 +386,8 @@ static char *ring_of_thread(void) {
     return number ? AT(RINGS) + (u64)number * RING_LENGTH : 0;
 }
 
-// True for a descriptor of a pipe or socket, which another program may have given or a call that is not recorded: it is
-// described to the recorder.
+// True for a descriptor of a pipe or socket, which may be from another program or from an unrecorded call. Describes it
+// in the event.
 static int finds_pipe(int fd, struct event *event) {
     struct stat of;
     if (sys(FSTAT, fd, (u64)&of, 0, 0, 0)) return 0;
@@ -397,7 +398,7 @@ static int finds_pipe(int fd, struct event *event) {
     return 1;
 }
 
-// True if a call may change what a path of a directory means: by its links, too.
+// True if a call may change which directory a path leads to, including by symbolic links.
 static int changes_ways(const struct call *it, const struct event *event) {
     u64 number = it->number;
     if (number == CHDIR || number == FCHDIR) return 1;
@@ -410,7 +411,7 @@ static int changes_ways(const struct call *it, const struct event *event) {
     return 0;
 }
 
-// Makes a call between two numbers of the order, and two times.
+// Makes a call, with a sequence number and the time before and after it.
 static void make_between(const struct call *it, struct event *event) {
     event->begin = next_sequence();
     event->wall_begin = clock(WALL);
@@ -422,7 +423,7 @@ static void make_between(const struct call *it, struct event *event) {
 __attribute__((used)) long handle(const struct call *it) {
     const struct shape *shape = it->number < NUMBERS ? &shapes[it->number] : &shapes[NUMBERS - 2];
     const u64 *arg = it->arg;
-    // mmap without a file, and the other commands of fcntl(2), are not recorded: the filter lets them pass.
+    // Anonymous mappings are not recorded, nor are other commands of fcntl(2): the filter lets them pass.
     if (shape->kind == ON_MMAP && arg[3] & 0x20) return make(it);
     if (*FIELD(u32, AT(0), OFF) || shape->kind == NONE) return stop(it);
     char *ring = ring_of_thread();
@@ -445,7 +446,7 @@ __attribute__((used)) long handle(const struct call *it) {
     event.number = it->number;
     for (int at = 0; at < 6; at++) event.arg[at] = arg[at];
     if (shape->kind == ON_CLOSE) {
-        // Its begin has a number of its own, by which its end finds it.
+        // The begin has its own sequence number, by which the end refers to it.
         event.begin = next_sequence();
         table[fd] = 0;
         event.flags |= IS_BEGIN;
@@ -461,13 +462,13 @@ __attribute__((used)) long handle(const struct call *it) {
     if (shape->kind == ON_CLOSE) event.begin = closes;
     if (ways) rise(EPOCH), rise(MADE_EPOCH);
     if (shape->makes || it->number == LINK || it->number == LINKAT) rise(MADE_EPOCH);
-    // Only a child that was waited for is recorded.
+    // Only a wait that returned a child is recorded.
     if (shape->kind == ON_WAIT && event.result <= 0) return event.result;
 
     struct stat after;
     int opens = it->number == OPEN || it->number == OPENAT, made = 0;
     if (event.result >= 0) {
-        // Of a file that was there, it is known what it is.
+        // A file that existed is already described.
         if (opens && !event.place[0].exists) made = !sys(FSTAT, event.result, (u64)&after, 0, 0, 0);
         if (shape->makes) {
             int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir];
@@ -482,14 +483,14 @@ __attribute__((used)) long handle(const struct call *it) {
         event.made = event.place[0].node;
     }
     if (it->number == SYMLINK || it->number == SYMLINKAT) {
-        // The kernel has read it, if it made the link.
+        // The kernel has read the target if it made the link.
         const char *target = (const char *)arg[0];
         if (event.result == 0)
             while (target[event.more[0]]) event.more[0]++;
     }
     event.cpu_end = used(ring, clock(WALL));
     publish(ring, &event);
-    // Whoever sees these knows that the event stands in the ring.
+    // A thread that sees these flags can rely on the event being in the ring.
     if (made && !event.place[0].exists)
         node(after.dev, after.ino, NODE_KNOWN | ((after.mode & S_IFMT) == S_IFDIR ? NODE_PARENT | NODE_LISTED : 0));
     if (opens && event.flags & HAS_MADE && event.result < DESCRIPTORS) {

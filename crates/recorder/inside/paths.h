@@ -1,12 +1,12 @@
-// What paths name: a part of inside.c. Directories that were looked up a moment ago are remembered in the shared memory.
+// Resolves paths; a part of inside.c. The shared memory remembers recently looked up directories.
 
-// The length of a path without slashes at its end.
+// Returns the length of a path without trailing slashes.
 static u64 trimmed(const char *path, u64 length) {
     while (length > 1 && path[length - 1] == '/') length--;
     return length;
 }
 
-// The status of what the first bytes of a path name.
+// Calls stat on the first `length` bytes of a path.
 static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) {
     char rest = path[length];
     path[length] = 0;
@@ -15,8 +15,8 @@ static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) 
     return result;
 }
 
-// The directory that a path led to at most this number of nanoseconds ago, or that it led to nothing (ino 0), unless a
-// recorded program changed directories or links since then: other programs might.
+// The directory that a path led to at most RECENT nanoseconds ago, or that it did not exist (ino 0). It is invalid
+// after a recorded program changes directories or links; the time limit is for changes by other programs.
 #define RECENT 100000000
 struct way {
     u64 key, dev, ino, wall, epoch, sum;
@@ -33,7 +33,7 @@ static u64 sum(const struct way *it) {
 static u64 epoch(u64 which) { return __atomic_load_n((u64 *)AT(which), __ATOMIC_SEQ_CST); }
 static void rise(u64 which) { __atomic_fetch_add((u64 *)AT(which), 1, __ATOMIC_SEQ_CST); }
 
-// The hash of a path of a directory, without slashes at its end: for a relative one, in the process of a ring.
+// Returns the hash of a directory's path without trailing slashes; for a relative path, also of the ring's process.
 static u64 way_key(char *ring, const char *path, u64 length) {
     u64 key = 0xcbf29ce484222325;
     if (path[0] != '/' || length == 0) key ^= *FIELD(u32, ring, RING_PROCESS) * 0x9e3779b97f4a7c15ul;
@@ -47,7 +47,7 @@ static u64 way_key(char *ring, const char *path, u64 length) {
     return key ^ length;
 }
 
-// 1 if the directory of a path is known from a moment ago; -ENOENT if it is known that there is nothing.
+// Returns 1 if the directory of a path is remembered; -ENOENT if it is remembered as missing; 0 otherwise.
 static int way_known(u64 key, u64 wall, u64 now, struct stat *to) {
     u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT);
     struct way found;
@@ -65,7 +65,7 @@ static void keep_way(u64 key, u64 wall, u64 now, const struct stat *it) {
     if (it && (it->mode & S_IFMT) != S_IFDIR) return;
     struct way way = {key, it ? it->dev : 0, it ? it->ino : 0, wall, now, 0, {0, 0}};
     way.sum = sum(&way);
-    // Others may read or write it meanwhile: they see that the sum is wrong.
+    // Other threads may read or write the slot meanwhile: they detect a wrong sum.
     u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT), *words = (u64 *)&way;
     for (int at = 0; at < 6; at++) __atomic_store_n(slot + at, words[at], __ATOMIC_RELAXED);
 }
@@ -74,8 +74,8 @@ static int keeps_ways(int dir, const char *path) {
     return (path[0] == '/' || dir == AT_FDCWD) && !*FIELD(u32, AT(0), ALWAYS);
 }
 
-// The directory before the last component of a path; its first bytes name it. 0, or an error of stat; `nothing` is set if
-// there is not even a link of that name.
+// Finds the directory before the last component of a path, which the first `length` bytes name. Returns 0 or an error
+// of stat; sets `nothing` if not even a symbolic link with that name exists.
 static long directory(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to, int *nothing) {
     *nothing = 0;
     if (length == 0 && dir != AT_FDCWD) return sys(FSTAT, dir, (u64)to, 0, 0, 0);
@@ -91,8 +91,8 @@ static long directory(char *ring, int dir, char *path, u64 length, u64 wall, str
     return result;
 }
 
-// The text of a link in the place of its name at the end of a path, which has room for 600 bytes and a NUL. The new length,
-// or 0 for one that is too long or leads to where the kernel makes up names.
+// Replaces the name of a symbolic link at the end of a path by its target; the path has room for 600 bytes and a NUL.
+// Returns the new length, or 0 if the result is too long or the target is in /proc.
 static u64 replace_link(int dir, char *path, u64 slash, u64 end) {
     char to[300];
     path[end] = 0;
@@ -106,7 +106,7 @@ static u64 replace_link(int dir, char *path, u64 slash, u64 end) {
     return at + length;
 }
 
-// Copies a path, and counts its components. -1 for one of 600 bytes or more.
+// Copies a path, and counts its components. Returns -1 for a path of 600 bytes or more.
 static int read_path(const char *text, char *whole, u64 *length, u64 *walked) {
     u64 part = 0, at = 0;
     *walked = 0;
@@ -122,7 +122,7 @@ static int read_path(const char *text, char *whole, u64 *length, u64 *walked) {
     return 0;
 }
 
-// The status of a path that names no link.
+// Calls stat on a path that does not end in a symbolic link.
 static long stat_no_link(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to) {
     int keeps = keeps_ways(dir, path);
     u64 now = epoch(EPOCH), key = keeps ? way_key(ring, path, length) : 0;
@@ -132,19 +132,19 @@ static long stat_no_link(char *ring, int dir, char *path, u64 length, u64 wall, 
     return result;
 }
 
-// What a call that was made already says of the object of its path: nothing, that it is no link, that it is as `of` says
-// (0), or that there is none (-ENOENT).
+// What the result of a completed call shows about the object of its path: nothing (UNKNOWN), that it is not a symbolic
+// link (NO_LINK), its status (0), or that it does not exist (-ENOENT).
 enum { UNKNOWN = 1, NO_LINK = 2 };
 
-// Finds out what a path names now. 0 if the recorder knows its directory and its object; else the call must stop. If
-// directories on the way are missing, it is the first of them, and how many components are beyond it.
+// Resolves a path. Returns 0 if the recorder knows its directory and its object; else the call must stop. If
+// directories on the way are missing, the result is the first of them, with the number of components beyond it.
 static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64 wall, long found, const struct stat *known) {
     struct stat of, above;
     if (path < 4096) return -1;
     if (found == 0) of = *known;
     if (found == UNKNOWN) found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
     if (found != 0 && found != -ENOENT && found != NO_LINK) return -1;
-    // The kernel has read it, so that it can be read here.
+    // The kernel has read the path, so that it can be read here.
     char whole[608];
     u64 length, walked;
     if (read_path((const char *)path, whole, &length, &walked)) return -1;
@@ -161,7 +161,7 @@ static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64
         beyond = 0;
         end = trimmed(whole, length);
         if (end < length && found == 0) {
-            // A link followed by a slash is followed.
+            // A symbolic link before a trailing slash is followed.
             if (status(dir, whole, end, &of, AT_SYMLINK_NOFOLLOW)) return -1;
             follow = 1;
         }
@@ -174,7 +174,7 @@ static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64
             end = trimmed(whole, slash);
         }
         if (found || (of.mode & S_IFMT) != S_IFLNK || !follow) break;
-        // The recorder knows the link, and where it stands.
+        // The recorder must know the link and its directory.
         if ((above.mode & S_IFMT) != S_IFDIR || !(node(above.dev, above.ino, 0) & NODE_PARENT)) return -1;
         if (!node(of.dev, of.ino, 0) || it->links == 8) return -1;
         it->links++;
@@ -183,7 +183,7 @@ static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64
         found = sys(NEWFSTATAT, dir, (u64)whole, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
         if (found != 0 && found != -ENOENT) return -1;
     }
-    // A link that leads nowhere is something.
+    // A dangling symbolic link exists.
     if (beyond && !is_nothing) return -1;
     const char *name = whole + slash;
     length = end - slash;

@@ -1,16 +1,16 @@
-//! Names replaced by hashes: the same name always by the same hash, the extension kept, the length by class.
+//! Replaces names by hashes: equal names get equal hashes, extensions stay, and lengths are rounded up to classes.
 
 use fsdyno_trace::Name;
 use sha2::{Digest, Sha256};
 
-/// The longest extension that is kept, in bytes with its dot.
+/// Maximum length of an extension that is kept, in bytes, with its dot.
 const EXTENSION: usize = 9;
 
-/// The lengths of hashes.
+/// The possible lengths of a hash.
 const CLASSES: [usize; 5] = [12, 24, 48, 96, 192];
 
-/// The hashed form of a name: 12, 24, 48, 96 or 192 characters, at least the length of its stem if that is at most
-/// 192, and its extension (at most eight letters and digits after the last dot).
+/// Hashes a name to 12, 24, 48, 96 or 192 characters: the first of these lengths that is not below that of the stem, or
+/// 192. The extension (at most eight letters and digits after the last dot) follows.
 pub fn name(name: &Name) -> Name {
     let bytes = name.bytes();
     let (stem, extension) = split(bytes);
@@ -36,7 +36,7 @@ pub fn name(name: &Name) -> Name {
     Name::new(&hashed).unwrap_or_else(|_| name.clone())
 }
 
-/// The stem and the extension of a name.
+/// Splits a name into stem and extension.
 fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let dot = bytes.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0);
     match dot.map(|at| bytes.split_at(at)) {

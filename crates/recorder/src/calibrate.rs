@@ -1,4 +1,4 @@
-//! The CPU time that a recorded call costs the thread itself: that of its two stops.
+//! Measures the CPU time that the two stops of a recorded call cost the thread itself.
 
 use libc::pid_t;
 
@@ -9,8 +9,8 @@ use crate::sys::{self, Change, Resume};
 /// The number of calls that are measured.
 const CALLS: usize = 60;
 
-/// The median CPU time between two stops of a thread that only makes calls that fail at once, in nanoseconds. None if
-/// it cannot be measured.
+/// Returns the median CPU time in nanoseconds between two stops of a thread that only makes calls that fail at once;
+/// None if it cannot be measured.
 pub fn overhead() -> Option<u64> {
     let program = filter::program(false);
     let parent = std::process::id();
@@ -39,10 +39,10 @@ fn measure(pid: pid_t) -> Option<u64> {
     // SAFETY: `status` outlives the call.
     unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
     let seized = sys::seize(pid);
-    // SAFETY: a signal to the own child.
+    // SAFETY: a signal to a child of this process.
     unsafe { libc::kill(pid, if seized.is_ok() { libc::SIGCONT } else { libc::SIGKILL }) };
     let mut thread =
-        Thread::new(pid, Default::default(), pid, Default::default(), Default::default());
+        Thread::new(pid, Default::default(), pid, Default::default(), Default::default(), true);
     let mut times = Vec::with_capacity(CALLS);
     loop {
         let how = match sys::wait() {

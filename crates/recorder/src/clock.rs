@@ -1,18 +1,18 @@
-//! The clock of this host, and the timer of the recorder.
+//! The clock of this host, and the recorder's timer.
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Returns CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     (time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64
 }
 
-/// A timer that interrupts the waiting recorder, so that it takes what programs recorded meanwhile.
+/// A timer that interrupts the waiting recorder, so that it drains the rings of the programs.
 pub struct Ticker {
     timer: libc::timer_t,
 }
 
 impl Ticker {
-    /// A timer for the calling thread; none if there is none, and then programs wait when their rings are full.
+    /// Creates a timer for the calling thread. None if that fails: then programs wait when their rings are full.
     pub fn new() -> Option<Ticker> {
         extern "C" fn nothing(_: libc::c_int) {}
         let signal = libc::SIGRTMIN() + 3;
@@ -32,7 +32,7 @@ impl Ticker {
         }
     }
 
-    /// Interrupts once after a number of milliseconds.
+    /// Interrupts the thread once, after a number of milliseconds.
     pub fn after(&self, milliseconds: i64) {
         // SAFETY: the structure consists of integers, and the timer exists.
         unsafe {

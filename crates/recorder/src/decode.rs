@@ -1,4 +1,4 @@
-//! From the number and the arguments of a system call, at its begin, to the call of a trace.
+//! Converts the number and arguments of a system call, at its begin, to a call of a trace.
 
 use fsdyno_trace::{
     Call, CallKind, Compressibility, CopyKind, FileId, Name, Object, SyncKind, Target,
@@ -12,14 +12,14 @@ use crate::resolve::{MARK, Outside};
 use crate::sys::{Begun, memory};
 use crate::table::{self, FICLONE};
 
-/// A call and the inode that is gone if it succeeds.
+/// A call, and the inode that no longer exists if the call succeeds.
 pub type Decoded = Result<(Call, Option<Key>), Outside>;
 
-/// The descriptor that stands for the working directory.
+/// The descriptor that denotes the working directory.
 pub const CWD: i32 = libc::AT_FDCWD;
 
 impl Recorder {
-    /// The call that begins. None for one that is not recorded.
+    /// Decodes a call that begins; None for one that is not recorded.
     pub fn decode(&mut self, tid: pid_t, it: &Begun) -> Option<(Call, Option<Key>)> {
         use CallKind as K;
         let kind = table::kind(it.number)?;
@@ -28,7 +28,7 @@ impl Recorder {
         }
         let call = match kind {
             K::Wait => Ok(Call::Wait { child: Default::default() }),
-            // The return knows them.
+            // They are completed when the call returns.
             K::Close | K::Dup | K::Map | K::Unmap | K::Msync => Ok(Call::SyncAll {}),
             K::Open => self.open(tid, it),
             K::Exec => self.exec(tid, it),
@@ -68,7 +68,7 @@ impl Recorder {
         Some(decoded(kind, call.map(|call| (call, None))))
     }
 
-    /// The mark that a call on a path below [`MARK`] is.
+    /// Decodes a call on a path below [`MARK`] as a mark.
     fn mark(&mut self, tid: pid_t, it: &Begun) -> Option<Call> {
         let address = match it.number {
             libc::SYS_access | libc::SYS_stat => it.args[0],
@@ -84,7 +84,7 @@ impl Recorder {
         Some(Call::Mark { name })
     }
 
-    /// A path, or the descriptor itself with AT_EMPTY_PATH and an empty one.
+    /// Resolves a path, or the descriptor itself if the path is empty and the flags have AT_EMPTY_PATH.
     pub fn at_or_file(
         &mut self,
         tid: pid_t,
@@ -106,7 +106,7 @@ impl Recorder {
         Ok(Target::At(self.place(tid, dir, path, follow)?.at))
     }
 
-    /// The path of a call of this number, or the descriptor of its other form.
+    /// Resolves the path of the call with the number `path`, or the descriptor of its other form.
     fn path_or_file(&mut self, tid: pid_t, it: &Begun, path: c_long) -> Result<Target, Outside> {
         if it.number == path {
             self.at_path(tid, it.args[0], true)
@@ -115,7 +115,7 @@ impl Recorder {
         }
     }
 
-    /// A path from the working directory.
+    /// Resolves a path relative to the working directory.
     pub fn at_path(&mut self, tid: pid_t, path: u64, follow: bool) -> Result<Target, Outside> {
         Ok(Target::At(self.place(tid, CWD, path, follow)?.at))
     }
@@ -186,7 +186,7 @@ impl Recorder {
         }
     }
 
-    /// Lists a directory outside of the trees that a thread read.
+    /// Lists a directory outside the trees that a thread read.
     fn list_known(&mut self, tid: pid_t, number: u64) {
         let thread = self.threads.get(&tid);
         if let Some(Descriptor::File(open)) =
@@ -200,7 +200,7 @@ impl Recorder {
         self.descriptor(tid, number as i32).map(|open| open.file)
     }
 
-    /// Offset, length and number of buffers of a read or write.
+    /// Returns offset, length and number of buffers of a read or write.
     fn extent(&self, tid: pid_t, it: &Begun) -> (Option<u64>, u64, u32) {
         let a = it.args;
         let positioned = |offset: u64| (offset as i64 >= 0).then_some(offset);
@@ -224,7 +224,7 @@ impl Recorder {
         }
     }
 
-    /// The class of the bytes of every 16th write of at least 512 bytes. (The code inside stops at those.)
+    /// Classifies the data of every 16th write of at least 512 bytes. (The code inside lets those writes stop.)
     fn sample(&mut self, tid: pid_t, it: &Begun, length: u64) -> Compressibility {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
@@ -265,7 +265,7 @@ impl Recorder {
     }
 }
 
-/// What was decoded, or the call on something that is no file.
+/// Returns the decoded call, or the call on an object outside the recorded file systems.
 fn decoded(kind: CallKind, it: Decoded) -> (Call, Option<Key>) {
     it.unwrap_or_else(|Outside(object, number)| {
         (Call::Outside { call: kind, object, number }, None)

@@ -1,4 +1,4 @@
-//! The calls on attributes, access, times, extended attributes, locks and flags, from their arguments to a call of a trace.
+//! Decodes the arguments of calls on attributes, access, times, extended attributes, locks and flags.
 
 use fsdyno_trace::{Call, CallKind, LockOp, Object, StatKind, UtimeChange, XattrName};
 use libc::pid_t;
@@ -9,13 +9,13 @@ use crate::resolve::Outside;
 use crate::sys::Begun;
 use crate::table::FCHMODAT2;
 
-/// True if these flags follow a link.
+/// True if a call with these flags follows a symbolic link.
 fn follows(flags: u64) -> bool {
     flags as i32 & libc::AT_SYMLINK_NOFOLLOW == 0
 }
 
 impl Recorder {
-    /// stat(2) and its other forms.
+    /// Decodes stat(2) and its variants.
     pub fn stat(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (target, stat) = match it.number {
@@ -37,7 +37,7 @@ impl Recorder {
         Ok(Call::Stat { target, stat })
     }
 
-    /// access(2), faccessat(2), faccessat2(2).
+    /// Decodes access(2), faccessat(2), faccessat2(2).
     pub fn access(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path, mode) = if it.number == libc::SYS_access {
@@ -48,7 +48,7 @@ impl Recorder {
         Ok(Call::Access { at: self.place(tid, dir, path, true)?.at, mode: mode as u32 })
     }
 
-    /// readlink(2), readlinkat(2).
+    /// Decodes readlink(2), readlinkat(2).
     pub fn readlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path, length) = if it.number == libc::SYS_readlink {
@@ -59,7 +59,7 @@ impl Recorder {
         Ok(Call::Readlink { at: self.place(tid, dir, path, false)?.at, length })
     }
 
-    /// chmod(2), fchmod(2), fchmodat(2), fchmodat2(2).
+    /// Decodes chmod(2), fchmod(2), fchmodat(2), fchmodat2(2).
     pub fn chmod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (target, mode) = match it.number {
@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Call::Chmod { target, mode: mode as u32 & 0o7777 })
     }
 
-    /// chown(2), lchown(2), fchown(2), fchownat(2).
+    /// Decodes chown(2), lchown(2), fchown(2), fchownat(2).
     pub fn chown(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let target = match it.number {
@@ -86,7 +86,7 @@ impl Recorder {
         Ok(Call::Chown { target })
     }
 
-    /// utimensat and its older forms.
+    /// Decodes utimensat(2) and its older variants.
     pub fn utimes(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (mut accessed, mut modified) = (UtimeChange::Set, UtimeChange::Set);
@@ -122,8 +122,8 @@ impl Recorder {
         Ok(Call::Utimes { target, accessed, modified })
     }
 
-    /// The calls on extended attributes.
-    pub fn xattr(&mut self, tid: pid_t, of: CallKind, it: &Begun) -> Result<Call, Outside> {
+    /// Decodes the calls on extended attributes.
+    pub fn xattr(&mut self, tid: pid_t, kind: CallKind, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let open = [
             libc::SYS_fsetxattr,
@@ -142,12 +142,12 @@ impl Recorder {
         } else {
             self.at_path(tid, a[0], !link.contains(&it.number))?
         };
-        if of == CallKind::Listxattr {
+        if kind == CallKind::Listxattr {
             return Ok(Call::Listxattr { target, size: a[2] as u32 });
         }
         let name = self.text(tid, a[1]).filter(|it| (1..=255).contains(&it.len()));
         let name: XattrName = name.ok_or(Outside(Object::None, 0))?.into();
-        Ok(match of {
+        Ok(match kind {
             CallKind::Setxattr => {
                 Call::Setxattr { target, name, size: a[3] as u32, flags: a[4] as u32 }
             }
@@ -156,7 +156,7 @@ impl Recorder {
         })
     }
 
-    /// flock and the commands of fcntl.
+    /// Decodes flock(2) and the recorded commands of fcntl(2).
     pub fn lock(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let open = self.descriptor(tid, a[0] as i32)?;

@@ -1,4 +1,4 @@
-//! The calls that open, make, remove or move names, from their arguments to a call of a trace.
+//! Decodes the arguments of calls that open, create, remove or rename.
 
 use fsdyno_trace::{Call, Kind, Object};
 use libc::{c_long, pid_t};
@@ -9,7 +9,7 @@ use crate::recorder::Recorder;
 use crate::resolve::{Outside, Place};
 use crate::sys::Begun;
 
-/// Directory, path and mode of a call whose older form, of this number, has no directory.
+/// Returns directory, path and mode of a call whose older variant, with this number, takes no directory.
 fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
     let a = it.args;
     let (dir, path, mode) =
@@ -17,7 +17,7 @@ fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
     (dir, path, mode as u32)
 }
 
-/// Directory and path of the two names of a call.
+/// Returns directory and path of each of a call's two names.
 fn two_names(it: &Begun, older: c_long) -> ((i32, u64), (i32, u64)) {
     let a = it.args;
     match it.number == older {
@@ -26,14 +26,14 @@ fn two_names(it: &Begun, older: c_long) -> ((i32, u64), (i32, u64)) {
     }
 }
 
-/// The inode that is gone if this name goes.
+/// Returns the inode that no longer exists once this name is removed.
 fn gone(place: &Place) -> Option<Key> {
     let last = |stat: &rustix::fs::Stat| stat.st_nlink == 1 || kind(stat) == Kind::Directory;
     place.stat.as_ref().filter(|stat| last(stat)).map(key)
 }
 
 impl Recorder {
-    /// open(2) and its other forms.
+    /// Decodes open(2) and its variants.
     pub fn open(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
@@ -56,7 +56,7 @@ impl Recorder {
         Ok(Call::Open { at, flags, mode, created: None, file: None })
     }
 
-    /// execve(2), execveat(2).
+    /// Decodes execve(2), execveat(2).
     pub fn exec(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let at = match it.number {
@@ -67,14 +67,14 @@ impl Recorder {
         Ok(Call::Exec { program, at: Some(at) })
     }
 
-    /// mkdir(2), mkdirat(2).
+    /// Decodes mkdir(2), mkdirat(2).
     pub fn mkdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let (dir, path, mode) = made(it, libc::SYS_mkdir);
         let at = self.place(tid, dir, path, false)?.at;
         Ok(Call::Mkdir { at, mode: mode & 0o7777, created: None })
     }
 
-    /// mknod(2), mknodat(2).
+    /// Decodes mknod(2), mknodat(2).
     pub fn mknod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let (dir, path, mode) = made(it, libc::SYS_mknod);
         let at = self.place(tid, dir, path, false)?.at;
@@ -83,7 +83,7 @@ impl Recorder {
         Ok(Call::Mknod { at, node, mode: mode & 0o7777, created: None })
     }
 
-    /// rmdir(2), unlink(2), unlinkat(2).
+    /// Decodes rmdir(2), unlink(2), unlinkat(2).
     pub fn unlink(&mut self, tid: pid_t, it: &Begun) -> Decoded {
         let a = it.args;
         let at_dir = it.number == libc::SYS_unlinkat;
@@ -96,7 +96,7 @@ impl Recorder {
         Ok((if removes_dir { Call::Rmdir { at } } else { Call::Unlink { at } }, gone))
     }
 
-    /// rename(2), renameat(2), renameat2(2).
+    /// Decodes rename(2), renameat(2), renameat2(2).
     pub fn rename(&mut self, tid: pid_t, it: &Begun) -> Decoded {
         let (from, to) = two_names(it, libc::SYS_rename);
         let flags = if it.number == libc::SYS_renameat2 { it.args[4] as u32 } else { 0 };
@@ -108,7 +108,7 @@ impl Recorder {
         Ok((Call::Rename { from: old.at, to: new.at, flags }, gone))
     }
 
-    /// link(2), linkat(2).
+    /// Decodes link(2), linkat(2).
     pub fn link(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let (from, to) = two_names(it, libc::SYS_link);
         let flags = if it.number == libc::SYS_link { 0 } else { it.args[4] as i32 };
@@ -117,7 +117,7 @@ impl Recorder {
         Ok(Call::Link { from, to: self.place(tid, to.0, to.1, false)?.at })
     }
 
-    /// symlink(2), symlinkat(2).
+    /// Decodes symlink(2), symlinkat(2).
     pub fn symlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path) =

@@ -1,4 +1,4 @@
-//! The calls that the code inside programs recorded: taken from the rings of all threads, in one order.
+//! Takes the calls that the code inside programs recorded from the rings of all threads, in a single order.
 
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
@@ -12,11 +12,11 @@ use crate::seen::{Seen, SeenPlace, Step};
 use crate::shared::Ring;
 use crate::sys::{self, Begun};
 
-/// The most calls that are kept to be filled again.
+/// Maximum number of [`Seen`] values that are kept for reuse.
 const SPARE: usize = 4096;
 
 impl Recorder {
-    /// A new number in the order of begins and ends.
+    /// Returns a new number in the order of begins and ends.
     pub fn tick(&mut self) -> u64 {
         match &self.shared {
             Some(shared) => shared.next(),
@@ -24,7 +24,7 @@ impl Recorder {
         }
     }
 
-    /// Records all calls inside programs that returned. True if there were any.
+    /// Records all completed calls of the rings. Returns true if there were any.
     pub fn drain(&mut self) -> bool {
         let Some(shared) = &self.shared else { return false };
         let progress = shared.progress();
@@ -32,8 +32,9 @@ impl Recorder {
             return false;
         }
         self.drained = progress;
-        // Whatever an event of the first look depends on was put into a ring before: a second look finds it. What the second
-        // one finds beyond may depend on what it missed, and waits for the next time.
+        // Everything that an event of the first look depends on was put into a ring before, so that the second look
+        // finds it. Events that only the second look finds may depend on events that it missed; they wait for the next
+        // drain.
         let look = |it: &Recorder| -> Map<pid_t, u64> {
             let of = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
             it.threads.iter().filter_map(of).collect()
@@ -86,7 +87,7 @@ impl Recorder {
         any
     }
 
-    /// The code inside met a pipe or socket under a number that it did not know.
+    /// Adds the pipe or socket that the code inside found as a descriptor that it did not know.
     fn found(&mut self, tid: pid_t, number: i32, found: Option<Info>) {
         let (Some(info), Some(thread)) = (found, self.threads.get(&tid)) else { return };
         let table = thread.descriptors.clone();
@@ -108,7 +109,8 @@ impl Recorder {
         self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
-    /// A call inside a program, from its begin to its end. Gives it back, with what was found, if it was looked at.
+    /// Records a call made inside a program, from begin to end. Returns it, with the objects found, if it was
+    /// considered.
     pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
             return None;
@@ -144,7 +146,7 @@ impl Recorder {
         self.seen.take()
     }
 
-    /// The place that the code inside found for the path at an address.
+    /// Returns the place that the code inside found for the path at an address.
     pub fn seen_place(&mut self, path: u64) -> Option<Place> {
         let seen = self.seen.take()?;
         let place = seen.places.iter().flatten().find(|it| it.path == path && path != 0);
@@ -200,7 +202,7 @@ impl Recorder {
         self.set_ring(tid);
     }
 
-    /// Gives a stopped thread that has the code inside its ring, or none.
+    /// Sets the ring of a stopped thread whose program has the code inside; 0 if the thread has no ring.
     pub fn set_ring(&self, tid: pid_t) {
         let Some(thread) = self.threads.get(&tid).filter(|it| it.inside) else { return };
         if self.shared.as_ref().is_some_and(|it| it.by_register) {
@@ -208,7 +210,7 @@ impl Recorder {
         }
     }
 
-    /// Leads the calls of a library that a program maps to the code inside, if both are there.
+    /// Redirects the calls of a library that a program maps to the code inside, if the program has that code.
     pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
         let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.inside) else { return };
         if let (true, Some(injector)) = (self.seen.is_none(), &mut self.injector) {
@@ -220,10 +222,10 @@ impl Recorder {
         }
     }
 
-    /// A thread begins to have a ring, if there is one and its table of descriptors is shared.
+    /// Gives a thread a ring, if one is free and its table of descriptors is shared.
     pub fn give_ring(&mut self, tid: pid_t) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        // That of a former thread of this number goes first.
+        // The ring of a former thread with this ID must be released first.
         thread.ring = None;
         let (Some(shared), Some(table)) = (&self.shared, thread.descriptors.shared()) else {
             return;
@@ -231,8 +233,8 @@ impl Recorder {
         thread.ring = shared.ring(tid, thread.process, table);
     }
 
-    /// Acts on unshare(2), setns(2) or a clone that changes what the code inside relies on: numbers of threads as the
-    /// recorder sees them, and a table of descriptors for each process.
+    /// Handles unshare(2), setns(2) or a clone that invalidates assumptions of the code inside: that thread IDs are
+    /// those that the recorder sees, and that a process has one table of descriptors.
     pub fn separate(&mut self, tid: pid_t, number: libc::c_long, flags: u64) {
         let has = |flag: i32| flags & flag as u64 != 0;
         if has(libc::CLONE_NEWPID) || number == libc::SYS_setns && flags == 0 {

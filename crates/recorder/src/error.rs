@@ -9,54 +9,54 @@ use thiserror::Error;
 /// A recording or import that failed.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// The command does not run.
+    /// The command cannot be run.
     #[error("cannot run '{command}': {error}")]
     Command {
-        /// Its first word.
+        /// The first word of the command.
         command: String,
         /// The reason.
         error: io::Error,
     },
-    /// A tree is no directory.
+    /// A tree is not a directory, or cannot be read.
     #[error("--tree {}: {error}", .path.display())]
     Tree {
-        /// Its path.
+        /// The path of the tree.
         path: PathBuf,
         /// The reason.
         error: io::Error,
     },
-    /// The host has no memory for the code inside programs.
+    /// The host cannot provide memory for the code inside programs.
     #[error("no memory can be shared with programs: {0}; --how ptrace needs none")]
     Inside(io::Error),
-    /// The kernel refuses ptrace or seccomp.
+    /// The kernel rejects ptrace or seccomp.
     #[error("cannot trace the command: {0}")]
     Trace(io::Error),
-    /// The kernel has no BPF that suffices, or refuses it.
+    /// The kernel's BPF does not suffice, or the kernel rejects its use.
     #[error(
         "cannot record by BPF: {0}; it needs root, or the capabilities CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE, and Linux 5.8 \
          or later with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF; without --pid, --how auto needs neither"
     )]
     Bpf(io::Error),
-    /// The ring was full, so that the trace ends there.
+    /// The ring was full; the trace ends before the first lost record.
     #[error("{0} records of the kernel were lost, since its ring was full")]
     Lost(u64),
-    /// A process is gone, or hides its directories.
+    /// A process does not exist, or its directories cannot be read.
     #[error("process {pid} cannot be recorded: {error}")]
     Process {
-        /// Its number.
+        /// The process ID.
         pid: libc::pid_t,
         /// The reason.
         error: io::Error,
     },
-    /// The trace was not written.
+    /// The trace could not be written.
     #[error("the trace cannot be written: {0}")]
     Write(#[from] TraceError),
     /// A file to import is wrong.
     #[error("line {line}: {problem}")]
     Line {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// The mistake.
+        /// The error in the line.
         problem: String,
     },
     /// A file cannot be read.

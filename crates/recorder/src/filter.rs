@@ -1,4 +1,4 @@
-//! The seccomp filter: it stops a thread at the calls of the table, and lets all others pass untouched.
+//! The seccomp filter: it stops a thread at the calls of the table, and lets all other calls pass.
 
 use std::io;
 
@@ -19,10 +19,10 @@ const ARCH: u32 = 4;
 const INSTRUCTION: u32 = 8;
 const ARGS: u32 = 16;
 
-/// The last argument of the calls with which the recorder opens and closes its memory in a program: they pass.
+/// The last argument of the calls by which the recorder opens and closes its memory in a program; these calls pass.
 pub const OWN: u64 = 0x6673_6479_6e6f_2172;
 
-/// Calls that change what paths mean in a program, or in all.
+/// Calls that change what paths mean, in one program or in all.
 pub const MOUNTS: [i64; 5] = [
     libc::SYS_chroot,
     libc::SYS_pivot_root,
@@ -41,8 +41,8 @@ const fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 const TRACE: sock_filter = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
 const ALLOW: sock_filter = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
 
-/// The program of the filter. With `inside`, calls of the code inside pass, which it records itself, and those stop that
-/// make its numbers of threads or its tables of descriptors wrong.
+/// Returns the program of the filter. With `inside`, calls made by the code inside pass, because it records them
+/// itself; calls that would invalidate its thread IDs or its tables of descriptors stop.
 pub fn program(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(LOAD, ARCH, 0, 0),
@@ -66,7 +66,7 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets the calls of the code inside pass, by the instruction after the one that makes the call.
+/// Lets the calls of the code inside pass, which the address of the next instruction identifies.
 fn gate() -> [sock_filter; 5] {
     let gate = (CODE + GATE + 2) as u64;
     [
@@ -78,7 +78,7 @@ fn gate() -> [sock_filter; 5] {
     ]
 }
 
-/// Stops a call if the low half of an argument is one of the values, else lets it pass.
+/// Stops a call if the lower half of an argument is one of the values, else lets it pass.
 fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, number as u32, 0, values.len() as u8 + 3),
@@ -90,7 +90,7 @@ fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
     all
 }
 
-/// Stops mmap(2) of a file. That without one is not recorded, nor are those of the recorder.
+/// Stops mmap(2) of a file. Anonymous mappings and those that the recorder makes pass.
 fn map(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
@@ -116,7 +116,7 @@ fn map(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets a call of the recorder pass, by its last argument, and stops the program's.
+/// Lets a call pass if its last argument shows that the recorder makes it; stops the program's calls.
 fn own(number: i64) -> [sock_filter; 7] {
     [
         step(EQUAL, number as u32, 0, 6),
@@ -129,7 +129,7 @@ fn own(number: i64) -> [sock_filter; 7] {
     ]
 }
 
-/// Stops the calls of the table, by ranges of their numbers.
+/// Stops the calls of the table, as ranges of their numbers.
 fn stops(inside: bool) -> Vec<sock_filter> {
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
     let mut numbers: Vec<u32> = CALLS.iter().map(|it| it.number as u32).collect();
@@ -147,9 +147,9 @@ fn stops(inside: bool) -> Vec<sock_filter> {
     numbers.chunk_by(|a, b| a + 1 == *b).flat_map(range).collect()
 }
 
-/// Puts the calling process under the filter; its children, too.
+/// Puts the calling process and its future children under the filter.
 ///
-/// It makes nothing but system calls, so that it may be called between fork and exec.
+/// Makes only system calls, so that it may be called between fork and exec.
 pub fn install(program: &[sock_filter]) -> io::Result<()> {
     let filter =
         libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
@@ -175,7 +175,7 @@ mod tests {
         answer
     }
 
-    /// The answer of the filter, by the rules of seccomp(2).
+    /// Interprets the filter as seccomp(2) describes.
     fn answer_at(instruction: u64, number: i64, args: [u64; 6], arch: u32) -> u32 {
         let program = program(true);
         let (mut at, mut accumulator) = (0usize, 0u32);

@@ -1,4 +1,4 @@
-//! The return of a call: its result completes the event, and changes what the recorder knows.
+//! Handles the return of a call: completes the event with its result, and updates the recorder's state.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::resolve::Outside;
 use crate::sys::{self, RESTARTS};
 
 impl Recorder {
-    /// A call returns.
+    /// Handles the return of a call.
     pub fn finish(&mut self, tid: pid_t) {
         let returned = sys::returned(tid);
         self.begin_inside(tid);
@@ -27,7 +27,7 @@ impl Recorder {
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;
-            // The result of these is a descriptor or an address, which means nothing elsewhere.
+            // The result is a descriptor or an address, which is meaningless in another process.
             let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
             let result = if plain && result >= 0 { 0 } else { result };
             self.write(tid, Event { thread: ThreadId(0), think, start, duration, result, call });
@@ -35,7 +35,7 @@ impl Recorder {
         self.update_used(tid);
     }
 
-    /// Completes the event; false if there is none.
+    /// Completes the event of a call. Returns false if the call has no event.
     pub fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let succeeded = result >= 0;
         let (begun, before, gone) = (it.begun, it.before, it.gone);
@@ -75,14 +75,14 @@ impl Recorder {
                 *created = self.made_at(tid, &begun, &at, before);
             }
             Call::Exec { .. } if succeeded => {
-                // The event of exec came before; descriptors of the old program are gone.
+                // The descriptors that exec closes were already removed.
             }
             _ => {}
         }
         true
     }
 
-    /// The node that a call made under a name.
+    /// Returns the node that a call created under a name.
     fn made_at(&mut self, tid: pid_t, begun: &sys::Begun, at: &At, before: u64) -> Option<NodeId> {
         if let Some(seen) = &self.seen {
             let (node, new) = self.tree.made(seen.made?.key, at.dir, before, true);
@@ -108,7 +108,7 @@ impl Recorder {
         new.then_some(node)
     }
 
-    /// A file is open as a descriptor.
+    /// Adds the descriptor of a file that a call opened.
     fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, before: u64) {
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
         let stat = match &self.seen {
@@ -135,7 +135,7 @@ impl Recorder {
         } else if let Some(node) = at.node {
             node
         } else {
-            // It appeared between the begin of the call and the call itself.
+            // The file appeared between the begin of the call and its execution.
             let found = match &self.seen {
                 Some(_) => self.tree.known(key(&stat), u64::MAX),
                 None => self.node_of(&path, &stat).map(|(node, _)| node),
@@ -150,7 +150,7 @@ impl Recorder {
         self.put(tid, number, Descriptor::File(open));
     }
 
-    /// Puts a descriptor into the table of a thread; one that it replaces was closed unseen.
+    /// Adds a descriptor to the table of a thread. A descriptor that it replaces was closed unseen.
     fn put(&mut self, tid: pid_t, number: i32, descriptor: Descriptor) {
         let Some(thread) = self.threads.get(&tid) else { return };
         let replaced = thread.descriptors.insert(number, descriptor, self.seen.is_some());
@@ -173,7 +173,7 @@ impl Recorder {
     }
 
     fn close_range(&mut self, tid: pid_t, args: [u64; 6], succeeded: bool) -> bool {
-        /// CLOSE_RANGE_CLOEXEC: they stay open until exec.
+        /// CLOSE_RANGE_CLOEXEC: the descriptors stay open until exec.
         const CLOEXEC: u64 = 4;
         if succeeded && args[2] & CLOEXEC == 0 {
             let Some(thread) = self.threads.get(&tid) else { return false };
@@ -188,7 +188,7 @@ impl Recorder {
         false
     }
 
-    /// A descriptor was duplicated as `result`.
+    /// Adds a descriptor that was duplicated as `result`, and returns the call.
     fn duplicated(&mut self, tid: pid_t, from: i32, result: i64, same: bool) -> Call {
         match self.descriptor(tid, from) {
             Ok(open) => {
@@ -221,7 +221,7 @@ impl Recorder {
         let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
         let writable = protection as i32 & libc::PROT_WRITE != 0;
         it.call = Call::Map { file: open.file, offset, length, shared, writable };
-        // Addresses of the upper half are errors.
+        // Results from -4095 to -1 are errors.
         if !(-4095..0).contains(&result) {
             let start = result as u64;
             let end = start.saturating_add(length.next_multiple_of(4096));
@@ -268,12 +268,12 @@ impl Recorder {
         true
     }
 
-    /// A process waited for a child: only one that it got is an event.
+    /// Completes a wait: only a wait that returned a child is an event.
     fn waited(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let _ = tid;
         let pid = match it.begun.number {
             libc::SYS_wait4 => result as pid_t,
-            // The process id of siginfo_t of SIGCHLD is at byte 12.
+            // si_pid is at byte 12 of siginfo_t for SIGCHLD.
             _ if result == 0 && it.begun.args[2] != 0 => {
                 let info = self.memory(tid, it.begun.args[2].saturating_add(12), 4);
                 info.try_into().map_or(0, pid_t::from_ne_bytes)

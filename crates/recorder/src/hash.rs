@@ -1,12 +1,12 @@
-//! A map by small numbers, whose hash takes a few instructions: several are looked up for each recorded call.
+//! A hash map for integer keys with a hash of a few instructions: each recorded call needs several look-ups.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map whose keys are numbers that are not chosen to be alike, such as ids of threads and inode numbers.
+/// A map with integer keys that no adversary chooses, such as thread IDs and inode numbers.
 pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Numbers>>;
 
-/// The hash of numbers.
+/// A hasher of integers.
 #[derive(Clone, Copy, Default)]
 pub struct Numbers(u64);
 
@@ -24,7 +24,7 @@ impl Hasher for Numbers {
     }
 
     fn finish(&self) -> u64 {
-        // The map takes the upper and the lower bits.
+        // The map uses the upper and the lower bits.
         self.0 ^ self.0 >> 32
     }
 }

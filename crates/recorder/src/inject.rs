@@ -1,4 +1,4 @@
-//! Puts the code inside (inside/inside.c) into a program that begins, and leads the calls of its C library to it.
+//! Puts the code inside (inside/inside.c) into a program that begins, and redirects the calls of its C library to it.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,10 +15,10 @@ use crate::shared::layout::{CLOCK, CODE, CODE_LENGTH, GATE, SHARED, SHARED_LENGT
 use crate::sites::{self, JUMP, STUB, Site};
 use crate::{sys, vdso};
 
-/// The largest library that is searched, in bytes.
+/// Maximum size in bytes of a library that is searched.
 const LARGEST: u64 = 16 << 20;
 
-/// Bytes of room for ways to the code inside that a program gets at once.
+/// Size in bytes of the memory for stubs that a program gets at first.
 const ROOM: u64 = 32 << 10;
 
 const PAGE: u64 = 4096;
@@ -27,16 +27,16 @@ const FIXED: u64 = libc::MAP_FIXED_NOREPLACE as u64;
 const READ_RUN: u64 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
 const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 
-/// The code of a library, and its places.
+/// The code of a library, and the sites of its calls.
 struct Library {
     text: Vec<u8>,
     sites: Vec<Site>,
 }
 
-/// The part of a library that a mapping shows, by its file and its change.
+/// The searched parts of libraries, by device, inode, modification time, offset and length.
 type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Library>>;
 
-/// Room in a program for ways to the code inside.
+/// Memory in a program for stubs that jump to the code inside.
 pub struct Room {
     memory: File,
     next: u64,
@@ -47,11 +47,11 @@ pub struct Room {
 pub struct Injector {
     shared: Rc<Shared>,
     searched: Searched,
-    /// Where the vDSO of every program has its clock, counted from its beginning.
+    /// The offset of the clock in the vDSO, which is the same in every program.
     clock: Option<u64>,
 }
 
-/// Makes a call that fails an error.
+/// Lets a thread make a call, and converts a negative result to an error.
 fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<u64> {
     match sys::call(tid, at, number, args)? {
         error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
@@ -71,7 +71,7 @@ fn is_c_library(path: &Path) -> bool {
         .any(|it| name.starts_with(it))
 }
 
-/// The code of a loader in the memory of a program.
+/// The code of a dynamic loader in the memory of a program.
 struct Loader {
     start: u64,
     length: u64,
@@ -80,7 +80,7 @@ struct Loader {
     path: PathBuf,
 }
 
-/// The loader in a line of /proc/PID/maps, which is that of its code.
+/// Parses a line of /proc/PID/maps; None unless it is the code of a loader.
 fn loader(line: &str) -> Option<Loader> {
     let mut words = line.split_ascii_whitespace();
     let (range, rights, offset) = (words.next()?, words.next()?, words.next()?);
@@ -101,22 +101,22 @@ fn loader(line: &str) -> Option<Loader> {
     )
 }
 
-/// The beginning of the vDSO in a line of /proc/PID/maps.
+/// Parses a line of /proc/PID/maps; returns the beginning of the vDSO, if the line is that.
 fn vdso_start(line: &str) -> Option<u64> {
     let start = line.strip_suffix("[vdso]")?.split_once('-')?.0;
     u64::from_str_radix(start, 16).ok()
 }
 
-/// Code that makes calls one after another: for each its number, its arguments, and the register that keeps its result
-/// (rbx, r12 or r13, none for another one). An argument is a number, or the first result.
+/// Code that makes a sequence of calls. Each has a number, arguments, and an instruction that saves its result in a
+/// register, if any. An argument is a number or the first result.
 struct Calls(Vec<u8>);
 
-/// The argument that stands for the first result.
+/// An argument that denotes the first result.
 const FIRST: u64 = u64::MAX - 1;
 
 impl Calls {
     fn call(&mut self, number: c_long, args: [u64; 6], keep: &[u8]) {
-        // movabs to rdi, rsi, rdx, r10, r8, r9; mov %rbx to them.
+        // movabs to rdi, rsi, rdx, r10, r8, r9; mov %rbx to the same registers.
         const MOVE: [[u8; 2]; 6] =
             [[0x48, 0xbf], [0x48, 0xbe], [0x48, 0xba], [0x49, 0xba], [0x49, 0xb8], [0x49, 0xb9]];
         const FROM_RBX: [[u8; 3]; 6] = [
@@ -142,7 +142,7 @@ impl Calls {
     }
 }
 
-/// The error that a result is.
+/// Converts the result of a call to an error if it is one.
 fn checked(result: u64) -> io::Result<u64> {
     match result as i64 {
         error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
@@ -151,17 +151,18 @@ fn checked(result: u64) -> io::Result<u64> {
 }
 
 impl Injector {
-    /// An injector of the code that uses this memory.
+    /// An injector of code that uses this memory.
     pub fn new(shared: Rc<Shared>) -> Injector {
         Injector { shared, searched: HashMap::new(), clock: vdso::clock() }
     }
 
-    /// Maps code and memory into a thread that returns from exec, and leads the calls of its loader to the code. The
-    /// program sees nothing of it but the mappings. True if the loader is the C library, too; and the room for more.
+    /// Maps code and memory into a thread that returns from exec, and redirects the calls of its loader to the code.
+    /// The program can see only the mappings. Returns true if the loader is also the C library; and the memory for more
+    /// stubs.
     ///
     /// # Errors
-    /// The program is of 32 bits, cannot open the memory (another root, another user), or has something at the
-    /// addresses: it is recorded without.
+    /// It is a 32-bit program, cannot open the memory (different root or user), or has other mappings at the
+    /// addresses: it is recorded without the code.
     pub fn begin(&mut self, tid: pid_t) -> io::Result<(bool, Option<Room>)> {
         if !sys::is_native_return(tid) {
             return Err(io::ErrorKind::Unsupported.into());
@@ -175,12 +176,12 @@ impl Injector {
         memory.write_all_at(&clock.to_le_bytes(), (CODE + CLOCK) as u64)?;
         let Some(loader) = loader else { return Ok((false, None)) };
         let mut room = Some(Room { memory, next: room, end: room + ROOM });
-        // A loader that is not led stops at its calls.
+        // A loader whose calls are not redirected stops at them.
         let led = self.lead_loader(tid, &loader, &mut room).unwrap_or(false);
         Ok((led, room))
     }
 
-    /// Leads the calls of the loader of shared libraries, which the kernel mapped. True if it is the C library, too.
+    /// Redirects the calls of the dynamic loader, which the kernel mapped. Returns true if it is also the C library.
     fn lead_loader(
         &mut self,
         tid: pid_t,
@@ -188,7 +189,7 @@ impl Injector {
         room: &mut Option<Room>,
     ) -> io::Result<bool> {
         let file = File::open(&it.path)?;
-        // It may be another one in the root of the program.
+        // In the root of the program, the path may name a different file.
         if file.metadata()?.ino() != it.inode {
             return Ok(false);
         }
@@ -196,10 +197,10 @@ impl Injector {
         Ok(led && is_c_library(&it.path))
     }
 
-    /// Maps the code, the memory and, for a program with a loader, room for ways, whose address it gives.
+    /// Maps the code, the shared memory and, for a program with a loader, memory for stubs, whose address it returns.
     fn map(&self, tid: pid_t, memory: &File, with_room: bool) -> io::Result<u64> {
         let registers = sys::registers(tid)?;
-        // The page in which the program begins is there as a whole.
+        // The page of the program's first instruction is mapped entirely.
         let at = registers.rip & !(PAGE - 1);
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
         let cwd = libc::AT_FDCWD as u64;
@@ -207,7 +208,7 @@ impl Injector {
             let mut it = Calls(Vec::new());
             it.call(libc::SYS_openat, [cwd, path, flags, 0, 0, OWN], &[0x48, 0x89, 0xc3]);
             let (start, length) = (CODE as u64, CODE_LENGTH as u64);
-            // Its page with the clock is the program's own.
+            // The page with the clock's address is private to the program.
             let private = FIXED | libc::MAP_PRIVATE as u64;
             let map = [start, length, READ_RUN, private, FIRST, 0];
             it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc4]);
@@ -236,8 +237,8 @@ impl Injector {
         if with_room { checked(after.r14) } else { Ok(0) }
     }
 
-    /// Leads the calls of a C library, a part of which a thread has mapped as code (address, length and offset), to the
-    /// code inside. Another file is left alone, and need not stop the next time. True if it was led.
+    /// Redirects the calls of a C library, a part of which a thread has mapped as code (address, length and offset), to
+    /// the code inside. Any other file is not changed, and its next mapping need not stop. Returns true if redirected.
     ///
     /// # Errors
     /// The library cannot be changed: its calls stop for the recorder.
@@ -295,7 +296,7 @@ impl Injector {
             }
         };
         let Some(it) = room else { return Ok(false) };
-        // Further away than a jump reaches?
+        // None: further away than a jump reaches.
         let Some((code, changed)) = library.ways(start, stubs) else { return Ok(false) };
         it.next += size;
         it.memory.write_all_at(&code, stubs)?;
@@ -305,8 +306,8 @@ impl Injector {
 }
 
 impl Library {
-    /// The ways from the places of a library at `start`, to be put at `stubs`, and its changed bytes: one piece for each
-    /// page, because each is a call. None if it is further away than a jump reaches.
+    /// Returns the stubs for the sites of a library at `start`, to be put at `stubs`, and the changed bytes of the
+    /// library: one piece per page, because each piece costs a call. None if a jump does not reach that far.
     #[allow(clippy::type_complexity, reason = "addresses and bytes")]
     fn ways(&self, start: u64, stubs: u64) -> Option<(Vec<u8>, Vec<(u64, Vec<u8>)>)> {
         let mut code = Vec::with_capacity(self.sites.len() * STUB);
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(code.len(), 3 * STUB);
         let pieces: Vec<_> = changed.iter().map(|(at, bytes)| (*at, bytes.len())).collect();
         assert_eq!(pieces, [(0x1000a, 35), (0x11388, 5)]);
-        // A jump, what stood there before, and a jump.
+        // A jump, unchanged code, and a jump.
         let bytes = &changed[0].1;
         assert_eq!((bytes[0], &bytes[5..30], bytes[30]), (0xe9, &library.text[15..40], 0xe9));
         assert!(library.ways(0x10000, 0x1_2000_0000).is_none());

@@ -1,4 +1,4 @@
-//! Inodes: their identity, type and attributes, from stat(2) or as the code inside programs saw them.
+//! Inodes: their identity, type and attributes, from stat(2) or from the code inside programs.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +11,12 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 /// The identity of an inode while it exists: device and inode number.
 pub type Key = (u64, u64);
 
-/// The key of an inode.
+/// Returns the key of an inode.
 pub fn key(stat: &Stat) -> Key {
     (stat.st_dev, stat.st_ino)
 }
 
-/// The type of an inode.
+/// Returns the type of an inode.
 pub fn kind(stat: &Stat) -> Kind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
@@ -26,13 +26,13 @@ pub fn kind(stat: &Stat) -> Kind {
     }
 }
 
-/// Opens a directory for its entries' attributes alone.
+/// Opens a directory with O_PATH, to read attributes of its entries.
 pub fn directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-/// The attributes of an entry, of the link itself.
+/// Returns the attributes of an entry; those of the link itself if it is a symbolic link.
 pub fn attributes(dir: impl AsFd, name: &[u8]) -> rustix::io::Result<Stat> {
     rustix::fs::statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
 }
@@ -42,22 +42,22 @@ pub fn attributes(dir: impl AsFd, name: &[u8]) -> rustix::io::Result<Stat> {
 pub struct Info {
     /// Device and inode number.
     pub key: Key,
-    /// The device that it stands for.
+    /// The device of a device file.
     pub rdev: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its blocks of 512 bytes.
+    /// The number of its blocks of 512 bytes.
     pub blocks: u64,
     /// Its type and permissions.
     pub mode: u32,
-    /// Its links.
+    /// The number of its links.
     pub links: u32,
 }
 
 impl Info {
-    /// As stat(2) gives it, with the fields that are known.
+    /// Converts to the result of stat(2); fields that are not known are 0.
     pub fn stat(&self) -> Stat {
-        // SAFETY: it consists of integers.
+        // SAFETY: the structure consists of integers.
         let mut stat: Stat = unsafe { std::mem::zeroed() };
         (stat.st_dev, stat.st_ino) = self.key;
         stat.st_rdev = self.rdev;

@@ -1,4 +1,4 @@
-//! The start of the command under the filter, and signals to the recorder.
+//! Starts the command under the filter, and handles signals to the recorder.
 
 use std::ffi::CString;
 use std::io::{self, Read, Write};
@@ -12,15 +12,15 @@ use libc::{c_char, c_int, pid_t};
 use crate::error::RecordError;
 use crate::{filter, sys};
 
-/// The signal that the recorder received and passes on; 0 for none.
+/// The last signal that the recorder received and has not handled; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note_signal(signal: c_int) {
     RECEIVED.store(signal, Ordering::Relaxed);
 }
 
-/// Lets the recorder outlive Ctrl-C, which the terminal sends to the command too, and a limit on the size of its files;
-/// and note SIGTERM and SIGHUP.
+/// Installs handlers, so that the recorder survives Ctrl-C, which the terminal also sends to the command, and a limit
+/// on the size of files, and notes SIGTERM and SIGHUP.
 pub fn handle_signals() {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
         // SAFETY: the handler stores a number, and the structures are plain data.
@@ -36,41 +36,41 @@ pub fn handle_signals() {
     }
 }
 
-/// The signal to pass on to the command, once: Ctrl-C is not, since the command gets it itself.
+/// Takes the signal to pass on to the command. Ctrl-C is not passed on: the terminal sends it to the command.
 pub fn signal_to_pass() -> Option<c_int> {
     let signal = RECEIVED.swap(0, Ordering::Relaxed);
     [libc::SIGTERM, libc::SIGHUP].contains(&signal).then_some(signal)
 }
 
-/// The signal that was received, if one was; it is then forgotten.
+/// Takes the signal that was received, if any.
 pub fn received() -> Option<c_int> {
     let signal = RECEIVED.swap(0, Ordering::Relaxed);
     (signal != 0).then_some(signal)
 }
 
-/// A command that starts while its calls are traced.
+/// A command that was prepared to run and whose calls are recorded.
 pub struct Started {
-    /// Its process.
+    /// The process ID.
     pub pid: pid_t,
     spawner: JoinHandle<io::Result<()>>,
-    told: io::PipeReader,
+    reports: io::PipeReader,
     gate: Option<io::PipeWriter>,
 }
 
 impl Started {
-    /// Lets it run.
+    /// Lets the command run.
     pub fn open(&mut self) -> io::Result<()> {
         self.gate.take().map_or(Ok(()), |mut gate| gate.write_all(&[1]))
     }
 
-    /// The reason for which the command did not run; call it when the process has ended.
+    /// Returns an error if the command did not run. Call this when the process has ended.
     pub fn outcome(mut self) -> io::Result<()> {
         match self.spawner.join() {
             Ok(outcome) => outcome?,
             Err(_) => return Err(io::Error::other("the start failed")),
         }
         let mut errno = [0; 4];
-        match self.told.read_exact(&mut errno) {
+        match self.reports.read_exact(&mut errno) {
             Ok(()) => Err(io::Error::from_raw_os_error(c_int::from_ne_bytes(errno))),
             // The pipe was closed by exec.
             Err(_) => Ok(()),
@@ -78,7 +78,7 @@ impl Started {
     }
 }
 
-/// Starts a command under the filter whose process is traced by this thread. It runs when the caller resumes it.
+/// Starts a command under the filter; this thread traces its process. The command runs when the caller resumes it.
 pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     let mut started = prepare(words, Some(filter::program(inside)))?;
     if let Err(error) = sys::seize(started.pid) {
@@ -91,14 +91,14 @@ pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     Ok(started)
 }
 
-/// Starts a command that waits until it is let run, and then puts itself under a filter, if one is given.
+/// Prepares a command: its process waits for [`Started::open`], and then puts itself under the filter, if there is one.
 pub fn prepare(
     words: &[String],
     program: Option<Vec<libc::sock_filter>>,
 ) -> Result<Started, RecordError> {
     let name = words.first().cloned().unwrap_or_default();
     let wrong = |error| RecordError::Command { command: name.clone(), error };
-    let (mut told, mut tell) = io::pipe().map_err(wrong)?;
+    let (mut reports, mut reporter) = io::pipe().map_err(wrong)?;
     let (mut gate, open) = io::pipe().map_err(wrong)?;
     let texts: Vec<CString> = words
         .iter()
@@ -107,7 +107,7 @@ pub fn prepare(
         .collect::<Result<_, _>>()
         .map_err(|error| wrong(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let run_under_filter = move || {
-        tell.write_all(&std::process::id().to_ne_bytes())?;
+        reporter.write_all(&std::process::id().to_ne_bytes())?;
         gate.read_exact(&mut [0])?;
         let installed = program.as_ref().map_or(Ok(()), |it| filter::install(it));
         let mut words: Vec<*const c_char> = texts.iter().map(|it| it.as_ptr()).collect();
@@ -117,8 +117,8 @@ pub fn prepare(
             unsafe { libc::execvp(words[0], words.as_ptr()) };
         }
         let error = installed.err().unwrap_or_else(io::Error::last_os_error);
-        let _ = tell.write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes());
-        // SAFETY: nothing of this process is left to do. (The library would reap the process itself.)
+        let _ = reporter.write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes());
+        // SAFETY: this process has nothing left to do. (Returning an error would make the library reap the process.)
         unsafe { libc::_exit(127) }
     };
     let mut command = Command::new(&name);
@@ -126,10 +126,10 @@ pub fn prepare(
     unsafe { command.pre_exec(run_under_filter) };
     let spawner = std::thread::spawn(move || command.spawn().map(drop));
     let mut pid = [0; 4];
-    if let Err(error) = told.read_exact(&mut pid) {
+    if let Err(error) = reports.read_exact(&mut pid) {
         let outcome = spawner.join().unwrap_or(Ok(()));
         return Err(wrong(outcome.err().unwrap_or(error)));
     }
     let pid = pid_t::from_ne_bytes(pid);
-    Ok(Started { pid, spawner, told, gate: Some(open) })
+    Ok(Started { pid, spawner, reports, gate: Some(open) })
 }

@@ -3,10 +3,12 @@
 //! A seccomp filter stops the command's threads at the calls of one table (`table`); the recorder reads their
 //! arguments and results by ptrace(2). Children and threads are followed, and all other calls run untouched.
 //!
-//! Two stops cost some tens of microseconds. So the recorder puts code of its own into dynamic programs, and leads the
-//! calls of their C library to it (`inject`, `sites`): it makes the call at the only address that the filter lets pass,
-//! and puts it with its result into memory shared with the recorder (`shared`, `drain`). Whatever is not led there, and
-//! whatever that code is not sure of, stops as before.
+//! Two stops cost some tens of microseconds. So the recorder puts its own code into dynamic programs, and redirects the
+//! calls of their C library to it (`inject`, `sites`). That code makes the call at the only address that the filter
+//! lets pass, and puts the call with its result into memory shared with the recorder (`shared`, `drain`). Calls that
+//! are not redirected, and those that the code cannot handle with certainty, still stop.
+//!
+//! As root, programs in the kernel can record the calls instead (`bpf`).
 
 mod anonymize;
 mod bpf;
@@ -47,7 +49,7 @@ pub use bpf::Bounds;
 pub use error::RecordError;
 pub use resolve::MARK;
 
-/// The way in which calls are seen.
+/// A mechanism by which calls are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
     /// The cheapest that misses nothing: inside, where the host allows it.
@@ -57,46 +59,46 @@ pub enum How {
     Inside,
     /// All calls stop.
     Ptrace,
-    /// Programs in the kernel record the calls; for root.
+    /// Programs in the kernel record the calls; needs root.
     Bpf,
 }
 
-/// The choices of a recording.
+/// The options of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The directories whose whole trees are recorded before the start; none for the working directory, of which
-    /// what is touched is recorded.
+    /// The directories whose whole trees are recorded before the start. If empty, the working directory is the tree,
+    /// and only what the command touches is recorded.
     pub trees: Vec<PathBuf>,
-    /// Replace the components of names by hashes.
+    /// True to replace the components of names by hashes.
     pub anonymize: bool,
-    /// The way in which calls are seen.
+    /// The mechanism by which calls are observed.
     pub how: How,
 }
 
-/// A recording that ended.
+/// A completed recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// The end of the command or process; success for one that goes on (the end item says so).
+    /// The exit status of the command or process; success for a process that continues ([`End::status`] is then None).
     pub status: ExitStatus,
     /// The end item of the trace.
     pub end: End,
-    /// The way in which calls were seen, never [`How::Auto`].
+    /// The mechanism that was used, never [`How::Auto`].
     pub how: How,
     /// The number of events.
     pub events: u64,
-    /// Those of them that were recorded without a stop: inside the programs, or by the kernel.
+    /// The number of events recorded without a stop: inside the programs, or by the kernel.
     pub inside: u64,
-    /// The reason for which [`How::Auto`] did not take [`How::Inside`].
+    /// The reason why [`How::Auto`] did not use [`How::Inside`].
     pub refused: Option<std::io::Error>,
-    /// The reason for which the trace is only the beginning.
+    /// The reason why the trace has only the beginning.
     pub failed: Option<RecordError>,
 }
 
 /// Runs a command and writes its trace to a file. The command keeps its terminal, standard streams, and signals.
 ///
 /// # Errors
-/// A command that does not run, a host that refuses ptrace, seccomp or BPF, a tree that is no directory, a file that cannot
-/// be written at all. An error in the middle ends the trace, not the command ([`Recorded::failed`]).
+/// The command cannot be run, the host rejects ptrace, seccomp or BPF, a tree is not a directory, or the file cannot be
+/// written at all. A later error ends the trace, not the command ([`Recorded::failed`]).
 pub fn record(options: &Options, command: &[String], out: File) -> Result<Recorded, RecordError> {
     let Some(name) = command.first() else {
         return Err(std::io::Error::other("no command").into());
@@ -137,11 +139,11 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     Ok(Recorded { refused, ..ended(status, tree, end, how, inside) })
 }
 
-/// Records a process that runs already, by BPF: to its end, for a time, or until a signal that ends the recorder (Ctrl-C).
-/// `begins` is called when its calls are recorded.
+/// Records a running process by BPF: until it ends, for a maximum duration, or until a signal (Ctrl-C). Calls `begins`
+/// once the recording has begun.
 ///
 /// # Errors
-/// No such process, a host that refuses BPF, a tree that is no directory, a file that cannot be written at all.
+/// The process does not exist, the host rejects BPF, a tree is not a directory, or the file cannot be written at all.
 pub fn attach(
     options: &Options,
     of: Bounds,
@@ -160,15 +162,15 @@ pub fn attach(
     Ok(ended(status, tree, end, How::Bpf, inside))
 }
 
-/// Checks that this host records by BPF, and does nothing else.
+/// Checks that this host can record by BPF, without recording.
 ///
 /// # Errors
-/// It does not.
+/// It cannot.
 pub fn check_bpf() -> Result<(), RecordError> {
     bpf::Session::new().map(drop)
 }
 
-/// A recorder that knows the names of the trees.
+/// Makes a recorder that knows the names of the trees.
 fn by_names(
     options: &Options,
     trees: &[PathBuf],
@@ -182,7 +184,7 @@ fn by_names(
     Ok(recorder)
 }
 
-/// The beginning of a trace, and the identity of its file.
+/// Begins a trace; also returns the key of its file.
 fn new_tree(
     options: &Options,
     trees: &[PathBuf],
@@ -209,7 +211,7 @@ fn new_tree(
     Ok((tree::Tree::new(trees, writer, own, options.anonymize, shared)?, own))
 }
 
-/// The end of a recording.
+/// Ends the trace and summarizes the recording.
 fn ended(status: ExitStatus, tree: tree::Tree, end: End, how: How, inside: u64) -> Recorded {
     let mut recorded =
         Recorded { status, end, how, events: 0, inside, refused: None, failed: None };

@@ -1,4 +1,4 @@
-//! The traced threads: their descriptors, their mappings, and the call that each is in.
+//! The traced threads: their descriptors, their mappings, and their current calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,23 +22,23 @@ pub fn numbers(path: &str) -> Option<Vec<i32>> {
     Some(all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// An open file: the descriptors that refer to it share it.
+/// An open file, shared by the descriptors that refer to it.
 #[derive(Debug)]
 pub struct Open {
-    /// Its identity.
+    /// Its identity in the trace.
     pub file: FileId,
-    /// The object.
+    /// The node of the file.
     pub node: NodeId,
-    /// Its inode.
+    /// The key of its inode.
     pub key: Key,
 }
 
-/// The object of a descriptor.
+/// The object that a descriptor refers to.
 #[derive(Clone, Debug)]
 pub enum Descriptor {
     /// A file of a file system.
     File(Rc<Open>),
-    /// Anything else, with the number of the object.
+    /// Any other object, with its number.
     Outside(Object, u64),
 }
 
@@ -51,14 +51,14 @@ impl Descriptor {
     }
 }
 
-/// A table of descriptors, of which the code inside knows which numbers are known.
+/// A table of descriptors. The code inside can read which descriptors are in it.
 #[derive(Default)]
 pub struct Table {
     all: RefCell<BTreeMap<i32, Descriptor>>,
     shared: Option<SharedTable>,
 }
 
-/// A table of descriptors; threads share it.
+/// A table of descriptors, shared by threads.
 pub type Descriptors = Rc<Table>;
 
 impl Table {
@@ -70,22 +70,23 @@ impl Table {
         Table { all: RefCell::new(all), shared }
     }
 
-    /// All descriptors.
+    /// Returns all descriptors.
     pub fn all(&self) -> BTreeMap<i32, Descriptor> {
         self.all.borrow().clone()
     }
 
-    /// The table that the code inside reads.
+    /// Returns the table that the code inside reads.
     pub fn shared(&self) -> Option<&SharedTable> {
         self.shared.as_ref()
     }
 
-    /// A descriptor.
+    /// Returns a descriptor.
     pub fn get(&self, number: i32) -> Option<Descriptor> {
         self.all.borrow().get(&number).cloned()
     }
 
-    /// Adds a descriptor; gives the one that it replaces. The code inside knows already of one that it `seen`.
+    /// Adds a descriptor and returns the one that it replaces. With `seen`, the code inside already knows the
+    /// descriptor.
     pub fn insert(&self, number: i32, it: Descriptor, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
             shared.set(number, it.shared());
@@ -93,7 +94,7 @@ impl Table {
         self.all.borrow_mut().insert(number, it)
     }
 
-    /// Removes a descriptor. The code inside knows already of one that it `seen`.
+    /// Removes a descriptor. With `seen`, the code inside already knows that it is gone.
     pub fn remove(&self, number: i32, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
             shared.set(number, 0);
@@ -101,7 +102,7 @@ impl Table {
         self.all.borrow_mut().remove(&number)
     }
 
-    /// Removes all.
+    /// Removes all descriptors.
     pub fn take(&self) -> BTreeMap<i32, Descriptor> {
         self.all.take()
     }
@@ -110,30 +111,30 @@ impl Table {
 /// A mapping of a file.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// The end of its addresses; the beginning is its key.
+    /// The end of its addresses; the beginning is the key in [`Mappings`].
     pub end: u64,
     /// The file.
     pub node: NodeId,
-    /// The offset in the file of the first address.
+    /// The offset of the first address in the file.
     pub offset: u64,
-    /// Stores change the file.
+    /// True if stores change the file.
     pub stores: bool,
 }
 
-/// The mappings of files by address; threads share them.
+/// The mappings of files by address, shared by threads.
 pub type Mappings = Rc<RefCell<BTreeMap<u64, Mapping>>>;
 
 /// A call between its begin and its return.
 pub struct Pending {
     /// The call, with what is known at its begin.
     pub call: Call,
-    /// The number and arguments.
+    /// The call's number and arguments.
     pub begun: Begun,
     /// Wall time of the begin, in nanoseconds since the start of the command.
     pub start: u64,
-    /// CPU time of the thread since its event before.
+    /// CPU time of the thread since its previous event.
     pub think: u64,
-    /// The inode that is gone if it succeeds.
+    /// The inode that no longer exists if the call succeeds.
     pub gone: Option<Key>,
     /// The sequence number of the begin.
     pub before: u64,
@@ -145,17 +146,17 @@ pub struct Pending {
 pub struct Thread {
     /// Its identity in the trace.
     pub id: ThreadId,
-    /// Its process.
+    /// The ID of its process.
     pub process: pid_t,
     /// Its descriptors.
     pub descriptors: Descriptors,
     /// Its mappings.
     pub mappings: Mappings,
-    /// Its working directory, if the kernel records its calls; threads share it.
+    /// Its working directory, shared by threads; set if the kernel records the calls.
     pub cwd: Rc<Cell<Key>>,
-    /// The descriptors that its exec closes, as bits, if the kernel records its calls.
+    /// A bitmap of the descriptors that its exec closes; set if the kernel records the calls.
     pub closes: Vec<u8>,
-    /// The call that it is in.
+    /// Its current call.
     pub pending: Option<Pending>,
     /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds, if it stops.
     schedstat: Option<File>,
@@ -163,22 +164,22 @@ pub struct Thread {
     pub used: u64,
     /// The ring in which the code inside puts its calls.
     pub ring: Option<Ring>,
-    /// The sequence number of the last close that began inside, and the descriptor that it closes.
+    /// The sequence number of the last close that began inside the program, and the descriptor that it closes.
     pub closing: Option<(u64, Option<Descriptor>)>,
-    /// The code is inside its program.
+    /// True if its program has the code inside.
     pub inside: bool,
-    /// The calls of its C library are led to that code.
+    /// True if the calls of its C library are redirected to that code.
     pub led: bool,
-    /// It is about to return from an exec.
+    /// True if it is about to return from an exec.
     pub executes: bool,
-    /// It has not stopped since it began.
+    /// True if it has not stopped since it began.
     pub fresh: bool,
-    /// Room for ways to the code inside; of the thread that began the program alone, so that none is used twice.
+    /// Memory for stubs; only the thread that began the program has it, so that no part is used twice.
     pub room: Option<Room>,
 }
 
 impl Thread {
-    /// A thread that was just made. The CPU time of one that `stops` is read from /proc.
+    /// Tracks a thread that was just created. Its CPU time is read from /proc if it `stops`.
     pub fn new(
         tid: pid_t,
         id: ThreadId,
@@ -208,7 +209,7 @@ impl Thread {
         }
     }
 
-    /// The CPU time that it used so far, in nanoseconds; 0 if the kernel does not say.
+    /// Returns the CPU time that the thread has used, in nanoseconds; 0 if that is unknown.
     pub fn cpu(&self) -> u64 {
         let mut text = [0; 64];
         let read =
@@ -232,7 +233,7 @@ pub fn unmap(mappings: &mut BTreeMap<u64, Mapping>, from: u64, to: u64) -> Vec<M
         if last < it.end {
             mappings.insert(last, Mapping { offset: it.offset + (last - start), ..it.clone() });
         }
-        // `end` of a part is its length.
+        // Here `end` is the length of the part.
         parts.push(Mapping { end: last - first, offset: it.offset + (first - start), ..it });
     }
     parts

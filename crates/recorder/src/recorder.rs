@@ -1,4 +1,4 @@
-//! The state of a recording, and what all parts of the recorder do with it.
+//! The state of a recording, and the operations on it that all parts of the recorder share.
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use crate::sys;
 use crate::tree::Tree;
 
-/// A writer writes what it holds at least after this number of nanoseconds, so that a killed recorder loses little.
+/// Maximum interval between flushes in nanoseconds, so that a killed recorder loses little.
 const FLUSH: u64 = 1_000_000_000;
 
 /// The state of a recording.
@@ -25,57 +25,57 @@ pub struct Recorder {
     pub tree: Tree,
     /// The threads that are traced.
     pub threads: Map<pid_t, Thread>,
-    /// By device, whether it has files of the kernel.
+    /// By device: true if it is a file system of the kernel's own state, or /dev.
     pub devices: Map<u64, bool>,
     /// The number of open files so far.
     pub files: u32,
     /// The number of writes so far.
     pub writes: u64,
-    /// Things that the trace does not have.
+    /// Things that the trace lacks, with counts.
     pub notes: BTreeMap<String, u64>,
-    /// Ids of threads in the trace, by process: for wait.
+    /// Thread IDs in the trace by thread ID of the kernel, for waits.
     pub ids: Map<pid_t, ThreadId>,
     /// The call inside a program that is being recorded.
     pub seen: Option<Box<Seen>>,
-    /// Those that were recorded, to be filled again.
+    /// Recorded calls, kept for reuse.
     #[allow(clippy::vec_box, reason = "they move between this and other places")]
     pub spare: Vec<Box<Seen>>,
     /// The memory shared with programs, if there is code inside them.
     pub shared: Option<Rc<Shared>>,
-    /// The injector of the code inside programs.
+    /// Puts the code inside into programs.
     pub injector: Option<Injector>,
-    /// The calls that were recorded inside programs.
+    /// The number of calls that were recorded inside programs or by the kernel.
     pub inside: u64,
-    /// The programs with the code inside, to which no C library is led (yet).
+    /// The number of programs with the code inside whose C library does not (yet) call it.
     pub unled: u64,
-    /// Events that wait for others on which they may depend.
+    /// Events that wait for events on which they may depend.
     pub deferred: Vec<(u64, pid_t, Step)>,
-    /// The progress of the shared memory at the last look.
+    /// The progress of the shared memory at the last drain.
     pub drained: (u64, u64),
     /// CLOCK_MONOTONIC of the start of the command.
     pub began_monotonic: u64,
-    /// CPU time that a stop costs a thread itself, in nanoseconds.
+    /// CPU time that the stops of a call cost the thread itself, in nanoseconds.
     pub overhead: u64,
     /// The start of the command.
     pub began: Instant,
-    /// The names that are known, if the kernel records the calls.
+    /// The known names, if the kernel records the calls.
     pub names: Option<Names>,
-    /// The paths of the call that is being recorded.
+    /// The resolved paths of the call that is being recorded.
     pub walked: Vec<Walked>,
-    /// The time of the event that is being recorded, if it is not the present.
+    /// The time of the event that is being recorded, unless that is now.
     pub clocked: Option<u64>,
-    /// The status with which the last thread ended that did.
+    /// The status of the thread that ended last.
     pub status: Option<u32>,
     flushed: u64,
     next_thread: u32,
-    /// The command runs: what stood before its exec is not recorded.
+    /// True from the command's exec on: earlier calls are not recorded.
     pub running: bool,
-    /// New threads that stopped before their parent said so.
+    /// New threads that stopped before the event of their parent arrived.
     pub early: HashSet<pid_t>,
 }
 
 impl Recorder {
-    /// A recorder of a command that has not begun.
+    /// The recorder of a command that has not begun.
     pub fn new(tree: Tree, overhead: u64, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
@@ -107,18 +107,18 @@ impl Recorder {
         }
     }
 
-    /// Nanoseconds since the start of the command.
+    /// Returns the time in nanoseconds since the start of the command.
     pub fn now(&self) -> u64 {
         let elapsed = || u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.clocked.unwrap_or_else(elapsed)
     }
 
-    /// Counts something that the trace does not have.
+    /// Counts something that the trace lacks.
     pub fn note(&mut self, what: &str, count: u64) {
         *self.notes.entry(what.into()).or_default() += count;
     }
 
-    /// Writes an event that is no call.
+    /// Writes an event that is not a system call.
     pub fn event(&mut self, tid: pid_t, call: Call, result: i64) {
         let start = self.now();
         self.write(tid, Event { thread: ThreadId(0), think: 0, start, duration: 0, result, call });
@@ -138,7 +138,7 @@ impl Recorder {
         }
     }
 
-    /// A thread begins.
+    /// Adds a thread.
     pub fn add(
         &mut self,
         tid: pid_t,
@@ -155,12 +155,12 @@ impl Recorder {
         id
     }
 
-    /// A table with these descriptors.
+    /// Makes a table with these descriptors.
     pub fn table(&self, all: BTreeMap<i32, Descriptor>) -> Descriptors {
         Rc::new(Table::new(all, self.shared.as_ref().and_then(Shared::table)))
     }
 
-    /// Memory of the thread: of a call that was seen inside, nothing.
+    /// Reads memory of the thread; empty for a call recorded inside a program.
     pub fn memory(&self, tid: pid_t, address: u64, length: usize) -> Vec<u8> {
         match &self.seen {
             Some(seen) => match &seen.captured {
@@ -171,7 +171,7 @@ impl Recorder {
         }
     }
 
-    /// A text of the thread, of a call that was not seen inside.
+    /// Reads a string of the thread, for a call that was not recorded inside a program.
     pub fn text(&self, tid: pid_t, address: u64) -> Option<Vec<u8>> {
         match self.seen.as_ref().and_then(|it| it.captured.as_ref()) {
             Some(captured) => captured.text(address).map(<[u8]>::to_vec),
@@ -179,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// Numbers in the memory of the thread.
+    /// Reads numbers in the memory of the thread.
     pub fn words<const N: usize>(&self, tid: pid_t, address: u64) -> Option<[u64; N]> {
         match &self.seen {
             Some(seen) => match &seen.captured {

@@ -1,4 +1,4 @@
-//! Paths and descriptors of a thread, resolved to objects of the trace.
+//! Resolves paths and descriptors of a thread to objects of the trace.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,23 +16,23 @@ use crate::inode::{Key, attributes, directory, key, kind};
 use crate::process::{Descriptor, Open};
 use crate::recorder::Recorder;
 
-/// The object of a call that is no file of a file system, with its number.
+/// An object that is not a file on a recorded file system, with its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Outside(pub Object, pub u64);
 
-/// The path under which `fsdyno mark` names a phase: no such file exists, and the recorder sees the call.
+/// The prefix of the paths by which `fsdyno mark` names phases. No such file exists; the recorder sees the call.
 pub const MARK: &[u8] = b"/fsdyno-mark/";
 
-/// A name, resolved, and the inode that it had.
+/// A resolved path, and the attributes of its inode.
 pub struct Place {
-    /// The argument of the call.
+    /// The path as an argument of a call in the trace.
     pub at: At,
-    /// The inode of the name; none if there was none.
+    /// The attributes of the inode; None if the name does not exist.
     pub stat: Option<Stat>,
 }
 
-/// File systems of the kernel's own state (linux/magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, devpts, securityfs,
-/// selinuxfs, bpf, nsfs, pipefs, sockfs, anon_inodefs.
+/// File systems of the kernel's own state (linux/magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, devpts,
+/// securityfs, selinuxfs, bpf, nsfs, pipefs, sockfs, anon_inodefs.
 pub const KERNEL: &[u64] = &[
     0x9fa0,
     0x6265_6572,
@@ -50,13 +50,13 @@ pub const KERNEL: &[u64] = &[
     0x0904_1934,
 ];
 
-/// True for a path below procfs or sysfs, or of an open file.
+/// True for a path below procfs or sysfs, or of a descriptor.
 pub fn is_of_kernel(text: &[u8]) -> bool {
     let begins = [&b"/proc/"[..], b"/sys/", b"/dev/fd", b"/dev/std"];
     begins.iter().any(|it| text.starts_with(it))
 }
 
-/// Where a path begins.
+/// Returns the directory from which a path is resolved.
 pub fn base_of(text: &[u8], dirfd: i32) -> Base {
     match (text.first(), dirfd) {
         (Some(b'/'), _) => Base::Root,
@@ -65,10 +65,10 @@ pub fn base_of(text: &[u8], dirfd: i32) -> Base {
     }
 }
 
-/// The most links that a path may follow (MAXSYMLINKS of Linux).
+/// Maximum number of symbolic links that a path may follow (MAXSYMLINKS of Linux).
 pub const LINKS: u8 = 40;
 
-/// The flags and the position of an open file of a thread.
+/// Returns the flags and the position of an open file of a thread.
 pub fn flags_and_offset(tid: pid_t, number: i32) -> (u32, u64) {
     let mut text = String::new();
     let _ = File::open(format!("/proc/{tid}/fdinfo/{number}"))
@@ -93,7 +93,7 @@ impl Recorder {
         own || dev
     }
 
-    /// The directory of an open directory; none if it is one of the kernel's.
+    /// Returns the node of an open directory; an error if it is on a file system of the kernel.
     fn inside(&mut self, dir: &OwnedFd) -> Result<NodeId, Outside> {
         let stat = rustix::fs::fstat(dir).map_err(|_| Outside(Object::None, 0))?;
         if self.is_kernels(dir, stat.st_dev) {
@@ -194,14 +194,14 @@ impl Recorder {
         Ok(Place { at: At { links, ..At::new(node, name, known) }, stat })
     }
 
-    /// The place of a directory that the path names without a name.
+    /// Returns the place of a directory whose path does not end in a name.
     fn itself(&mut self, dir: &OwnedFd, links: u8) -> Result<Place, Outside> {
         let node = self.inside(dir)?;
         let stat = rustix::fs::fstat(dir).ok();
         Ok(Place { at: At { links, ..At::itself(node) }, stat })
     }
 
-    /// The place of a path whose directory does not exist: the first name that does not.
+    /// Returns the place of a path whose directory does not exist: that of the first missing name.
     fn missing(&mut self, from: &Path, text: &[u8], links: u8) -> Result<Place, Outside> {
         let absolute = text.starts_with(b"/");
         let mut path = if absolute { PathBuf::from("/") } else { from.to_path_buf() };
@@ -228,7 +228,7 @@ impl Recorder {
         self.itself(&dir, links)
     }
 
-    /// The object of a descriptor. One that is not known is looked up: the command began with it, or received it.
+    /// Returns the open file of a descriptor. Looks up an unknown one, which the command began with or received.
     pub fn descriptor(&mut self, tid: pid_t, number: i32) -> Result<Rc<Open>, Outside> {
         let Some(thread) = self.threads.get(&tid) else { return Err(Outside(Object::None, 0)) };
         let table = thread.descriptors.clone();
@@ -266,7 +266,7 @@ impl Recorder {
         Some(Descriptor::File(Rc::new(Open { file, node, key })))
     }
 
-    /// The descriptor of something that is no file or directory of a file system.
+    /// Describes an object that is not a file or directory on a recorded file system; None if it is one.
     pub fn outside(&mut self, path: &Path, stat: &Stat) -> Option<Descriptor> {
         use rustix::fs::FileType as T;
         let object = match T::from_raw_mode(stat.st_mode) {
@@ -276,7 +276,7 @@ impl Recorder {
                 Object::Terminal
             }
             T::CharacterDevice | T::BlockDevice => Object::Device,
-            // Those that the code inside opens have a directory that is known.
+            // The code inside opens only files and directories in known directories.
             T::RegularFile | T::Directory if self.seen.is_some() && self.names.is_none() => {
                 return None;
             }
@@ -299,7 +299,7 @@ impl Recorder {
         Some(Descriptor::Outside(object, stat.st_ino))
     }
 
-    /// The node of an open file, by the path of its descriptor; and its key.
+    /// Returns the node and the key of an open file, found by the path of its descriptor.
     pub fn node_of(&mut self, path: &Path, stat: &Stat) -> Option<(NodeId, Key)> {
         if kind(stat) == Kind::Directory {
             let dir = directory(path).ok()?;
@@ -308,18 +308,18 @@ impl Recorder {
         let real = std::fs::read_link(path).ok()?;
         let dir = directory(real.parent()?).ok()?;
         let parent = self.tree.directory(&dir)?;
-        // A file without a name gets one that it had.
+        // A file without a name gets its last one.
         let name = real.file_name()?.as_bytes();
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
         Some((self.tree.node(&dir, parent, name, stat), key(stat)))
     }
 
-    /// The target of a call on a descriptor.
+    /// Returns the target of a call on a descriptor.
     pub fn target(&mut self, tid: pid_t, number: u64) -> Result<Target, Outside> {
         self.descriptor(tid, number as i32).map(|open| Target::File(open.file))
     }
 
-    /// A new identity of an open file.
+    /// Returns a new identity for an open file.
     pub fn next_file(&mut self) -> FileId {
         self.files += 1;
         FileId(self.files - 1)

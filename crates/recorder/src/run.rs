@@ -19,13 +19,13 @@ use crate::sys::{self, Change, Resume};
 use crate::table;
 use crate::tree::Tree;
 
-/// Milliseconds until the recorder looks for calls inside programs again, while it finds some and while it does not.
+/// The interval in milliseconds at which the recorder drains the rings, while they have calls and while they do not.
 const ACTIVE: i64 = 4;
 const IDLE: i64 = 200;
 
 impl Recorder {
-    /// Follows the command to the end of its last process. Returns the status of the command as wait(2) gives it,
-    /// the trace to be ended, and the number of calls that were recorded inside the programs.
+    /// Follows the command to the end of its last process. Returns the status of the command as wait(2) returns it,
+    /// the trace with its end item, and the number of calls that were recorded inside the programs.
     pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End, u64), RecordError> {
         let main = started.pid;
         let mut started = Some(started);
@@ -83,7 +83,7 @@ impl Recorder {
         Ok((status, self.tree, end, self.inside))
     }
 
-    /// Threads whose parent was killed before it could say so.
+    /// Adds threads whose parent was killed before its event arrived.
     fn adopt_strays(&mut self) {
         for tid in std::mem::take(&mut self.early) {
             let table = self.table(BTreeMap::new());
@@ -94,14 +94,14 @@ impl Recorder {
         }
     }
 
-    /// The descriptors with which the command begins.
+    /// Adds the standard descriptors with which the command begins.
     pub fn begin_reading(&mut self, tid: pid_t) {
         for number in 0..3 {
             let _ = self.descriptor(tid, number);
         }
     }
 
-    /// Acts on a change of a thread; returns how it goes on, if it does.
+    /// Handles a change of a thread; returns how to resume it, or None.
     fn change(&mut self, tid: pid_t, change: Change) -> Option<Resume> {
         let in_call = |it: &Self| it.threads.get(&tid).is_some_and(|it| it.pending.is_some());
         if !self.threads.contains_key(&tid) && !matches!(change, Change::Ended(_)) {
@@ -141,7 +141,7 @@ impl Recorder {
         })
     }
 
-    /// A call begins.
+    /// Handles the begin of a call.
     fn begin(&mut self, tid: pid_t) -> Resume {
         let go_on = Resume::Continue(0);
         let Ok(begun) = sys::begun(tid) else { return go_on };
@@ -186,7 +186,7 @@ impl Recorder {
         Resume::ToReturn(0)
     }
 
-    /// A call begins or ended that may change what paths of directories mean.
+    /// Invalidates remembered directories of paths if a call that begins or ended may change them.
     pub fn changes_ways(&self, number: libc::c_long) {
         use CallKind as K;
         let kind = table::kind(number);
@@ -196,21 +196,21 @@ impl Recorder {
         }
     }
 
-    /// True if a part of a range of addresses is a mapping of a file.
+    /// True if a range of addresses overlaps a mapping of a file.
     pub fn is_mapped(&self, tid: pid_t, from: u64, length: u64) -> bool {
         let Some(thread) = self.threads.get(&tid) else { return false };
         let to = from.saturating_add(length);
         thread.mappings.borrow().range(..to).any(|(_, it)| it.end > from)
     }
 
-    /// Removes a descriptor; one that is not known is looked up first.
+    /// Removes a descriptor; looks it up first if it is unknown.
     pub fn take_descriptor(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let _ = self.descriptor(tid, number);
         let thread = self.threads.get(&tid)?;
         thread.descriptors.remove(number, false)
     }
 
-    /// A thread made another one.
+    /// Handles the creation of a thread, as ptrace(2) reports it.
     fn spawned(&mut self, tid: pid_t) {
         let Ok(child) = sys::message(tid) else { return };
         let flags = sys::registers(tid).map_or(0, |it| match it.orig_rax as i64 {
@@ -228,7 +228,7 @@ impl Recorder {
         }
     }
 
-    /// A thread made another one with these flags of clone.
+    /// Adds a thread that a thread created with these flags of clone.
     pub fn made_thread(&mut self, tid: pid_t, child: pid_t, flags: u64, think: u64) {
         let has = |flag: c_int| flags & flag as u64 != 0;
         let Some(parent) = self.threads.get(&tid) else { return };
@@ -259,7 +259,7 @@ impl Recorder {
         self.write(tid, Event { thread: id, think, start, duration: 0, result: 0, call });
     }
 
-    /// The CPU time until now is accounted for.
+    /// Marks the CPU time until now as accounted for.
     pub fn update_used(&mut self, tid: pid_t) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.used = thread.cpu();
@@ -267,7 +267,7 @@ impl Recorder {
         }
     }
 
-    /// A thread runs another program: the other threads of its process are gone, and some descriptors are closed.
+    /// Handles an exec: the other threads of the process are gone, and some descriptors are closed.
     fn executed(&mut self, tid: pid_t) {
         let former = sys::message(tid).unwrap_or(tid);
         let open = numbers(&format!("/proc/{tid}/fd")).unwrap_or_default();
@@ -280,7 +280,7 @@ impl Recorder {
         }
     }
 
-    /// A thread, which had another number before, runs another program, in which these descriptors stay open.
+    /// Handles an exec of a thread that had the ID `former`; descriptors for which `stays` is true stay open.
     pub fn executed_from(&mut self, tid: pid_t, former: pid_t, stays: impl Fn(i32) -> bool) {
         if former != tid {
             if let Some(it) = self.threads.remove(&former) {
@@ -303,8 +303,8 @@ impl Recorder {
         }
     }
 
-    /// A descriptor is no longer in a table: the file is closed if it was the last. An explicit close is recorded in
-    /// any case.
+    /// Handles a descriptor that is no longer in a table: writes a close if it was the last one of its file. An
+    /// explicit close is always written.
     pub fn dropped(&mut self, tid: pid_t, descriptor: Option<Descriptor>, implicit: bool) {
         if let Some(Descriptor::File(open)) = descriptor {
             let last = Rc::strong_count(&open) == 1;
@@ -314,7 +314,7 @@ impl Recorder {
         }
     }
 
-    /// Mappings of a process end with it.
+    /// Ends the mappings of a process, unless a process still shares them.
     fn unmapped(&mut self, tid: pid_t, mappings: Mappings) {
         if Rc::strong_count(&mappings) > 1 {
             return;
@@ -326,13 +326,13 @@ impl Recorder {
         }
     }
 
-    /// A part of a mapping is gone.
+    /// Writes the end of a part of a mapping.
     pub fn unmap_event(&mut self, tid: pid_t, it: &Mapping, implicit: bool) {
         let (node, offset, length, stores) = (it.node, it.offset, it.end, it.stores);
         self.event(tid, Call::Unmap { node, offset, length, stores, implicit }, 0);
     }
 
-    /// A thread ended.
+    /// Handles the end of a thread.
     pub fn ended(&mut self, tid: pid_t, status: c_int) {
         self.early.remove(&tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };

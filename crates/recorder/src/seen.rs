@@ -1,4 +1,4 @@
-//! A call that the code inside a program recorded (struct event of inside/inside.c).
+//! Decodes calls that the code inside a program recorded (struct event of inside/inside.c).
 
 use libc::c_long;
 
@@ -13,28 +13,28 @@ pub struct SeenPlace {
     pub path: u64,
     /// The directory.
     pub dir: Key,
-    /// The last component that was looked up; none for the directory itself.
+    /// The last component that was looked up; empty for the directory itself.
     pub name: Vec<u8>,
     /// The object that it named.
     pub node: Option<Info>,
-    /// `/`, the working directory, or an open directory.
+    /// The beginning of the path: 0 for `/`, 1 for the working directory, else an open directory.
     pub base: u8,
     /// The number of components.
     pub walked: u8,
-    /// The number of those after the first that does not exist.
+    /// The number of components after the first that does not exist.
     pub beyond: u8,
-    /// The number of links at its end that were followed.
+    /// The number of symbolic links that were followed at the end of the path.
     pub links: u8,
 }
 
-/// A recorded call. One that was recorded is filled again, because a call takes less than memory for it does.
+/// A recorded call. Values are reused, because allocating one takes longer than recording a call.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Sequence numbers of its begin and end.
+    /// Sequence numbers of the begin and the end.
     pub sequence: (u64, u64),
-    /// CLOCK_MONOTONIC around it, in nanoseconds.
+    /// CLOCK_MONOTONIC at the begin and the end, in nanoseconds.
     pub wall: (u64, u64),
-    /// CPU time of the thread before and after it with the work of the code inside, in nanoseconds.
+    /// CPU time of the thread before and after the call and the work of the code inside, in nanoseconds.
     pub cpu: (u64, u64),
     /// Number.
     pub number: c_long,
@@ -42,17 +42,17 @@ pub struct Seen {
     pub args: [u64; 6],
     /// Result, or -errno.
     pub result: i64,
-    /// Values that stood in memory: the total length and the number of buffers, a lock, times, the length of a link.
+    /// Values read from memory: total length and number of buffers, a lock, times, or the length of a link's target.
     pub more: [u64; 4],
-    /// The call only begins.
+    /// True if the call only begins.
     pub begins: bool,
-    /// The path is empty: the descriptor itself is meant.
+    /// True if the path is empty, so that the call is on the descriptor itself.
     pub empty: bool,
-    /// The object that it made or opened.
+    /// The object that the call created or opened.
     pub made: Option<Info>,
-    /// The object of its descriptor, if the recorder need not know it yet.
+    /// The object of its descriptor, if the recorder may not know it yet.
     pub found: Option<Info>,
-    /// What its arguments pointed to, if the kernel recorded it.
+    /// The data that the arguments pointed to, if the kernel recorded the call.
     pub captured: Option<Captured>,
     /// Its paths.
     pub places: [Option<SeenPlace>; 2],
@@ -60,13 +60,13 @@ pub struct Seen {
 
 /// The event of one sequence number.
 pub enum Step {
-    /// close(2) of a descriptor began: from then on, another call may get its number.
+    /// close(2) of a descriptor began: from then on, a different call may reuse its number.
     Closing(i32, Option<Info>),
     /// A call ended.
     Call(Box<Seen>),
 }
 
-/// Reads numbers one after another.
+/// Reads consecutive numbers.
 struct Words<'b>(&'b [u8]);
 
 impl Words<'_> {
@@ -115,7 +115,7 @@ impl Words<'_> {
 }
 
 impl Seen {
-    /// Reads the bytes of an event into this one; none if they are not one.
+    /// Decodes an event into this value; None if the bytes are not an event.
     pub fn read(&mut self, bytes: &[u8]) -> Option<()> {
         let mut from = Words(bytes);
         let _length = from.int()?;

@@ -1,4 +1,4 @@
-//! The memory that the recorder shares with the programs that it records (inside/layout.h), with the code for them.
+//! The memory that the recorder shares with the programs that it records (inside/layout.h), and the code for them.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -26,17 +26,17 @@ pub const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inside.bin")
 pub struct Shared {
     file: OwnedFd,
     start: *mut u8,
-    /// Threads have their rings in a register, which the recorder sets.
+    /// True if a register, which the recorder sets, has the address of each thread's ring.
     pub by_register: bool,
     rings: RefCell<Vec<u16>>,
     tables: RefCell<Vec<u16>>,
 }
 
 impl Shared {
-    /// New memory with the code.
+    /// Creates memory with the code.
     ///
     /// # Errors
-    /// The host has no memory for it.
+    /// The host cannot provide the memory.
     pub fn new() -> io::Result<Rc<Shared>> {
         let file = rustix::fs::memfd_create("fsdyno-record", MemfdFlags::CLOEXEC)?;
         let mut file = File::from(file);
@@ -64,7 +64,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The path under which a recorded program finds the memory.
+    /// Returns the path at which a recorded program can open the memory.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
@@ -75,35 +75,35 @@ impl Shared {
         unsafe { &*self.start.add(offset).cast::<T>() }
     }
 
-    /// The last sequence number that was given, and the number of events so far.
+    /// Returns the last sequence number that was issued, and the number of events so far.
     pub fn progress(&self) -> (u64, u64) {
         let of = |offset| self.at::<AtomicU64>(offset).load(Ordering::SeqCst);
         (of(SEQUENCE), of(PUBLISHED))
     }
 
-    /// A new sequence number.
+    /// Returns a new sequence number.
     pub fn next(&self) -> u64 {
         self.at::<AtomicU64>(SEQUENCE).fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// From now on, all calls stop for the recorder.
+    /// Makes all calls stop for the recorder from now on.
     pub fn turn_off(&self) {
         self.at::<AtomicU32>(OFF).store(1, Ordering::SeqCst);
     }
 
-    /// Paths of directories may mean something else from now on.
+    /// Invalidates remembered directories of paths.
     pub fn change_ways(&self) {
         for epoch in [EPOCH, MADE_EPOCH] {
             self.at::<AtomicU64>(epoch).fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// From now on, paths of directories are looked up each time: they mean different things in different programs.
+    /// Disables remembered directories of paths from now on: paths mean different things in different programs.
     pub fn look_up_always(&self) {
         self.at::<AtomicU32>(ALWAYS).store(1, Ordering::SeqCst);
     }
 
-    /// A file has no calls to lead. Nothing changes if programs do not know it.
+    /// Marks a file without calls to redirect. Does nothing if the programs do not know the file.
     pub fn mark_plain(&self, (dev, ino): Key) {
         let key = fingerprint(dev, ino);
         for at in slots(dev, ino, key) {
@@ -115,7 +115,7 @@ impl Shared {
         }
     }
 
-    /// Adds flags to a node, which is then known to the programs. One that finds no room stays unknown to them.
+    /// Adds flags to a node, which makes it known to the programs, unless the table has no free slot for it.
     pub fn mark(&self, (dev, ino): Key, flags: usize) {
         let key = fingerprint(dev, ino);
         for at in slots(dev, ino, key) {
@@ -132,13 +132,13 @@ impl Shared {
         }
     }
 
-    /// An empty table of descriptors; none if all are in use.
+    /// Returns an empty table of descriptors; None if all are in use.
     pub fn table(self: &Rc<Shared>) -> Option<SharedTable> {
         let index = self.tables.borrow_mut().pop()?;
         Some(SharedTable { index, shared: self.clone() })
     }
 
-    /// A ring for a thread with a table; none if all are in use, or its number is too large.
+    /// Returns a ring for a thread with a table; None if all are in use, or the thread ID is too large.
     pub fn ring(self: &Rc<Shared>, thread: i32, process: i32, table: &SharedTable) -> Option<Ring> {
         let thread = usize::try_from(thread).ok().filter(|it| *it < THREADS)?;
         let index = self.rings.borrow_mut().pop()?;
@@ -157,12 +157,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: nothing refers to it any more: every reference borrows this value.
+        // SAFETY: no reference is left: every reference borrows this value.
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), SHARED_LENGTH) };
     }
 }
 
-/// The key of a node in the shared table: as in inside.c.
+/// Returns the key of a node in the shared table, as in inside.c.
 fn fingerprint(dev: u64, ino: u64) -> u64 {
     let mut it = ino.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ dev.wrapping_add(0x7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -172,7 +172,7 @@ fn fingerprint(dev: u64, ino: u64) -> u64 {
     (it | 8) & !7
 }
 
-/// The places of a node in the shared table, in their order: as in inside.c.
+/// Returns the possible slots of a node in the shared table, in probing order, as in inside.c.
 fn slots(dev: u64, ino: u64, key: u64) -> impl Iterator<Item = usize> {
     let near = ino.wrapping_add(dev.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let anywhere = (8..16).map(move |probe| (key >> 8) + probe - 8);
@@ -180,14 +180,14 @@ fn slots(dev: u64, ino: u64, key: u64) -> impl Iterator<Item = usize> {
     all.map(|at| (at % NODES_COUNT as u64) as usize)
 }
 
-/// A table that says which descriptors the recorder knows.
+/// A shared table of the descriptors that the recorder knows.
 pub struct SharedTable {
     index: u16,
     shared: Rc<Shared>,
 }
 
 impl SharedTable {
-    /// Sets what a descriptor is: 0, [`DESCRIPTOR_FILE`] or [`DESCRIPTOR_OUTSIDE`].
+    /// Sets the kind of a descriptor: 0 (unknown), [`DESCRIPTOR_FILE`] or [`DESCRIPTOR_OUTSIDE`].
     pub fn set(&self, number: i32, what: usize) {
         if let Some(number) = usize::try_from(number).ok().filter(|it| *it < DESCRIPTORS) {
             let at = TABLES + usize::from(self.index) * DESCRIPTORS + number;
@@ -199,13 +199,13 @@ impl SharedTable {
 impl Drop for SharedTable {
     fn drop(&mut self) {
         let at = TABLES + usize::from(self.index) * DESCRIPTORS;
-        // SAFETY: the table lies within the mapping, and no thread uses it any more.
+        // SAFETY: the table is within the mapping, and no thread uses it any longer.
         unsafe { self.shared.start.add(at).write_bytes(0, DESCRIPTORS) };
         self.shared.tables.borrow_mut().push(self.index);
     }
 }
 
-/// The ring of a thread: it writes events, the recorder reads them.
+/// The ring of a thread: the thread writes events, the recorder reads them.
 pub struct Ring {
     index: u16,
     thread: usize,
@@ -221,28 +221,28 @@ impl Ring {
         self.shared.at(self.offset(field))
     }
 
-    /// The thread has another table of descriptors.
+    /// Sets the thread's table of descriptors.
     pub fn use_table(&self, table: &SharedTable) {
         let at = self.shared.at::<AtomicU32>(self.offset(RING_TABLE));
         at.store(u32::from(table.index), Ordering::SeqCst);
     }
 
-    /// Where it is in the recorded programs.
+    /// Returns the address of the ring in the recorded programs.
     pub fn address(&self) -> u64 {
         (SHARED + self.offset(0)) as u64
     }
 
-    /// The thread's CPU time is read at its next call.
+    /// Makes the code inside read the thread's CPU time at its next call.
     pub fn look_anew(&self) {
         self.word(RING_WALL).store(0, Ordering::SeqCst);
     }
 
-    /// The end of what was written so far.
+    /// Returns the end of the written data.
     pub fn tail(&self) -> u64 {
         self.word(RING_TAIL).load(Ordering::SeqCst)
     }
 
-    /// Takes the events up to an end: where each begins, and its bytes.
+    /// Takes the events up to `tail`. Calls `each` with the position and the bytes of each event.
     pub fn take(&self, tail: u64, mut each: impl FnMut(u64, &[u8])) {
         let mut head = self.word(RING_HEAD).load(Ordering::SeqCst);
         let mut bytes = Vec::with_capacity(EVENT_MOST);
@@ -254,7 +254,7 @@ impl Ring {
                 head += (RING_ROOM - at) as u64;
                 continue;
             }
-            // The program may have written anything: its trace is then nonsense, and nothing else.
+            // The program may have overwritten the ring. That must do no harm except to the trace.
             if length < 8 || length % 8 != 0 || at + length > RING_ROOM {
                 break;
             }

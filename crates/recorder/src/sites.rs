@@ -1,18 +1,19 @@
-//! The places in a C library from which calls are led to the code inside (inside/inside.c), and how.
+//! Finds the sites in a C library whose calls are redirected to the code inside (inside/inside.c), and makes the stubs.
 //!
-//! A place is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open), of which
-//! the instruction before the last is replaced by a jump; a jump to the last still makes the call, and stops. Or it is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the
-//! library can lead to the second or third of these.
+//! A site is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open). A jump
+//! replaces the instruction before `syscall`; a jump of the library to `syscall` itself still makes the call, and
+//! stops. Or a site is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the library can lead to the
+//! second or third of these instructions.
 
 use std::collections::HashSet;
 
 use crate::shared::INSIDE;
 use crate::shared::layout::{CODE, ENTRY, SHAPES};
 
-/// Bytes of the way from a place to the code inside and back.
+/// Length in bytes of a stub, which goes from a site to the code inside and back.
 pub const STUB: usize = 48;
 
-/// The length of a jump.
+/// Length in bytes of a jump.
 pub const JUMP: usize = 5;
 
 /// `syscall; cmp $-4096,%rax`.
@@ -21,30 +22,30 @@ const SYSCALL_CMP: &[u8] = &[0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
 /// `mov %rdi,%rsi`, and the first byte of `mov $VALUE,%edi`.
 const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 
-/// A place from which calls are made.
+/// Instructions in a library that make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The offset in the code.
     pub at: usize,
-    /// The instruction that is replaced, or none for the form of read.
+    /// The instruction that the jump replaces; None for the form of read.
     pub before: Option<[u8; JUMP]>,
 }
 
 /// True for a call that the code inside can record.
 fn is_handled(number: u32) -> bool {
-    // struct shape: its first byte is the kind, 0 for none. There are 440 of them.
+    // A table of 440 struct shape; the first byte of each is the kind, 0 for none.
     let at = SHAPES + 6 * number as usize;
     number < 440 && INSIDE.get(at).is_some_and(|kind| *kind != 0)
 }
 
-/// The places in the executable part of a library.
+/// Finds the sites in the executable part of a library.
 pub fn find(text: &[u8]) -> Vec<Site> {
     let mut found = Vec::new();
     for at in (1..text.len().saturating_sub(12)).filter(|at| text[*at] == 0x0f) {
         if text[at + 1] != 0x05 {
             continue;
         }
-        // Where the number of the call is moved into eax.
+        // The offset of the instruction that moves the call's number to eax.
         let number_at = match &text[at.saturating_sub(MOVES.len() + JUMP - 1)..at] {
             [moves @ .., _, _, _, _] if moves == MOVES => {
                 at.saturating_sub(MOVES.len() + 2 * JUMP - 1)
@@ -54,7 +55,7 @@ pub fn find(text: &[u8]) -> Vec<Site> {
         if number_at > 0 && text[number_at] == 0xb8 {
             let number = &text[number_at + 1..number_at + JUMP];
             let number = number.try_into().map_or(u32::MAX, u32::from_le_bytes);
-            // After a REX prefix, it is another register.
+            // With a REX prefix, the register is not eax.
             let prefixed = (0x40..0x50).contains(&text[number_at - 1]);
             if let (Ok(before), true, false) =
                 (text[at - JUMP..at].try_into(), is_handled(number), prefixed)
@@ -77,9 +78,9 @@ pub fn find(text: &[u8]) -> Vec<Site> {
     found
 }
 
-/// Those of the offsets to which the bytes at any offset, read as a jump, lead.
-fn reached(text: &[u8], of: &[bool]) -> HashSet<usize> {
-    /// Whether a byte may begin a jump: most do not.
+/// Returns the offsets among `targets` to which a jump leads that may begin at any offset.
+fn reached(text: &[u8], targets: &[bool]) -> HashSet<usize> {
+    /// True for a byte that may begin a jump; most do not.
     const JUMPS: [bool; 256] = {
         let mut all = [false; 256];
         let mut at = 0;
@@ -104,14 +105,14 @@ fn reached(text: &[u8], of: &[bool]) -> HashSet<usize> {
             }
             _ => continue,
         };
-        if of.get(target) == Some(&true) {
+        if targets.get(target) == Some(&true) {
             reached.insert(target);
         }
     }
     reached
 }
 
-/// The way for a place whose code is at `text`, and the jump to put there; none if that is too far.
+/// Returns the stub for a site in code at address `text`, and the jump to it; None if a jump does not reach that far.
 pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP])> {
     let jump = |from: u64, to: u64| -> Option<[u8; JUMP]> {
         let by = to.wrapping_sub(from.wrapping_add(JUMP as u64)) as i64;
@@ -119,7 +120,7 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP]
         Some([0xe9, by[0], by[1], by[2], by[3]])
     };
     let place = text + site.at as u64;
-    // The number or first argument, and rcx = the address to go on at.
+    // The replaced instruction, or eax = 0; then rcx = the address to continue at.
     let mut code = match site.before {
         Some(before) => before.to_vec(),
         None => vec![0x31, 0xc0],
@@ -147,7 +148,8 @@ mod tests {
 
     #[test]
     fn places_are_found_where_they_are_what_they_seem() {
-        // mov $3,%eax; syscall. mov $257,%eax; mov %rdi,%rsi; mov $-100,%edi; syscall. The first after a REX prefix. A call that is not recorded. xor, syscall, cmp.
+        // mov $3,%eax; syscall. mov $257,%eax; mov %rdi,%rsi; mov $-100,%edi; syscall. The first one with a REX prefix.
+        // A call that is not recorded. xor, syscall, cmp.
         let mut text = vec![0x90; 8];
         text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90]);
         let close = Site { at: 8, before: Some([0xb8, 3, 0, 0, 0]) };

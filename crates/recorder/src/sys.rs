@@ -4,7 +4,7 @@ use std::io;
 
 use libc::{c_int, c_long, c_void, pid_t};
 
-/// The options under which a thread is traced: events, and that it ends with the recorder.
+/// The options for tracing a thread: it reports events, and ends with the recorder.
 const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
@@ -13,19 +13,19 @@ const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_EXITKILL;
 
-/// Results with which the kernel makes a call again (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
+/// Results after which the kernel restarts a call (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
 pub const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// A change of state of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A call of the filter begins.
+    /// A call that the filter stops begins.
     Call,
     /// A call ends.
     Return,
-    /// It made a thread or process.
+    /// It created a thread or process.
     Spawn,
-    /// It runs another program.
+    /// It executed another program.
     Exec,
     /// It stopped with its process (SIGSTOP, SIGTSTP, ...).
     GroupStop,
@@ -37,14 +37,14 @@ pub enum Change {
     Ended(c_int),
 }
 
-/// The way in which a stopped thread goes on.
+/// The way to resume a stopped thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// Until the next call of the filter, with a signal or 0.
+    /// Run until the next call that the filter stops, with a signal or 0.
     Continue(c_int),
-    /// Until the call returns.
+    /// Run until the call returns, with a signal or 0.
     ToReturn(c_int),
-    /// It stays stopped with its process.
+    /// Stay stopped with the process.
     Listen,
 }
 
@@ -62,7 +62,7 @@ pub fn seize(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(|_| ())
 }
 
-/// Lets a stopped thread go on. One that was killed meanwhile is no error.
+/// Resumes a stopped thread. A thread that was killed meanwhile is not an error.
 pub fn resume(tid: pid_t, how: Resume) {
     let _ = match how {
         Resume::Continue(signal) => request(libc::PTRACE_CONT, tid, 0, signal as usize),
@@ -71,7 +71,7 @@ pub fn resume(tid: pid_t, how: Resume) {
     };
 }
 
-/// The message of an event: the new thread, or the former id of a thread that ran another program.
+/// Returns the message of an event: the new thread, or the former ID of a thread that executed another program.
 pub fn message(tid: pid_t) -> io::Result<pid_t> {
     let mut message: libc::c_ulong = 0;
     request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as usize)?;
@@ -109,11 +109,11 @@ fn info(tid: pid_t) -> io::Result<Info> {
     Ok(info)
 }
 
-/// The call at which a thread stopped.
+/// Returns the call at which a thread stopped.
 pub fn begun(tid: pid_t) -> io::Result<Begun> {
     /// AUDIT_ARCH_X86_64.
     const X86_64: u32 = 0xc000_003e;
-    /// The bit of the x32 ABI in a number.
+    /// The bit of the x32 ABI in a call number.
     const X32: u64 = 0x4000_0000;
     let info = info(tid)?;
     let [number, args @ .., _] = info.words;
@@ -121,12 +121,12 @@ pub fn begun(tid: pid_t) -> io::Result<Begun> {
     Ok(Begun { native, number: number as c_long, args })
 }
 
-/// The result of the call that returned: zero or more, or a negative errno.
+/// Returns the result of the call that returned: at least 0, or a negative errno.
 pub fn returned(tid: pid_t) -> io::Result<i64> {
     Ok(info(tid)?.words[0] as i64)
 }
 
-/// The registers of a stopped thread.
+/// Returns the registers of a stopped thread.
 pub fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
     // SAFETY: it consists of integers.
     let mut all: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -140,7 +140,7 @@ pub fn set_base(tid: pid_t, value: u64) {
     let _ = request(libc::PTRACE_POKEUSER, tid, at, value as usize);
 }
 
-/// Makes the call that begins return an errno without being made.
+/// Skips the call that begins; it returns an errno.
 pub fn refuse(tid: pid_t, errno: c_int) -> io::Result<()> {
     let mut all = registers(tid)?;
     all.orig_rax = u64::MAX;
@@ -148,7 +148,7 @@ pub fn refuse(tid: pid_t, errno: c_int) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, &raw mut all as usize).map(|_| ())
 }
 
-/// Waits for the next change of any traced thread; none if a signal arrived, an error if there is no thread.
+/// Waits for the next change of any traced thread; None if a signal arrived, an error if there is no thread.
 pub fn wait() -> io::Result<Option<(pid_t, Change)>> {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
@@ -180,7 +180,7 @@ fn change(status: c_int) -> Change {
     }
 }
 
-/// Reads memory of a thread: as much of `length` bytes as is there.
+/// Reads memory of a thread: at most `length` bytes, as far as they are mapped.
 pub fn memory(tid: pid_t, address: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0u8; length];
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
@@ -191,13 +191,13 @@ pub fn memory(tid: pid_t, address: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a text that ends in NUL, of less than 4096 bytes, without its end.
+/// Reads a NUL-terminated string of less than 4096 bytes; returns it without the NUL.
 pub fn text(tid: pid_t, address: u64) -> Option<Vec<u8>> {
     const PAGE: usize = 4096;
     let mut text = Vec::new();
     while text.len() <= PAGE {
         let from = address.checked_add(text.len() as u64)?;
-        // First a short part, which suffices mostly; never over the end of a page, behind which nothing may be.
+        // First a short part, which usually suffices; never across the end of a page: the next one may not be mapped.
         let rest = PAGE - (from as usize % PAGE);
         let part = memory(tid, from, if text.is_empty() { rest.min(256) } else { rest });
         if part.is_empty() {
@@ -212,12 +212,12 @@ pub fn text(tid: pid_t, address: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// Reads numbers of 64 bits.
+/// Reads 64-bit numbers.
 pub fn words<const N: usize>(tid: pid_t, address: u64) -> Option<[u64; N]> {
     numbers(&memory(tid, address, 8 * N))
 }
 
-/// Numbers of 64 bits; none if there are fewer.
+/// Converts bytes to 64-bit numbers; None if there are too few.
 pub fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     if bytes.len() < 8 * N {
         return None;
@@ -234,14 +234,14 @@ pub fn set_registers(tid: pid_t, all: &libc::user_regs_struct) -> io::Result<()>
     request(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(all) as usize).map(|_| ())
 }
 
-/// True if a stopped thread is in a call of a 64-bit program that returns.
+/// True if a stopped thread is at the return of a 64-bit system call.
 pub fn is_native_return(tid: pid_t) -> bool {
     /// PTRACE_SYSCALL_INFO_EXIT and AUDIT_ARCH_X86_64.
     const EXIT: u8 = 2;
     info(tid).is_ok_and(|it| it.op == EXIT && it.arch == 0xc000_003e)
 }
 
-/// Waits for the next status of a thread that goes on; signals to the recorder do not end that.
+/// Waits for the next status of a running thread; signals to the recorder do not end the wait.
 fn status_of(tid: pid_t) -> io::Result<c_int> {
     let mut status = 0;
     loop {
@@ -256,8 +256,8 @@ fn status_of(tid: pid_t) -> io::Result<c_int> {
     }
 }
 
-/// Lets a stopped thread make a call with the `syscall` instruction at an address, whatever it was doing, and gives its
-/// result. Its registers are as before.
+/// Lets a stopped thread make a call with the `syscall` instruction at an address, whatever it was doing, and returns
+/// the result. Restores the registers.
 ///
 /// # Errors
 /// The thread ended.
@@ -274,7 +274,7 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
         match change(status_of(tid)?) {
             Change::Return if info(tid)?.op == 2 => break,
             Change::Signal(signal) => signals.push(signal),
-            // Its end is not reported again: the recording ends when there is no other thread.
+            // Its end is not reported again; the recording ends when no thread is left.
             Change::Ended(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             _ => {}
         }
@@ -288,9 +288,9 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
     Ok(result)
 }
 
-/// Lets a thread that stopped at the end of a call run code of the recorder's up to its call of unshare(2), which is not
-/// made, and gives its registers there. Then the thread is as before, except that it stands at the begin of a call that
-/// is skipped.
+/// Lets a thread that stopped at the end of a call run code of the recorder up to a call of unshare(2), which is not
+/// made; returns the registers there and restores the former ones. The thread is then stopped at the begin of a call
+/// that will be skipped.
 ///
 /// # Errors
 /// The thread ended.

@@ -1,4 +1,4 @@
-//! The system calls that are recorded, and the kind of each in a trace.
+//! The system calls that are recorded, and their kinds in a trace.
 
 use fsdyno_trace::CallKind as K;
 use libc::c_long;
@@ -132,7 +132,7 @@ pub const CALLS: &[Row] = &[
 /// fchmodat2(2) of Linux 6.6, which the C library's crate does not have.
 pub const FCHMODAT2: c_long = 452;
 
-/// The commands of fcntl(2) that are recorded: those that duplicate, set flags, or lock.
+/// The commands of fcntl(2) that are recorded: those that duplicate descriptors, set flags, or lock.
 pub const FCNTL: &[i32] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -162,7 +162,7 @@ const KINDS: [Option<K>; NUMBERS as usize] = {
     all
 };
 
-/// The kind of a recorded call.
+/// Returns the kind of a recorded call; None if the call is not recorded.
 pub fn kind(number: c_long) -> Option<K> {
     static ALL: [Option<K>; NUMBERS as usize] = KINDS;
     ALL.get(usize::try_from(number).ok()?).copied().flatten()

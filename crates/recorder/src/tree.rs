@@ -1,4 +1,4 @@
-//! The nodes that a recording knows, and the entries of the initial tree, taken before the program changes them.
+//! The nodes that a recording knows, and the entries of the initial tree, read before the program changes them.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -20,54 +20,54 @@ use crate::inode::{Info, Key, directory, key, kind};
 use crate::shared::Shared;
 use crate::shared::layout::{NODE_KNOWN, NODE_LISTED, NODE_PARENT};
 
-/// Inodes that went, of which the former node is kept.
+/// Maximum number of removed inodes whose former nodes are kept.
 const FORMER: usize = 4096;
 
-/// Files of one extension whose contents are sampled.
+/// The number of files of each extension whose contents are sampled.
 const SAMPLES: u32 = 4;
 
 #[derive(Clone, Copy)]
 struct Known {
     node: NodeId,
-    /// Below a root of kind tree.
+    /// True below a root of kind tree.
     in_tree: bool,
-    /// Its entries are in the trace.
+    /// True if its entries are in the trace.
     listed: bool,
     /// The clock when it was introduced.
     introduced: u64,
-    /// A call made it.
+    /// True if a call created it.
     made: bool,
 }
 
-/// The nodes by inode, and where their entries go.
+/// The nodes by inode, and the writer of the trace.
 pub struct Tree {
     nodes: Map<Key, Known>,
-    /// The node that an inode was before, and until when; of the last ones that went.
+    /// The former node of an inode key, and the clock when it was removed; of the last removed inodes.
     former: Map<Key, (NodeId, u64)>,
     former_order: VecDeque<Key>,
     next: u32,
-    /// By node, whether it is below a root of kind tree.
+    /// By node: true if it is below a root of kind tree.
     in_trees: Vec<bool>,
     trees: Vec<PathBuf>,
-    /// Rises with each begin and each end of a call.
+    /// Increases with each begin and each end of a call.
     pub clock: u64,
     shared: Option<Rc<Shared>>,
     writer: Option<Writer<File>>,
-    /// The reason for which the writer is gone.
+    /// The reason why there is no writer any longer.
     pub failed: Option<RecordError>,
     anonymize: bool,
-    /// The trace itself, which is no part of the tree.
+    /// The file of the trace, which is not part of the tree.
     own: Key,
     classes: HashMap<Vec<u8>, (u32, Compressibility)>,
 }
 
-/// The path through which this process reaches an open directory or file.
+/// Returns a path by which this process can access an open directory or file.
 fn through(dir: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
 
 impl Tree {
-    /// The roots: these directories, and the system.
+    /// Begins with the roots: these directories, and `system`.
     pub fn new(
         trees: &[PathBuf],
         writer: Writer<File>,
@@ -117,7 +117,7 @@ impl Tree {
         Ok(it)
     }
 
-    /// Writes to the trace. After an error nothing is written any more.
+    /// Writes to the trace. After an error, nothing more is written.
     pub fn write(
         &mut self,
         what: impl FnOnce(&mut Writer<File>) -> Result<(), fsdyno_trace::TraceError>,
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// The writer, to end the trace.
+    /// Returns the writer, to end the trace.
     pub fn into_writer(self) -> Result<Writer<File>, RecordError> {
         match (self.writer, self.failed) {
             (Some(writer), _) => Ok(writer),
@@ -148,7 +148,7 @@ impl Tree {
         self.writer.is_some()
     }
 
-    /// A name as the trace has it.
+    /// Converts a name to its form in the trace.
     pub fn name(&self, bytes: &[u8]) -> Option<Name> {
         let name = Name::new(bytes).ok()?;
         Some(if self.anonymize { anonymize::name(&name) } else { name })
@@ -173,7 +173,7 @@ impl Tree {
         }
     }
 
-    /// Keeps which node an inode was until now: calls of other threads that began before may still name it.
+    /// Remembers the node that an inode was until now: calls of other threads that began before may still refer to it.
     fn keep_former(&mut self, key: Key, node: NodeId) {
         if self.former_order.len() >= FORMER {
             if let Some(oldest) = self.former_order.pop_front() {
@@ -184,7 +184,7 @@ impl Tree {
         self.former_order.push_back(key);
     }
 
-    /// The node that an inode was for a call that began at a number of the clock.
+    /// Returns the node that an inode was for a call that began when the clock was `at`.
     pub fn known(&self, key: Key, at: u64) -> Option<NodeId> {
         let present = self.nodes.get(&key);
         let former = || self.former.get(&key).filter(|it| it.1 > at).map(|it| it.0);
@@ -194,7 +194,7 @@ impl Tree {
         }
     }
 
-    /// The node of an entry that the code inside a program saw; introduces it if it is new.
+    /// Returns the node of an entry that the code inside a program saw; adds it to the trace if it is new.
     pub fn node_seen(&mut self, parent: NodeId, name: &[u8], info: &Info, at: u64) -> NodeId {
         if let Some(known) = self.known(info.key, at) {
             return known;
@@ -203,19 +203,19 @@ impl Tree {
         self.enter(parent, name, &info.stat(), None, in_tree)
     }
 
-    /// Introduces an entry of a directory that is known, whether or not its node is.
+    /// Adds an entry of a known directory to the trace, whether or not its node is known.
     pub fn introduce(&mut self, parent: NodeId, name: &[u8], info: &Info, path: &Path) -> NodeId {
         let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
         self.enter(parent, name, &info.stat(), Some(path), in_tree)
     }
 
-    /// True, once, for a known directory whose entries are to be introduced: one of a tree, or any.
+    /// Returns true once for each known directory whose entries are to be added: those of a tree, or with `any` all.
     pub fn begins_listing(&mut self, key: Key, any: bool) -> bool {
         let Some(known) = self.nodes.get_mut(&key) else { return false };
         (known.in_tree || any) && !std::mem::replace(&mut known.listed, true)
     }
 
-    /// Ends the trace where it is.
+    /// Ends the trace at the present position.
     pub fn stop(&mut self, error: RecordError) {
         self.write(|writer| writer.flush());
         if self.writer.take().is_some() {
@@ -223,8 +223,9 @@ impl Tree {
         }
     }
 
-    /// The node of an inode that a call which began at `before` made: new, unless another call introduced it meanwhile
-    /// (false). Two `exclusive` calls do not make one inode: then its number was used again.
+    /// Returns the node of an inode that was created by a call which began at `before`, and true if the node is new; it
+    /// is not if a different call introduced it meanwhile. If two `exclusive` calls created the same key, the inode
+    /// number was reused.
     pub fn made(&mut self, key: Key, of: NodeId, before: u64, exclusive: bool) -> (NodeId, bool) {
         match self.nodes.get(&key) {
             Some(known) if known.introduced > before && !(known.made && exclusive) => {
@@ -243,7 +244,7 @@ impl Tree {
         }
     }
 
-    /// An inode is gone since a call that began at `before`: another one may have its number since then.
+    /// Removes an inode that was deleted by a call which began at `before`: a new inode may have its number since then.
     pub fn gone(&mut self, key: Key, before: u64) {
         if self.nodes.get(&key).is_some_and(|it| it.introduced <= before) {
             if let Some(former) = self.nodes.remove(&key) {
@@ -252,7 +253,7 @@ impl Tree {
         }
     }
 
-    /// The node of a directory that is open here.
+    /// Returns the node of a directory that this process has open.
     pub fn directory(&mut self, dir: &OwnedFd) -> Option<NodeId> {
         let stat = rustix::fs::fstat(dir).ok()?;
         if !self.nodes.contains_key(&key(&stat)) {
@@ -268,12 +269,12 @@ impl Tree {
         if known.in_tree && !known.listed {
             self.list(dir, key(&stat));
         }
-        // Only now do programs name its entries without a stop.
+        // From now on, the code inside handles names in this directory without a stop.
         self.mark(key(&stat), NODE_PARENT);
         Some(known.node)
     }
 
-    /// Introduces all entries of a directory, in the order of the file system.
+    /// Adds all entries of a directory to the trace, in the order of readdir(3).
     pub fn list(&mut self, dir: &OwnedFd, of: Key) {
         let Some(known) = self.nodes.get_mut(&of).filter(|it| !it.listed) else { return };
         known.listed = true;
@@ -284,7 +285,7 @@ impl Tree {
             let Ok(stat) = rustix::fs::statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            // Outside the trees a directory is listed late: a known node may have its name there from a call.
+            // Outside the trees a directory is listed late: a call may have given a known node its name there.
             let present = self
                 .nodes
                 .get(&key(&stat))
@@ -294,11 +295,11 @@ impl Tree {
                 self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }
         }
-        // Its entries are known: programs name them without a stop.
+        // The entries are known: the code inside handles them without a stop.
         self.mark(of, NODE_LISTED | NODE_PARENT);
     }
 
-    /// Introduces all entries below a directory.
+    /// Adds all entries below a directory to the trace.
     pub fn list_all(&mut self, path: &Path) {
         let mut open = vec![path.to_path_buf()];
         while let Some(path) = open.pop() {
@@ -312,7 +313,7 @@ impl Tree {
         }
     }
 
-    /// The node of an entry of a directory; introduces it if it is new.
+    /// Returns the node of an entry of a directory; adds it to the trace if it is new.
     pub fn node(&mut self, dir: &OwnedFd, parent: NodeId, name: &[u8], stat: &Stat) -> NodeId {
         if let Some(known) = self.nodes.get(&key(stat)) {
             return known.node;
@@ -355,7 +356,7 @@ impl Tree {
         node
     }
 
-    /// The class of a file: its own for the first files of an extension, then that of the last sampled one.
+    /// Returns the class of a file: its own for the first files of an extension, then that of the last sampled one.
     fn class(&mut self, path: &Path, of: Key) -> Compressibility {
         let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
         let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
@@ -382,7 +383,7 @@ fn regular(path: &Path, of: Key) -> std::io::Result<File> {
     Ok(rustix::fs::open(through(&found), flags, Mode::empty())?.into())
 }
 
-/// The extended attributes of a file with the sizes of their values.
+/// Returns the extended attributes of a file with the sizes of their values.
 fn xattrs(path: &Path) -> Vec<Xattr> {
     let mut names = [0u8; 4096];
     let Ok(length) = rustix::fs::llistxattr(path, &mut names[..]) else { return Vec::new() };
@@ -394,7 +395,7 @@ fn xattrs(path: &Path) -> Vec<Xattr> {
     names.take(128).filter_map(attribute).collect()
 }
 
-/// The name of the file system that a path is on; empty if that is unknown.
+/// Returns the name of the file system that a path is on; empty if unknown.
 fn file_system(path: &Path) -> String {
     let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mounts = text.lines().filter_map(|line| {

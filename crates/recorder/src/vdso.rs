@@ -1,6 +1,6 @@
-//! The clock of the vDSO, which makes no call: where it is in the copy that the kernel maps into each program.
+//! Finds clock_gettime in the vDSO, which reads the clock without a system call.
 
-/// The offset of `__vdso_clock_gettime` in the vDSO of 64-bit programs; none if the kernel has none.
+/// Returns the offset of `__vdso_clock_gettime` in the vDSO of 64-bit programs; None if the kernel has no vDSO.
 pub fn clock() -> Option<u64> {
     // SAFETY: it reads a number.
     let start = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
@@ -11,7 +11,7 @@ pub fn clock() -> Option<u64> {
     let first = unsafe { std::slice::from_raw_parts(start as *const u8, 4096) };
     let image = Image(first);
     let end = image.segments().filter(|it| it.kind == LOAD).map(|it| it.address + it.size).max()?;
-    // SAFETY: as above; its only loaded segment says how long it is.
+    // SAFETY: as above; the loaded segment gives the length.
     let whole = unsafe { std::slice::from_raw_parts(start as *const u8, end as usize) };
     Image(whole).symbol(b"__vdso_clock_gettime")
 }
@@ -25,7 +25,7 @@ const STRTAB: u64 = 5;
 const SYMTAB: u64 = 6;
 const GNU_HASH: u64 = 0x6fff_fef5;
 
-/// The bytes of a loaded ELF file of 64 bits, whose addresses count from its beginning.
+/// The bytes of a loaded 64-bit ELF file, whose addresses are relative to its beginning.
 struct Image<'i>(&'i [u8]);
 
 struct Segment {
@@ -69,7 +69,7 @@ impl Image<'_> {
             self.long(at + 8)
         };
         let (names, symbols) = (tag(STRTAB)?, tag(SYMTAB)?);
-        // The number of symbols: that of a table of hashes, or as many as fit before the names.
+        // The number of symbols: from the hash table, or the number that fits before the names.
         let count = match tag(HASH) {
             Some(table) => u64::from(self.int(table + 4)?),
             None if tag(GNU_HASH).is_some() && names > symbols => (names - symbols) / 24,
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn the_clock_of_this_process_shows_its_time() {
         let Some(offset) = clock() else { return };
-        // SAFETY: it reads a number; the function is what it is said to be, and fills `time`.
+        // SAFETY: getauxval reads a number; the function is clock_gettime, which fills `time`.
         let time = unsafe {
             let start = libc::getauxval(libc::AT_SYSINFO_EHDR);
             let function: extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int =

@@ -1,4 +1,4 @@
-//! Imports of texts of other tools.
+//! Tests of the import of texts of other tools.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::path::PathBuf;
@@ -111,8 +111,8 @@ close(3) = 0
 "#
     .replace("vfork(strace: Process 12 attached\n", "strace: Process 12 attached\nvfork(");
     let trace = imported(Format::Strace, &text);
-    // The end of the child closes the descriptor of rel; that of a is open in its parent still. The begin of the resumed
-    // vfork belongs to the thread without a number, whose number shows later.
+    // The end of the child closes the descriptor of rel; that of a is still open in its parent. The begin of the
+    // resumed vfork belongs to the thread without an ID, whose ID appears later.
     assert_eq!(trace.imported.unknown, 0, "{:?}", trace.imported);
     let writes: Vec<_> =
         trace.events.iter().filter(|it| it.call.kind() == CallKind::Write).collect();

@@ -1,4 +1,4 @@
-//! Texts of other tools with arbitrary changes, as `make fuzz` makes more of them.
+//! Imports texts of other tools with arbitrary changes; `make fuzz` tries more of them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

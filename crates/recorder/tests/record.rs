@@ -1,4 +1,4 @@
-//! Recording of real programs.
+//! Tests of recording real programs.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
 
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ fn no_call_of_eight_threads_is_lost_inside() {
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
     let recorded = none_is_lost(rounds, How::Inside, &[]);
-    // All but the first ones of each name are recorded inside the program, and nothing else happened.
+    // All calls but the first on each name are recorded inside the program, and there are no other notes.
     assert!(inside(&recorded) > 60 * rounds, "{:?}", recorded.end.notes);
 }
 
@@ -57,10 +57,10 @@ fn signals_to_the_recorder_do_not_disturb_the_programs() {
     // SAFETY: it has no arguments.
     let (process, recorder) = unsafe { (libc::getpid(), libc::gettid()) };
     static ENDED: AtomicBool = AtomicBool::new(false);
-    // The signal of the recorder's own timer, which interrupts it when it looks into the rings.
+    // The signal of the recorder's timer, which interrupts it to drain the rings.
     let disturb = move || {
         while !ENDED.load(Ordering::Relaxed) {
-            // SAFETY: a signal to a thread that waits for this one; it is handled once a recording began.
+            // SAFETY: a signal to a thread that waits for this one; it has a handler once a recording has begun.
             unsafe { libc::syscall(libc::SYS_tgkill, process, recorder, libc::SIGRTMIN() + 3) };
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
@@ -106,7 +106,7 @@ fn calls_have_their_objects_results_and_sizes() {
     let entry = |name: &[u8]| *entries.iter().find(|it| it.name.bytes() == name).unwrap();
     assert_eq!(entry(b"old").node, entry(b"second").node);
     assert_eq!((entry(b"old").size, entry(b"link").size), (5000, 5));
-    // The link was followed: the open names the file.
+    // The symbolic link was followed: the open refers to the file.
     let old = named(&items, "old");
     let open = old.iter().find(|(it, _)| it.call.kind() == CallKind::Open).unwrap();
     let at = open.0.call.uses().names[0].unwrap();
@@ -144,7 +144,7 @@ fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_
         fs::write(outside.join("e-still"), "x").unwrap();
         let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
         let script = "cd $0 && : >e-new && mv e-old e-moved && ln e-new e-linked && ls >/dev/null";
-        // The check of identities fails if an entry names what a call made.
+        // The check of identities fails if an entry has an object that a call created.
         let (recorded, items) =
             bench.record_with(&options, &["sh", "-c", script, outside.to_str().unwrap()]);
         assert!(recorded.status.success());
@@ -251,7 +251,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
     let words = ["sh".to_string(), "-c".into(), script];
     let options = Options { trees: vec![bench.tree()], ..Options::default() };
     assert!(record(&options, &words, full).is_err());
-    // A limit on the size of files (160 KiB) is reached in the middle; a signal comes with it, which is ignored.
+    // A limit on the size of files (160 KiB) is reached halfway; its signal is ignored.
     let path = bench.dir.path().join("part.trace");
     let out = File::create(&path).unwrap();
     let many = format!(
@@ -259,7 +259,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
         bench.tree().display()
     );
     let words = ["sh".to_string(), "-c".into(), many];
-    // SAFETY: both set limits of this process.
+    // SAFETY: both calls set limits of this process.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         let mut before = std::mem::zeroed();
@@ -278,7 +278,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
     assert!(valid > 1000, "{valid} events in {} bytes", fs::metadata(&path).unwrap().len());
 }
 
-/// Runs in a process of its own, which the test below kills.
+/// A recorder in a separate process, which the next test kills.
 #[test]
 #[ignore = "a helper of another test"]
 fn endless() {
@@ -298,7 +298,7 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_valid_beginning() {
         .spawn()
         .unwrap();
     let (path, pid) = (bench.dir.path().join("out.trace"), bench.dir.path().join("pid"));
-    // Wait for events behind the first ones of the loop.
+    // Waits for events after the first ones of the loop.
     let length = || fs::metadata(&path).map_or(0, |it| it.len());
     let mut enough = u64::MAX;
     while length() < enough {
@@ -311,7 +311,7 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_valid_beginning() {
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let pid = fs::read_to_string(pid).unwrap();
-    // A process that is killed is gone soon, or a zombie until init reaps it.
+    // A killed process is soon gone, or a zombie until init reaps it.
     let stat = format!("/proc/{}/stat", pid.trim());
     while fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z ")) {
         std::thread::sleep(std::time::Duration::from_millis(20));

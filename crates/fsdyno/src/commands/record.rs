@@ -26,7 +26,7 @@ The exit code is that of the command (128 + N after signal N); codes of fsdyno i
 it starts, or if a recording by BPF lost calls of a command that succeeded. The trace has names,
 sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
 pub struct Record {
-    /// How calls are observed; auto takes the cheapest mechanism that misses nothing
+    /// The mechanism that observes the calls; auto takes the cheapest one that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
     pub how: How,
     /// A directory whose whole tree is recorded before the start; may be repeated [default: the working directory, and

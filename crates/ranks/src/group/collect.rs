@@ -1,4 +1,4 @@
-//! Waiting for the answers of ranks, and what ends that: a failure, a lost or silent rank, the user.
+//! Waits for the answers of ranks, until all have answered, a rank fails, is lost or silent, or the user stops the run.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,26 +14,26 @@ use crate::wire::{FromRank, Point, ToRank};
 /// Interval at which the watcher is called.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Longest wait for what a lost rank's position says.
+/// Maximum wait for the report of a lost rank's parent.
 const OBITUARY: Duration = Duration::from_millis(1500);
 
-/// Longest wait for ranks to end after the order to.
+/// Maximum wait for ranks to end after the order to end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Longest wait for ranks that did not fail, once another has.
+/// Maximum wait for the other ranks after a rank has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(15);
 
-/// Waits of ranks for ops of other ranks.
+/// The ranks that wait for ops of other ranks.
 #[derive(Default)]
 pub(super) struct Waits {
     /// The phase in which they wait, its plan, and the number of threads of a rank.
     pub(super) phase: Option<(usize, RanksPlan, u32)>,
-    /// Ranks that wait, by op.
+    /// The waiting ranks, by op.
     waiting: HashMap<Point, Vec<u32>>,
     reached: HashMap<u32, u64>,
 }
 
-/// Nothing done yet.
+/// The progress of a trial that has not begun.
 pub(super) fn no_progress() -> Progress {
     Progress {
         stage: Stage::Starting,
@@ -49,10 +49,10 @@ pub(super) fn no_progress() -> Progress {
 /// The watcher of a trial.
 pub(super) type Watch<'a> = &'a mut dyn FnMut(&Progress) -> bool;
 
-/// A collection of answers.
+/// The answers that were collected so far.
 struct Answers<T> {
     answers: Vec<Option<T>>,
-    /// Ranks that failed, or stopped by order.
+    /// True for ranks that failed or stopped by order.
     out: Vec<bool>,
     failure: Option<String>,
     /// Time of the order to stop, and true if the user gave it.
@@ -60,14 +60,14 @@ struct Answers<T> {
 }
 
 impl State {
-    /// Sends a message to all ranks. One that is gone is noticed by its silence.
+    /// Sends a message to all ranks. A rank that is gone is detected by its silence.
     pub(super) fn tell(&self, message: &ToRank) {
         for peer in &self.peers {
             let _ = peer.wire.send(message);
         }
     }
 
-    /// Waits until all ranks have given an answer that `pick` takes; `doing` says what they do.
+    /// Waits until all ranks have given an answer that `pick` accepts; `doing` describes their work in messages.
     pub(super) fn collect<T>(
         &mut self,
         doing: &str,
@@ -163,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes the end of a rank that failed, or that was stopped: all others stop, too.
+    /// Handles a rank that failed or was stopped: orders all others to stop.
     fn failed<T>(&mut self, rank: u32, failure: Option<String>, all: &mut Answers<T>) {
         if let Some(out) = all.out.get_mut(rank as usize) {
             *out = true;
@@ -177,11 +177,11 @@ impl State {
         }
     }
 
-    /// Passes a rank's wait for an op on to the rank whose op it is.
+    /// Forwards a rank's wait for an op to the rank that executes the op.
     fn route(&mut self, rank: u32, point: Point) {
         let Some((phase, plan, threads)) = &self.waits.phase else { return };
         let known = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
-        // A peer that cannot be reached is noticed by its silence.
+        // A peer that cannot be reached is detected by its silence.
         if known >= point.ops {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
             return;
@@ -202,7 +202,7 @@ impl State {
         }
     }
 
-    /// Ends the wait if a rank is silent, a call hangs, or the time is over.
+    /// Ends the wait if a rank is silent, a call hangs, or the deadline has passed.
     fn check<T>(
         &mut self,
         all: &mut Answers<T>,
@@ -254,7 +254,7 @@ impl State {
         Ok(())
     }
 
-    /// A rank's connection ended: waits a moment for what its position says, and ends all.
+    /// Handles the end of a rank's connection: waits briefly for the report of its parent, then ends all ranks.
     fn lost(&mut self, rank: u32, doing: &str) -> GroupError {
         let name = self.peers.get(rank as usize).map(super::Peer::name).unwrap_or_default();
         if let Some(peer) = self.peers.get_mut(rank as usize) {
@@ -280,7 +280,7 @@ impl State {
         self.abort(format!("{name} was lost {doing}: {why}"))
     }
 
-    /// Ends all ranks at once, and waits until they are gone.
+    /// Aborts all ranks, and waits until they are gone.
     pub(super) fn abort(&mut self, why: String) -> GroupError {
         self.tell(&ToRank::Abort { why: why.clone() });
         let begin = Instant::now();
@@ -317,7 +317,7 @@ impl State {
         GroupError::Lost(why)
     }
 
-    /// Measures the clocks of all ranks; they do nothing else meanwhile.
+    /// Measures the clocks of all ranks, which are idle meanwhile.
     pub(super) fn clocks(&mut self, doing: &str) -> Result<Vec<Offset>, GroupError> {
         let mut offsets = Vec::new();
         for rank in 0..self.peers.len() {
@@ -351,7 +351,7 @@ impl State {
         Err(self.abort(format!("{name} does not answer {doing}")))
     }
 
-    /// Forgets the waits of the phase before.
+    /// Discards the waits of the previous phase.
     pub(super) fn begin_waits(&mut self, phase: usize, plan: &RanksPlan, threads: u32) {
         self.waits = Waits { phase: Some((phase, plan.clone(), threads)), ..Waits::default() };
     }

@@ -1,4 +1,4 @@
-//! A trial over all ranks, and its state at rank 0.
+//! A trial over all ranks, and its state in rank 0.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -12,19 +12,19 @@ use fsdyno_workload::{OpCounts, PhaseSpec, WorkUnits, Workload};
 
 use super::stonewall::Walls;
 
-/// A trial for the group to run, in a directory that exists.
+/// A trial for the group to run, in an existing directory.
 pub struct Trial<'a> {
     /// The job.
     pub job: &'a Job,
     /// The path of the trial's directory below the shared directory.
     pub folder: String,
-    /// The trial's directory, open at rank 0.
+    /// The trial's directory, opened by rank 0.
     pub root: BorrowedFd<'a>,
-    /// Longest time for which a client may show stale entries; zero for a file system of one host.
+    /// Maximum time for which a client may show stale entries; zero for a local file system.
     pub settle: Nanos,
 }
 
-/// The state of a trial at rank 0.
+/// The state of a trial in rank 0.
 pub(super) struct Course<'a> {
     pub(super) trial: &'a Trial<'a>,
     pub(super) plan: RanksPlan,
@@ -34,43 +34,44 @@ pub(super) struct Course<'a> {
     pub(super) measured: Measured,
     pub(super) ranks: RanksMeasured,
     pub(super) series: Vec<PhaseSeries>,
-    /// The work done as the shares report it: by phase, then one list for the common directory or one for each rank's
-    /// own, then by share.
+    /// The work that the shares report as done: by phase, then by directory (the common one, or each rank's own), then
+    /// by share.
     pub(super) done: Vec<Vec<Vec<u64>>>,
     pub(super) notes: Vec<String>,
 }
 
 impl Course<'_> {
-    /// Returns true unless the issuer is `null`, which makes no calls.
+    /// True unless the issuer is `null`, which makes no calls.
     pub(super) fn has_calls(&self) -> bool {
         self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
     }
 
-    /// Number of threads of a rank in a phase.
+    /// Returns the number of threads of a rank in a phase.
     pub(super) fn threads(&self, phase: usize) -> u32 {
         let plan = &self.trial.job.plan;
         self.phases[phase].threads.of(plan.ranks())
     }
 
-    /// The stonewall of a phase, if one ends it.
+    /// Returns the stonewall of a phase, if the phase ends with one.
     pub(super) fn walls(&self, index: usize) -> Option<Walls> {
         let limit = self.plan.stonewall?;
         let (_, unit) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
         Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, unit))
     }
 
-    /// The time limit of the stonewall that ended a phase, or the earlier phase whose items it works on.
+    /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase whose items it works
+    /// on.
     pub(super) fn stonewall_before(&self, index: usize) -> Option<Nanos> {
         let (walled, _) = self.work.stonewalled()?;
         self.plan.stonewall.filter(|_| walled <= index)
     }
 
-    /// The work done in a phase by each share: one list for the common directory, or one for each rank's own.
+    /// Returns the work done in a phase by each share: one list for the common directory, or one for each rank's own.
     pub(super) fn trees(&self, phase: usize) -> &[Vec<u64>] {
         self.done.get(phase).map_or(&[], Vec::as_slice)
     }
 
-    /// The exact counts of a phase.
+    /// Returns the expected counts of a phase.
     pub(super) fn counts(&self, phase: usize) -> OpCounts {
         let mut all = OpCounts::new();
         for done in self.trees(phase) {

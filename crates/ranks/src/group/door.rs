@@ -1,4 +1,4 @@
-//! The thread that lets ranks in and turns strangers away, as long as the run lasts.
+//! The thread that accepts ranks and rejects other callers during the run.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::Event;
 use crate::secret::Secret;
 use crate::wire::{self, Ear, FromRank, Role};
 
-/// The beginning of the reason for which a process of this run was turned away: the run cannot begin without it.
+/// The prefix of the reason if a process of this run was rejected: the run cannot begin without it.
 pub(super) const MISFIT: &str = "misfit: ";
 
-/// Most callers that are being greeted at the same time.
+/// Maximum number of callers that are being authenticated at the same time.
 const MAX_CALLERS: usize = 4096;
 
-/// The thread, which ends when this is shut or dropped.
+/// Handle of the thread, which ends when this is shut or dropped.
 pub(super) struct Door {
     closed: Arc<AtomicBool>,
 }
 
 impl Door {
-    /// Lets in ranks that know the secret and have this version.
+    /// Starts to accept ranks that know the secret and have the expected version.
     pub(super) fn open(
         listener: TcpListener,
         secret: Secret,
@@ -37,7 +37,7 @@ impl Door {
         std::thread::spawn(move || {
             while !is_closed.load(Ordering::Relaxed) {
                 let wait = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-                // An interrupted wait is one that ended early.
+                // An interrupted wait merely ends early.
                 let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&wait));
                 while let Ok((stream, address)) = listener.accept() {
                     if callers.fetch_add(1, Ordering::Relaxed) >= MAX_CALLERS {
@@ -57,7 +57,7 @@ impl Door {
         Ok(Door { closed })
     }
 
-    /// Lets no process in any more.
+    /// Stops accepting processes.
     pub(super) fn shut(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -95,7 +95,7 @@ fn greet(
             )
         })
     });
-    // No process listens any more when the run is over.
+    // When the run is over, nothing receives the event.
     let _ = match greeted {
         Ok((hello, wire, ear)) if hello.role == Role::Worker => {
             let rank = hello.rank;
@@ -111,7 +111,7 @@ fn greet(
     };
 }
 
-/// Passes on what a worker says, with the time at which it was heard.
+/// Forwards a worker's messages, with the time at which they were read.
 fn listen(rank: u32, mut ear: Ear, events: &Sender<Event>) {
     while let Ok(message) = ear.hear::<FromRank>() {
         if events.send(Event::Heard(rank, message, clock::now())).is_err() {

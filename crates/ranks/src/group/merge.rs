@@ -1,4 +1,4 @@
-//! From what each rank measured in a phase to the phase of all.
+//! Merges the measurements of each rank in a phase.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::wire::PhaseDone;
 /// A phase as the ranks report it.
 pub(super) struct PhaseOfRanks<'a> {
     pub(super) name: &'a str,
-    /// The work of each rank, by its own clock.
+    /// The work of each rank; times are by its own clock.
     pub(super) done: &'a [PhaseDone],
-    /// The clock of each.
+    /// The clock of each rank.
     pub(super) clocks: &'a [Clock],
-    /// Time at which its client was synced, by its own clock.
+    /// Time at which each rank's client was synced, by the rank's own clock.
     pub(super) synced: &'a [Option<Nanos>],
 }
 
-/// The phase of all ranks, what each did in it, and its ops over time.
+/// Returns the phase of all ranks, the share of each rank, and the ops over time.
 pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSeries>) {
     let ours = |rank: usize, at: Nanos| of.clocks.get(rank).map_or(at, |clock| clock.to_ours(at));
     let times: Vec<RankTimes> = of
@@ -84,7 +84,7 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
 /// Start, return and sync of a rank in a phase, on the clock of rank 0.
 type RankTimes = (Nanos, Nanos, Option<Nanos>);
 
-/// What each rank did in a phase that began at `start`; its latencies are those of the kind `main`.
+/// Returns the results of each rank in a phase that began at `start`; latencies are those of the kind `main`.
 fn each(
     of: &PhaseOfRanks<'_>,
     times: &[RankTimes],
@@ -119,7 +119,7 @@ fn each(
     ranks
 }
 
-/// The uncertainty of the time between the first start of a rank and the last.
+/// Returns the uncertainty of the time between the first and the last start of a rank.
 fn skew_uncertainty(ranks: &[RankPhase]) -> Nanos {
     let first = ranks.iter().min_by_key(|rank| rank.started_ns);
     let last = ranks.iter().max_by_key(|rank| rank.started_ns);
@@ -131,7 +131,7 @@ fn skew_uncertainty(ranks: &[RankPhase]) -> Nanos {
     }
 }
 
-/// Counts and latencies of all ranks by kind of op; merging histograms adds no error.
+/// Merges counts and latencies of all ranks by kind of op; merging histograms adds no error.
 fn operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
     let mut merged: BTreeMap<OpKind, Histogram> = BTreeMap::new();
     for (kind, one) in done.iter().flat_map(|one| &one.ops) {
@@ -143,11 +143,11 @@ fn operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
     merged.iter().map(|(kind, histogram)| (*kind, stats(histogram))).collect()
 }
 
-/// The kind of which most calls are, leaving out opening and closing where there are others.
+/// Returns the most frequent kind of call; open, close and readdir only if there is no other kind.
 fn main_kind(ops: &BTreeMap<OpKind, OpStats>) -> Option<OpKind> {
     let aside = |kind: &OpKind| matches!(kind, OpKind::Open | OpKind::Close | OpKind::Readdir);
     let most = |all: &mut dyn Iterator<Item = (&OpKind, &OpStats)>| {
-        // Of equal counts the first in the order of kinds: creating a file comes before writing it.
+        // If counts are equal, the first in the order of kinds: creating a file comes before writing it.
         all.fold(None, |best: Option<(OpKind, u64)>, (kind, one)| match best {
             Some((_, count)) if count >= one.count => best,
             _ => Some((*kind, one.count)),

@@ -1,4 +1,4 @@
-//! Rank 0's side: it waits for all ranks, and leads them through trials.
+//! Rank 0's side: it waits for all ranks, and coordinates their trials.
 
 mod collect;
 mod course;
@@ -25,18 +25,18 @@ use door::Door;
 
 pub use course::Trial;
 
-/// The longest waits of rank 0.
+/// The time limits of rank 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// For all ranks to come.
+    /// For all ranks to connect.
     pub gather: Duration,
     /// For a sign of life of a rank.
     pub silence: Duration,
     /// For a rank in a phase to complete an operation.
     pub stuck: Duration,
-    /// For a client to be synced, or its caches to be dropped, of which no progress can be seen.
+    /// For a client to be synced, or its caches to be dropped; both show no progress.
     pub sync: Duration,
-    /// For ranks to stop, after which they are ended.
+    /// For ranks to stop; after that they are aborted.
     pub stop: Duration,
 }
 
@@ -55,26 +55,26 @@ impl Default for Patience {
 /// The reason why a trial of several ranks has no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// A rank is lost; there will be no further trial.
+    /// A rank is lost; no further trial is possible.
     #[error("{0}")]
     Lost(String),
-    /// The trial failed, and the ranks are ready for another one.
+    /// The trial failed; the ranks are ready for the next one.
     #[error("{0}")]
     Failed(String),
-    /// The user stopped it.
+    /// The user stopped the trial.
     #[error("the trial was stopped")]
     Stopped,
 }
 
-/// An event at rank 0.
+/// An event that rank 0 handles.
 enum Event {
-    /// A worker came.
+    /// A worker has connected.
     Arrived(Box<(Hello, Wire)>),
-    /// A position says how its worker ended.
+    /// The parent of a worker reports how the worker ended.
     Obituary(Hello),
-    /// A caller was turned away.
+    /// A caller was rejected.
     TurnedAway(String),
-    /// A worker said something, at this time.
+    /// A message of a worker, with the time at which it was read.
     Heard(u32, FromRank, Nanos),
     /// A worker's connection ended.
     Gone(u32),
@@ -84,17 +84,17 @@ enum Event {
 struct Peer {
     hello: Hello,
     wire: Wire,
-    /// Its last sign of life.
+    /// Time of its last message.
     heard: Instant,
-    /// Its amount of work, and the time of its last growth.
+    /// Its progress, and the time of the last increase.
     work: (u64, Instant),
-    /// Ops of the phase so far.
+    /// Number of its ops in the phase so far.
     ops: u64,
     gone: bool,
     clock: Clock,
-    /// True if it reads the clock that rank 0 reads.
+    /// True if it has the same clock as rank 0.
     one_clock: bool,
-    /// Ranks of one number share a host and a mount.
+    /// Number of the client: ranks with the same number share a host and a mount.
     client: u32,
 }
 
@@ -129,28 +129,28 @@ impl std::fmt::Debug for Group {
 struct State {
     peers: Vec<Peer>,
     events: Receiver<Event>,
-    /// Lets no process in any more when dropped.
+    /// Stops accepting processes when dropped.
     door: Door,
     patience: Patience,
-    /// The reason why there can be no further trial.
+    /// The reason why no further trial is possible.
     broken: Option<String>,
-    /// The mount of rank 0 may not answer: its worker did not end by order, or a call on the same client hangs.
+    /// True if the mount of rank 0 may hang: its worker did not end by order, or a call on the same client hangs.
     own_hangs: bool,
     progress: Progress,
-    /// True while ranks do what can be seen to go on.
+    /// True while the ranks' work shows progress.
     works: bool,
-    /// Waits of ranks for ops of others.
+    /// The waits of ranks for ops of other ranks.
     waits: collect::Waits,
-    /// The stonewall of the phase, if it ends by one.
+    /// The stonewall of the phase, if the phase ends with one.
     walls: Option<stonewall::Walls>,
     notes: Vec<String>,
 }
 
 impl Group {
-    /// Waits until all ranks have come; `stop` is read often and ends the wait.
+    /// Waits until all ranks have connected; `stop` is called often, and ends the wait if it returns true.
     ///
     /// # Errors
-    /// Ranks that do not come, come twice or have another version; all with their numbers, as a sentence.
+    /// A rank does not connect, connects twice, or has a different version; the message has the rank numbers.
     pub fn gather(
         listener: TcpListener,
         secret: &Secret,
@@ -196,17 +196,17 @@ impl Group {
         Ok(Group { state: Mutex::new(state), kind, ranks })
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// Reports whether the mount of rank 0 may not answer.
+    /// True if the mount of rank 0 may hang.
     pub fn own_mount_hangs(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).own_hangs
     }
 
-    /// The names of the hosts, each once, with the number of ranks.
+    /// Returns the name of each host, with its number of ranks.
     pub fn hosts(&self) -> Vec<(String, usize)> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut hosts: Vec<(String, usize)> = Vec::new();
@@ -219,7 +219,7 @@ impl Group {
         hosts
     }
 
-    /// Leads all ranks through a trial; `watch` is called about every 20 ms and returns false to stop it.
+    /// Runs a trial on all ranks; `watch` is called about every 20 ms and returns false to stop the trial.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -241,21 +241,21 @@ impl Drop for Group {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for peer in &state.peers {
-            // A rank that is gone needs no farewell.
+            // A rank that is gone need not be ended.
             let _ = peer.wire.send(&ToRank::End);
         }
         state.door.shut();
     }
 }
 
-/// The ranks that have come so far.
+/// The ranks that have connected so far.
 struct Arrivals {
     came: Vec<Option<Peer>>,
     notes: Vec<String>,
 }
 
 impl Arrivals {
-    /// Takes an event; fails with the reason why the run cannot begin.
+    /// Handles an event; fails with the reason why the run cannot begin.
     fn take(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Arrived(arrived) => {
@@ -266,7 +266,7 @@ impl Arrivals {
                 };
                 if let Some(first) = place {
                     let why = twice(first, &peer);
-                    // The second one may be gone already.
+                    // The second rank may already be gone.
                     let _ = peer.wire.send(&ToRank::Abort { why: why.clone() });
                     return Err(why);
                 }
@@ -292,10 +292,10 @@ impl Arrivals {
         }
     }
 
-    /// Ends those that have come.
+    /// Aborts the ranks that have connected.
     fn dismiss(&self, why: &str) {
         for peer in self.came.iter().flatten() {
-            // A rank that is gone needs no farewell.
+            // A rank that is gone need not be aborted.
             let _ = peer.wire.send(&ToRank::Abort { why: why.to_string() });
             peer.wire.shut();
         }

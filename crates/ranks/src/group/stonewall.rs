@@ -1,4 +1,4 @@
-//! The stonewall of a phase: when all shares have stopped, all go on to the largest number of items.
+//! The stonewall of a phase: when all shares have stopped, all continue to the largest number of items.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::ranks::{RanksPhase, Stonewall};
@@ -10,17 +10,17 @@ use crate::wire::{Goal, Stopped, ToRank};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Walls {
     limit: Nanos,
-    /// Threads of a rank, and of a directory.
+    /// Number of threads of a rank, and of a directory.
     threads: (u32, u32),
-    /// The name of items.
+    /// The name of the items, such as files.
     unit: &'static str,
-    /// Items and time of each share.
+    /// Items and time of each share that has stopped.
     stopped: Vec<Option<(u64, Nanos)>>,
     goal: Option<Goal>,
 }
 
 impl Walls {
-    /// The walls of `ranks` ranks with this many threads, in one directory or one each.
+    /// The walls of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in their own ones.
     pub(super) fn new(
         limit: Nanos,
         (ranks, threads): (u32, u32),
@@ -32,7 +32,7 @@ impl Walls {
         Walls { limit, threads, unit, stopped: vec![None; all as usize], goal: None }
     }
 
-    /// Takes a share's message; returns the goal when it was the last.
+    /// Handles a share's message; returns the goal after the last one.
     fn take(&mut self, stopped: Stopped) -> Option<Goal> {
         let place = self.stopped.get_mut(stopped.thread as usize)?;
         *place = Some((stopped.done, stopped.at));
@@ -42,19 +42,19 @@ impl Walls {
         self.goal
     }
 
-    /// The goal, once all shares have stopped.
+    /// Returns the goal, once all shares have stopped.
     pub(super) fn goal(&self) -> Option<Goal> {
         self.goal
     }
 
-    /// Reports whether a rank waits for the others.
+    /// True if all shares of a rank have stopped and wait for others.
     pub(super) fn holds(&self, rank: usize) -> bool {
         let mut own = self.stopped.chunks(self.threads.0.max(1) as usize).skip(rank);
         let all = own.next().is_some_and(|own| own.iter().all(Option::is_some));
         self.goal.is_none() && all
     }
 
-    /// Adds the stonewall to a phase in which all shares have done `all` items together.
+    /// Adds the stonewall to a phase in which the shares have done `all` items in total.
     pub(super) fn add_to(&self, phase: &mut RanksPhase, all: u64) {
         let each = |own: &[Option<(u64, Nanos)>]| own.iter().flatten().copied().collect::<Vec<_>>();
         let ranks = self.stopped.chunks(self.threads.0.max(1) as usize);
@@ -80,7 +80,7 @@ impl Walls {
 }
 
 impl State {
-    /// Takes the message of a share at the stonewall, and lets all go on after the last.
+    /// Handles the message of a share at the stonewall; after the last one, lets all shares continue.
     pub(super) fn at_stonewall(&mut self, stopped: Stopped) {
         let Some(goal) = self.walls.as_mut().and_then(|walls| walls.take(stopped)) else { return };
         let now = std::time::Instant::now();

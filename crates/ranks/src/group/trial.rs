@@ -1,4 +1,4 @@
-//! One trial over all ranks.
+//! Runs a trial on all ranks.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -20,11 +20,12 @@ use crate::clocks::Clock;
 use crate::launcher::Kind;
 use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 
-/// Time from the order to begin a phase until it begins, and more for each rank, so that the last one knows it before.
+/// Time from the order to begin a phase until it begins, and additional time per rank, so that the order reaches the
+/// last rank in time.
 const LEAD: Nanos = Nanos(3_000_000);
 const LEAD_PER_RANK: Nanos = Nanos(60_000);
 
-/// Time of a client's sync, and the reason why its data may not be durable then; none for the other ranks of a client.
+/// Time of a client's sync, and the reason why its data may not be durable then; None for the client's other ranks.
 type Synced = Option<(Nanos, Option<String>)>;
 
 fn died(error: impl ToString) -> GroupError {
@@ -32,7 +33,7 @@ fn died(error: impl ToString) -> GroupError {
 }
 
 impl State {
-    /// Leads all ranks through a trial. A trial of which a rank is lost has a report, too, of the phases before.
+    /// Runs a trial on all ranks. A trial that loses a rank still has a report of the completed phases.
     pub(super) fn trial(
         &mut self,
         trial: &Trial<'_>,
@@ -71,7 +72,7 @@ impl State {
             Err(GroupError::Failed(why) | GroupError::Lost(why)) => (Outcome::Failed, Some(why)),
         };
         if self.broken.is_none() {
-            // If a rank is lost only now, the next trial says so.
+            // If a rank is lost only now, the next trial reports it.
             let _ = self.close(&course);
         }
         let Course { mut measured, ranks, series, notes, .. } = course;
@@ -117,7 +118,7 @@ impl State {
         self.progress.stage = stage;
     }
 
-    /// Notes which ranks share a client, and what is known of each.
+    /// Determines which ranks share a client, and adds the ranks to the report.
     fn members(&mut self, course: &mut Course<'_>, prepared: &[(Nanos, u64)]) {
         let mut clients: Vec<(String, u64)> = Vec::new();
         for (peer, (found, device)) in self.peers.iter_mut().zip(prepared) {
@@ -137,7 +138,7 @@ impl State {
         course.notes.append(&mut self.notes);
     }
 
-    /// The first rank of each client.
+    /// Returns the first rank of each client.
     pub(super) fn leaders(&self) -> Vec<u32> {
         let mut leaders: Vec<(u32, u32)> = Vec::new();
         for peer in &self.peers {
@@ -148,7 +149,7 @@ impl State {
         leaders.into_iter().map(|(_, rank)| rank).collect()
     }
 
-    /// The step before a phase, and the verification of the phase before it.
+    /// Executes the step before a phase, and verifies the previous phase.
     fn gap(
         &mut self,
         course: &mut Course<'_>,
@@ -179,7 +180,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes a step at each client; returns what was done.
+    /// Executes a step on each client; returns the step that was executed.
     fn step(
         &mut self,
         course: &Course<'_>,
@@ -257,8 +258,8 @@ impl State {
         Ok(())
     }
 
-    /// Reports whether the data of a client may not be durable when its file system is synced, and notes the first
-    /// reason.
+    /// True if the data of a client may not be durable when its file system is synced; adds the first reason to the
+    /// notes.
     fn doubt(&self, course: &mut Course<'_>, synced: &[Synced]) -> bool {
         let doubts = self.peers.iter().zip(synced);
         let mut doubts = doubts.filter_map(|(peer, one)| Some((peer, one.as_ref()?.1.as_ref()?)));
@@ -270,7 +271,8 @@ impl State {
         true
     }
 
-    /// Syncs each client; returns when, by the clock of its rank, and why its data may not be durable then.
+    /// Syncs each client; returns the time, by the clock of its rank, and the reason why its data may not be durable
+    /// then.
     fn sync(&mut self, course: &Course<'_>, watch: Watch<'_>) -> Result<Vec<Synced>, GroupError> {
         let leaders = self.leaders();
         for peer in &self.peers {
@@ -291,7 +293,7 @@ impl State {
         synced
     }
 
-    /// Puts a phase together and checks its counts.
+    /// Merges the reports of a phase, adds it to the results, and checks its counts.
     fn put(
         &mut self,
         course: &mut Course<'_>,
@@ -325,7 +327,7 @@ impl State {
         Ok(())
     }
 
-    /// Has every rank close the trial's files, so that its directory can be removed.
+    /// Lets every rank close the trial's files, so that its directory can be removed.
     fn close(&mut self, course: &Course<'_>) -> Result<(), GroupError> {
         if self.broken.is_some() {
             return Ok(());
@@ -338,7 +340,8 @@ impl State {
         .map(drop)
     }
 
-    /// Has trees read and compared, by other clients than those that made them where there are several.
+    /// Lets ranks read and compare trees; if there are several clients, a client different from the one that made the
+    /// tree.
     fn verify(
         &mut self,
         course: &mut Course<'_>,
@@ -367,7 +370,8 @@ impl State {
     }
 }
 
-/// The work that the threads of each tree's ranks have done: of one tree in the order of the shares, or of each rank's own tree.
+/// Returns the work that threads have done, by tree: for the common tree in the order of the shares, or for each
+/// rank's own tree.
 fn shares(plan: &RanksPlan, phase: usize, done: &[PhaseDone]) -> Vec<Vec<u64>> {
     let in_order = (0..plan.ranks).map(|share| plan.rank_of(share, phase) as usize);
     let each = in_order.map(|rank| done.get(rank).map(|one| one.done.clone()).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The assignment of trees to the ranks that read them after a phase, and their observations.
+//! Assigns trees to the ranks that read them after a phase, and collects their observations.
 
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::ranks::View;
@@ -8,8 +8,8 @@ use super::{GroupError, Peer, State};
 use crate::wire::{Seen, TreeOf};
 
 impl State {
-    /// The trees that each rank reads. The tree of all is read by the first rank of each client; a rank's own tree by a
-    /// rank of another client, or, if there is one client only, by the next rank.
+    /// Returns the trees that each rank reads. The first rank of each client reads the common tree; a rank on a
+    /// different client (if there is only one client, the next rank) reads a rank's own tree.
     pub(super) fn readers(&self, course: &Course<'_>, phase: usize) -> Vec<Vec<TreeOf>> {
         let mut readers = vec![Vec::new(); self.peers.len()];
         if !course.plan.own {
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// A rank of another client than that of `rank`, a different one for each of its ranks as far as possible.
+/// Returns a rank on a client different from that of `rank`: a different one for each rank, as far as possible.
 fn other(peers: &[Peer], rank: u32) -> usize {
     let clients: Vec<u32> = peers.iter().map(|peer| peer.client).collect();
     other_of(&clients, rank as usize)
@@ -46,10 +46,10 @@ fn other_of(clients: &[u32], rank: usize) -> usize {
     elsewhere.next().unwrap_or((rank + 1) % count)
 }
 
-/// Adds what was seen to the measured values.
+/// Adds the observations to the measured values.
 ///
 /// # Errors
-/// The first difference that remained.
+/// A difference remained; the message has the first one.
 pub(super) fn add(
     course: &mut Course<'_>,
     phase: usize,

@@ -1,4 +1,4 @@
-//! A worker's connection with rank 0: a thread answers what must be answered at once, another says that it is alive.
+//! A worker's connection with rank 0: one thread answers urgent messages, another sends heartbeats.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -14,14 +14,14 @@ use fsdyno_workload::After;
 
 use crate::wire::{Ear, FromRank, Goal, Point, ToRank, Wire};
 
-/// Interval of a worker's signs of life.
+/// Interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
 /// The exit code of a worker that ended by order of rank 0.
 pub(crate) const DISMISSED: i32 = 5;
 
-/// The exit code of a worker whose connection with rank 0 ended without an order to end. Its last line is the folder of
-/// the trial.
+/// The exit code of a worker whose connection with rank 0 ended without an order to end. The last line of its standard
+/// error is the name of the trial's directory.
 pub(crate) const ORPHANED: i32 = 6;
 
 /// The connection, shared by the threads of a worker.
@@ -34,19 +34,19 @@ pub(super) struct State {
     wire: Wire,
     phase: Mutex<Phase>,
     changed: Condvar,
-    /// Entries seen by verification, over all trials.
+    /// Number of entries that verification has read, over all trials.
     read: AtomicU64,
-    /// The name of the trial's directory in the shared one; empty before the first trial.
+    /// The name of the trial's directory in the shared directory; empty before the first trial.
     folder: Mutex<String>,
 }
 
-/// The phase that is armed or runs.
+/// The phase that is armed or running.
 #[derive(Default)]
 struct Phase {
     progress: Option<Arc<PhaseProgress>>,
     go: Option<Nanos>,
     stopped: bool,
-    /// Ops of other processes known to have returned, by thread.
+    /// Number of ops of other processes that are known to have returned, by thread.
     reached: HashMap<u32, u64>,
     /// The goal after the stonewall.
     goal: Option<Goal>,
@@ -62,7 +62,7 @@ impl State {
         self.wire.send(message)
     }
 
-    /// Waits until all shares have reached the stonewall; none if they must not go on.
+    /// Waits until all shares have reached the stonewall; None if they must stop.
     pub(super) fn wait_for_goal(&self) -> Option<Goal> {
         let mut phase = self.lock();
         loop {
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-/// Waits for ranks of other processes by asking rank 0.
+/// Waits for ranks in other processes, by way of rank 0.
 impl Elsewhere for State {
     fn wait(&self, point: After) -> Result<(), Halt> {
         let After { thread, ops } = point;
@@ -107,7 +107,7 @@ impl Elsewhere for State {
 }
 
 impl Link {
-    /// Starts the threads; orders for the worker's own thread go to `orders`.
+    /// Starts the threads; orders for the worker's main thread go to `orders`.
     pub(crate) fn start(wire: Wire, ear: Ear, orders: Sender<ToRank>) -> Link {
         let state = Arc::new(State {
             wire: wire.clone(),
@@ -122,22 +122,22 @@ impl Link {
         Link { wire, state }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub(crate) fn wire(&self) -> &Wire {
         &self.wire
     }
 
-    /// The part that all threads share.
+    /// Returns the state that all threads share.
     pub(super) fn state(&self) -> Arc<State> {
         Arc::clone(&self.state)
     }
 
-    /// The part that waits for ranks of other processes.
+    /// Returns the object that waits for ranks in other processes.
     pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
         Arc::clone(&self.state) as Arc<dyn Elsewhere>
     }
 
-    /// Makes the progress of the armed phase known, so that it can be stopped and observed.
+    /// Sets the progress of the armed phase, so that it can be stopped and observed.
     pub(crate) fn arm(&self, progress: &Arc<PhaseProgress>) {
         let mut phase = self.state.lock();
         phase.progress = Some(Arc::clone(progress));
@@ -146,7 +146,7 @@ impl Link {
         }
     }
 
-    /// Waits for the time at which the phase begins; none if it must not.
+    /// Waits for the time at which the phase begins; None if it must not begin.
     pub(crate) fn wait_for_go(&self) -> Option<Nanos> {
         let mut phase = self.state.lock();
         loop {
@@ -160,7 +160,7 @@ impl Link {
         }
     }
 
-    /// Counts entries that verification has seen.
+    /// Counts entries that verification has read.
     pub(crate) fn add_read(&self, entries: u64) {
         self.state.read.fetch_add(entries, Ordering::Relaxed);
     }
@@ -170,7 +170,7 @@ fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
     loop {
         let Ok(order) = ear.hear::<ToRank>() else { end_alone(state) };
         match order {
-            // At once: it measures the clock.
+            // Answered immediately: it measures the clock.
             ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
             ToRank::Go { at } => {
                 state.lock().go = Some(at);
@@ -205,10 +205,10 @@ fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
     }
 }
 
-/// Ends this process because rank 0 is gone, and says for its parent what it may have left.
+/// Ends this process because rank 0 is gone; prints the directory that may remain, for the parent.
 fn end_alone(state: &State) -> ! {
     let folder = state.folder.lock().unwrap_or_else(PoisonError::into_inner);
-    // Its parent reads this; if it is gone, there is no process to tell.
+    // The parent reads this line; if the parent is gone, nothing can be reported.
     let _ = writeln!(std::io::stderr(), "{folder}");
     std::process::exit(ORPHANED)
 }
@@ -222,13 +222,13 @@ fn stop(state: &State) {
     state.changed.notify_all();
 }
 
-/// Tells rank 0 when an op of this process has returned.
+/// Reports to rank 0 when an op of this process has returned.
 fn observe(state: &Arc<State>, point: Point) {
     let state = Arc::clone(state);
     std::thread::spawn(move || {
         let progress = state.lock().progress.clone();
         let after = After { thread: point.thread, ops: point.ops };
-        // A failure of the phase stops the one that waits, too.
+        // A failure of the phase also stops the waiting rank.
         if progress.is_some_and(|progress| progress.observe(after).is_ok()) {
             let _ = state.wire.send(&FromRank::Reached(point));
         }
@@ -240,7 +240,7 @@ fn beat(state: &State) {
         std::thread::sleep(BEAT);
         let ops = state.lock().progress.as_ref().map_or(0, |progress| progress.done());
         let work = ops.wrapping_add(state.read.load(Ordering::Relaxed));
-        // The thread that listens sees the end of the connection.
+        // The listening thread detects the end of the connection.
         let _ = state.wire.send(&FromRank::Beat { work, ops });
     }
 }

@@ -1,4 +1,4 @@
-//! The process that issues the calls of one rank: it connects to rank 0 and does what that says.
+//! The process that issues the calls of a rank: it connects to rank 0 and carries out its orders.
 
 mod link;
 mod phase;
@@ -20,7 +20,7 @@ use trial::Trial;
 /// The parameters of a worker, which its parent passes through its standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
-    /// The place to meet ([`Meeting::to_text`]).
+    /// The address of rank 0 and the secret ([`Meeting::to_text`]).
     pub meeting: String,
     /// Its rank.
     pub rank: u32,
@@ -28,9 +28,9 @@ pub struct Join {
     pub ranks: u32,
     /// The shared directory, by its path on this host.
     pub on: PathBuf,
-    /// Longest time in seconds for reaching rank 0.
+    /// Maximum time in seconds for reaching rank 0.
     pub patience: u64,
-    /// True if its standard input stays open as long as it may run.
+    /// True if the worker must end when its standard input ends.
     #[serde(default)]
     pub tied: bool,
 }
@@ -38,19 +38,19 @@ pub struct Join {
 /// Ends this process when its standard input ends.
 fn end_with_input() {
     std::thread::spawn(|| {
-        // An error is an end, too.
+        // An error counts as an end.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(DISMISSED);
     });
 }
 
-/// Time to connect to one address.
+/// Maximum time for connecting to one address.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// Works as one rank until rank 0 ends the run. A lost connection ends this process.
+/// Works as a rank until rank 0 ends the run. If the connection is lost, this process ends.
 ///
 /// # Errors
-/// Rank 0 cannot be reached or refuses this rank, as a sentence.
+/// Rank 0 cannot be reached or rejects this rank.
 pub fn work(join: &Join, version: &str) -> Result<(), String> {
     if join.tied {
         end_with_input();
@@ -66,7 +66,7 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         ..Hello::default()
     };
     let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
-    // Modes are what the workload says, whatever the caller's shell takes off new files.
+    // The workload alone decides on modes, not the umask of the caller's shell.
     rustix::process::umask(rustix::fs::Mode::empty());
     let (sender, orders) = mpsc::channel();
     let link = Link::start(wire, ear, sender);
@@ -110,7 +110,7 @@ impl Trouble {
     }
 }
 
-/// Connects with rank 0, which may not listen yet.
+/// Connects to rank 0, which may not listen yet.
 pub(crate) fn connect(
     meeting: &Meeting,
     hello: &Hello,

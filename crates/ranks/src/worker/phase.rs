@@ -1,4 +1,4 @@
-//! A phase in a worker.
+//! Runs a phase in a worker.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::trial::Trial;
 use crate::wire::{FromRank, PhaseDone};
 
 impl Trial {
-    /// Reports whether a stonewall ends a phase, if there is one.
+    /// True if a phase would end at a stonewall.
     fn is_walled(&self, index: usize) -> bool {
         self.work.stonewalled().is_some_and(|(walled, _)| walled == index)
     }
 
-    /// Runs a phase when rank 0 says so.
+    /// Runs a phase, which begins at the time that rank 0 gives.
     pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, Trouble> {
         let phases = self.work.phases();
         let spec = phases.get(index).ok_or_else(|| Trouble::plain("there is no such phase"))?;
@@ -62,7 +62,7 @@ impl Trial {
             &run,
             &mut || {
                 cpu_before = cpu();
-                // If the connection is broken, the thread that listens ends this process.
+                // If the connection is broken, the listening thread ends this process.
                 let _ = link.wire().send(&FromRank::Armed);
                 match link.wait_for_go() {
                     Some(at) => clock::sleep_until(at),
@@ -110,9 +110,9 @@ fn trouble(phase: &str, error: &PhaseError) -> Trouble {
     Trouble { why: format!("phase {phase}: {error}{hint}"), stopped }
 }
 
-/// User and system CPU time of this process so far.
+/// Returns the user and system CPU time of this process so far.
 fn cpu() -> (Nanos, Nanos) {
-    // SAFETY: rusage is plain numbers, for which zero is a value; the call fills it.
+    // SAFETY: rusage consists of integers, for which zero is valid; the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);

@@ -9,7 +9,7 @@ use fsdyno_workload::{Pass, Wall};
 use super::link::State;
 use crate::wire::{FromRank, Stopped};
 
-/// A share's wall, which rank 0 opens.
+/// A share's wall, at which it waits for rank 0.
 pub(super) struct Stonewall {
     state: Arc<State>,
     thread: u32,
@@ -28,7 +28,7 @@ impl Stonewall {
     fn report(&mut self, done: u64, at: Nanos) {
         if !std::mem::replace(&mut self.reported, true) {
             let stopped = Stopped { thread: self.thread, done, at };
-            // If the connection is broken, the thread that listens ends this process.
+            // If the connection is broken, the listening thread ends this process.
             let _ = self.state.send(&FromRank::Stonewall(stopped));
         }
     }
@@ -52,7 +52,7 @@ impl Wall for Stonewall {
             self.report(done, at);
             return Pass::GO_ON;
         }
-        // No share ends without an item, so that the phases that follow have some.
+        // Each share does at least one item, so that the phases that follow have work.
         if done == 0 || at < self.limit {
             return Pass::GO_ON;
         }

@@ -1,4 +1,4 @@
-//! A trial in a worker: its directory, its workload, and the orders between phases.
+//! A trial in a worker: its directory, its workload, and the orders of rank 0.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,14 +18,14 @@ use super::link::Link;
 use super::{Join, Trouble};
 use crate::wire::{FromRank, Preparation, Seen, ToRank, TreeOf};
 
-/// Longest time for which a new directory may be invisible to a client: NFS caches that a name does not exist for up to
-/// 60 s (nfs(5), acdirmax).
+/// Maximum time for which a new directory may be invisible to a client: NFS caches the absence of a name for up to 60 s
+/// (nfs(5), acdirmax).
 const FIND: Duration = Duration::from_secs(75);
 
-/// Pauses between readings of a tree that differs.
+/// Pauses in milliseconds between readings of a tree that differs.
 const READ_AGAIN: [u64; 8] = [50, 200, 750, 2_000, 5_000, 12_000, 20_000, 25_000];
 
-/// A trial.
+/// A trial of a worker.
 pub(super) struct Trial {
     pub(super) job: Job,
     pub(super) plan: RanksPlan,
@@ -36,7 +36,7 @@ pub(super) struct Trial {
     root: OwnedFd,
 }
 
-/// The name of a rank's own directory.
+/// Returns the name of a rank's own directory.
 fn own_name(rank: u32) -> String {
     format!("rank-{rank:05}")
 }
@@ -84,7 +84,7 @@ impl Trial {
         Ok((trial, FromRank::Prepared { found, device }))
     }
 
-    /// Does an order within the trial.
+    /// Carries out an order within the trial.
     pub(super) fn obey(&mut self, order: ToRank, link: &Link) -> Result<FromRank, Trouble> {
         match order {
             ToRank::Gap { kind } => {
@@ -104,13 +104,13 @@ impl Trial {
         }
     }
 
-    /// The directory in which a phase works: that of all, or that of one rank.
+    /// Opens the directory in which a phase works: the common one, or that of a rank.
     pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, Trouble> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = of.map_or_else(|| ".".to_string(), own_name);
         let mut opened = openat(&self.root, &name, flags, Mode::empty());
         let begin = Instant::now();
-        // It exists since all ranks were prepared; a client may not know it yet.
+        // It has existed since all ranks were prepared; this client may not see it yet.
         while opened.as_ref().err() == Some(&Errno::NOENT) && begin.elapsed() < FIND {
             std::thread::sleep(Duration::from_millis(20));
             opened = openat(&self.root, &name, flags, Mode::empty());
@@ -141,8 +141,8 @@ impl Trial {
         Ok(GapKind::Drop.name())
     }
 
-    /// Compares a tree with what a phase leaves. Where differences may be cached, reads it again until they are gone or
-    /// the time is over.
+    /// Compares a tree with the expected tree after a phase. If caches may explain differences, reads the tree again
+    /// until the differences are gone or the time is over.
     fn verify(
         &self,
         phase: usize,
@@ -182,7 +182,7 @@ impl Trial {
     }
 }
 
-/// Opens the trial's directory, which rank 0 has just made and which this client may not see yet.
+/// Opens the trial's directory, which rank 0 has just created and which this client may not see yet.
 fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
     let path = join.on.join(folder);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -204,9 +204,9 @@ fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
     }
 }
 
-/// Raises the limit of open files to what the system allows.
+/// Raises the limit on open files to the maximum that the system allows.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Without it the usual limit holds, and a phase that needs more names the error.
+    // If this fails, the usual limit holds, and a phase that needs more reports the error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,5 +1,7 @@
 //! Turns the records of the kernel into events of a trace, and updates the recorder's state.
 
+use std::cell::Cell;
+
 use fsdyno_trace::{CallKind, Event, ThreadId};
 use libc::pid_t;
 
@@ -11,11 +13,8 @@ use crate::inode::{Info, Key};
 use crate::process::{Descriptor, Pending};
 use crate::recorder::Recorder;
 use crate::seen::Seen;
-use crate::sys::Begun;
+use crate::sys::{Begun, RESTARTS};
 use crate::table;
-
-/// Results after which the kernel restarts a call (ERESTARTSYS to ERESTART_RESTARTBLOCK): it has not returned.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// Calls after which a path may refer to a file different from the one that the recorder assumes.
 const SEPARATING: [libc::c_long; 5] =
@@ -99,11 +98,19 @@ impl Recorder {
         }
         let of = |it: &mut crate::process::Thread| std::mem::take(&mut it.closes);
         let closes = self.threads.get_mut(&former).map(of).unwrap_or_default();
-        let closed = |number: i32| {
-            let bit = |byte: &u8| byte >> (number % 8) & 1 != 0;
-            closes.get(number as usize / 8).is_some_and(bit)
+        let unknown = Cell::new(0);
+        let stays = |number: i32| match closes.get(number as usize / 8) {
+            Some(byte) => byte >> (number % 8) & 1 == 0,
+            None => {
+                unknown.update(|it| it + 1);
+                true
+            }
         };
-        self.executed_from(tid, former, |number| !closed(number));
+        self.executed_from(tid, former, stays);
+        if unknown.get() > 0 {
+            let what = "descriptors of which it is not known whether exec closed them";
+            self.note(what, unknown.get());
+        }
     }
 
     fn call_ends(&mut self, it: Record) {
@@ -224,8 +231,7 @@ impl Recorder {
         match replaced {
             Some(same) if same == key => {}
             Some(other) if exchanges => {
-                names.rename((dir, name), (to_dir, to_name), key, end);
-                names.rename((to_dir, b""), (dir, name), other, end);
+                names.exchange((dir, name), (to_dir, to_name), (key, other), end);
             }
             other => {
                 if let Some(other) = other {

@@ -32,10 +32,13 @@ pub enum MapKind {
 }
 
 /// Calls bpf(2). `words` is the beginning of union bpf_attr; the rest of the union is 0.
-fn bpf(command: i32, words: &[u32]) -> io::Result<RawFd> {
+///
+/// # Safety
+/// The kernel reads and writes memory at the addresses in `words`, which must be as long as the command requires.
+unsafe fn bpf(command: i32, words: &[u32]) -> io::Result<RawFd> {
     let mut all = [0u32; 32];
     all[..words.len()].copy_from_slice(words);
-    // SAFETY: the kernel reads `all`, and memory whose addresses are in it, which outlives the call.
+    // SAFETY: `all` outlives the call; the caller guarantees the rest.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, all.as_mut_ptr(), size_of_val(&all)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
@@ -51,7 +54,11 @@ fn owned(number: RawFd) -> OwnedFd {
 }
 
 /// A BPF map.
-pub struct Map(OwnedFd);
+pub struct Map {
+    map: OwnedFd,
+    /// Length of a value in bytes.
+    value: usize,
+}
 
 impl Map {
     /// Creates a map with keys of 4 bytes (a ring has no keys).
@@ -60,26 +67,42 @@ impl Map {
         let key = if ring { 0 } else { 4 };
         // BPF_F_NO_PREALLOC
         let flags = u32::from(matches!(kind, MapKind::Hash));
-        bpf(MAP_CREATE, &[kind as u32, key, value, entries, flags]).map(|it| Map(owned(it)))
+        // SAFETY: the command has no addresses.
+        let map = unsafe { bpf(MAP_CREATE, &[kind as u32, key, value, entries, flags]) }?;
+        Ok(Map { map: owned(map), value: value as usize })
     }
 
     /// Returns the descriptor of the map.
     pub fn number(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.map.as_raw_fd()
     }
 
     /// Sets a value.
+    ///
+    /// # Errors
+    /// The key does not exist, the map is full, or its values have another length.
     pub fn set<T>(&self, key: u32, value: &T) -> io::Result<()> {
+        self.has_values_of(size_of::<T>())?;
         let ([a, b], [c, d]) = (halves(&raw const key), halves(std::ptr::from_ref(value)));
-        bpf(MAP_UPDATE, &[self.number() as u32, 0, a, b, c, d]).map(|_| ())
+        // SAFETY: the key has 4 bytes, and the value has the length of the map's values.
+        unsafe { bpf(MAP_UPDATE, &[self.number() as u32, 0, a, b, c, d]) }.map(|_| ())
     }
 
-    /// Returns a value. The values of the map must have 8 bytes.
+    /// Returns a value.
+    ///
+    /// # Errors
+    /// The key does not exist, or the values of the map do not have 8 bytes.
     pub fn get(&self, key: u32) -> io::Result<u64> {
         let mut value = 0u64;
+        self.has_values_of(size_of_val(&value))?;
         let ([a, b], [c, d]) = (halves(&raw const key), halves(&raw mut value));
-        bpf(MAP_LOOKUP, &[self.number() as u32, 0, a, b, c, d])?;
+        // SAFETY: the key has 4 bytes, and the value has the length of the map's values.
+        unsafe { bpf(MAP_LOOKUP, &[self.number() as u32, 0, a, b, c, d]) }?;
         Ok(value)
+    }
+
+    fn has_values_of(&self, length: usize) -> io::Result<()> {
+        if self.value == length { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 }
 
@@ -100,7 +123,8 @@ impl Attached {
             io::Error::new(error.kind(), format!("the program for {name} is not loaded: {error}"))
         })?;
         let [a, b] = halves(tracepoint.as_ptr());
-        let link = bpf(RAW_TRACEPOINT_OPEN, &[a, b, program.as_raw_fd() as u32, 0])?;
+        // SAFETY: the address is that of a string with its NUL.
+        let link = unsafe { bpf(RAW_TRACEPOINT_OPEN, &[a, b, program.as_raw_fd() as u32, 0]) }?;
         Ok(Attached { program, _link: owned(link) })
     }
 
@@ -111,7 +135,8 @@ impl Attached {
         let mut info = [0u64; 32];
         let [a, b] = halves(info.as_mut_ptr());
         let length = size_of_val(&info) as u32;
-        let read = bpf(OBJ_GET_INFO, &[self.program.as_raw_fd() as u32, length, a, b]);
+        // SAFETY: `info` has `length` bytes.
+        let read = unsafe { bpf(OBJ_GET_INFO, &[self.program.as_raw_fd() as u32, length, a, b]) };
         if read.is_ok() { info[AT / 8] } else { 0 }
     }
 }
@@ -134,7 +159,8 @@ fn load(code: &[[u8; 8]]) -> io::Result<OwnedFd> {
             log_address[0],
             log_address[1],
         ];
-        bpf(PROG_LOAD, &words).map(owned)
+        // SAFETY: the code, the licence with its NUL, and the log with its length outlive the call.
+        unsafe { bpf(PROG_LOAD, &words) }.map(owned)
     };
     attempt(&mut []).or_else(|error| {
         if error.raw_os_error() == Some(libc::EPERM) {

@@ -8,17 +8,24 @@
 mod asm;
 mod btf;
 mod calls;
+mod command;
+mod descriptors;
 mod files;
 mod kernel;
-mod layout;
+pub mod layout;
 pub mod names;
 pub mod parts;
+mod place;
 mod process;
 mod program;
+mod read;
 mod ring;
 mod session;
 mod shapes;
+mod stop;
 mod walk;
 
+pub use command::command;
 pub use process::{Bounds, attach, directory_of};
-pub use session::{Session, command, read_names};
+pub use read::read_names;
+pub use session::Session;

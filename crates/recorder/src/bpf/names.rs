@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::hash::Map;
 use crate::inode::{Info, Key};
@@ -142,6 +143,13 @@ impl Names {
     /// Begins the recording: objects made from now on are not in the initial tree.
     pub fn begin(&mut self) {
         self.start = present();
+    }
+
+    /// Waits until the times of new objects differ from that of the start: they have the resolution of the kernel's tick.
+    pub fn wait_for_tick(&self) {
+        while present() <= self.start {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// True if the recording has begun.

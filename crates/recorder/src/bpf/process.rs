@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use fsdyno_trace::{Call, End};
 use libc::pid_t;
 
+use super::command::WAIT;
+use super::names::Names;
 use super::session::Session;
+use super::stop::{Stopped, threads};
 use crate::error::RecordError;
 use crate::launch;
-use crate::process::Mapping;
+use crate::process::{Mapping, numbers};
 use crate::recorder::Recorder;
-use crate::sys::Stopped;
 use crate::tree::Tree;
-
-/// The interval at which the recorder checks whether to end.
-const WAIT: Duration = Duration::from_millis(20);
 
 /// The process to record, and the maximum duration.
 #[derive(Clone, Copy, Debug)]
@@ -28,20 +27,10 @@ pub struct Bounds {
     pub most: Option<Duration>,
 }
 
-/// Returns the threads of a process, beginning with the first one.
-fn threads(pid: pid_t) -> Vec<pid_t> {
-    let all = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let all = all.into_iter().flatten().flatten();
-    let mut all: Vec<pid_t> = all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
-    // The main thread must be the first one in the trace.
-    all.sort_by_key(|tid| (*tid != pid, *tid));
-    all
-}
-
 /// Returns the working directory of a process.
 ///
 /// # Errors
-/// There is no such process, or its working directory is the root, which is too large for a tree.
+/// There is no such process, or its working directory is the root: the files that it works on are elsewhere.
 pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
     let path = path.map_err(|error| RecordError::Process { pid, error })?;
@@ -52,31 +41,11 @@ pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Stops all threads of a process until the result is dropped.
-fn stop(pid: pid_t) -> io::Result<Vec<Stopped>> {
-    let mut stopped: Vec<Stopped> = Vec::new();
-    loop {
-        let known = |tid: &pid_t| stopped.iter().any(|it| it.tid() == *tid);
-        let new: Vec<pid_t> = threads(pid).into_iter().filter(|tid| !known(tid)).collect();
-        if new.is_empty() {
-            return Ok(stopped);
-        }
-        for tid in new {
-            match Stopped::new(tid) {
-                Ok(it) => stopped.push(it),
-                // The thread has ended meanwhile.
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
 /// Records a process until it ends, the maximum duration has passed, or the recorder receives a signal. Calls `begins`
 /// once the recording has begun.
 ///
 /// # Errors
-/// The process does not exist, or its state cannot be read.
+/// The process does not exist, or its threads cannot be recorded.
 pub fn attach(
     mut recorder: Recorder,
     mut session: Session,
@@ -84,7 +53,9 @@ pub fn attach(
     begins: impl FnOnce(),
 ) -> Result<(Option<u32>, Tree, End, u64), RecordError> {
     let pid = of.pid;
-    let stopped = stop(pid);
+    // Most changes since the names were read are read here, so that the process is stopped only shortly.
+    recorder.refresh_names()?;
+    let stopped = Stopped::new(pid);
     if let Err(error) = &stopped {
         recorder
             .note(&format!("the process was not stopped while its files were listed: {error}"), 1);
@@ -96,7 +67,7 @@ pub fn attach(
     let until = of.most.map(|it| Instant::now() + it);
     let mut status = None;
     loop {
-        let any = recorder.take_records(&session, WAIT);
+        let any = recorder.take_records(&mut session, WAIT);
         if recorder.threads.is_empty() && !any {
             status = recorder.status;
             break;
@@ -121,14 +92,8 @@ impl Recorder {
         }
     }
 
-    /// Begins the period in which new objects are not part of the initial tree.
-    pub fn begin_names(&mut self) -> Result<(), RecordError> {
-        if let Some(names) = &mut self.names {
-            names.begin();
-        }
-        // Timestamps of files have the resolution of the kernel's tick.
-        std::thread::sleep(Duration::from_millis(10));
-        Ok(())
+    fn refresh_names(&mut self) -> Result<(), RecordError> {
+        self.names.as_mut().map_or(Ok(()), Names::refresh)
     }
 
     /// Reads the state of a stopped process: its threads, working directory, descriptors and mappings.
@@ -136,10 +101,8 @@ impl Recorder {
         self.running = true;
         self.began_monotonic = crate::clock::monotonic();
         self.clocked = Some(0);
-        if let Some(names) = &mut self.names {
-            names.refresh();
-            names.begin();
-        }
+        self.refresh_names()?;
+        self.names.iter_mut().for_each(Names::begin);
         let table = self.table(BTreeMap::new());
         for tid in threads(pid) {
             let mappings = self.threads.get(&pid).map(|it| it.mappings.clone()).unwrap_or_default();
@@ -159,15 +122,13 @@ impl Recorder {
         }
         let cwd: Option<PathBuf> = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
         self.set_directory(pid, cwd.as_deref());
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-        let open = open.into_iter().flatten().flatten();
-        let mut open: Vec<i32> =
-            open.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+        let mut open = numbers(&format!("/proc/{pid}/fd")).unwrap_or_default();
         open.sort_unstable();
         for number in open {
             let _ = self.descriptor(pid, number);
         }
         self.begin_mappings(pid);
+        self.names.iter().for_each(Names::wait_for_tick);
         self.clocked = None;
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Offsets {
     /// Finds the offsets.
     ///
     /// # Errors
-    /// The kernel lacks a field that is needed.
+    /// The kernel lacks a required field, or a structure is too large.
     pub fn new(btf: &Btf) -> io::Result<Offsets> {
         let task = |field| btf.offset("task_struct", field);
         let inode = ["i_ino", "i_size", "i_sb", "i_rdev", "__i_nlink", "i_mode"];

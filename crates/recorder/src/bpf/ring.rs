@@ -40,6 +40,8 @@ enum Chunk {
 /// Data that the thread shares with its owner.
 struct Common {
     ended: AtomicBool,
+    /// The number of times that the ring was empty.
+    passes: AtomicU64,
     waiting: AtomicUsize,
     spool: File,
 }
@@ -67,12 +69,12 @@ impl Ring {
         let null = std::ptr::null_mut();
         let both = ProtFlags::READ | ProtFlags::WRITE;
         let rest = PAGE + 2 * LENGTH as usize;
-        // SAFETY: new mappings at addresses that the kernel chooses; dropping the ring removes them.
+        // SAFETY: new mappings at addresses that the kernel chooses, of which nothing else knows.
         unsafe {
             let consumer = rustix::mm::mmap(null, PAGE, both, MapFlags::SHARED, map, 0)?;
             let at = PAGE as u64;
-            let producer =
-                rustix::mm::mmap(null, rest, ProtFlags::READ, MapFlags::SHARED, map, at)?;
+            let producer = rustix::mm::mmap(null, rest, ProtFlags::READ, MapFlags::SHARED, map, at)
+                .inspect_err(|_| _ = rustix::mm::munmap(consumer, PAGE))?;
             Ok(Ring { consumer: consumer.cast(), producer: producer.cast() })
         }
     }
@@ -125,8 +127,9 @@ impl Records {
         let ring = Ring::new(map)?;
         let common = Arc::new(Common {
             ended: AtomicBool::new(false),
+            passes: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
-            spool: spool()?,
+            spool: tempfile::tempfile()?,
         });
         let (give, chunks) = channel();
         let of = common.clone();
@@ -156,6 +159,11 @@ impl Records {
         }
     }
 
+    /// Returns the number of times so far that the ring was empty. The records before that have been handed over.
+    pub fn passes(&self) -> u64 {
+        self.common.passes.load(Ordering::SeqCst)
+    }
+
     /// Takes the rest of the ring and ends the thread. [`Records::next`] still returns the records.
     pub fn end(&mut self) {
         self.common.ended.store(true, Ordering::SeqCst);
@@ -171,14 +179,6 @@ impl Drop for Records {
     }
 }
 
-/// Creates an unnamed temporary file.
-fn spool() -> io::Result<File> {
-    let path = std::env::temp_dir().join(format!("fsdyno-record-{}", std::process::id()));
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
-}
-
 /// Empties the ring until the owner ends the thread.
 fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
     // The thread has little work, which must be done before the ring is full. (Linux sets the nice value per thread.)
@@ -189,6 +189,7 @@ fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
         let mut bytes = Vec::new();
         ring.take(&mut bytes);
         if bytes.is_empty() {
+            common.passes.fetch_add(1, Ordering::SeqCst);
             if ending {
                 return;
             }

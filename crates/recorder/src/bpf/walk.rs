@@ -14,7 +14,7 @@ use crate::table;
 #[cfg(test)]
 mod tests;
 
-/// What a call's result implies for the last name of a path.
+/// The implication of a call's result for the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Nothing.

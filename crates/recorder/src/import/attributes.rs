@@ -1,4 +1,4 @@
-//! Calls on an object by its path or its descriptor: attributes, access, links, extended attributes.
+//! Imports calls on a path or descriptor: attributes, access, links, extended attributes.
 
 use fsdyno_trace::{At, Call, Kind, Object, StatKind, Target, UtimeChange, XattrName};
 
@@ -6,7 +6,7 @@ use super::said::{Said, Wrong, field};
 use super::symbols::number;
 use super::world::{Fault, Outside, Thread, World};
 
-/// The kind of a stat.
+/// Returns the kind of a stat.
 fn stat_of(said: &Said<'_>) -> StatKind {
     let follow = !said.args.iter().any(|it| it.contains("AT_SYMLINK_NOFOLLOW"));
     match (said.name == "statx", follow && !said.name.starts_with('l')) {
@@ -17,7 +17,7 @@ fn stat_of(said: &Said<'_>) -> StatKind {
     }
 }
 
-/// The changes of the times of access and of modification.
+/// Returns how a call changes the access and the modification time.
 fn changes_of(times: &str) -> (UtimeChange, UtimeChange) {
     let change = |text: &str| match text {
         it if it.contains("UTIME_OMIT") => UtimeChange::Omit,
@@ -29,7 +29,7 @@ fn changes_of(times: &str) -> (UtimeChange, UtimeChange) {
     (change(first), change(second))
 }
 
-/// The name of an extended attribute.
+/// Returns the name of an extended attribute.
 fn xattr_of(said: &Said<'_>) -> Result<XattrName, Wrong> {
     let xattr = said.text(1)?;
     if xattr.is_empty() || xattr.len() > 255 || xattr.contains(&0) {
@@ -38,7 +38,7 @@ fn xattr_of(said: &Said<'_>) -> Result<XattrName, Wrong> {
     Ok(xattr.into())
 }
 
-/// True for a call whose path has a directory.
+/// True for a call with a directory argument before its path.
 fn is_at(said: &Said<'_>) -> bool {
     let name = said.name;
     (name.ends_with("at") && !["stat", "lstat", "fstat"].contains(&name))
@@ -50,12 +50,12 @@ fn is_by_descriptor(said: &Said<'_>) -> bool {
     said.name.starts_with('f') && !is_at(said)
 }
 
-/// The first argument behind the object of a call.
+/// Returns the index of the first argument after the path or descriptor.
 fn behind(said: &Said<'_>) -> usize {
     usize::from(is_at(said)) + 1
 }
 
-/// The place of an object that a call can only name by a path.
+/// Returns the place of an object that a call can only name by a path.
 fn by_path(target: Target) -> Result<At, Outside> {
     match target {
         Target::At(place) => Ok(place),
@@ -64,7 +64,7 @@ fn by_path(target: Target) -> Result<At, Outside> {
 }
 
 impl World {
-    /// The object of a call: its descriptor, or its path, with the kind that a success shows.
+    /// Returns the object of a call: its descriptor, or its path, with the kind that a successful call shows.
     pub fn target(
         &mut self,
         said: &Said<'_>,
@@ -82,14 +82,14 @@ impl World {
         Ok(Target::At(self.at(said, thread, places, (said.existed(), kind))?))
     }
 
-    /// stat(2) and its other forms.
+    /// Imports stat(2) and its variants.
     pub fn stat(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let target = self.target(said, thread, self.shown_kind(said))?;
         self.show(said, thread, &target);
         Ok(Call::Stat { target, stat: stat_of(said) })
     }
 
-    /// truncate(2), ftruncate(2).
+    /// Imports truncate(2), ftruncate(2).
     pub fn truncate(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let length = said.number(1)? as u64;
         let target = self.target(said, thread, None)?;
@@ -99,13 +99,13 @@ impl World {
         Ok(Call::Truncate { target, length })
     }
 
-    /// access(2) and its other forms.
+    /// Imports access(2) and its variants.
     pub fn access(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at = by_path(self.target(said, thread, None)?)?;
         Ok(Call::Access { at, mode: said.number(behind(said))? as u32 })
     }
 
-    /// readlink(2), readlinkat(2).
+    /// Imports readlink(2), readlinkat(2).
     pub fn readlink(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at = by_path(self.target(said, thread, Some(Kind::Symlink))?)?;
         if let (Some(node), 0..) = (at.node, said.result) {
@@ -114,45 +114,45 @@ impl World {
         Ok(Call::Readlink { at, length: said.number(behind(said) + 1)? as u64 })
     }
 
-    /// chmod(2) and its other forms.
+    /// Imports chmod(2) and its variants.
     pub fn chmod(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let mode = said.number(behind(said))? as u32 & 0o7777;
         Ok(Call::Chmod { target: self.target(said, thread, None)?, mode })
     }
 
-    /// utimensat(2) and its other forms.
+    /// Imports utimensat(2) and its variants.
     pub fn utimes(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let times = said.args.get(behind(said)).copied().unwrap_or("NULL");
         let (accessed, modified) = changes_of(times);
         Ok(Call::Utimes { target: self.target(said, thread, None)?, accessed, modified })
     }
 
-    /// setxattr(2) and its other forms.
+    /// Imports setxattr(2) and its variants.
     pub fn setxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
         let (size, flags) = (said.number(3)? as u32, said.optional(4) as u32);
         Ok(Call::Setxattr { target, name, size, flags })
     }
 
-    /// getxattr(2) and its other forms.
+    /// Imports getxattr(2) and its variants.
     pub fn getxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
         Ok(Call::Getxattr { target, name, size: said.number(3)? as u32 })
     }
 
-    /// removexattr(2) and its other forms.
+    /// Imports removexattr(2) and its variants.
     pub fn removexattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (name, target) = (xattr_of(said)?, self.target(said, thread, None)?);
         Ok(Call::Removexattr { target, name })
     }
 
-    /// listxattr(2) and its other forms.
+    /// Imports listxattr(2) and its variants.
     pub fn listxattr(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let target = self.target(said, thread, None)?;
         Ok(Call::Listxattr { target, size: said.number(2)? as u32 })
     }
 
-    /// chdir(2), fchdir(2).
+    /// Imports chdir(2), fchdir(2).
     pub fn chdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let target = self.target(said, thread, Some(Kind::Directory))?;
         if !said.fails() {
@@ -165,7 +165,7 @@ impl World {
         Ok(Call::Chdir { target })
     }
 
-    /// The type of an object in the result of a stat.
+    /// Returns the type of an object that a stat shows.
     fn shown_kind(&self, said: &Said<'_>) -> Option<Kind> {
         let all = said.args.iter().find(|it| it.contains("_mode="))?;
         let mode = field(all, "st_mode").or_else(|| field(all, "stx_mode"))?;

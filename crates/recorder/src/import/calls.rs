@@ -1,4 +1,4 @@
-//! From a call as a text has it to the events of a trace: processes and descriptors, and the other calls by group.
+//! Converts a call of an imported text to events of a trace: calls on processes and descriptors here, others by group.
 
 use std::rc::Rc;
 
@@ -9,17 +9,17 @@ use super::symbols::number;
 use super::world::{Descriptor, Fault, Open, Outside, Thread, World, outside, readable};
 
 impl World {
-    /// Records a call. True if it is one that a trace could have.
+    /// Records a call. Returns true if a trace can have such a call.
     ///
     /// # Errors
-    /// What is wrong with it; nothing was recorded then.
+    /// The call cannot be read; then nothing was recorded.
     pub fn call(&mut self, said: &Said<'_>) -> Result<bool, Wrong> {
         let thread = self.thread(said.thread);
         if let Some(known) = self.of_process(said, &thread)? {
             return Ok(known);
         }
         let Some(of) = super::said::kind(said.name) else { return Ok(false) };
-        // Memory without a file.
+        // An anonymous mapping.
         if of == CallKind::Map && said.number(3)? as i32 & libc::MAP_ANONYMOUS != 0 {
             return Ok(true);
         }
@@ -31,8 +31,8 @@ impl World {
         Ok(true)
     }
 
-    /// Records a call that changes processes or tables of descriptors: true if a trace could have it, none if it is none
-    /// of these.
+    /// Records a call that changes processes or tables of descriptors. Returns true if a trace can have such a call,
+    /// None for any other call.
     fn of_process(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Option<bool>, Wrong> {
         match said.name {
             "clone" | "clone3" | "fork" | "vfork" => self.forked(said, thread.clone()),
@@ -92,7 +92,7 @@ impl World {
             K::Removexattr => self.removexattr(said, thread),
             K::Chdir => self.chdir(said, thread),
             K::Statfs => Ok(Call::Statfs { target: self.target(said, thread, None)? }),
-            // No name has one of these kinds.
+            // `said::kind` does not return these kinds.
             K::Close
             | K::Dup
             | K::Inherit
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// A thread appears before the call that made it returns.
+    /// Adds a thread that appears before the call that created it returns.
     pub fn begun(&mut self, said: &Said<'_>) {
         let thread = self.thread(said.thread);
         self.forked(said, thread);
@@ -121,7 +121,7 @@ impl World {
             number(&it[..end]).unwrap_or(0)
         });
         let has = |flag: i32| flags & i64::from(flag) != 0;
-        // It may have ended before the call that made it returned.
+        // It may have ended before the call that created it returned.
         let early = self.early.remove(&said.result);
         if said.result > 0 && !early && !self.has_thread(said.result) {
             self.spawn(Some(thread), said.result, !has(libc::CLONE_THREAD), has(libc::CLONE_FILES));
@@ -196,7 +196,7 @@ impl World {
         Ok(())
     }
 
-    /// The result is a descriptor from now on.
+    /// Adds the descriptor that is the result of a call.
     pub fn put(&mut self, said: &Said<'_>, thread: &Thread, it: Descriptor) {
         let replaced = thread.descriptors.borrow_mut().insert(said.result as i32, it);
         if let Some(it) = replaced {
@@ -204,7 +204,7 @@ impl World {
         }
     }
 
-    /// Two descriptors that are no files: `[3, 4]`.
+    /// Adds two descriptors that are not files: `[3, 4]`.
     fn piped(&mut self, said: &Said<'_>, thread: &Thread) {
         let pair = said
             .args
@@ -258,7 +258,7 @@ impl World {
         Ok(())
     }
 
-    /// The open file of a descriptor. One that the text shows only with -y was there at the start.
+    /// Returns the open file of a descriptor. One that only `-y` shows was open at the start.
     pub fn file(&mut self, said: &Said<'_>, thread: &Thread, at: usize) -> Result<Rc<Open>, Fault> {
         let text = said.arg(at)?;
         let (number, path) =
@@ -283,7 +283,7 @@ impl World {
         Ok(open)
     }
 
-    /// The absolute path of the arguments `dir` (none for the working directory) and `path`.
+    /// Returns the absolute path of the arguments `dir` (None for the working directory) and `path`.
     pub fn path(
         &mut self,
         said: &Said<'_>,
@@ -308,7 +308,7 @@ impl World {
         Ok(self.absolute(&from, &path))
     }
 
-    /// The place that these arguments name.
+    /// Returns the place that these arguments name.
     pub fn at(
         &mut self,
         said: &Said<'_>,

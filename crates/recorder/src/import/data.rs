@@ -1,4 +1,4 @@
-//! Calls on descriptors: reads and writes, copies, syncs, locks, mappings.
+//! Imports calls on descriptors: reads and writes, copies, syncs, locks, mappings.
 
 use fsdyno_trace::{Call, Compressibility, CopyKind, Kind, LockOp, SyncKind};
 
@@ -6,17 +6,17 @@ use super::said::{Said, Wrong};
 use super::symbols::number;
 use super::world::{Fault, Open, Outside, Thread, World, readable};
 
-/// The bytes that a call moves.
+/// The range of a read or write.
 struct Extent {
     /// The offset of a positioned call.
     offset: Option<u64>,
     /// The length, and the number of buffers of a vectored call.
     length: (u64, u32),
-    /// Where the bytes begin and end in the file.
+    /// The range of the transferred bytes in the file.
     bytes: std::ops::Range<u64>,
 }
 
-/// The length that a read or write wants, and its number of buffers.
+/// Returns the requested length of a read or write, and its number of buffers.
 fn length_of(said: &Said<'_>) -> Result<(u64, u32), Wrong> {
     if !(said.name.contains("readv") || said.name.contains("writev")) {
         return Ok((said.number(2)? as u64, 0));
@@ -27,7 +27,7 @@ fn length_of(said: &Said<'_>) -> Result<(u64, u32), Wrong> {
     Ok((length, said.number(2)?.clamp(0, 1024) as u32))
 }
 
-/// The extent of a read or write, which moves the position of the file.
+/// Returns the extent of a read or write; advances the position of the file.
 fn extent(said: &Said<'_>, open: &Open) -> Result<Extent, Wrong> {
     let moved = said.result.max(0) as u64;
     let length = length_of(said)?;
@@ -41,7 +41,7 @@ fn extent(said: &Said<'_>, open: &Open) -> Result<Extent, Wrong> {
 }
 
 impl World {
-    /// read(2) and its other forms.
+    /// Imports read(2) and its variants.
     pub fn read(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(said, thread, 0)?;
         let Extent { offset, length: (length, buffers), bytes } = extent(said, &open)?;
@@ -49,19 +49,19 @@ impl World {
         Ok(Call::Read { file: open.file, offset, length, buffers })
     }
 
-    /// write(2) and its other forms.
+    /// Imports write(2) and its variants.
     pub fn write_call(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(said, thread, 0)?;
         let Extent { offset, length: (length, buffers), .. } = extent(said, &open)?;
         if !said.fails() {
-            // What was not shown until now was there without these bytes.
+            // Later stats and reads do not show the initial size.
             self.changed(open.node);
         }
         let class = Compressibility::Unknown;
         Ok(Call::Write { file: open.file, offset, length, buffers, class })
     }
 
-    /// lseek(2).
+    /// Imports lseek(2).
     pub fn seek(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(said, thread, 0)?;
         let (offset, whence) = (said.number(1)?, said.number(2)? as u32);
@@ -71,7 +71,7 @@ impl World {
         Ok(Call::Seek { file: open.file, offset, whence })
     }
 
-    /// A copy between two descriptors.
+    /// Imports a copy between two descriptors.
     pub fn copied(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (from_at, to_at) = if said.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
         let copy = match said.name {
@@ -103,7 +103,7 @@ impl World {
         Ok(Call::Copy { copy, from, from_offset, to, to_offset, length })
     }
 
-    /// fallocate(2).
+    /// Imports fallocate(2).
     pub fn fallocate(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(said, thread, 0)?;
         self.changed(open.node);
@@ -112,7 +112,7 @@ impl World {
         Ok(Call::Fallocate { file: open.file, mode, offset, length: number(3)? as u64 })
     }
 
-    /// fsync(2) and its other forms.
+    /// Imports fsync(2) and its variants.
     pub fn sync(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let file = self.file(said, thread, 0)?.file;
         let sync = match said.name {
@@ -126,21 +126,21 @@ impl World {
         Ok(Call::Sync { sync, file, offset: value(1)?, length: value(2)? })
     }
 
-    /// getdents64(2), getdents(2).
+    /// Imports getdents64(2), getdents(2).
     pub fn readdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(said, thread, 0)?;
         self.shown(open.node, Some(Kind::Directory), None, None);
         Ok(Call::Readdir { file: open.file, length: said.number(2)? as u64 })
     }
 
-    /// flock(2).
+    /// Imports flock(2).
     pub fn flock(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (lock, waits) = lock_of(said.number(1)? as i32);
         let file = self.file(said, thread, 0)?.file;
         Ok(Call::Lock { file, lock, whole: true, waits, offset: 0, length: 0 })
     }
 
-    /// posix_fadvise(2), readahead(2).
+    /// Imports posix_fadvise(2), readahead(2).
     pub fn advise(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let file = self.file(said, thread, 0)?.file;
         let advice = match said.name {
@@ -151,7 +151,7 @@ impl World {
         Ok(Call::Advise { file, advice, offset, length })
     }
 
-    /// mmap(2) of a file.
+    /// Imports mmap(2) of a file.
     pub fn map(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let flags = said.number(3)? as i32;
         let number = |at: usize| said.number(at).map(|it| it as u64);
@@ -163,7 +163,7 @@ impl World {
     }
 }
 
-/// The operation of an flock(2), and whether it waits.
+/// Returns the operation of an flock(2), and true if it waits.
 fn lock_of(flags: i32) -> (LockOp, bool) {
     let lock = match flags & !libc::LOCK_NB {
         libc::LOCK_SH => LockOp::Shared,

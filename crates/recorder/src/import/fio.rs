@@ -1,4 +1,4 @@
-//! Logs of `fio --write_iolog`.
+//! Imports logs of `fio --write_iolog`.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -8,7 +8,7 @@ use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
-/// Reads a log of a version.
+/// Reads a log of format version `version`.
 pub fn read(
     from: impl BufRead,
     version: u32,
@@ -29,27 +29,27 @@ pub fn read(
         }
         log.line(text)
     })?;
-    // fio lays its files out before.
+    // fio lays out its files before it starts.
     let Log { world, ends, .. } = log;
     ends.into_iter().for_each(|(name, end)| world.at_least(name.as_bytes(), end));
     Ok(())
 }
 
-/// A log that is read.
+/// The state while a log is read.
 struct Log<'w> {
     world: &'w mut World,
     version: u32,
     /// Descriptors by name.
     open: HashMap<String, i64>,
-    /// The end of the bytes that are read or written, by name.
+    /// The end of the last byte that is read or written, by name.
     ends: HashMap<String, u64>,
-    /// The last descriptor.
+    /// The last descriptor that was assigned.
     next: i64,
     /// Nanoseconds since the start.
     now: u64,
 }
 
-/// A number of a line, as it stands there.
+/// Returns a word of a line after checking that it is a number.
 fn number<'t>(words: &[&'t str], at: usize) -> Result<&'t str, Wrong> {
     let word = words.get(at).ok_or_else(|| "offset and length are missing".to_string())?;
     word.parse::<i64>().map_err(|_| format!("'{word}' is no number"))?;
@@ -92,7 +92,7 @@ impl Log<'_> {
         }
     }
 
-    /// A line on a file that is open.
+    /// Imports an action on an open file.
     fn on_open(&mut self, name: &str, action: &str, words: &[&str]) -> Result<(), Wrong> {
         let known = self.open.get(name).ok_or_else(|| format!("'{name}' is not open"))?;
         let descriptor = &known.to_string()[..];

@@ -1,4 +1,4 @@
-//! The text of babeltrace(1) for system calls that LTTng traced: a line where a call begins, and one where it ends.
+//! Imports the text of babeltrace(1) for system calls that LTTng traced: one line each for the begin and end of a call.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -8,8 +8,7 @@ use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
-/// The fields of the calls whose order is not that of the arguments, or which lack some: `0` stands for one that the
-/// text does not have.
+/// The fields of each call in the order of its arguments. `0` denotes an argument that the text does not have.
 const FIELDS: &[(&str, &[&str])] = &[
     ("open", &["filename", "flags", "mode"]),
     ("openat", &["dfd", "filename", "flags", "mode"]),
@@ -74,7 +73,7 @@ struct Begun {
     start: u64,
 }
 
-/// A field `NAME = VALUE` of the groups in braces. Of flags with their names, the number.
+/// Returns a field `NAME = VALUE` of the groups in braces. For flags with names, returns the number.
 fn field(text: &str, name: &str) -> Option<String> {
     let wanted = format!(" {name} = ");
     let value = &text[text.find(&wanted)? + wanted.len()..];
@@ -93,12 +92,12 @@ fn field(text: &str, name: &str) -> Option<String> {
     Some(value[..value.find([',', ' ', '}']).unwrap_or(value.len())].to_string())
 }
 
-/// `[12:34:56.123456789]` in nanoseconds.
+/// Converts `[12:34:56.123456789]` to nanoseconds.
 fn time(text: &str) -> Option<u64> {
     let inner = text.strip_prefix('[')?.split_once(']')?.0;
     let (clock, part) = inner.rsplit_once('.')?;
     let mut seconds = 0u64;
-    // A date may stand before the time.
+    // A date may precede the time.
     for digits in clock.rsplit(' ').next()?.split(':') {
         seconds = seconds.checked_mul(60)?.checked_add(digits.parse().ok()?)?;
     }
@@ -129,7 +128,7 @@ pub fn read(
             rest.split_once(": ").ok_or_else(|| "it has no fields".to_string())?;
         let thread = field(fields, "vtid").or_else(|| field(fields, "tid"));
         let thread = thread.and_then(|it| it.parse().ok());
-        // Without the context vtid or tid, threads of one processor are taken for one.
+        // Without the context vtid or tid, all threads of a processor are treated as one.
         let thread: i64 = thread.or_else(|| field(fields, "cpu_id")?.parse().ok()).unwrap_or(0);
         if let Some(name) = event.strip_prefix("entry_") {
             let Some((_, wanted)) = FIELDS.iter().find(|it| it.0 == name) else {

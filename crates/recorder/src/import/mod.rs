@@ -1,7 +1,7 @@
-//! Import of what other tools recorded: a trace of their calls, with the tree that follows from them.
+//! Imports recordings of other tools: makes a trace of their calls, with the tree that follows from the calls.
 //!
-//! Such a text shows no tree: an entry is in it if a call found it that nothing in the text made before, with the
-//! size that a stat or the reads show.
+//! Such a text does not show a tree. An entry is in the initial tree if a call found it and no earlier call in the text
+//! created it; its size is that which a stat or the reads show.
 
 mod attributes;
 mod calls;
@@ -22,29 +22,29 @@ use fsdyno_trace::{End, Header, TraceError, Writer};
 use crate::error::RecordError;
 use world::World;
 
-/// The formats that are imported.
+/// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The text of strace(1), with `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T` or without.
     Strace,
     /// A log of `fio --write_iolog`, version 2.
     FioV2,
-    /// A log of version 3.
+    /// A log of `fio --write_iolog`, version 3.
     FioV3,
     /// The text of babeltrace(1) for system calls that LTTng traced.
     Lttng,
 }
 
-/// The choices of an import.
+/// The options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// The directory whose entries are the tree of the trace. None for the working directory of the program.
     pub tree: Option<PathBuf>,
-    /// Replace the components of names by hashes.
+    /// True to replace the components of names by hashes.
     pub anonymize: bool,
 }
 
-/// An import that ended.
+/// A completed import.
 #[derive(Debug, Default)]
 pub struct Imported {
     /// The number of events of the trace.
@@ -53,22 +53,22 @@ pub struct Imported {
     pub lines: u64,
     /// The number of lines that were not understood.
     pub unknown: u64,
-    /// The first of these, with what is wrong.
+    /// The first of these: line number and problem.
     pub first: Vec<(u64, String)>,
-    /// Counts of things that the trace does not have.
+    /// Things that the trace lacks, with counts.
     pub notes: std::collections::BTreeMap<String, u64>,
 }
 
-/// The most lines that are shown.
+/// Maximum number of lines that are shown.
 const SHOWN: usize = 5;
 
-/// The longest line, in bytes.
+/// Maximum length of a line in bytes.
 const LINE: u64 = 1 << 20;
 
-/// The most events: they are held in memory until the tree is known.
+/// Maximum number of events: they are kept in memory until the tree is known.
 const EVENTS: usize = 50_000_000;
 
-/// Reads lines of a text: each is given with its number, and may be wrong.
+/// Calls `each` for each line of a text, and counts the lines for which it returns an error.
 pub(crate) fn lines(
     mut from: impl BufRead,
     imported: &mut Imported,
@@ -99,7 +99,7 @@ pub(crate) fn lines(
 /// Imports a text and writes its trace.
 ///
 /// # Errors
-/// A text in which nothing is understood, or a fio log in which anything is not; a trace that cannot be written.
+/// No line of a text, or not every line of a fio log, was understood; or the trace cannot be written.
 pub fn import<W: std::io::Write>(
     format: Format,
     mut from: impl BufRead,
@@ -152,7 +152,7 @@ pub fn import<W: std::io::Write>(
 }
 
 impl World {
-    /// The end item of the trace.
+    /// Returns the end item of the trace.
     pub(crate) fn end(&self) -> End {
         let wall = self.events.iter().map(|it| it.returned()).max().unwrap_or(0);
         End { wall, status: None, notes: self.notes.clone(), ..End::default() }

@@ -1,4 +1,4 @@
-//! Calls that open, make, remove or move names.
+//! Imports calls that open, create, remove or rename.
 
 use fsdyno_trace::{At, Call, Kind, NodeId, Object, Target};
 
@@ -6,7 +6,7 @@ use super::said::{Said, Wrong, field};
 use super::symbols::number;
 use super::world::{Descriptor, Fault, Outside, Thread, World};
 
-/// The flags and the mode of an open whose path is the argument `path`.
+/// Returns the flags and the mode of an open whose path is the argument `path`.
 fn flags_and_mode(said: &Said<'_>, path: usize) -> Result<(u32, u32), Wrong> {
     let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u32;
     Ok(match said.name {
@@ -20,18 +20,18 @@ fn flags_and_mode(said: &Said<'_>, path: usize) -> Result<(u32, u32), Wrong> {
     })
 }
 
-/// True for a call whose paths have directories.
+/// True for a call with a directory argument before each path.
 fn is_at(said: &Said<'_>) -> bool {
     said.name.ends_with("at") || said.name == "renameat2"
 }
 
-/// The arguments of the first name of a call.
+/// Returns the indices of the arguments of a call's first name.
 fn first(said: &Said<'_>) -> (Option<usize>, usize) {
     if is_at(said) { (Some(0), 1) } else { (None, 0) }
 }
 
 impl World {
-    /// open(2) and its other forms.
+    /// Imports open(2) and its variants.
     pub fn opens(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at_dir = said.name.starts_with("openat");
         let (dir, path) = if at_dir { (Some(0), 1) } else { (None, 0) };
@@ -41,7 +41,7 @@ impl World {
         let temporary = has(libc::O_TMPFILE);
         let kind = if has(libc::O_DIRECTORY) { Kind::Directory } else { Kind::File };
         let created_by = has(libc::O_CREAT) && !said.fails();
-        // With O_CREAT, what was not seen before was not there, unless O_EXCL says so.
+        // With O_CREAT, a file that was not seen before is assumed not to have existed.
         let exists = said.existed() && !created_by;
         let (cloexec, sure) = (has(libc::O_CLOEXEC), !temporary && has(libc::O_DIRECTORY));
         let place = self.place(&whole, exists || temporary, kind, sure);
@@ -77,7 +77,7 @@ impl World {
         Ok(Call::Open { at: place, flags, mode, created, file })
     }
 
-    /// The place of a name that a call makes: what it makes was not there.
+    /// Returns the place of a name that a call creates; the name did not exist if the call succeeded.
     fn makes(
         &mut self,
         said: &Said<'_>,
@@ -87,7 +87,7 @@ impl World {
         self.at(said, thread, places, (said.existed() && said.fails(), None))
     }
 
-    /// mkdir(2), mkdirat(2).
+    /// Imports mkdir(2), mkdirat(2).
     pub fn mkdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let places = first(said);
         let mode = said.number(places.1 + 1)? as u32 & 0o7777;
@@ -96,7 +96,7 @@ impl World {
         Ok(Call::Mkdir { at, mode, created })
     }
 
-    /// mknod(2), mknodat(2).
+    /// Imports mknod(2), mknodat(2).
     pub fn mknod(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let places = first(said);
         let mode = said.number(places.1 + 1)? as u32;
@@ -110,7 +110,7 @@ impl World {
         Ok(Call::Mknod { at, node, mode, created })
     }
 
-    /// symlink(2), symlinkat(2).
+    /// Imports symlink(2), symlinkat(2).
     pub fn symlink(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let length = said.text(0)?.len().min(4095) as u32;
         let places = if is_at(said) { (Some(1), 2) } else { (None, 1) };
@@ -119,7 +119,7 @@ impl World {
         Ok(Call::Symlink { at, length, created })
     }
 
-    /// rmdir(2), unlink(2), unlinkat(2).
+    /// Imports rmdir(2), unlink(2), unlinkat(2).
     pub fn remove(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let flags = if is_at(said) { said.number(2)? as i32 } else { 0 };
         let rmdir = said.name == "rmdir" || flags & libc::AT_REMOVEDIR != 0;
@@ -131,7 +131,7 @@ impl World {
         Ok(if rmdir { Call::Rmdir { at } } else { Call::Unlink { at } })
     }
 
-    /// rename(2), renameat(2), renameat2(2).
+    /// Imports rename(2), renameat(2), renameat2(2).
     pub fn rename_call(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let flags = if said.name == "renameat2" { said.number(4)? as u32 } else { 0 };
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
@@ -144,7 +144,7 @@ impl World {
         Ok(Call::Rename { from, to, flags })
     }
 
-    /// link(2), linkat(2).
+    /// Imports link(2), linkat(2).
     pub fn link(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (from, to) = self.two_names(said, thread, false)?;
         if !said.fails() {
@@ -153,7 +153,7 @@ impl World {
         Ok(Call::Link { from: Target::At(from), to })
     }
 
-    /// The old and the new name of a call, the latter of something that was there or not.
+    /// Returns the old and the new name of a call. With `both`, the new name must have existed, too.
     fn two_names(
         &mut self,
         said: &Said<'_>,
@@ -167,7 +167,7 @@ impl World {
     }
 
     fn create(&mut self, at: &At, said: &Said<'_>, kind: Kind, mode: u32) -> Option<NodeId> {
-        // A name that an earlier call found cannot be made: another program removed it.
+        // A name that an earlier call found cannot be created: an unrecorded program removed it.
         if said.fails() || at.node.is_some() || at.name.is_none() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! A call as a text has it, and the forms of its arguments.
+//! A call as an imported text shows it, and the parsing of its arguments.
 
 use fsdyno_trace::CallKind;
 
@@ -9,23 +9,23 @@ use super::symbols::number;
 pub struct Said<'t> {
     /// Its name, such as `openat`.
     pub name: &'t str,
-    /// Its arguments as they stand there: texts with their quotes, numbers, flags.
+    /// Its arguments, unparsed: quoted strings, numbers, flags.
     pub args: Vec<&'t str>,
-    /// Its result, or the negative errno.
+    /// Its result, or a negative errno.
     pub result: i64,
     /// The thread that made it.
     pub thread: i64,
     /// Nanoseconds since the first call.
     pub start: u64,
-    /// Nanoseconds that it took.
+    /// Its duration in nanoseconds.
     pub duration: u64,
 }
 
-/// A call cannot be read: what is wrong.
+/// The reason why a call cannot be read.
 pub type Wrong = String;
 
 impl Said<'_> {
-    /// An argument as it stands there.
+    /// Returns an unparsed argument.
     pub fn arg(&self, at: usize) -> Result<&str, Wrong> {
         self.args
             .get(at)
@@ -33,36 +33,36 @@ impl Said<'_> {
             .ok_or_else(|| format!("{} has no argument {}", self.name, at + 1))
     }
 
-    /// An argument that is a number or flags.
+    /// Parses an argument that is a number or flags.
     pub fn number(&self, at: usize) -> Result<i64, Wrong> {
         let text = self.arg(at)?;
         number(text).ok_or_else(|| format!("'{text}' is no number and no flags"))
     }
 
-    /// An argument that may be missing; then 0.
+    /// Parses an argument that is a number or flags; 0 if it is missing.
     pub fn optional(&self, at: usize) -> i64 {
         self.args.get(at).and_then(|text| number(text)).unwrap_or(0)
     }
 
-    /// An argument that is a text in quotes.
+    /// Parses an argument that is a quoted string.
     pub fn text(&self, at: usize) -> Result<Vec<u8>, Wrong> {
         let text = self.arg(at)?;
         unquoted(text).ok_or_else(|| format!("'{text}' is no text in quotes, or only its begin"))
     }
 
-    /// The call failed.
+    /// True if the call failed.
     pub fn fails(&self) -> bool {
         self.result < 0
     }
 
-    /// The object of a path was there: the call succeeded, or failed with another error.
+    /// True if the object of the path existed: the call did not fail with ENOENT or ENOTDIR.
     pub fn existed(&self) -> bool {
         let missing = [i64::from(-libc::ENOENT), i64::from(-libc::ENOTDIR)];
         !missing.contains(&self.result)
     }
 }
 
-/// A descriptor with what strace -y shows: `3</path>`, `4<pipe:[123]>`.
+/// Parses a descriptor, with the path that strace -y shows: `3</path>`, `4<pipe:[123]>`.
 pub fn descriptor(text: &str) -> Option<(i32, Option<Vec<u8>>)> {
     let (digits, rest) = text.split_at(text.find('<').unwrap_or(text.len()));
     let number = match digits.trim() {
@@ -70,12 +70,12 @@ pub fn descriptor(text: &str) -> Option<(i32, Option<Vec<u8>>)> {
         digits => digits.parse().ok()?,
     };
     let path = rest.strip_prefix('<').and_then(|it| it.rsplit_once('>')).map(|it| it.0);
-    // -yy shows more behind the path of a device.
+    // -yy shows more after the path of a device.
     let path = path.map(|it| it.strip_suffix(" (deleted)").unwrap_or(it));
     Some((number, path.and_then(|it| unquoted(&format!("\"{it}\"")))))
 }
 
-/// The bytes of a text in quotes with the escapes of strace(1); none if it is none, or shortened.
+/// Returns the bytes of a quoted string with the escapes of strace(1); None if it is not quoted, or is shortened.
 pub fn unquoted(text: &str) -> Option<Vec<u8>> {
     let inner = text.trim().strip_prefix('"')?.strip_suffix('"')?.as_bytes();
     let mut out = Vec::with_capacity(inner.len());
@@ -115,14 +115,14 @@ pub fn unquoted(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A field of a structure, such as `st_size` in `{st_mode=S_IFREG|0644, st_size=5, ...}`.
+/// Returns a field of a structure, such as `st_size` in `{st_mode=S_IFREG|0644, st_size=5, ...}`.
 pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let at = text.find(&format!("{name}="))? + name.len() + 1;
     let rest = &text[at..];
     Some(rest[..rest.find([',', '}']).unwrap_or(rest.len())].trim())
 }
 
-/// The kind of a call by its name; none for one that a trace does not have.
+/// Returns the kind of a call by its name; None for a call that a trace cannot have.
 pub fn kind(name: &str) -> Option<CallKind> {
     use CallKind as K;
     Some(match name {

@@ -1,4 +1,4 @@
-//! The text of strace(1).
+//! Imports the text of strace(1).
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -9,7 +9,7 @@ use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
-/// The working directory that `-y` shows in the begin of a text: `AT_FDCWD</srv/work>`.
+/// Returns the working directory that `-y` shows at the beginning of a text: `AT_FDCWD</srv/work>`.
 pub fn working_directory(begin: &[u8]) -> Option<Vec<u8>> {
     const MARK: &[u8] = b"AT_FDCWD<";
     let at = begin.windows(MARK.len()).position(|it| it == MARK)? + MARK.len();
@@ -18,16 +18,16 @@ pub fn working_directory(begin: &[u8]) -> Option<Vec<u8>> {
         .filter(|it| it.len() > 1)
 }
 
-/// A line without its thread and time.
+/// A line, split into thread, time and rest.
 #[derive(Debug, PartialEq, Eq)]
 struct Line<'t> {
     thread: i64,
-    /// Nanoseconds; relative ones are since the line before.
+    /// The time in nanoseconds, and true if it is relative to the previous line.
     time: Option<(u64, bool)>,
     rest: &'t str,
 }
 
-/// Digits with a point in nanoseconds.
+/// Converts decimal seconds to nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |it: &str| it.len() <= 12 && it.bytes().all(|it| it.is_ascii_digit());
@@ -38,7 +38,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part.parse().ok()?)
 }
 
-/// `12:34:56`, `12:34:56.789012`, `1700000000.123456`, or `0.000123` since the line before.
+/// Parses `12:34:56`, `12:34:56.789012`, `1700000000.123456`, or `0.000123` since the previous line.
 fn time(text: &str) -> Option<(u64, bool)> {
     let mut parts = text.split(':');
     if let (Some(hours), Some(minutes), Some(seconds), None) =
@@ -75,7 +75,8 @@ fn line(text: &str) -> Line<'_> {
     it
 }
 
-/// The arguments of a call up to its closing parenthesis, and what stands behind that. None if there is none.
+/// Splits the arguments of a call up to its closing parenthesis, and the rest of the line; None without the
+/// parenthesis.
 fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let (mut depth, mut quoted, mut shown) = (0u32, false, false);
@@ -114,7 +115,7 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     None
 }
 
-/// The result, and the time that the call took; none for a call without one (`= ?`).
+/// Parses the result and the duration of a call; None for a call without a result (`= ?`).
 fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
     let text = text.trim();
     let wrong = || format!("'{text}' is no result");
@@ -192,17 +193,17 @@ pub fn read(
     Ok(())
 }
 
-/// The threads of a text. Without `-o`, the first lines have no number, and later ones of the same thread may have one.
+/// The threads of a text. Without `-o`, the first lines have no thread ID; later lines of the same thread may have one.
 #[derive(Default)]
 struct Threads {
-    /// The number of the thread of lines without one.
+    /// The thread ID of lines without one.
     main: i64,
     /// Threads that strace announced.
     attached: HashSet<i64>,
 }
 
 impl Threads {
-    /// The number of the thread of a line; a new thread was begun by a call that has not returned yet.
+    /// Returns the thread of a line. A new thread was created by a call that has not returned yet.
     fn of(
         &mut self,
         number: i64,
@@ -226,7 +227,7 @@ impl Threads {
         let makes = |it: &(&i64, &(String, u64))| {
             ["clone(", "clone3(", "fork(", "vfork("].iter().any(|name| it.1.0.starts_with(name))
         };
-        // Of several, the last one that began.
+        // If there are several, the one that began last.
         let parent = unfinished.iter().filter(makes).max_by_key(|it| it.1.1);
         if let Some((parent, (begin, start))) = parent {
             world.begun(&Said {
@@ -252,7 +253,7 @@ fn call(text: &str, thread: i64, start: u64, world: &mut World) -> Result<(), St
     let (args, rest) =
         arguments(rest).ok_or_else(|| "it has no end of the arguments".to_string())?;
     let Some((result, duration)) = result(rest)? else { return Ok(()) };
-    // Results with which the kernel makes a call again have no number in a text: they stand there as '?'.
+    // strace prints '?' for results after which the kernel restarts a call.
     world.call(&Said { name, args, result, thread, start, duration }).map(|_| ())
 }
 

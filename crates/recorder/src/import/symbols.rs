@@ -31,13 +31,13 @@ named! { ERRORS: i64 =
     ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP ENODATA EOVERFLOW EOPNOTSUPP ENOTSUP ESTALE EDQUOT ECANCELED EKEYEXPIRED
 }
 
-/// The number of an error.
+/// Returns the number of an error.
 pub fn errno(name: &str) -> Option<i64> {
     ERRORS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// The value of a number (decimal, octal, hexadecimal, negative), or of flags joined by `|`. A flag without a known
-/// name counts nothing.
+/// Returns the value of a number (decimal, octal, hexadecimal, negative), or of flags joined by `|`. Flags with unknown
+/// names are ignored.
 pub fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     let text = text.split("/*").next().unwrap_or(text).trim();

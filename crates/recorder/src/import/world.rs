@@ -1,4 +1,4 @@
-//! What an imported text shows of its program: processes, descriptors, names; and the items of the trace so far.
+//! The state of an imported program: processes, descriptors and names; and the items of the trace so far.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,32 +12,32 @@ use fsdyno_trace::{
 use super::said::Wrong;
 use crate::anonymize;
 
-/// The tree, and everything else.
+/// The root of the tree, and that of everything else.
 const TREE: NodeId = NodeId(0);
 const SYSTEM: NodeId = NodeId(1);
 
-/// Stands for the tree in paths if its own is unknown: no path has a NUL.
+/// Denotes the tree in paths if its path is unknown: no path has a NUL.
 const UNKNOWN: &[u8] = b"/\0";
 
 /// A node.
 struct Node {
     kind: Kind,
-    /// The kind is a guess: no call showed it.
+    /// True if the kind is a guess: no call showed it.
     guessed: bool,
     size: u64,
-    /// A stat showed the size, or it was changed since.
+    /// True if a stat showed the size, or the size has changed since.
     size_known: bool,
     mode: u32,
-    /// Its place at first, for an entry of the initial tree.
+    /// Its first directory and name, for an entry of the initial tree.
     initial: Option<(NodeId, Name)>,
 }
 
 /// An open file.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// Its identity.
+    /// Its identity in the trace.
     pub file: FileId,
-    /// Its object.
+    /// Its node.
     pub node: NodeId,
     /// The path by which it was opened.
     pub path: Vec<u8>,
@@ -45,12 +45,12 @@ pub struct Open {
     pub position: Rc<RefCell<u64>>,
 }
 
-/// The object of a descriptor.
+/// The object that a descriptor refers to.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
-    /// The open file; none for a pipe, a socket, ...
+    /// The open file; None for a pipe, a socket, ...
     pub open: Option<Rc<Open>>,
-    /// exec closes it.
+    /// True if exec closes it.
     pub cloexec: bool,
 }
 
@@ -60,7 +60,7 @@ pub type Descriptors = Rc<RefCell<BTreeMap<i32, Descriptor>>>;
 /// A thread.
 #[derive(Clone)]
 pub struct Thread {
-    /// Its identity.
+    /// Its identity in the trace.
     pub id: ThreadId,
     /// Its descriptors.
     pub descriptors: Descriptors,
@@ -68,14 +68,14 @@ pub struct Thread {
     pub cwd: Rc<RefCell<Vec<u8>>>,
 }
 
-/// A call on nothing that a trace has.
+/// An object that a trace does not have.
 pub struct Outside(pub Object);
 
-/// The reason for which a call is no event of its kind.
+/// The reason why a call is not an event of its kind.
 pub enum Fault {
-    /// It is on nothing that a trace has.
+    /// The call is on an object that a trace does not have.
     Outside(Outside),
-    /// It cannot be read.
+    /// The call cannot be read.
     Wrong(Wrong),
 }
 
@@ -91,7 +91,7 @@ impl From<Wrong> for Fault {
     }
 }
 
-/// A call that can be read, and may be on nothing that a trace has.
+/// Separates the faults: the outer error is a call that cannot be read, the inner one an object outside the trace.
 pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, Wrong> {
     match it {
         Ok(it) => Ok(Ok(it)),
@@ -100,13 +100,13 @@ pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, Wrong> {
     }
 }
 
-/// All of it.
+/// The state of the program, and the trace so far.
 pub struct World {
     nodes: Vec<Node>,
     names: HashMap<(NodeId, Name), NodeId>,
-    /// Threads that appeared before the call that made them returned.
+    /// Threads that appeared before the call that created them returned.
     pub early: HashSet<i64>,
-    /// Names that led to nothing, or were removed.
+    /// Names that did not exist, or were removed.
     absent: HashSet<(NodeId, Name)>,
     anonymized: bool,
     /// The path of the tree.
@@ -114,15 +114,15 @@ pub struct World {
     threads: HashMap<i64, Thread>,
     /// The events so far.
     pub events: Vec<Event>,
-    /// Counts of things that the trace does not have.
+    /// Things that the trace lacks, with counts.
     pub notes: BTreeMap<String, u64>,
-    /// The events have times.
+    /// True if the events have times.
     pub timed: bool,
     files: u32,
     next_thread: u32,
 }
 
-/// Checks that a path is not one of the kernel's or of devices.
+/// Checks that a path is not on a file system of the kernel or in /dev.
 fn check_outside(path: &[u8]) -> Result<(), Outside> {
     let outside =
         [(&b"/proc/"[..], Object::Kernel), (b"/sys/", Object::Kernel), (b"/dev/", Object::Device)];
@@ -161,18 +161,18 @@ impl World {
         it
     }
 
-    /// Counts something that the trace does not have.
+    /// Counts something that the trace lacks.
     pub fn note(&mut self, what: &str, count: u64) {
         *self.notes.entry(what.into()).or_default() += count;
     }
 
-    /// A name as the trace has it.
+    /// Converts a name to its form in the trace.
     pub fn name(&self, bytes: &[u8]) -> Option<Name> {
         let name = Name::new(bytes).ok()?;
         Some(if self.anonymized { anonymize::name(&name) } else { name })
     }
 
-    /// The thread of a number; the first one begins the command, another unknown one was started by it.
+    /// Returns the thread with this ID. The first thread begins the command; it is the parent of other unknown threads.
     pub fn thread(&mut self, number: i64) -> Thread {
         if let Some(known) = self.threads.get(&number) {
             return known.clone();
@@ -183,7 +183,7 @@ impl World {
         self.spawn(Some(first), number, true, false)
     }
 
-    /// A new thread.
+    /// Adds a thread.
     pub fn spawn(
         &mut self,
         of: Option<Thread>,
@@ -211,19 +211,19 @@ impl World {
         it
     }
 
-    /// A thread has another number from now on.
+    /// Changes the ID of a thread.
     pub fn rename(&mut self, from: i64, to: i64) {
         if let Some(it) = self.threads.remove(&from) {
             self.threads.insert(to, it);
         }
     }
 
-    /// True if there is a thread of this number.
+    /// True if there is a thread with this ID.
     pub fn has_thread(&self, number: i64) -> bool {
         self.threads.contains_key(&number)
     }
 
-    /// A thread ended: descriptors that no other has are closed.
+    /// Ends a thread, and closes descriptors that no other thread has.
     pub fn end_thread(&mut self, number: i64, start: u64, result: i64) {
         let Some(it) = self.threads.remove(&number) else { return };
         let process = Rc::strong_count(&it.descriptors) == 1;
@@ -233,7 +233,7 @@ impl World {
             }
         }
         self.event(it.id, start, 0, result, Call::Exit { process });
-        // The number may be used again; a trace needs one thread.
+        // The ID may be reused, and a trace needs at least one thread.
         if self.threads.is_empty() {
             self.threads.insert(number, Thread { descriptors: Rc::default(), ..it });
         }
@@ -248,7 +248,7 @@ impl World {
         self.events.push(Event { thread, think: 0, start, duration, result, call });
     }
 
-    /// A descriptor is gone.
+    /// Handles a closed descriptor.
     pub fn close(&mut self, thread: ThreadId, start: u64, it: Descriptor, implicit: bool) {
         if let Some(open) = it.open {
             let last = Rc::strong_count(&open) == 1;
@@ -259,14 +259,14 @@ impl World {
         }
     }
 
-    /// A new open file.
+    /// Makes an open file.
     pub fn open(&mut self, node: NodeId, path: Vec<u8>) -> Rc<Open> {
         self.files += 1;
         let file = FileId(self.files - 1);
         Rc::new(Open { file, node, path, position: Rc::default() })
     }
 
-    /// A path without `.`, `..` and double slashes, from the directory that it begins in.
+    /// Resolves a path against a directory, and removes `.`, `..` and double slashes.
     pub fn absolute(&self, from: &[u8], path: &[u8]) -> Vec<u8> {
         let whole =
             if path.starts_with(b"/") { path.to_vec() } else { [from, b"/", path].concat() };
@@ -283,8 +283,8 @@ impl World {
         if out.is_empty() { b"/".to_vec() } else { out }
     }
 
-    /// The place that an absolute path names. `exists` says whether its object must have been there, `kind` what it is
-    /// if it was not known, and `sure` that this is no guess.
+    /// Returns the place that an absolute path names. `exists`: its object must have existed; `kind`: the kind of an
+    /// unknown object; `sure`: the kind is not a guess.
     pub fn place(
         &mut self,
         path: &[u8],
@@ -366,14 +366,14 @@ impl World {
         Ok(id)
     }
 
-    /// A new node, which a call made.
+    /// Adds a node that a call created.
     pub fn node(&mut self, kind: Kind, mode: u32) -> NodeId {
         let (guessed, size_known, initial) = (false, true, None);
         self.nodes.push(Node { kind, guessed, size: 0, size_known, mode, initial });
         NodeId(self.nodes.len() as u32 - 1)
     }
 
-    /// A name leads to a node from now on, or to none.
+    /// Makes a name refer to a node, or to none.
     pub fn set_name(&mut self, at: &At, node: Option<NodeId>) {
         let Some(name) = at.name.clone() else { return };
         match node {
@@ -385,7 +385,7 @@ impl World {
         }
     }
 
-    /// A stat showed the type, mode and size of a node.
+    /// Takes over the type, mode and size of a node that a stat showed.
     pub fn shown(&mut self, id: NodeId, kind: Option<Kind>, mode: Option<u32>, size: Option<u64>) {
         let node = &mut self.nodes[id.0 as usize];
         if let (Some(kind), true) = (kind, node.guessed) {
@@ -397,7 +397,7 @@ impl World {
         }
     }
 
-    /// A read found bytes up to an offset: an initial file has at least these.
+    /// Handles a read up to an offset: an initial file has at least that size.
     pub fn reached(&mut self, id: NodeId, end: u64) {
         let node = &mut self.nodes[id.0 as usize];
         if !node.size_known {
@@ -405,7 +405,7 @@ impl World {
         }
     }
 
-    /// An initial file has at least a size.
+    /// Sets the minimum size of an initial file.
     pub fn at_least(&mut self, path: &[u8], size: u64) {
         let tree = self.tree.clone();
         let path = self.absolute(&tree, path);
@@ -415,7 +415,7 @@ impl World {
         }
     }
 
-    /// The size of a node was changed: later stats and reads do not show that of the beginning.
+    /// Marks the size of a node as changed: later stats and reads do not show the initial one.
     pub fn changed(&mut self, id: NodeId) {
         self.nodes[id.0 as usize].size_known = true;
     }
@@ -463,7 +463,7 @@ impl World {
     }
 }
 
-/// The call on something outside.
+/// Makes a call on an object outside the trace.
 pub fn outside(call: CallKind, Outside(object): &Outside) -> Call {
     Call::Outside { call, object: *object, number: 0 }
 }

@@ -1,0 +1,125 @@
+//! Records a command by BPF, and takes the records of the kernel.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fsdyno_trace::End;
+use libc::{c_int, pid_t};
+
+use super::parts::Record;
+use super::session::Session;
+use crate::error::RecordError;
+use crate::launch::{self, Started};
+use crate::recorder::Recorder;
+use crate::tree::Tree;
+
+/// The maximum time that the recorder waits for records before it checks whether to end.
+pub const WAIT: Duration = Duration::from_millis(20);
+
+/// Returns the wait status of a child if it has ended.
+fn ended(pid: pid_t) -> Option<c_int> {
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    let done = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
+    (done == pid).then_some(status)
+}
+
+/// Records a command that was prepared to start.
+///
+/// # Errors
+/// The command did not run, or its first thread cannot be recorded.
+pub fn command(
+    mut recorder: Recorder,
+    mut session: Session,
+    mut started: Started,
+) -> Result<(c_int, Tree, End, u64), RecordError> {
+    let main = started.pid;
+    if let Some(names) = &mut recorder.names {
+        names.begin();
+        names.wait_for_tick();
+    }
+    let table = recorder.table(BTreeMap::new());
+    recorder.add(main, main, table, Rc::default());
+    let here = std::env::current_dir().ok();
+    recorder.set_directory(main, here.as_deref());
+    session.follow(main).map_err(RecordError::Bpf)?;
+    started.open()?;
+    let mut status = None;
+    // Without a trace only the command's end is waited for.
+    while status.is_none() || recorder.tree.is_recording() {
+        if let Some(signal) = launch::signal_to_pass() {
+            if status.is_none() {
+                // SAFETY: a signal to the command, which has not been reaped yet.
+                unsafe { libc::kill(main, signal) };
+            }
+        }
+        let mut any = false;
+        if recorder.tree.is_recording() {
+            any = recorder.take_records(&mut session, WAIT);
+        } else {
+            session.end();
+            std::thread::sleep(WAIT);
+        }
+        status = status.or_else(|| ended(main));
+        if status.is_some() && recorder.threads.is_empty() && !any {
+            break;
+        }
+    }
+    let outcome = started.outcome();
+    outcome.map_err(|error| RecordError::Command { command: String::new(), error })?;
+    let end = recorder.end_records(&mut session, status.map(|it| it as u32));
+    Ok((status.unwrap_or(0), recorder.tree, end, recorder.inside))
+}
+
+impl Recorder {
+    /// Writes all directories of a tree to the trace, with their entries.
+    pub fn introduce_all(&mut self, path: &Path) {
+        let Some(mut names) = self.names.take() else { return };
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if let Some(top) = names.reach(&real) {
+            for dir in names.directories_below(top) {
+                self.introduce(&mut names, dir);
+            }
+        }
+        self.names = Some(names);
+    }
+
+    /// Processes the next records, which it waits for. Returns false if there are none. An error ends the trace.
+    pub fn take_records(&mut self, session: &mut Session, wait: Duration) -> bool {
+        let next = session.next(wait).unwrap_or_else(|error| {
+            self.tree.stop(error);
+            None
+        });
+        next.inspect(|bytes| self.records(bytes)).is_some()
+    }
+
+    fn records(&mut self, mut bytes: &[u8]) {
+        while let Some((length, rest)) = bytes.split_first_chunk() {
+            let length = u32::from_ne_bytes(*length) as usize;
+            let Some((record, rest)) = rest.split_at_checked(length) else { return };
+            match Record::read(record) {
+                Some(record) => self.record(record),
+                None => self.note("records that could not be read", 1),
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Ends the recording: processes the last records, and notes what the trace lacks.
+    pub fn end_records(&mut self, session: &mut Session, status: Option<u32>) -> End {
+        let lost = session.end();
+        while self.take_records(session, Duration::ZERO) {}
+        if lost > 0 {
+            self.tree.stop(RecordError::Lost(lost));
+        }
+        let foreign = session.foreign();
+        if foreign > 0 {
+            self.note("calls of 32-bit programs, not recorded", foreign);
+        }
+        let notes = std::mem::take(&mut self.notes);
+        let wall = crate::clock::monotonic().saturating_sub(self.began_monotonic);
+        End { wall, status, notes, ..End::default() }
+    }
+}
