@@ -95,7 +95,7 @@ impl Recorder {
     }
 
     /// Adds the standard descriptors with which the command begins.
-    pub fn begin_reading(&mut self, tid: pid_t) {
+    fn begin_reading(&mut self, tid: pid_t) {
         for number in 0..3 {
             let _ = self.descriptor(tid, number);
         }

@@ -3,9 +3,7 @@
 use fsdyno_trace::CallKind as K;
 use libc::c_long;
 
-use crate::bpf::layout::{
-    CLOSING, NUMBERS, OPENED, SAMPLE, Shape, VECTOR, file, memory, text,
-};
+use crate::bpf::layout::{CLOSING, NUMBERS, OPENED, SAMPLE, Shape, VECTOR, file, memory, text};
 
 /// A recorded system call.
 #[derive(Clone, Copy, Debug)]

@@ -93,7 +93,6 @@ impl Recorder {
             self.began_monotonic = it.wall.0;
             self.clocked = Some(0);
             self.think(tid, it.think);
-            self.begin_reading(tid);
             return;
         }
         let of = |it: &mut crate::process::Thread| std::mem::take(&mut it.closes);

@@ -12,7 +12,9 @@ use super::parts::Record;
 use super::session::Session;
 use crate::error::RecordError;
 use crate::launch::{self, Started};
+use crate::process::numbers;
 use crate::recorder::Recorder;
+use crate::resolve::flags_and_offset;
 use crate::tree::Tree;
 
 /// The maximum time that the recorder waits for records before it checks whether to end.
@@ -44,6 +46,7 @@ pub fn command(
     recorder.add(main, main, table, Rc::default());
     let here = std::env::current_dir().ok();
     recorder.set_directory(main, here.as_deref());
+    recorder.begin_descriptors(main);
     session.follow(main).map_err(RecordError::Bpf)?;
     started.open()?;
     let mut status = None;
@@ -74,6 +77,20 @@ pub fn command(
 }
 
 impl Recorder {
+    /// Writes the descriptors with which a process that waits for its start will begin.
+    fn begin_descriptors(&mut self, pid: pid_t) {
+        (self.running, self.clocked) = (true, Some(0));
+        let mut open = numbers(&format!("/proc/{pid}/fd")).unwrap_or_default();
+        open.sort_unstable();
+        for number in open {
+            let (flags, _) = flags_and_offset(pid, number);
+            if flags & libc::O_CLOEXEC as u32 == 0 {
+                let _ = self.descriptor(pid, number);
+            }
+        }
+        (self.running, self.clocked) = (false, None);
+    }
+
     /// Writes all directories of a tree to the trace, with their entries.
     pub fn introduce_all(&mut self, path: &Path) {
         let Some(mut names) = self.names.take() else { return };

@@ -122,9 +122,8 @@ impl Tracee {
         loop {
             let mut status = 0;
             // SAFETY: `status` outlives the call.
-            let done = unsafe {
-                libc::waitpid(self.tid, &raw mut status, libc::__WALL | libc::WNOHANG)
-            };
+            let done =
+                unsafe { libc::waitpid(self.tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
             match done {
                 0 if Instant::now() >= until => {
                     let text = "a thread did not stop within a second";
