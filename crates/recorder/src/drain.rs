@@ -76,15 +76,19 @@ impl Recorder {
         self.deferred = steps.split_off(due);
         let any = !steps.is_empty();
         for (sequence, tid, step) in steps {
-            match step {
-                Step::Closing(number, found) => {
-                    self.found(tid, number, found);
-                    self.closing(tid, sequence, number);
-                }
-                Step::Call(seen) => self.call_of_ring(tid, seen),
-            }
+            self.step(sequence, tid, step);
         }
         any
+    }
+
+    fn step(&mut self, sequence: u64, tid: pid_t, step: Step) {
+        match step {
+            Step::Closing(number, found) => {
+                self.found(tid, number, found);
+                self.closing(tid, sequence, number);
+            }
+            Step::Call(seen) => self.call_of_ring(tid, seen),
+        }
     }
 
     /// Adds the pipe or socket that the code inside found as a descriptor that it did not know.

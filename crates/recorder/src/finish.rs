@@ -116,7 +116,14 @@ impl Recorder {
             None => rustix::fs::stat(&path),
         };
         let Ok(stat) = stat else { return };
-        if let Some(outside) = self.outside(&path, &stat) {
+        // What the kernel recorded holds for the time of the call, /proc only for the present.
+        let captured =
+            self.seen.as_ref().and_then(|it| it.captured.as_ref()?.file(number)).copied();
+        let outside = match captured {
+            Some(file) => file.outside(),
+            None => self.outside(&path, &stat),
+        };
+        if let Some(outside) = outside {
             if let Descriptor::Outside(object, of) = outside {
                 *call = Call::Outside { call: CallKind::Open, object, number: of };
             }

@@ -25,7 +25,7 @@ impl Recorder {
     pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let seen = self.seen.as_ref();
         let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
-        if let Some(outside) = file.and_then(|it| outside(&it)) {
+        if let Some(outside) = file.and_then(|it| it.outside().or(it.unnamed_in_memory())) {
             return Some(outside);
         }
         let key = match file.and_then(|it| self.names.as_ref()?.of_kernel(it.key)) {
@@ -90,25 +90,30 @@ fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) ->
     Some(names.add_unnamed(dir, gone.file_name()?.as_bytes(), info(it)))
 }
 
-/// Describes an open file that is not a file or directory on a file system; None if it is one.
-fn outside(file: &File) -> Option<Descriptor> {
-    /// File systems in memory (linux/magic.h): tmpfs, hugetlbfs.
-    const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
-    let object = match file.kind() {
-        FileType::Fifo => Object::Pipe,
-        FileType::Socket => Object::Socket,
-        FileType::CharacterDevice if (136..144).contains(&rustix::fs::major(file.rdev)) => {
-            Object::Terminal
-        }
-        FileType::CharacterDevice | FileType::BlockDevice => Object::Device,
-        FileType::RegularFile | FileType::Directory if KERNEL.contains(&file.magic) => {
-            Object::Kernel
-        }
-        FileType::RegularFile if file.links == 0 && MEMORY.contains(&file.magic) => {
-            Object::Anonymous
-        }
-        FileType::RegularFile | FileType::Directory => return None,
-        _ => Object::Anonymous,
-    };
-    Some(Descriptor::Outside(object, file.key.1))
+impl File {
+    /// Describes the open file if it is not a file or directory on a file system.
+    pub fn outside(&self) -> Option<Descriptor> {
+        let object = match self.kind() {
+            FileType::Fifo => Object::Pipe,
+            FileType::Socket => Object::Socket,
+            FileType::CharacterDevice if (136..144).contains(&rustix::fs::major(self.rdev)) => {
+                Object::Terminal
+            }
+            FileType::CharacterDevice | FileType::BlockDevice => Object::Device,
+            FileType::RegularFile | FileType::Directory if KERNEL.contains(&self.magic) => {
+                Object::Kernel
+            }
+            FileType::RegularFile | FileType::Directory => return None,
+            _ => Object::Anonymous,
+        };
+        Some(Descriptor::Outside(object, self.key.1))
+    }
+
+    /// Describes the open file if it has no name on a file system in memory, as those of memfd_create(2).
+    fn unnamed_in_memory(&self) -> Option<Descriptor> {
+        /// linux/magic.h: tmpfs, hugetlbfs.
+        const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
+        let is = self.kind().is_file() && self.links == 0 && MEMORY.contains(&self.magic);
+        is.then_some(Descriptor::Outside(Object::Anonymous, self.key.1))
+    }
 }

@@ -56,7 +56,10 @@ pub fn items(path: &Path) -> Vec<Item> {
     let items: Vec<Item> = reader.map(Result::unwrap).collect();
     // Checks each item in order: entries may follow events.
     let mut checker = Checker::new();
-    items.iter().for_each(|item| checker.check(item).unwrap());
+    for (at, item) in items.iter().enumerate() {
+        let problem = checker.check(item).err();
+        assert!(problem.is_none(), "item {at}: {problem:?}: {item:?}");
+    }
     items
 }
 
