@@ -26,7 +26,7 @@ pub fn within(
     rest: Duration,
     one: Option<Estimate>,
 ) -> Result<(Step, Duration), String> {
-    let number = u32::try_from(answers.filesystems.len()).unwrap_or(u32::MAX);
+    let number = u32::try_from(tested(answers).len()).unwrap_or(u32::MAX);
     let needed = |one: Estimate, cuts: u32| one.time + CUT * cuts.saturating_mul(number);
     let (cuts, time) = match one {
         None => (USUAL, None),
@@ -45,6 +45,11 @@ pub fn within(
     Ok((step, time.unwrap_or_default()))
 }
 
+/// The file systems whose power is cut: those with a known guarantee.
+fn tested(answers: &Answers) -> Vec<&String> {
+    answers.filesystems.iter().filter(|name| Guarantee::of(name).is_some()).collect()
+}
+
 /// The step of a workload, given by its words, with a number of cuts and a time in words.
 ///
 /// # Errors
@@ -53,8 +58,7 @@ pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Resu
     if !matches!(answers.on, On::Machine(_)) {
         return Err("no power cuts: they are made in the lab, so give a machine with --on".into());
     }
-    let known = |name: &&String| Guarantee::of(name).is_some();
-    let tested: Vec<&String> = answers.filesystems.iter().filter(known).collect();
+    let tested = tested(answers);
     if tested.is_empty() {
         let names = answers.filesystems.join(", ");
         return Err(format!("no power cuts: what {names} promise after fsync is not known here"));

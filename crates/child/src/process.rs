@@ -254,7 +254,7 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     // What a launcher left open in its processes: a child that hangs in the kernel would keep the launcher waiting for
-    // the end of a pipe. Kernels before 5.11 have no such call, and the child then keeps them.
+    // the end of a pipe. Linux has the call since 5.9 and this flag since 5.11; before, the child keeps them.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
