@@ -8,6 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use fsdyno_media::process::stat_fields;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cpu_lease::{self, CpuLease};
@@ -267,9 +268,9 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     Ok(())
 }
 
-/// The third and the ninth field of /proc/PID/stat (proc(5)); before them is the name, in parentheses.
+/// The third and the ninth field of /proc/PID/stat (proc(5)).
 fn state_and_flags(stat: &str) -> Option<(char, u32)> {
-    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    let mut fields = stat_fields(stat)?;
     Some((fields.next()?.chars().next()?, fields.nth(5)?.parse().ok()?))
 }
 
