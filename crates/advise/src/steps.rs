@@ -177,7 +177,7 @@ fn search(
     if let Some(needed) = needed.filter(|needed| *needed > rest) {
         let trials = counted(min_trials, "trial");
         return Err(format!(
-            "no search of options: the least one takes {trials}, about {}, and {} are left",
+            "no search of options: the shortest search needs {trials}, about {}, but only {} are left",
             rough(needed),
             rough(rest)
         ));
