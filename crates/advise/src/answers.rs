@@ -72,7 +72,8 @@ pub fn on(text: &str) -> Result<On, String> {
     let wrong = || {
         let hint = suggest::hint(text, fsdyno_machine::names());
         format!(
-            "'{text}' is no machine, and no directory here: {hint} (or a directory, or loop:8G)"
+            "'{text}' is neither the name of a machine nor an existing directory: {hint} (possible are \
+             also a directory and loop:8G)"
         )
     };
     match Target::parse(text)? {
@@ -81,8 +82,8 @@ pub fn on(text: &str) -> Result<On, String> {
             Ok(On::Directory(path))
         }
         Target::Path(path) if path.starts_with("/dev/") => Err(format!(
-            "'{path}' is a device, and no advice erases one: fsdyno run --on {path} --erase SERIAL; here a machine, a \
-             directory or loop:8G"
+            "'{path}' is a device, which fsdyno advise does not erase; give a machine, a directory or loop:8G, or use \
+             fsdyno run --on {path} --erase SERIAL"
         )),
         _ => Err(wrong()),
     }
@@ -122,7 +123,9 @@ pub fn safety(text: &str) -> Result<Safety, String> {
 pub fn limit(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(Budget::Time(time)) => Ok(time),
-        _ => Err(format!("'{text}' is no time: give one such as 90s, 30m or 2h")),
+        _ => Err(format!(
+            "'{text}' is not a time; write a number and a unit, such as 90s, 30m or 2h"
+        )),
     }
 }
 

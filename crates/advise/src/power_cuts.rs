@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use fsdyno_campaign::speed::Estimate;
 use fsdyno_filesystem::Guarantee;
+use fsdyno_record::units::rough;
 
 use crate::answers::{Answers, On};
-use crate::step::{NO_TIME, Step, in_minutes, option_words, words};
+use crate::step::{NO_TIME, Step, option_words, words};
 
 /// The numbers of power cuts that are tried, the best first.
 const CUTS: [u32; 3] = [100, USUAL, 20];
@@ -26,7 +27,7 @@ pub fn within(
     rest: Duration,
     one: Option<Estimate>,
 ) -> Result<(Step, Duration), String> {
-    let number = u32::try_from(answers.filesystems.len()).unwrap_or(u32::MAX);
+    let number = u32::try_from(tested(answers).len()).unwrap_or(u32::MAX);
     let needed = |one: Estimate, cuts: u32| one.time + CUT * cuts.saturating_mul(number);
     let (cuts, time) = match one {
         None => (USUAL, None),
@@ -34,15 +35,20 @@ pub fn within(
             let fits = CUTS.into_iter().find(|cuts| needed(one, *cuts) <= rest / 2);
             let cuts = fits.ok_or_else(|| {
                 let least = CUTS.into_iter().min().unwrap_or(USUAL);
-                let time = in_minutes(needed(one, least));
+                let time = rough(needed(one, least));
                 format!("no power cuts: {least} of each take about {time}, over half of the time that is left")
             })?;
             (cuts, Some(needed(one, cuts)))
         }
     };
-    let in_words = time.map_or(NO_TIME.to_string(), |time| format!("about {}", in_minutes(time)));
+    let in_words = time.map_or(NO_TIME.to_string(), |time| format!("about {}", rough(time)));
     let step = step(answers, &answers.purpose.words(), cuts, in_words)?;
     Ok((step, time.unwrap_or_default()))
+}
+
+/// The file systems whose power is cut: those with a known guarantee.
+fn tested(answers: &Answers) -> Vec<&String> {
+    answers.filesystems.iter().filter(|name| Guarantee::of(name).is_some()).collect()
 }
 
 /// The step of a workload, given by its words, with a number of cuts and a time in words.
@@ -53,8 +59,7 @@ pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Resu
     if !matches!(answers.on, On::Machine(_)) {
         return Err("no power cuts: they are made in the lab, so give a machine with --on".into());
     }
-    let known = |name: &&String| Guarantee::of(name).is_some();
-    let tested: Vec<&String> = answers.filesystems.iter().filter(known).collect();
+    let tested = tested(answers);
     if tested.is_empty() {
         let names = answers.filesystems.join(", ");
         return Err(format!("no power cuts: what {names} promise after fsync is not known here"));
@@ -67,4 +72,28 @@ pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Resu
     words.extend(tested.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
     words.extend(["--cuts".to_string(), cuts.to_string()]);
     Ok(Step::new("Cut the power during the same work, and count the losses", time, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answers::Safety;
+    use crate::purpose;
+
+    #[test]
+    fn the_number_of_cuts_is_that_of_the_file_systems_that_are_tested() {
+        let answers = Answers {
+            purpose: purpose::parse("mail").unwrap(),
+            command: Vec::new(),
+            on: On::Machine("server-2026".into()),
+            safety: Safety::Safe,
+            limit: Duration::from_secs(3600),
+            filesystems: ["ext4", "tmpfs"].map(String::from).to_vec(),
+        };
+        let one = Estimate { time: Duration::from_secs(10), trials: 1 };
+        let needed = Duration::from_secs(110);
+        let (step, time) = within(&answers, 2 * needed, Some(one)).unwrap();
+        assert!(step.line().ends_with("--fs ext4 --cuts 100"), "{}", step.line());
+        assert_eq!((time, step.time.as_str()), (needed, "about 2 min"));
+    }
 }

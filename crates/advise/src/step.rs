@@ -1,7 +1,5 @@
 //! One command of the advice, and the parts that commands are made of.
 
-use std::time::Duration;
-
 use fsdyno_record::shell::quote;
 
 /// The time, in words, of trials of a kind that never ran here.
@@ -29,11 +27,6 @@ impl Step {
         let words = self.words.iter().map(|word| quote(word));
         std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
     }
-}
-
-/// A time in words.
-pub fn in_minutes(time: Duration) -> String {
-    format!("{} min", time.as_secs().div_ceil(60))
 }
 
 /// The options of axes, with their values.

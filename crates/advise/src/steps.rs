@@ -7,12 +7,13 @@ use fsdyno_axes::{Axis, Request};
 use fsdyno_campaign::speed::{Estimate, Speeds};
 use fsdyno_campaign::tune::{self, Budget, TuneRequest};
 use fsdyno_campaign::{Experiment, Failure, RunSpec};
+use fsdyno_record::units::rough;
 use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
 
 use crate::answers::{Answers, On, Safety};
 use crate::power_cuts;
-use crate::step::{NO_TIME, Step, in_minutes, option_words, words};
+use crate::step::{NO_TIME, Step, option_words, words};
 
 /// The numbers of trials per configuration to consider, best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
@@ -176,13 +177,13 @@ fn search(
     if let Some(needed) = needed.filter(|needed| *needed > rest) {
         let trials = counted(min_trials, "trial");
         return Err(format!(
-            "no search of options: the least one takes {trials}, about {}, and {} are left",
-            in_minutes(needed),
-            in_minutes(rest)
+            "no search of options: the shortest search needs {trials}, about {}, but only {} are left",
+            rough(needed),
+            rough(rest)
         ));
     }
     let about = "Search the options of each, compared with its defaults";
-    Ok(Ok(Step::new(about, format!("at most {}", in_minutes(rest)), words)))
+    Ok(Ok(Step::new(about, format!("at most {}", rough(rest)), words)))
 }
 
 /// Returns a time as the value of `--budget`.

@@ -20,7 +20,7 @@ use subject::Subject;
 
 pub use request::{Request, Size, USUAL_RAM, bytes};
 pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
-pub use values::whole;
+pub use values::{parts, whole};
 pub use venue::TargetKind;
 
 /// An axis of a matrix: a user's choice that is part of a plan.
@@ -38,6 +38,8 @@ pub struct Axis {
     pub names: fn() -> Vec<(&'static str, &'static str)>,
     /// True if `fsdyno run` accepts it several times, with one configuration per value.
     pub many: bool,
+    /// True if a value may be several, separated by commas ([`Axis::parts`]).
+    pub list: bool,
     /// True if the command that repeats several trials includes all their values, false if it includes one.
     pub joined: bool,
     /// The targets that support it.
@@ -126,7 +128,7 @@ impl Axis {
     /// # Errors
     /// An invalid value.
     pub fn put(&self, request: &mut Request, value: &str) -> Result<(), String> {
-        (self.set)(request, value)?;
+        self.parts(value)?.into_iter().try_for_each(|part| (self.set)(request, part))?;
         let is_choice = value != self.usual || self.of_machine;
         if is_choice && !request.given.contains(&self.key) {
             request.given.push(self.key);
@@ -139,7 +141,18 @@ impl Axis {
     /// # Errors
     /// An invalid value.
     pub fn check(&self, value: &str) -> Result<(), String> {
-        (self.set)(&mut Request::default(), value)
+        self.put(&mut Request::default(), value)
+    }
+
+    /// Splits a value into its parts, if the axis accepts several; a path is one.
+    ///
+    /// # Errors
+    /// A missing part.
+    pub fn parts<'v>(&self, value: &'v str) -> Result<Vec<&'v str>, String> {
+        match self.list && !value.contains('/') {
+            true => parts(value),
+            false => Ok(vec![value]),
+        }
     }
 
     /// Returns the help text, with the default.
@@ -210,6 +223,21 @@ mod tests {
         assert_eq!(kernel.compare("6.9.1-amd64", "6.12.43+deb13-amd64"), Ordering::Less);
         assert_eq!(kernel.compare("7.3.4", "6.12.43"), Ordering::Greater);
         assert_eq!(Axis::of("disk").unwrap().compare("b", "a"), Ordering::Equal);
+    }
+
+    #[test]
+    fn several_values_are_separated_by_commas_and_a_path_is_one() {
+        let put = |key: &str, value: &str| {
+            let mut request = Request::default();
+            Axis::of(key).unwrap().put(&mut request, value).map(|()| request)
+        };
+        assert_eq!(put("kernel", "6.1, 6.12").unwrap().kernels, ["6.1", "6.12"]);
+        assert_eq!(put("kernel", "/boot/a,b").unwrap().kernels, ["/boot/a,b"]);
+        assert_eq!(put("clients", "1,2,8").unwrap().clients, [1, 2, 8]);
+        assert_eq!(put("network", "lan-1g,lan-10g").unwrap().networks.len(), 2);
+        assert_eq!(put("kernel", "6.1,").unwrap_err(), "a value is missing next to a comma");
+        assert!(put("clients", "1,65").unwrap_err().contains("from 1 to 64"));
+        assert!(Axis::of("threads").unwrap().check("1,2").is_err());
     }
 
     #[test]

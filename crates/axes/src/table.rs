@@ -6,8 +6,8 @@ use fsdyno_record::plan::{
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    any, named, network, numbers, of_lab, of_label, of_machine, on_disks, parsed, path, size,
-    target, usual_or, whole,
+    any, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size, target,
+    usual_or, whole,
 };
 use crate::{Axis, Crash, Size, Value, bytes};
 
@@ -28,6 +28,7 @@ const ROW: Axis = Axis {
     usual: "",
     names: Vec::new,
     many: false,
+    list: false,
     joined: false,
     targets: &[Lab],
     of_machine: false,
@@ -223,6 +224,7 @@ pub const AXES: &[Axis] = &[
                be repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: \
                the one that `fsdyno doctor` shows]",
         many: true,
+        list: true,
         joined: true,
         set: |request, text| {
             if text.is_empty() {
@@ -380,12 +382,12 @@ pub const AXES: &[Axis] = &[
                processor",
         usual: "1",
         many: true,
+        list: true,
         joined: true,
         elsewhere: "; a modelled network is in the lab only; on a mounted file system see --ranks",
         crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
         set: |request, text| {
-            request.clients.extend(numbers(text, MAX_CLIENTS)?);
-            Ok(())
+            whole(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
         },
         value: |plan| match plan.lab().and_then(|lab| lab.clients) {
             None => Value::Absent,
@@ -402,9 +404,10 @@ pub const AXES: &[Axis] = &[
         key: "network",
         value_name: "NAME|FILE",
         help: "The modelled network between the clients and the server of a file system 'nfs:SPEC': a name from `fsdyno \
-               list networks`, or a file (FILE.toml); may be repeated",
+               list networks`, or a file (FILE.toml); may be repeated, or several separated by commas",
         usual: fsdyno_network::USUAL,
         many: true,
+        list: true,
         joined: true,
         elsewhere: "; a modelled network is in the lab only",
         crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),

@@ -68,32 +68,25 @@ pub fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Parses numbers from 1 to `max`, separated by commas.
-pub(crate) fn numbers(text: &str, max: u32) -> Result<Vec<u32>, String> {
-    let right = format!("write a whole number from 1 to {max}, or several, as in 1,2,4,8");
-    let one = |word: &str| {
-        let number = word.parse::<u32>().ok().filter(|number| (1..=max).contains(number));
-        number.ok_or_else(|| format!("'{word}' is not such a number; {right}"))
-    };
-    text.split(',').map(one).collect()
+/// Splits a text at its commas.
+///
+/// # Errors
+/// A missing part.
+pub fn parts(text: &str) -> Result<Vec<&str>, String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    match parts.len() > 1 && parts.contains(&"") {
+        true => Err("a value is missing next to a comma".into()),
+        false => Ok(parts),
+    }
 }
 
 /// Returns the network of a name or file.
 pub(crate) fn network(text: &str) -> Result<NetworkPlan, String> {
-    let all = || fsdyno_network::names().collect::<Vec<_>>().join(", ");
     if text.is_empty() {
-        return Err(format!("no name is given; there are: {}", all()));
+        let all = fsdyno_network::names().collect::<Vec<_>>().join(", ");
+        return Err(format!("no name is given; there are: {all}"));
     }
-    fsdyno_network::plan(text).map_err(|error| {
-        let names: Vec<&str> = text.split(',').collect();
-        match names.len() > 1 && names.iter().all(|name| fsdyno_network::plan(name).is_ok()) {
-            true => format!(
-                "{text}: for several networks write --network {}",
-                names.join(" --network ")
-            ),
-            false => error.to_string(),
-        }
-    })
+    fsdyno_network::plan(text).map_err(|error| error.to_string())
 }
 
 /// Returns the target as a condition: its kind instead of its path.

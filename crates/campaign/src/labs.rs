@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use fsdyno_axes::Axis;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::plan::KernelPlan;
 use fsdyno_venue::{Agent, Inputs, LabVenue, SetupHooks, VenueError};
@@ -73,15 +74,21 @@ pub fn lab_venue(
     Ok((venue, Place::Lab(place)))
 }
 
-/// Replaces each request for several kernel series (`all`, `5.10..7.3`) with one for each series that is on this host
-/// or in Debian's suites; returns `None` if there are no such requests.
+/// Replaces each request for several kernels (`6.1,6.12`) with one for each, and each for several series (`all`,
+/// `5.10..7.3`) with one for each series that is on this host or in Debian's suites; returns `None` if there are no such
+/// requests.
 ///
 /// # Errors
 /// An invalid or empty range; package lists that are not cached and cannot be downloaded.
 pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failure> {
-    let expand = |kernel: &String| fsdyno_lab::expand_kernels(kernel, Cache::of_user, &say_line);
-    let expanded: Vec<Vec<String>> = requested.iter().map(expand).collect::<Result<_, _>>()?;
-    let expanded: Vec<String> = expanded.into_iter().flatten().collect();
+    let axis = Axis::of("kernel");
+    let mut expanded = Vec::new();
+    for request in requested {
+        let parts = axis.map_or(Ok(vec![request.as_str()]), |axis| axis.parts(request));
+        for part in parts.map_err(Failure::wrong)? {
+            expanded.extend(fsdyno_lab::expand_kernels(part, Cache::of_user, &say_line)?);
+        }
+    }
     Ok((expanded != requested).then_some(expanded))
 }
 
@@ -168,6 +175,18 @@ fn say_line(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_kernels_in_one_request_are_one_request_each() {
+        let expand = |kernels: &[&str]| {
+            let kernels: Vec<String> = kernels.iter().map(ToString::to_string).collect();
+            expand_kernels(&kernels)
+        };
+        let three = ["6.1", "5.10", "7.3"].map(String::from).to_vec();
+        assert_eq!(expand(&["6.1,5.10", "7.3"]).unwrap(), Some(three));
+        assert_eq!(expand(&["/boot/a,b", "7.3"]).unwrap(), None);
+        assert!(expand(&["6.1,"]).unwrap_err().message.contains("next to a comma"));
+    }
 
     #[test]
     fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {

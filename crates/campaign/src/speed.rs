@@ -8,6 +8,7 @@ use fsdyno_axes::venue::{PACE_OF_LAB as LAB, pace};
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::plan::Plan;
 use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_record::units::rough;
 use serde::{Deserialize, Serialize};
 
 use crate::files::write_file;
@@ -53,21 +54,16 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Formats the time: `3 min`.
-    pub fn words(&self) -> String {
-        match self.time.as_secs() {
-            seconds @ 0..100 => format!("{seconds} s"),
-            seconds @ 100..6000 => format!("{} min", seconds.div_ceil(60)),
-            seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-        }
+    /// States what it is based on: `estimated from 3 earlier trials on this machine`.
+    pub fn basis(&self) -> String {
+        let trials = fsdyno_report::counted(self.trials as usize, "earlier trial");
+        format!("estimated from {trials} on this machine")
     }
 }
 
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = self.words();
-        let trials = fsdyno_report::counted(self.trials as usize, "earlier trial");
-        write!(f, "about {time} (estimated from {trials} on this machine)")
+        write!(f, "about {} ({})", rough(self.time), self.basis())
     }
 }
 

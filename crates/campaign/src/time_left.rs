@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fsdyno_record::units::rough;
+
 /// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
@@ -15,11 +17,7 @@ pub struct Left {
 impl std::fmt::Display for Left {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let over = if self.more { "over " } else { "" };
-        match self.time.as_secs() {
-            seconds @ 0..100 => write!(f, "{over}{seconds} s"),
-            seconds @ 100..6000 => write!(f, "{over}{} min", seconds.div_ceil(60)),
-            seconds => write!(f, "{over}{} h {} min", seconds / 3600, seconds / 60 % 60),
-        }
+        write!(f, "{over}{}", rough(self.time))
     }
 }
 
@@ -152,10 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn a_time_left_has_a_fitting_unit() {
-        let text = |time| Left { time: seconds(time), more: false }.to_string();
-        assert_eq!([42, 120, 7260].map(text), ["42 s", "2 min", "2 h 1 min"]);
-        assert_eq!(Left { time: seconds(60), more: true }.to_string(), "over 60 s");
+    fn a_lower_bound_is_marked_as_one() {
+        let text = |more| Left { time: seconds(60), more }.to_string();
+        assert_eq!([false, true].map(text), ["60 s", "over 60 s"]);
     }
 
     #[test]

@@ -30,9 +30,10 @@ pub fn several(fs: &str) -> Vec<String> {
         let model = fsdyno_ext2dir::trial::variant(name).is_some();
         model || fsdyno_filesystem::catalog::get(name).is_ok()
     };
-    let parts: Vec<&str> = fs.split(',').map(str::trim).collect();
-    match parts.iter().all(|part| is_kind(part)) {
-        true => parts.into_iter().map(String::from).collect(),
-        false => vec![fs.to_string()],
+    match fsdyno_axes::parts(fs) {
+        Ok(parts) if parts.iter().all(|part| is_kind(part)) => {
+            parts.into_iter().map(String::from).collect()
+        }
+        _ => vec![fs.to_string()],
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use fsdyno_media::process::stat_fields;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cpu_lease::{self, CpuLease};
@@ -254,7 +255,7 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     // What a launcher left open in its processes: a child that hangs in the kernel would keep the launcher waiting for
-    // the end of a pipe. Kernels before 5.11 have no such call, and the child then keeps them.
+    // the end of a pipe. Linux has the call since 5.9 and this flag since 5.11; before, the child keeps them.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -267,9 +268,9 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     Ok(())
 }
 
-/// The third and the ninth field of /proc/PID/stat (proc(5)); before them is the name, in parentheses.
+/// The third and the ninth field of /proc/PID/stat (proc(5)).
 fn state_and_flags(stat: &str) -> Option<(char, u32)> {
-    let mut fields = stat.rsplit(") ").next()?.split(' ');
+    let mut fields = stat_fields(stat)?;
     Some((fields.next()?.chars().next()?, fields.nth(5)?.parse().ok()?))
 }
 

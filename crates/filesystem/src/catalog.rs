@@ -48,8 +48,8 @@ pub struct Filesystem {
     pub about: String,
     /// The first Linux release that has it.
     pub since: String,
-    /// The reason why earlier releases are refused, if they have it.
-    pub earlier: Option<String>,
+    /// The first release with which the lab can use it, if that is a later one.
+    pub lab: Option<InLab>,
     /// The last Linux release that has it; `None` if current releases still have it.
     pub until: Option<String>,
     /// A kernel that has it, to be requested if the default one does not: a Debian series (`6.12`), or a full release.
@@ -135,6 +135,16 @@ pub struct Filesystem {
     pub notes: String,
     /// Size limits.
     pub limits: Option<Limits>,
+}
+
+/// The first Linux release with which the lab can use a file system.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InLab {
+    /// The release.
+    pub since: String,
+    /// The reason why the lab cannot use it with earlier releases.
+    pub why: String,
 }
 
 /// Size limits, as text because most depend on options.
@@ -359,15 +369,20 @@ impl Filesystem {
     /// Checks that a Linux release (`uname -r`) can support it.
     ///
     /// # Errors
-    /// It was added later or removed earlier.
+    /// It was added later or removed earlier, or the lab cannot use it with this release.
     pub fn check_kernel(&self, release: &str) -> Result<(), SpecError> {
         let name = &self.name;
         if !version::at_least(release, &self.since) {
-            let problem = match &self.earlier {
-                Some(why) => format!("{name} is not possible with Linux {release}: {why}"),
-                None => format!("Linux {release} has no {name} yet"),
-            };
+            let problem = format!("Linux {release} has no {name} yet");
             let hint = self.kernels().unwrap_or_else(|| format!("use {} or later", self.since));
+            return Err(SpecError::new(problem, hint));
+        }
+        if let Some(InLab { since, why }) =
+            self.lab.as_ref().filter(|lab| !version::at_least(release, &lab.since))
+        {
+            let problem = format!("the lab has no {name} with Linux {release}: {why}");
+            let kernel = self.kernel.as_ref().unwrap_or(since);
+            let hint = format!("the lab needs Linux {since} or later for it; --kernel {kernel}");
             return Err(SpecError::new(problem, hint));
         }
         match &self.until {

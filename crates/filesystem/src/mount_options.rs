@@ -46,7 +46,8 @@ impl Filesystem {
         }
         let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
         if SECURITY.contains(&name) || own.iter().any(|have| have == name) {
-            return known.check_device(&format!("mount {name}"), value);
+            known.check_device(&format!("mount {name}"), value)?;
+            return known.check_value(option);
         }
         let names = FLAGS.iter().map(|flag| flag.name);
         let names: Vec<&str> = own.iter().map(String::as_str).chain(names).collect();

@@ -276,6 +276,7 @@ mod tests {
             aliases: [("--uuid".to_string(), "-U".to_string())].into(),
             mount: vec![],
             devices: names("-I"),
+            values: BTreeMap::new(),
             refused: [("-v".to_string(), "it talks".to_string())].into(),
         }
     }

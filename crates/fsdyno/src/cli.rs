@@ -99,7 +99,7 @@ pub enum Command {
     Record(crate::commands::record::Record),
     /// Make a trace from what another tool recorded: strace, fio, LTTng
     Import(crate::commands::import::Import),
-    /// Name a phase in the recording that this command runs in; does nothing outside of one
+    /// Name a phase in the recording that this command runs in; does nothing outside a recording
     Mark(crate::commands::record::Mark),
     /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas; or the
     /// results in a folder
@@ -411,8 +411,8 @@ pub struct Fit {
     /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]
     #[arg(long, value_name = "RELEASE")]
     pub kernel: Option<String>,
-    /// For 'cpu': fit nothing, but compare this processor profile with this machine on other workloads and options
-    /// than those of a fit, and print a table of the errors; as root
+    /// For 'cpu': instead of a fit, compare this processor profile with this machine, on workloads and options that a
+    /// fit does not use, and print a table of the errors; as root
     #[arg(long, value_name = "PROFILE", conflicts_with = "out")]
     pub check: Option<String>,
     /// Revolutions per minute, if the disk does not report them and its cache hides them

@@ -45,7 +45,7 @@ pub fn find(
 ) -> Result<Kernel, LabError> {
     match wish {
         Some(wish) if wish.contains('/') => at_path(wish),
-        Some(wish) if is_list(wish) => Err(LabError::WrongKernel {
+        Some(wish) if wish.contains(',') => Err(LabError::WrongKernel {
             what: wish.into(),
             reason: "this command takes one kernel at a time".into(),
         }),
@@ -135,25 +135,18 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, La
     Ok(all)
 }
 
-/// Expands a request for several series (`all`, `5.10..7.3`) into one request per available series, oldest first, and a
-/// list (`6.1,6.12`) into its parts; returns any other request unchanged.
+/// Expands a request for several series (`all`, `5.10..7.3`) into one request per available series, oldest first;
+/// returns any other request unchanged.
 ///
 /// # Errors
 /// [`LabError::WrongKernel`] for an invalid range or one without any kernel; those of [`available`] and of `cache`,
 /// which is opened only for several series.
 pub fn expand(
     wish: &str,
-    cache: impl Fn() -> Result<Cache, LabError> + Copy,
+    cache: impl Fn() -> Result<Cache, LabError>,
     say: &dyn Fn(&str),
 ) -> Result<Vec<String>, LabError> {
     let wrong = |reason| LabError::WrongKernel { what: wish.to_string(), reason };
-    if is_list(wish) {
-        if wish.split(',').any(str::is_empty) {
-            return Err(wrong("a kernel is missing next to a comma".into()));
-        }
-        let parts = wish.split(',').map(|part| expand(part, cache, say));
-        return Ok(parts.collect::<Result<Vec<_>, _>>()?.concat());
-    }
     match SeriesRange::parse(wish).map_err(wrong)? {
         None => Ok(vec![wish.to_string()]),
         Some(range) => {
@@ -165,11 +158,6 @@ pub fn expand(
             in_range(range, &all).map_err(wrong)
         }
     }
-}
-
-/// Reports whether a request is a list of kernels; a path may have commas.
-fn is_list(wish: &str) -> bool {
-    wish.contains(',') && !wish.contains('/')
 }
 
 /// Returns the series of kernels in a range, oldest first.
@@ -357,10 +345,6 @@ mod tests {
             expand("6.1.0-9", || panic!("the cache is opened"), &silent).unwrap(),
             ["6.1.0-9"]
         );
-        let list = |text| expand(text, || panic!("the cache is opened"), &silent);
-        assert_eq!(list("6.1,6.12.1").unwrap(), ["6.1", "6.12.1"]);
-        assert_eq!(list("/boot/a,b").unwrap(), ["/boot/a,b"]);
-        assert!(list("6.1,").unwrap_err().to_string().contains("next to a comma"));
         let folder = tempfile::tempdir().unwrap();
         let one = find(Some("6.1,6.12"), &Cache::at(folder.path()).unwrap(), true, &silent);
         assert!(one.unwrap_err().to_string().contains("one kernel at a time"));

@@ -71,7 +71,8 @@ impl Machine {
         let ram: Bytes =
             ram.parse().map_err(|error| wrong(&read.ram, "ram", format!("{error}")))?;
         if ram < MIN_RAM || ram.0 % (1 << 20) != 0 {
-            let problem = format!("{ram} is not whole mebibytes, at least {MIN_RAM}");
+            let problem =
+                format!("{ram} is not valid; give a whole number of mebibytes, at least {MIN_RAM}");
             return Err(wrong(&read.ram, "ram", problem));
         }
         let (about, source) = (read.about, read.source);
@@ -80,8 +81,8 @@ impl Machine {
 }
 
 /// A description of the keys of a file, for errors.
-const FORM: &str = "a machine has about, disk, cpu, ram and, for each, a [[source]] with what and from (see fsdyno show machine \
-                    classic)";
+const FORM: &str = "a machine file has the keys about, disk, cpu and ram, and a [[source]] with what and from for each (an \
+                    example: fsdyno show machine classic)";
 
 /// Resolves a value that is the path of a file: the path is relative to the machine's file and must stay below its
 /// folder, so that a file from another user cannot name files elsewhere.
@@ -94,8 +95,8 @@ fn relative(file: &str, value: &str) -> Result<String, String> {
     let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(value).components().all(stays) {
         return Err(format!(
-            "'{value}' is outside of the folder of this file; name a file in the folder, or give it on the command \
-             line with --disk or --cpu"
+            "'{value}' is outside the folder of this machine file; give the path of a file in that folder, or give the \
+             file on the command line with --disk or --cpu"
         ));
     }
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
@@ -142,7 +143,11 @@ mod tests {
             ("1/2", "1/3", "m.toml:3: cpu: '1/3' is not a speed of the lab's CPU"),
             ("1/2", "epyc-2042", "did you mean 'epyc-2024'?"),
             ("512M", "half", "m.toml:4: ram: 'half'"),
-            ("512M", "64M", "m.toml:4: ram: 64 MiB is not whole mebibytes, at least 96 MiB"),
+            (
+                "512M",
+                "64M",
+                "m.toml:4: ram: 64 MiB is not valid; give a whole number of mebibytes, at least 96 MiB",
+            ),
             ("512M", "1000000001", "m.toml:4: ram: "),
             (
                 "ram",
@@ -152,7 +157,7 @@ mod tests {
             (
                 "ram = \"512M\"\n",
                 "",
-                "m.toml: missing field `ram`; a machine has about, disk, cpu, ram",
+                "m.toml: missing field `ram`; a machine file has the keys about, disk, cpu and ram",
             ),
             ("\"mine\"", "mine", "m.toml:1: "),
         ] {
@@ -173,7 +178,7 @@ mod tests {
         for outside in ["/etc/disk.toml", "../disk.toml", "a/../../disk.toml"] {
             let error = error("ssd-sata", outside);
             let right =
-                format!("m.toml:2: disk: '{outside}' is outside of the folder of this file");
+                format!("m.toml:2: disk: '{outside}' is outside the folder of this machine file");
             assert!(error.starts_with(&right), "{error}");
         }
         let error = error("ssd-sata", "none.toml");

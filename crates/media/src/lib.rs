@@ -18,7 +18,7 @@ pub mod mark;
 mod marker;
 mod note;
 pub mod probed;
-mod process;
+pub mod process;
 mod ram;
 mod remove;
 mod walk;

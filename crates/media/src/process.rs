@@ -1,13 +1,19 @@
-//! What distinguishes a process from a later one with the same number: its start, and the namespace of its number.
+//! Fields of /proc/PID/stat, and what distinguishes a process from a later one with the same number: its start, and the
+//! namespace of its number.
 
 use std::os::unix::fs::MetadataExt;
+
+/// Returns the fields of /proc/PID/stat (proc(5)) from the third on, the state; None without the second, the command in
+/// parentheses, which may contain anything, including spaces.
+pub fn stat_fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
 
 /// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it
 /// has ended, even if its parent has not waited for it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command in parentheses and may contain anything, including spaces.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let mut fields = stat_fields(&stat)?;
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;

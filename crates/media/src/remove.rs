@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use fsdyno_record::mount_table::{self, CLIENT_CACHE};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, renameat, statat, unlinkat,
 };
@@ -14,15 +15,17 @@ use rustix::io::Errno;
 const MAX_DEPTH: u32 = 16;
 
 /// The time for which a file that was removed while open may keep its directory from being empty: the file
-/// system removes it some time after it is closed.
+/// system removes it some time after it is closed. Another process on this host may make names for as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time for which a client of a network file system may not list what another has made: sshfs caches a directory for
-/// 20 s, NFS for up to 60 s (nfs(5), acdirmax).
-const UNSEEN: Duration = Duration::from_secs(66);
+/// The time for which one directory is read again because each pass finds more names.
+const AGAIN: Duration = Duration::from_secs(3600);
 
-/// Interval at which such a directory is read again.
+/// Interval at which a directory that is not empty although it was read as empty is read again.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Interval at which a directory with nothing but silly-renamed files is read again.
+const SILLY_LOOK: Duration = Duration::from_millis(10);
 
 /// Prefixes to which FUSE and NFS rename a file that is removed while open; a hexadecimal number follows.
 const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
@@ -32,7 +35,7 @@ const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
 /// # Errors
 /// The first error: `XDEV` or `BUSY` for a mount inside, which is not touched.
 pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
-    Removal::below(dir).contents(dir, 0)
+    Removal { top: dir, moved: 0 }.contents(dir, 0)
 }
 
 /// Removes a directory and everything below it; one that is not there is removed.
@@ -40,28 +43,69 @@ pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
 /// # Errors
 /// As of [`contents`]; `NOTEMPTY` if there are names that the file system does not list.
 pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let mut unseen = None;
+    match remove_empty(dir, name, || unseen(dir), || contents(enter(dir, name)?.as_fd())) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// The time for which names in a directory may be unlisted: on a network file system what a client may cache.
+fn unseen(dir: BorrowedFd<'_>) -> Duration {
+    // Without /proc, the type is unknown.
+    match mount_table::of_file(dir) {
+        Ok(Some(mount)) if !mount.is_network() => PATIENCE,
+        _ => CLIENT_CACHE,
+    }
+}
+
+/// Empties a directory and removes it. If it is then not empty although it was read as empty, it is emptied again for a
+/// time, which begins then.
+fn remove_empty<P: rustix::path::Arg + Copy>(
+    dir: BorrowedFd<'_>,
+    name: P,
+    time: impl Fn() -> Duration,
+    mut empty: impl FnMut() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut end = None;
     loop {
-        let opened = match enter(dir, name) {
-            Ok(opened) => opened,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        contents(opened.as_fd())?;
-        drop(opened);
+        empty()?;
         match unlinkat(dir, name, AtFlags::REMOVEDIR) {
-            Err(error) if is_unseen(error, *unseen.get_or_insert_with(Instant::now)) => {
+            Err(Errno::NOTEMPTY | Errno::EXIST)
+                if Instant::now() < *end.get_or_insert_with(|| Instant::now() + time()) =>
+            {
                 std::thread::sleep(LOOK);
             }
-            Err(Errno::NOENT) => return Ok(()),
             done => return done,
         }
     }
 }
 
-/// Reports whether a directory that was read as empty is not, and may be listed in full later.
-fn is_unseen(error: Errno, since: Instant) -> bool {
-    matches!(error, Errno::NOTEMPTY | Errno::EXIST) && since.elapsed() < UNSEEN
+/// Repeats passes over a directory until one finds nothing, or only names of which the server of the file system knows
+/// nothing. Some file systems skip names while others are removed.
+///
+/// # Errors
+/// `BUSY` if only silly-renamed files are left for a time, `NOTEMPTY` if each pass finds more for too long.
+fn repeat(
+    (silly, again): (Duration, Duration),
+    mut pass: impl FnMut() -> Result<PassCounts, Errno>,
+) -> Result<(), Errno> {
+    let (mut first, mut quiet) = (None, None);
+    loop {
+        let counts = pass()?;
+        let now = Instant::now();
+        if counts.removed > 0 {
+            quiet = None;
+            if now - *first.get_or_insert(now) > again {
+                return Err(Errno::NOTEMPTY);
+            }
+        } else if counts.silly_renamed == 0 {
+            return Ok(());
+        } else if now - *quiet.get_or_insert(now) > silly {
+            return Err(Errno::BUSY);
+        } else {
+            std::thread::sleep(SILLY_LOOK);
+        }
+    }
 }
 
 /// Repeats an action that needs an empty directory until silly-renamed files in it are gone.
@@ -112,30 +156,11 @@ struct Removal<'a> {
     /// The directory to which directories that are too deep are moved.
     top: BorrowedFd<'a>,
     moved: u64,
-    /// Time of the last removal.
-    last: Instant,
 }
 
 impl Removal<'_> {
-    fn below(top: BorrowedFd<'_>) -> Removal<'_> {
-        Removal { top, moved: 0, last: Instant::now() }
-    }
-
     fn contents(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
-        // Some file systems skip names while others are removed, so a directory is read again until
-        // a whole pass finds nothing, or only names of which the server of the file system knows nothing.
-        loop {
-            let counts = self.pass(dir, depth)?;
-            if counts.removed > 0 {
-                self.last = Instant::now();
-            } else if counts.silly_renamed == 0 {
-                return Ok(());
-            } else if self.last.elapsed() > PATIENCE {
-                return Err(Errno::BUSY);
-            } else {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
+        repeat((PATIENCE, AGAIN), || self.pass(dir, depth))
     }
 
     fn pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<PassCounts, Errno> {
@@ -171,13 +196,8 @@ impl Removal<'_> {
         if depth == MAX_DEPTH {
             return self.move_up(dir, name);
         }
-        loop {
-            self.contents(enter(dir, name)?.as_fd(), depth + 1)?;
-            match unlinkat(dir, name, AtFlags::REMOVEDIR) {
-                Err(error) if is_unseen(error, self.last) => std::thread::sleep(LOOK),
-                done => return done,
-            }
-        }
+        let empty = || self.contents(enter(dir, name)?.as_fd(), depth + 1);
+        remove_empty(dir, name, || unseen(dir), empty)
     }
 
     /// Moves a directory to the top, which is read again until it is empty.
@@ -245,6 +265,65 @@ mod tests {
         contents(fd.as_fd()).unwrap();
         assert_eq!(std::fs::read_dir(&tree).unwrap().count(), 0);
         assert_eq!(std::fs::read_to_string(outside.join("deep/kept")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn the_wait_for_unlisted_names_begins_when_the_directory_is_first_found_not_empty() {
+        let base = tempfile::tempdir().unwrap();
+        let within = base.path().join("a");
+        std::fs::create_dir(&within).unwrap();
+        std::fs::write(within.join("unlisted"), "").unwrap();
+        let fd = std::fs::File::open(base.path()).unwrap();
+        let time = Duration::from_millis(300);
+        let mut passes = 0;
+        let once_seen = || {
+            passes += 1;
+            match passes {
+                1 => std::thread::sleep(2 * time),
+                _ => std::fs::remove_file(within.join("unlisted")).unwrap(),
+            }
+            Ok(())
+        };
+        remove_empty(fd.as_fd(), "a", || time, once_seen).unwrap();
+        assert!(!within.exists());
+        assert_eq!(passes, 2);
+    }
+
+    #[test]
+    fn names_that_stay_unlisted_are_an_error() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(base.path().join("a/unlisted")).unwrap();
+        let fd = std::fs::File::open(base.path()).unwrap();
+        let mut passes = 0;
+        let never = || {
+            passes += 1;
+            Ok(())
+        };
+        let done = remove_empty(fd.as_fd(), "a", || Duration::from_millis(150), never);
+        assert_eq!(done, Err(Errno::NOTEMPTY));
+        assert!(passes > 1, "{passes}");
+    }
+
+    #[test]
+    fn passes_over_a_directory_end_although_another_makes_names_or_keeps_files_open() {
+        let counts = |removed, silly_renamed| PassCounts { removed, silly_renamed };
+        let (short, long) = (Duration::from_millis(60), Duration::from_secs(3600));
+        assert_eq!(repeat((long, short), || Ok(counts(1, 0))), Err(Errno::NOTEMPTY));
+        assert_eq!(repeat((short, long), || Ok(counts(0, 1))), Err(Errno::BUSY));
+        // What came before the first pass with silly-renamed names only does not count.
+        let mut left = [counts(0, 0), counts(0, 1), counts(1, 1)].into_iter();
+        let mut pass = || {
+            std::thread::sleep(2 * short);
+            Ok(left.next_back().unwrap())
+        };
+        assert_eq!(repeat((short, long), &mut pass), Ok(()));
+        assert!(left.next().is_none());
+    }
+
+    #[test]
+    fn a_local_directory_is_waited_for_shorter_than_one_on_a_network() {
+        let shm = std::fs::File::open("/dev/shm").unwrap();
+        assert_eq!(unseen(shm.as_fd()), PATIENCE);
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub fn clean_up(
     }
     let host = meeting.hosts.first().map_or("its host", String::as_str);
     Some(format!(
-        "rank 0 on {host} has ended without notice: its process was killed, or its host or the network is down; the other \
-         ranks end{left}"
+        "rank 0 on {host} has ended without a message: its process was killed, or its host or the network is down; the \
+         other ranks end, too{left}"
     ))
 }
 
@@ -81,7 +81,7 @@ fn remove(on: &Path, name: &str) -> String {
 fn remains(path: &Path, on: &Path, error: Option<&MediaError>) -> String {
     let why = match error {
         Some(error) => error.to_string(),
-        None => "only on the host of rank 0 can be seen whether its process has ended".into(),
+        None => "whether the process of rank 0 has ended is known only on its host".into(),
     };
     format!(
         "; '{}' remains ({why}): remove it there with 'fsdyno doctor --clean {}'",

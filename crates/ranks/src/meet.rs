@@ -58,7 +58,7 @@ impl Meeting {
     pub fn parse(text: &str) -> Result<Meeting, String> {
         let mut parts = text.trim_end().splitn(4, ';');
         let mut part = || parts.next().ok_or("a part is missing");
-        let port = part()?.parse().map_err(|_| "no port")?;
+        let port = part()?.parse().map_err(|_| "its port is not a number")?;
         let secret = Secret::parse(part()?)?;
         let boot = part()?.to_string();
         let hosts = part()?.split(',').map(String::from).collect();
@@ -146,7 +146,7 @@ pub fn find(
     }
     if let Some(fd) = position.pmi {
         let found = by_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
-        let text = found.ok_or("rank 0 has not made its address known to the launcher")?;
+        let text = found.ok_or("rank 0 has not given its address to the launcher")?;
         return (text != REFUSED).then(|| Meeting::parse(&text)).transpose();
     }
     let (name, begin) = (note_name(position)?, Instant::now());
@@ -157,8 +157,8 @@ pub fn find(
         };
         if begin.elapsed() > patience {
             return Err(format!(
-                "rank 0 has not left its address in '{}' within {} s ({last}): is this directory the same on all \
-                 hosts, and does rank 0 run?",
+                "rank 0 has not written its address to '{}' within {} s ({last}); check that rank 0 runs, and that the \
+                 directory is on the same file system on all hosts",
                 folder.join(&name).display(),
                 patience.as_secs()
             ));
@@ -174,7 +174,10 @@ fn given() -> Result<Option<(String, u16, Secret)>, String> {
     let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
     let port = port.parse().map_err(|_| wrong())?;
     let secret = std::env::var(SECRET).map_err(|_| {
-        format!("{MEET} is set and {SECRET} is not: strangers could join; set it to one random word for all ranks")
+        format!(
+            "{MEET} is set but {SECRET} is not, so anyone could connect; set {SECRET} to a random word, the same for all \
+             ranks"
+        )
     })?;
     let secret = Secret::parse(&secret).map_err(|error| format!("{SECRET}: {error}"))?;
     Ok(Some((host.trim_matches(['[', ']']).to_string(), port, secret)))
@@ -212,8 +215,8 @@ impl Drop for Conversation {
 fn note_name(position: &Position) -> Result<String, String> {
     let run = position.run.as_ref().ok_or_else(|| {
         format!(
-            "the launcher ({}) gives its ranks no common word; set FSDYNO_RUN to one that is new for each run, such \
-             as the name of the job",
+            "the launcher ({}) does not identify the run to its ranks; set FSDYNO_RUN to a word that is new for each \
+             run, such as the name of the job",
             position.kind
         )
     })?;
@@ -283,7 +286,7 @@ mod tests {
         drop(note);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let late = find(&position(1, Some("a")), folder.path(), Duration::ZERO).unwrap_err();
-        assert!(late.contains("does rank 0 run?"), "{late}");
+        assert!(late.contains("check that rank 0 runs"), "{late}");
     }
 
     #[test]

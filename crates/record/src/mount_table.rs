@@ -3,6 +3,18 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Longest time for which a client of a network file system may not see what another has changed: NFS caches the
+/// attributes of directories, and that a name does not exist, for up to 60 s (nfs(5), acdirmax), sshfs for 20 s. A tenth
+/// is added.
+pub const CLIENT_CACHE: Duration = Duration::from_secs(66);
+
+/// Types of file systems that several clients can mount and cache at the same time, other than those of FUSE.
+const NETWORKS: [&str; 12] = [
+    "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "9p", "afs", "orangefs",
+    "pvfs2",
+];
 
 /// A line of the table: `id parent major:minor root mountpoint options [tags] - type source options`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +53,11 @@ impl MountLine {
         })
     }
 
+    /// Returns true if several clients may mount the file system and cache it.
+    pub fn is_network(&self) -> bool {
+        NETWORKS.contains(&self.kind.as_str()) || self.kind.starts_with("fuse")
+    }
+
     /// Returns the type, mount options and file system options, in the form used in a record's conditions.
     pub fn in_effect(&self) -> String {
         format!("{} {} {}", self.kind, self.options, self.superblock)
@@ -74,6 +91,16 @@ pub fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_clients_may_cache_is_known_by_its_type() {
+        let is = |kind: &str| {
+            let line = format!("40 22 0:43 / /mnt rw - {kind} server:/export rw");
+            mounts(&line).next().unwrap().is_network()
+        };
+        assert!(["nfs4", "fuse.sshfs", "fuse"].into_iter().all(is));
+        assert!(!["ext4", "tmpfs", "overlay"].into_iter().any(is));
+    }
 
     const TABLE: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
 not a line of a table

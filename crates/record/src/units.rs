@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,16 @@ pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Formats an estimated or remaining time, rounded up: `42 s`, `3 min`, `2 h 1 min`.
+pub fn rough(time: Duration) -> String {
+    let seconds = time.as_millis().div_ceil(1000);
+    match (seconds, seconds.div_ceil(60)) {
+        (0..100, _) => format!("{seconds} s"),
+        (_, minutes @ 0..100) => format!("{minutes} min"),
+        (_, minutes) => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
 /// An error in parsing a number.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("'{}' is not a number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
@@ -266,6 +277,15 @@ mod tests {
         assert_eq!(Count(100_000_000).to_string(), "100,000,000");
         assert_eq!("64_000".parse(), Ok(Bytes(64_000)));
         assert!("_64".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn a_rough_time_has_a_fitting_unit() {
+        let text = |seconds| rough(Duration::from_secs(seconds));
+        assert_eq!([0, 42, 99, 100, 120].map(text), ["0 s", "42 s", "99 s", "2 min", "2 min"]);
+        assert_eq!([5940, 5941, 7260].map(text), ["99 min", "1 h 40 min", "2 h 1 min"]);
+        assert_eq!(rough(Duration::from_millis(200)), "1 s");
+        assert_eq!(rough(Duration::from_millis(41_900)), "42 s");
     }
 
     #[test]

@@ -174,25 +174,33 @@ const METADATA: u64 = 1000;
 /// calls are those of a program, of which the most frequent one is seldom the one that takes the time.
 pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
+    let all = trials.iter().flat_map(|(_, phase)| phase.ops.values());
+    let total: u64 = all.map(|stats| stats.count).sum();
+    let on_names =
+        |kind| matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink);
+    most_frequent(trials, on_names)
+        .filter(|(_, count)| count.saturating_mul(METADATA) >= total)
+        .or_else(|| most_frequent(trials, |kind| kind != Close))
+        .map(|(kind, _)| kind)
+}
+
+/// The most frequent op of some kinds, with its count; on a tie the first in the table of kinds. None for a replay
+/// ([`main_op`]).
+pub(crate) fn most_frequent(
+    trials: &[Run<'_>],
+    is: impl Fn(OpKind) -> bool,
+) -> Option<(OpKind, u64)> {
     if replayed(trials) {
         return None;
     }
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
-        if matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink) {
+        if is(*kind) {
             *counts.entry(*kind).or_default() += stats.count;
         }
     }
-    let all = || trials.iter().flat_map(|(_, phase)| &phase.ops);
-    let total: u64 = all().map(|(_, stats)| stats.count).sum();
-    if counts.values().all(|count| count.saturating_mul(METADATA) < total) {
-        counts.clear();
-        for (kind, stats) in all().filter(|(kind, _)| **kind != Close) {
-            *counts.entry(*kind).or_default() += stats.count;
-        }
-    }
-    // On a tie the first in the table of kinds wins: `max_by_key` would take the last.
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
+    // `max_by_key` takes the last of several.
+    counts.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
 /// If the main op takes less than this part of the time of all calls, latencies are shown of another op.

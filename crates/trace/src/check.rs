@@ -196,7 +196,7 @@ impl Checker {
         self.known(id)?;
         match self.nodes.get(&id) {
             Some(Kind::Directory) => Ok(()),
-            _ => Err(node(id, "is used as a directory and is none")),
+            _ => Err(node(id, "is used as a directory but is not one")),
         }
     }
 }

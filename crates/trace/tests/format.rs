@@ -158,7 +158,7 @@ fn identities_are_checked() {
     let file = it.file(Builder::ROOT, "f", 1);
     it.call(Builder::MAIN, Call::Unlink { at: At::new(file, Name::new(b"x").unwrap(), None) }, -20);
     let problem = check(&mut it).unwrap_err().to_string();
-    assert!(problem.ends_with("is used as a directory and is none"), "{problem}");
+    assert!(problem.ends_with("is used as a directory but is not one"), "{problem}");
     let mut it = sample();
     it.call(ThreadId(5), Call::SyncAll {}, 0);
     assert!(check(&mut it).is_err());

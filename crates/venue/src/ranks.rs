@@ -9,6 +9,7 @@ use std::time::Instant;
 use fsdyno_media::Directory;
 use fsdyno_ranks::{Group, GroupError, Trial};
 use fsdyno_record::mailbox::Progress;
+use fsdyno_record::mount_table::{CLIENT_CACHE, MountLine};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::{Job, Nanos, Plan, mount_table};
@@ -17,16 +18,6 @@ use crate::agent_report::nanos;
 use crate::error::VenueError;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{clock, fingerprint};
-
-/// Longest time for which a client of a network file system may show stale entries: NFS caches attributes of
-/// directories for up to 60 s (nfs(5), acdirmax).
-const SETTLE: Nanos = Nanos(66_000_000_000);
-
-/// Mount types of file systems that several clients can mount and cache at the same time.
-const NETWORKS: [&str; 12] = [
-    "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "9p", "afs", "orangefs",
-    "pvfs2",
-];
 
 /// The venue of several processes.
 #[derive(Clone, Debug)]
@@ -103,14 +94,12 @@ impl Venue for RanksVenue {
         let mount = mount_table::of_file(directory.root().as_fd());
         let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
         let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_network = mount.as_ref().is_some_and(|line| {
-            NETWORKS.contains(&line.kind.as_str()) || line.kind.starts_with("fuse")
-        });
+        let is_network = mount.as_ref().is_some_and(MountLine::is_network);
         let trial = Trial {
             job,
             folder: format!("{name}/{}", fsdyno_media::TREE),
             root: directory.root(),
-            settle: if is_network { SETTLE } else { Nanos(0) },
+            settle: if is_network { nanos(CLIENT_CACHE) } else { Nanos(0) },
         };
         let mut go_on = |progress: &Progress| watch(progress) == Watch::GoOn;
         let ended = self.group.run(&trial, &mut go_on);

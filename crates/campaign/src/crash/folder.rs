@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fsdyno_crash::{FILE, Finding, Row, findings as findings_of};
-use fsdyno_media::file;
+use fsdyno_media::{NewFolder, file};
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
@@ -15,6 +15,7 @@ use fsdyno_report::{compressed, counted};
 use crate::failure::Failure;
 use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;
+use crate::store::{lock, replace_locked};
 
 /// The name of the report.
 pub const PAGE: &str = crate::store::PAGE;
@@ -73,25 +74,74 @@ fn contains(folder: &Path, name: &str) -> bool {
     path.exists() || compressed::find(&path).is_some()
 }
 
-/// Writes the rows so far, and their report.
-pub fn rows(folder: &Path, rows: &[Row]) -> Result<(), Failure> {
-    write(&folder.join(FILE), &pretty(&rows)?)?;
-    write(&folder.join(PAGE), &fsdyno_report::crash_html(rows)?)
+/// A result folder that is open for writing, locked against other runs.
+#[derive(Debug)]
+pub struct ResultFolder {
+    path: PathBuf,
+    /// The file of the rows; empty before the first row.
+    file: File,
+    made: Vec<NewFolder>,
 }
 
-/// Writes the findings of a row as files whose names begin with `name`, and prints how many there are.
-pub fn findings(folder: &Path, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
-    let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
-    for finding in &kept {
-        let file = format!("{name}-{:04}.json", finding.tried.cut.number);
-        write(&folder.join(FINDINGS).join(file), &pretty(finding)?)?;
+impl ResultFolder {
+    /// Opens a result folder that [`check_folder`] accepts, or creates it.
+    ///
+    /// # Errors
+    /// The reason why results cannot be stored there: another run writes to it, or an error of the file system.
+    pub fn open(path: &Path) -> Result<ResultFolder, Failure> {
+        let made = file::make_folder(path).map_err(|error| Failure::io("create", path, &error))?;
+        let rows = path.join(FILE);
+        let file =
+            file::append(&rows, true).map_err(|error| Failure::io("write", &rows, &error))?;
+        lock(&file, path, FILE)?;
+        Ok(ResultFolder { path: path.into(), file, made })
     }
-    if !kept.is_empty() {
-        let (label, all, kept) = (&row.label, kept.len() + more, kept.len());
-        let all = counted(all, "finding");
-        say(&format!("fsdyno: {label}: {all}, {kept} of them in {FINDINGS}/"));
+
+    /// Returns true if no row is stored.
+    pub fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.len() == 0)
     }
-    Ok(())
+
+    /// Writes the rows so far, and their report.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn write(&mut self, rows: &[Row]) -> Result<(), Failure> {
+        let path = self.path.join(FILE);
+        self.file = replace_locked(&path, pretty(&rows)?.as_bytes())
+            .map_err(|error| Failure::io("write", &path, &error))?;
+        write(&self.path.join(PAGE), &fsdyno_report::crash_html(rows)?)
+    }
+
+    /// Writes the findings of a row as files whose names begin with `name`, and prints how many there are.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
+        let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
+        for finding in &kept {
+            let file = format!("{name}-{:04}.json", finding.tried.cut.number);
+            write(&self.path.join(FINDINGS).join(file), &pretty(finding)?)?;
+        }
+        if !kept.is_empty() {
+            let (label, all, kept) = (&row.label, kept.len() + more, kept.len());
+            let all = counted(all, "finding");
+            say(&format!("fsdyno: {label}: {all}, {kept} of them in {FINDINGS}/"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ResultFolder {
+    /// Removes what was created if no row was stored.
+    fn drop(&mut self) {
+        if self.is_empty() {
+            let _ = file::remove(&self.path.join(FILE));
+            for folder in self.made.iter().rev() {
+                let _ = folder.remove();
+            }
+        }
+    }
 }
 
 /// Lists the finding files in a folder of `fsdyno crash`; it may have none.
@@ -220,6 +270,29 @@ mod tests {
         assert!(
             check_folder(folder.path()).unwrap_err().message.contains("findings of something else")
         );
+    }
+
+    #[test]
+    fn two_runs_never_write_to_one_folder() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("new/deep");
+        let mut first = ResultFolder::open(&folder).unwrap();
+        let refused = || ResultFolder::open(&folder).unwrap_err().message;
+        assert!(refused().contains("in use by another fsdyno"), "{}", refused());
+        first.write(&[]).unwrap();
+        assert!(refused().contains("in use by another fsdyno"), "{}", refused());
+        drop(first);
+        assert!(!ResultFolder::open(&folder).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_folder_without_rows_is_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("new/deep");
+        let opened = ResultFolder::open(&folder).unwrap();
+        assert!(opened.is_empty() && check_folder(&folder).is_ok());
+        drop(opened);
+        assert!(!base.path().join("new").exists() && base.path().exists());
     }
 
     #[test]

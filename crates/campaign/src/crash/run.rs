@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_crash::{AtomicUnit, DiskFault, FILE, Row};
-use fsdyno_record::Build;
 use fsdyno_record::units::counted;
+use fsdyno_record::{Build, Plan};
 use fsdyno_venue::{Inputs, LabVenue, Venue, VenueError};
 
-use super::{CrashTest, check, folder as result_folder, job, stored};
+use super::folder::{ResultFolder, file_names};
+use super::{CrashTest, check, job, stored};
 use crate::notes::say;
 use crate::target::{self, TargetRequest};
 use crate::{Cell, Failure, RunSpec, labs, read_inputs};
@@ -41,6 +42,9 @@ impl Cuts {
         CrashTest { venue, stop, build, cuts: count, disk, tear, jobs }
     }
 }
+
+/// A stored row of another command, in a message.
+const OTHER: &str = "by another command (other work, options, seed or number of cuts); repeat that one to resume it, or";
 
 /// A resolved request.
 pub struct CrashRun {
@@ -98,16 +102,21 @@ impl CrashRun {
         stop: &Arc<AtomicBool>,
         build: Option<&Build>,
     ) -> Result<Tested, Failure> {
+        let mut results = ResultFolder::open(folder)?;
         let (venue, known) = labs::lab_venue(&self.spec, folder, stop)?;
         let venue = venue.with_inputs(self.inputs.clone());
         self.requests.iter_mut().for_each(|request| request.place = known.clone());
         self.cells = target::cells(&self.requests)?;
-        let names =
-            result_folder::file_names(self.cells.iter().map(|cell| cell.plan.label.as_str()));
-        let mut rows = self.stored(folder, &venue)?;
+        let names = file_names(self.cells.iter().map(|cell| cell.plan.label.as_str()));
+        let identity = |plan: &Plan| Ok(venue.identity(plan)?.map(|identity| identity.lab_id));
+        let stored = match results.is_empty() {
+            true => Vec::new(),
+            false => stored::read(&folder.join(FILE))?,
+        };
+        let mut rows = self.stored(folder, stored, identity)?;
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
         for (at, (cell, name)) in self.cells.iter().zip(&names).enumerate() {
-            if let Some(failure) = missing_requirement(&venue, cell)? {
+            if let Some(failure) = missing_requirement(rows[at].as_ref(), cell, identity)? {
                 say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
                 rows[at] = Some(self.skipped_row(cell, &failure, build));
                 skipped.get_or_insert(failure);
@@ -122,8 +131,8 @@ impl CrashRun {
                 }
             }
             if let Some(row) = rows[at].as_ref().filter(|_| !none_ran(&rows)) {
-                result_folder::rows(folder, &done(&rows))?;
-                result_folder::findings(folder, name, row, cell.deadline)?;
+                results.write(&done(&rows))?;
+                results.findings(name, row, cell.deadline)?;
             }
         }
         if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
@@ -147,24 +156,36 @@ impl CrashRun {
         }
     }
 
-    /// The stored row of each cell, if it has one; skipped rows are tried again.
-    fn stored(&self, folder: &Path, venue: &LabVenue) -> Result<Vec<Option<Row>>, Failure> {
+    /// Each cell's row among stored ones, if it has one; skipped rows are tried again.
+    fn stored(
+        &self,
+        folder: &Path,
+        stored: Vec<Row>,
+        identity: impl Fn(&Plan) -> Result<Option<String>, VenueError>,
+    ) -> Result<Vec<Option<Row>>, Failure> {
         let mut rows: Vec<Option<Row>> = self.cells.iter().map(|_| None).collect();
-        let file = folder.join(FILE);
-        let all = if file.exists() { stored::read(&file)? } else { Vec::new() };
-        for row in all {
+        for row in stored {
             let is_of = |cell: &Cell| self.is_of(&row, cell);
-            let at = self.cells.iter().position(is_of).ok_or_else(|| other(folder, &row))?;
+            let at = self.cells.iter().position(is_of);
+            let at = at.ok_or_else(|| refused(folder, &row, OTHER))?;
             if row.skipped.is_some() {
                 continue;
             }
-            let lab_id = venue.identity(&self.cells[at].plan)?.map(|identity| identity.lab_id);
-            if row.lab_id != lab_id {
-                return Err(Failure::wrong(format!(
-                    "'{}' has {} in another lab; give a new folder with --out",
-                    folder.display(),
-                    row.label
-                )));
+            if row.has_old_oracle() {
+                let how = "judged by an older oracle, which accepted more; to judge it again,";
+                return Err(refused(folder, &row, how));
+            }
+            match identity(&self.cells[at].plan) {
+                Ok(lab_id) if row.lab_id == lab_id => {}
+                Ok(_) => return Err(refused(folder, &row, "in another lab;")),
+                // It was not missing then, and the row is complete.
+                Err(VenueError::Missing(why)) => {
+                    let label = &row.label;
+                    say(&format!(
+                        "fsdyno: {label}: the lab of the stored row is not compared: {why}"
+                    ));
+                }
+                Err(error) => return Err(error.into()),
             }
             rows[at] = Some(row);
         }
@@ -178,7 +199,7 @@ impl CrashRun {
         // A trial without a timed phase has no crash points.
         let all = row.tried.is_empty() || row.tried.len() == count as usize;
         let here = (cell.plan.label.as_str(), cell.plan.hash.as_str(), seed, disk);
-        all && !row.has_old_oracle() && of == (here.0, here.1, here.2, here.3, self.tear(cell))
+        all && of == (here.0, here.1, here.2, here.3, self.tear(cell))
     }
 
     /// The requested atomic write unit, or else the disk's physical sector.
@@ -194,26 +215,29 @@ impl CrashRun {
     }
 }
 
-/// Returns the reason why a trial cannot run here.
-fn missing_requirement(venue: &LabVenue, cell: &Cell) -> Result<Option<Failure>, Failure> {
+/// Returns the reason why a trial cannot run here; none if it need not, because its row is stored.
+fn missing_requirement(
+    stored: Option<&Row>,
+    cell: &Cell,
+    identity: impl Fn(&Plan) -> Result<Option<String>, VenueError>,
+) -> Result<Option<Failure>, Failure> {
+    if stored.is_some() {
+        return Ok(None);
+    }
     if let Some(reason) = &cell.skip {
         return Ok(Some(Failure::wrong(reason.clone())));
     }
-    match venue.identity(&cell.plan) {
+    match identity(&cell.plan) {
         Ok(_) => Ok(None),
         Err(error @ VenueError::Missing(_)) => Ok(Some(error.into())),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The failure of a folder that has a row of another command.
-fn other(folder: &Path, row: &Row) -> Failure {
-    Failure::wrong(format!(
-        "'{}' has {} by another command (other work, options, seed or number of cuts); repeat that one to resume it, or \
-         give a new folder with --out",
-        folder.display(),
-        row.label
-    ))
+/// The failure of a folder that has a row which cannot be resumed.
+fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
+    let (folder, label) = (folder.display(), &row.label);
+    Failure::wrong(format!("'{folder}' has {label} {how} give a new folder with --out"))
 }
 
 fn done(rows: &[Option<Row>]) -> Vec<Row> {
@@ -222,4 +246,70 @@ fn done(rows: &[Option<Row>]) -> Vec<Row> {
 
 fn none_ran(rows: &[Option<Row>]) -> bool {
     rows.iter().flatten().all(|row| row.skipped.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::matrix;
+    use crate::question::{LabPlace, Place, Question};
+
+    /// A request for ext4 and XFS.
+    fn run() -> CrashRun {
+        let question = Question {
+            workloads: vec!["maildir".into()],
+            filesystems: vec!["ext4".into(), "xfs".into()],
+            threads: 1,
+            ..Question::default()
+        };
+        let place = Place::Lab(LabPlace::usual("hdd-7200", "6.1.0"));
+        let cells = matrix(&question, &place).unwrap();
+        let cuts = Cuts { count: 0, seed: 1, disk: DiskFault::Honest, tear: None, jobs: None };
+        let (spec, inputs) = (RunSpec::default(), Inputs::default());
+        CrashRun { spec, cuts, requests: Vec::new(), cells, inputs }
+    }
+
+    fn row(run: &CrashRun, at: usize) -> Row {
+        let row = Row::new(&run.cells[at].plan, 1, run.cuts.disk, Default::default(), Vec::new());
+        Row { lab_id: Some("here".into()), ..row }
+    }
+
+    fn labels(rows: &[Option<Row>]) -> Vec<Option<&str>> {
+        rows.iter().map(|row| row.as_ref().map(|row| row.label.as_str())).collect()
+    }
+
+    fn missing(_: &Plan) -> Result<Option<String>, VenueError> {
+        Err(VenueError::Missing("no mkfs".into()))
+    }
+
+    fn here(_: &Plan) -> Result<Option<String>, VenueError> {
+        Ok(Some("here".into()))
+    }
+
+    #[test]
+    fn a_finished_row_is_kept_although_its_tool_is_missing_now() {
+        let run = run();
+        let rows = run.stored(Path::new("out"), vec![row(&run, 1)], missing).unwrap();
+        assert_eq!(labels(&rows), [None, Some("xfs")]);
+        let needs = |at: usize| missing_requirement(rows[at].as_ref(), &run.cells[at], missing);
+        assert_eq!(needs(0).unwrap().unwrap().message, "no mkfs");
+        assert!(needs(1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_resumed_is_refused_with_the_reason() {
+        let run = run();
+        let refused = |row: Row| run.stored(Path::new("out"), vec![row], here).unwrap_err().message;
+        let kept = || row(&run, 0);
+        for (row, says) in [
+            (Row { lab_id: Some("there".into()), ..kept() }, "has ext4 in another lab; give a new"),
+            (Row { oracle: 1, ..kept() }, "has ext4 judged by an older oracle"),
+            (Row { seed: 2, ..kept() }, "has ext4 by another command"),
+        ] {
+            assert!(refused(row).contains(says), "{says}");
+        }
+        let skipped = Row { skipped: Some("no mkfs".into()), ..kept() };
+        let rows = run.stored(Path::new("out"), vec![skipped], here).unwrap();
+        assert_eq!(labels(&rows), [None, None]);
+    }
 }

@@ -17,6 +17,7 @@ use fsdyno_record::lines::{FILE, Lines, read_file};
 use fsdyno_record::series::{self, Series};
 use fsdyno_record::trial::{Outcome, Trial};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use side_file::SideFile;
 
@@ -60,13 +61,7 @@ impl Store {
         let made = prepare(folder)?;
         let path = folder.join(FILE);
         let file = file::append(&path, true).map_err(io("write", &path))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::AGAIN) {
-            return Err(StoreError::InUse(folder.into()));
-        }
-        // A merge may have replaced the file before it was locked.
-        if !file::is_at(&file, &path) {
-            return Err(StoreError::InUse(folder.into()));
-        }
+        lock(&file, folder, FILE)?;
         bounded::check_regular(&file).map_err(io("read", &path))?;
         let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
         let Lines { records: trials, good, unended, torn, .. } = lines;
@@ -141,17 +136,7 @@ impl Store {
                 .map_err(|error| io("write", &path)(std::io::Error::other(error)))?;
             bytes.push(b'\n');
         }
-        let mut new = None;
-        let written = file::write(&path, |file| {
-            // Locked before it becomes visible. Without support for locks, there was none to lose.
-            let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
-            new = Some(file.try_clone()?);
-            file.write_all(&bytes)
-        });
-        written.map_err(io("replace", &path))?;
-        if let Some(new) = new {
-            self.file = new;
-        }
+        self.file = replace_locked(&path, &bytes).map_err(io("replace", &path))?;
         self.length = bytes.len() as u64;
         self.trials = trials;
         Ok(())
@@ -199,6 +184,34 @@ impl Store {
             }
         }
     }
+}
+
+/// Locks the file of a result folder against other runs.
+///
+/// # Errors
+/// [`StoreError::InUse`] if another run has locked or replaced it.
+pub(crate) fn lock(file: &File, folder: &Path, name: &str) -> Result<(), StoreError> {
+    let locked = flock(file, FlockOperation::NonBlockingLockExclusive);
+    // Another run may have replaced the file before it was locked.
+    match locked == Err(Errno::AGAIN) || !file::is_at(file, &folder.join(name)) {
+        true => Err(StoreError::InUse(folder.into())),
+        false => Ok(()),
+    }
+}
+
+/// Replaces a locked file atomically by a locked one.
+///
+/// # Errors
+/// The error of the file system; the old file is unchanged.
+pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
+    let mut new = None;
+    file::write(path, |file| {
+        // Locked before it becomes visible. Without support for locks, there was none to lose.
+        let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
+        new = Some(file.try_clone()?);
+        file.write_all(bytes)
+    })?;
+    new.ok_or_else(|| std::io::Error::other("it was not written"))
 }
 
 /// Returns the trials of one folder that count: a failed or skipped one is superseded by a successful one of the

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fsdyno_record::trial::{Outcome, Trial};
+use fsdyno_record::units::rough;
 use fsdyno_report::seconds;
 use fsdyno_tune::{Evaluator, Point, Sample, Space};
 
@@ -43,36 +44,33 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
 /// 30 min; the smallest search takes 2 min`.
 pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
     let each = each.max(Duration::from_millis(1));
-    let shown = words(each);
+    let shown = rough(each);
     match budget {
         Budget::Time(time) => {
             let trials = (time.as_secs_f64() / each.as_secs_f64()) as u64;
-            let least = each * least as u32;
-            let over = if least > time { ", over the budget" } else { "" };
-            let (time, least) = (words(time), words(least));
+            let over = if is_over(budget, each, least) { ", over the budget" } else { "" };
+            let (time, least) = (rough(time), rough(each * least as u32));
             format!(
                 "a trial takes about {shown}: about {trials} trials in {time}; the smallest search takes {least}{over}"
             )
         }
         Budget::Trials(trials) => {
-            let all = words(each * trials as u32);
+            let all = rough(each * trials as u32);
             format!("a trial takes about {shown}: at most {all} for {trials} trials")
         }
     }
 }
 
+/// Returns true if the smallest search takes longer than a budget.
+fn is_over(budget: Budget, each: Duration, least: usize) -> bool {
+    matches!(budget, Budget::Time(time) if each * least as u32 > time)
+}
+
 /// A budget in words: `30 min`, `200 trials`.
 pub fn words_of(budget: Budget) -> String {
     match budget {
-        Budget::Time(time) => words(time),
+        Budget::Time(time) => rough(time),
         Budget::Trials(trials) => format!("{trials} trials"),
-    }
-}
-
-fn words(time: Duration) -> String {
-    match time.as_secs() {
-        0..120 => format!("{} s", time.as_secs().max(1)),
-        seconds => format!("{} min", seconds.div_ceil(60)),
     }
 }
 
@@ -85,22 +83,16 @@ impl Bench<'_, '_> {
     /// Reports how long the search will take, after the first trial has shown it, and refuses a time that is too short.
     fn estimate(&self) -> Result<(), Failure> {
         let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
-        let least = each * self.least as u32;
-        match self.budget {
-            Budget::Time(time) if least > time => Err(Failure::wrong(format!(
-                "the budget of {} is too small for one decision: a trial takes about {}, and one trial per value plus the \
-                 confirmation takes {} trials, about {}; give at least that with --budget, fewer options with --only, \
-                 or less work with --set",
-                words(time),
-                words(each),
-                self.least,
-                words(least)
-            ))),
-            budget => {
-                say(&format!("fsdyno: {}", outlook(budget, each, self.least)));
-                Ok(())
-            }
+        let outlook = outlook(self.budget, each, self.least);
+        if is_over(self.budget, each, self.least) {
+            return Err(Failure::wrong(format!(
+                "the budget is too small for one decision: {outlook} ({} trials: one per value, and the confirmation); \
+                 give at least that with --budget, fewer options with --only, or less work with --set",
+                self.least
+            )));
         }
+        say(&format!("fsdyno: {outlook}"));
+        Ok(())
     }
 
     fn sample(&self, trial: &Trial) -> Sample {

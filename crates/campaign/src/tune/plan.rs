@@ -15,7 +15,7 @@ impl Tuning {
     /// A restriction that a space refuses.
     pub fn plan(&self, prose: Prose) -> Result<String, Failure> {
         let Tuning { request, spec, spaces, .. } = self;
-        let mut text = String::new();
+        let (mut text, speeds) = (String::new(), Speeds::load());
         for space in spaces {
             let by = restriction(request, spec, None);
             let (space, dropped) = restricted(space, &by, spaces.len())?;
@@ -38,21 +38,20 @@ impl Tuning {
             for it in dropped {
                 text += &prose.indented(&format!("not tried: {}: {}", it.what, it.why), 2);
             }
-            text += &prose.indented(&format!("time: {}", self.time(&space, least)?), 2);
+            text += &prose.indented(&format!("time: {}", self.time(&space, least, &speeds)?), 2);
         }
         Ok(text + &prose.indented(&self.after(), 0))
     }
 
     /// The budget of one file system, and what it is enough for, if trials of its kind ran here.
-    fn time(&self, space: &Space, least: usize) -> Result<String, Failure> {
+    fn time(&self, space: &Space, least: usize, speeds: &Speeds) -> Result<String, Failure> {
         let budget = self.request.budget.part(self.spaces.len());
         let experiment = Experiment::resolve(of_one(&self.spec, space))?;
-        let one = Speeds::load().estimate(experiment.cells.iter().take(1), 1);
+        let one = speeds.estimate(experiment.cells.iter().take(1), 1);
         Ok(match one {
             Some(one) => {
-                let (outlook, trials) = (bench::outlook(budget, one.time, least), one.trials);
-                let trials = counted(trials as usize, "earlier trial");
-                format!("{outlook} (estimated from {trials} on this machine)")
+                let outlook = bench::outlook(budget, one.time, least);
+                format!("{outlook} ({})", one.basis())
             }
             None => format!(
                 "{}; that of a trial is not known before the first one on this machine",

@@ -3,6 +3,7 @@
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::notes::say;
 use fsdyno_filesystem::Filesystem;
+use fsdyno_record::units::rough;
 use fsdyno_report::table::Block;
 use fsdyno_study::file::catalog;
 use fsdyno_venue::here::{self, CanRun, Here};
@@ -212,7 +213,7 @@ pub fn studies() -> Result<Listing, Failure> {
         let study = fsdyno_study::built_in(name)?;
         let year = study.year.map_or("-".to_string(), |year| year.to_string());
         let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
-        let time = fsdyno_study::time_of(name).map_or("-".into(), |time| time.words());
+        let time = fsdyno_study::time_of(name).map_or("-".into(), |it| rough(it.time));
         rows.push(vec![name.to_string(), year, runs, claims, time, study.title]);
     }
     let known = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));

@@ -69,6 +69,8 @@ pub fn filesystem(name: &str, prose: Prose) -> Shown {
         Some(until) => format!("Linux {} to {until}", kind.since),
         None => format!("Linux {} and later", kind.since),
     };
+    let in_lab = kind.lab.as_ref().map(|lab| format!("; in the lab {} and later", lab.since));
+    let kernels = kernels + &in_lab.unwrap_or_default();
     let command = |argv: &[String]| match argv {
         [] => "(none)".to_string(),
         argv => argv.join(" "),
@@ -105,6 +107,7 @@ pub fn filesystem(name: &str, prose: Prose) -> Shown {
     text.push_str(&format!("\n{}\n", kind.notes.trim()));
     let value = json!({
         "name": kind.name, "about": kind.about, "since": kind.since, "until": kind.until,
+        "lab_since": kind.lab.as_ref().map(|lab| &lab.since),
         "modules": kind.modules, "package": kind.package, "tools": kind.tools,
         "mkfs": kind.mkfs.argv, "mount_command": kind.mount.command, "lacks": kind.lacks,
         "mount_type": kind.mount.kind, "mount_options": kind.mount.options,

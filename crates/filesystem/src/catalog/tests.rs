@@ -123,8 +123,20 @@ fn a_kernel_that_a_file_system_suggests_has_it() {
     assert_eq!(error.problem, "Linux 5.10.0-46-amd64 has no ntfs3 yet");
     assert_eq!(error.hint, "it is in kernels since 5.15, if configured; --kernel 6.12");
     let error = get("nfs").unwrap().check_kernel("5.10.0-46-amd64").unwrap_err();
-    assert!(error.problem.starts_with("nfs is not possible with Linux 5.10.0-46-amd64: its NFS"));
-    assert_eq!(error.hint, "it is in kernels since 6.1, if configured; --kernel 6.12");
+    assert!(error.problem.starts_with("the lab has no nfs with Linux 5.10.0-46-amd64: its NFS"));
+    assert_eq!(error.hint, "the lab needs Linux 6.1 or later for it; --kernel 6.12");
+    let error = get("nfs").unwrap().check_kernel("2.4.18").unwrap_err();
+    assert_eq!(error.problem, "Linux 2.4.18 has no nfs yet");
+}
+
+#[test]
+fn options_with_known_values_are_known() {
+    for kind in all() {
+        let known = kind.known();
+        for option in known.values.keys() {
+            assert!(known.mount.contains(option), "{}: {option}", kind.name);
+        }
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ const MIN_PHASE_NS: u64 = 2_000_000;
 pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Failure> {
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::wrong(
-            "--check makes file systems in memory, which takes root; use sudo".to_string(),
+            "--check mounts file systems in memory and must run as root; use sudo".to_string(),
         ));
     }
     fsdyno_processor::find(profile)?;

@@ -28,7 +28,12 @@ fn arg(axis: &'static Axis, many: bool) -> Arg {
     let arg = arg.help(axis.help_text());
     let names = (axis.names)();
     match names.is_empty() {
-        true => arg.value_parser(|text: &str| axis.check(text).map(|()| text.to_string())),
+        true => arg.value_parser(move |text: &str| {
+            if !many && axis.parts(text)?.len() > 1 {
+                return Err("this command takes one value".to_string());
+            }
+            axis.check(text).map(|()| text.to_string())
+        }),
         false => {
             let names = names.iter().map(|(name, about)| PossibleValue::new(*name).help(*about));
             arg.value_parser(PossibleValuesParser::new(names))

@@ -70,7 +70,7 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     let parsed = Cli::try_parse_from(&words).map_err(|error| Failure::wrong(error.to_string()))?;
     match parsed.command {
         Command::Run(request) => super::run::run(&request),
-        _ => Err(Failure::wrong("the demo is no run")),
+        _ => Err(Failure::wrong("internal error: the command of the demo is not fsdyno run")),
     }
 }
 

@@ -16,7 +16,7 @@ pub fn run(note: &Note) -> Result<Exit, Failure> {
     let folder = &note.result;
     if !is_result(folder) {
         return Err(Failure::wrong(format!(
-            "'{}' is no result folder; give one of those in 'fsdyno list results'",
+            "'{}' is not a result folder; 'fsdyno list results' lists them",
             folder.display()
         )));
     }

@@ -28,7 +28,7 @@ fn a_wrong_flag_is_met_by_what_would_be_right() {
         ("--for mail --on loop:1G --fs xsf", "did you mean 'xfs'?"),
         ("--for mail --on . --fs xfs", "'.' is on one file system already"),
         ("--for mail --on . -- make", "with --for own alone"),
-        ("--for mail --on /dev/null", "no advice erases one"),
+        ("--for mail --on /dev/null", "which fsdyno advise does not erase"),
     ] {
         let output = run(folder.path(), &format!("advise {words}"));
         assert_eq!(code(&output), 2, "{words}");

@@ -95,7 +95,7 @@ const CASES: &[(&str, i32, &str)] = &[
         "--machine pc-2010: there is no machine of this name; did you mean 'pc-2001'?",
     ),
     ("run dirops --machine nowhere.toml", 2, "--machine nowhere.toml: cannot be read: "),
-    ("run dirops --machine ./a-file", 2, "a machine has about, disk, cpu, ram"),
+    ("run dirops --machine ./a-file", 2, "a machine file has the keys about, disk, cpu and ram"),
     ("run dirops --machine pc-2001 --machine pc-2001", 2, "given twice; give it once"),
     ("run dirops --machine pc-2001 --size 100G", 2, "more than disk 'ide-2001' can hold"),
     ("run dirops --on . --machine pc-2001", 2, "--machine is for the lab"),

@@ -131,7 +131,7 @@ fn a_result_has_a_name_that_commands_accept_and_a_note() {
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert!(is == 0 && shown["name"] == "friday" && shown["note"].is_null(), "{shown}");
     let (is, _, why) = fsdyno("note . --name here");
-    assert!(is == 2 && why.contains("'.' is no result folder"), "{why}");
+    assert!(is == 2 && why.contains("'.' is not a result folder"), "{why}");
     let (is, _, why) = fsdyno("note friday --name a/b");
     assert!(is == 2 && why.contains("'/' cannot be in a name"), "{why}");
 }

@@ -230,7 +230,7 @@ fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_no_directory() {
     let refused = folder(&through.finish().unwrap());
     let said = stderr(&replay(refused.path()));
     assert!(
-        said.contains("at byte ") && said.contains("used as a directory and is none"),
+        said.contains("at byte ") && said.contains("used as a directory but is not one"),
         "{said}"
     );
 

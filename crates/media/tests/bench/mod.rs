@@ -84,6 +84,8 @@ impl Bench {
         let at = self.folder(&format!("mount{}", self.undo.len()));
         let path = at.to_string_lossy().into_owned();
         tool("mount", &[more, &[device, &path]].concat());
+        // Otherwise the superblock is written some time after the mount.
+        tool("sync", &["-f", &path]);
         self.undo(move || quiet("umount", &[&path]));
         self.mounts.push(at.clone());
         at

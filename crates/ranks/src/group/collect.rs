@@ -124,11 +124,11 @@ impl State {
             Event::Arrived(arrived) => {
                 let (hello, wire) = *arrived;
                 let why = format!(
-                    "rank {} came again, as process {} on {}",
+                    "rank {} connected a second time, as process {} on {}",
                     hello.rank, hello.pid, hello.host
                 );
                 let _ = wire.send(&ToRank::Abort { why: why.clone() });
-                self.notes.push(format!("{why}, and was turned away"));
+                self.notes.push(format!("{why}, and was refused"));
                 return Ok(());
             }
             Event::TurnedAway(why) => {

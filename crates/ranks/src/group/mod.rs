@@ -276,7 +276,7 @@ impl Arrivals {
             Event::Gone(rank) => {
                 let peer = self.came.get(rank as usize).and_then(Option::as_ref);
                 let name = peer.map_or_else(|| format!("rank {rank}"), Peer::name);
-                Err(format!("{name} ended before all ranks had come"))
+                Err(format!("{name} ended before all ranks had connected"))
             }
             Event::Obituary(hello) => {
                 Err(format!("rank {} on {}: {}", hello.rank, hello.host, hello.text))

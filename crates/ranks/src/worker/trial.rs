@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_engine::device_caches::DeviceCaches;
 use fsdyno_engine::{EngineCost, calibrate, clock, verify};
+use fsdyno_record::mount_table::CLIENT_CACHE;
 use fsdyno_record::plan::RanksPlan;
 use fsdyno_record::{Job, Nanos, mount_table};
 use fsdyno_workload::{Contents, GapKind, Setting, Workload, workloads};
@@ -17,10 +18,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::link::Link;
 use super::{Join, Trouble};
 use crate::wire::{FromRank, Preparation, Seen, ToRank, TreeOf};
-
-/// Maximum time for which a new directory may be invisible to a client: NFS caches the absence of a name for up to 60 s
-/// (nfs(5), acdirmax).
-const FIND: Duration = Duration::from_secs(75);
 
 /// Pauses in milliseconds between readings of a tree that differs.
 const READ_AGAIN: [u64; 8] = [50, 200, 750, 2_000, 5_000, 12_000, 20_000, 25_000];
@@ -111,7 +108,7 @@ impl Trial {
         let mut opened = openat(&self.root, &name, flags, Mode::empty());
         let begin = Instant::now();
         // It has existed since all ranks were prepared; this client may not see it yet.
-        while opened.as_ref().err() == Some(&Errno::NOENT) && begin.elapsed() < FIND {
+        while opened.as_ref().err() == Some(&Errno::NOENT) && begin.elapsed() < CLIENT_CACHE {
             std::thread::sleep(Duration::from_millis(20));
             opened = openat(&self.root, &name, flags, Mode::empty());
         }
@@ -190,7 +187,7 @@ fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
     loop {
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(root) => return Ok(root),
-            Err(Errno::NOENT) if begin.elapsed() < FIND => {}
+            Err(Errno::NOENT) if begin.elapsed() < CLIENT_CACHE => {}
             Err(error) => {
                 return Err(Trouble::plain(format!(
                     "'{}', which rank 0 has made, cannot be opened: {}; is --on the same file system on all hosts?",

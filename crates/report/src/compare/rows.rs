@@ -1,6 +1,6 @@
 //! One row for each phase of each pair of cells: its values, their ratio, and the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::validity::Flag;
 use fsdyno_record::{OpKind, Trial};
@@ -13,8 +13,8 @@ use crate::measure::Measure;
 use crate::number::clean;
 use crate::pairing::{Matching, Pairing};
 use crate::processor;
-use crate::run::{Run, replayed};
-use crate::view::latency_op;
+use crate::run::Run;
+use crate::view::{latency_op, most_frequent};
 
 /// The metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,22 +264,11 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
         Metric::Returned if each => Measure::Operation,
         Metric::Returned => Measure::Returned,
         Metric::Cpu => Measure::Cpu { each },
-        Metric::P99 => Measure::P99(latency_op(runs, main_op(runs))),
-    }
-}
-
-/// The most frequent op other than close(2); none for a replay ([`crate::view::main_op`]).
-fn main_op(runs: &[Run<'_>]) -> Option<OpKind> {
-    if replayed(runs) {
-        return None;
-    }
-    let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
-    for (kind, stats) in runs.iter().flat_map(|run| &run.1.ops) {
-        if *kind != OpKind::Close {
-            *counts.entry(*kind).or_default() += stats.count;
+        Metric::P99 => {
+            let frequent = most_frequent(runs, |kind| kind != OpKind::Close);
+            Measure::P99(latency_op(runs, frequent.map(|(kind, _)| kind)))
         }
     }
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(kind, _)| kind)
 }
 
 /// The geometric mean, on which ratios are based; if a value is zero, the arithmetic mean.

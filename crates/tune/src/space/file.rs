@@ -133,7 +133,7 @@ fn check_name(name: &str, what: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "'{}' is no name of {what}; a name has 1 to 40 letters, digits and _.+-:/",
+        "'{}' is not a valid name of {what}; a name has 1 to 40 characters: letters, digits and _.+-:/",
         name.escape_default()
     ))
 }
@@ -170,7 +170,9 @@ fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
     }
     for release in [&entry.since, &entry.until].into_iter().flatten() {
         if super::restrict::numbers(release).is_empty() {
-            return Err(format!("{at}: '{release}' is no kernel release, such as 5.10"));
+            return Err(format!(
+                "{at}: '{release}' is not a kernel release; write one such as 5.10"
+            ));
         }
     }
     Ok(Value {

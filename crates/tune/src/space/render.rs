@@ -76,7 +76,11 @@ impl Space {
                 let parsed =
                     Spec::parse(&spec).map_err(|error| format!("{}: '{spec}': {error}", at()))?;
                 if parsed.label.is_some() || parsed.kind != self.filesystem {
-                    return Err(format!("{}: '{spec}' is no spec of {}", at(), self.filesystem));
+                    return Err(format!(
+                        "{}: '{spec}' is not a specification of {}",
+                        at(),
+                        self.filesystem
+                    ));
                 }
                 if let Some(key) =
                     parsed.mkfs.iter().chain(&parsed.mount).find(|word| word.contains('{'))

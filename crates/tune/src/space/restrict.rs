@@ -43,7 +43,8 @@ impl Space {
         if space.combinations() < 2 {
             let filesystem = &self.filesystem;
             let why = format!(
-                "nothing of the space of {filesystem} is left to try; remove --only, --exclude or --fix"
+                "no option of {filesystem} is left to try; remove --only, --exclude or --fix, or name other options \
+                 there"
             );
             return Err(SpaceError::Choice(why));
         }

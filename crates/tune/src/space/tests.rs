@@ -115,7 +115,7 @@ fn choices_keep_exclude_and_fix() {
         Restriction { fix: vec!["journal=none".into(), "data=journal".into()], ..all.clone() };
     assert!(wrong(both).contains("cannot be together: no journal"));
     let none = Restriction { only: vec!["inode".into()], exclude: vec!["inode".into()], ..all };
-    assert!(wrong(none).contains("nothing of the space of ext4 is left"));
+    assert!(wrong(none).contains("no option of ext4 is left to try"));
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn a_wrong_file_is_refused_with_its_place() {
             "[\"journal=full\", \"data=ordered\"]",
             "both are defaults",
         ),
-        ("since = \"5.10\"", "since = \"new\"", "no kernel release"),
-        ("name = \"inode\"", "name = \"i node\"", "no name of option"),
+        ("since = \"5.10\"", "since = \"new\"", "'new' is not a kernel release"),
+        ("name = \"inode\"", "name = \"i node\"", "is not a valid name of option"),
         ("filesystem", "file", "own.toml: "),
     ] {
         let error = wrong(from, to);

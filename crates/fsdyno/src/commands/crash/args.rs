@@ -113,7 +113,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("baseline", "its table has no ratios"),
     ("least-difference", "its table has no ratios"),
     ("sort", "its rows have the order of the command"),
-    ("columns", "its table has a layout of its own"),
+    ("columns", "the columns of its table are fixed"),
     ("mix", "a result folder has the crash points of one command"),
     ("name", "name the result when it is there: fsdyno note RESULT --name NAME"),
     ("note", "write the note when the result is there: fsdyno note RESULT --note TEXT"),

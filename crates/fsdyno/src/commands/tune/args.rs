@@ -74,7 +74,7 @@ pub struct Tune {
     /// Do not try these options or values
     #[arg(long, value_name = "OPTION[=VALUE],...", value_delimiter = ',')]
     pub exclude: Vec<String>,
-    /// The least difference that matters: options that are worth less keep their defaults
+    /// The smallest difference that matters: an option with less effect keeps its default
     #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
     pub least_difference: Percent,
     /// The seed of the search
@@ -94,7 +94,7 @@ pub struct Tune {
     /// The number of trials that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
-    /// Print the space of each file system and the least number of trials, and change nothing
+    /// Print the space of each file system and the minimum number of trials, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Result folder; one with some of the same trials is resumed [default: fsdyno-results/<time>-tune-<workload>]
