@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// All that the program is built from, below the root of the checkout.
+/// Everything that the program is built from, relative to the root of the checkout.
 const SOURCES: &[&str] =
     &["Cargo.toml", "Cargo.lock", "crates", "catalog", "studies", "docs/kernel.config"];
 
@@ -12,10 +12,10 @@ fn main() {
     println!("cargo::rustc-env=FSDYNO_BUILD={}", stamp().unwrap_or_default());
 }
 
-/// The commit, with a `+` behind it where the source differs from it; none outside of a checkout.
+/// The commit, followed by `+` if the source differs from it; `None` outside a checkout.
 fn stamp() -> Option<String> {
     let root = Path::new("../..").canonicalize().ok()?;
-    // A copy of the source within another repository is none of its files.
+    // If the source was copied into another repository, that repository tracks none of its files.
     let files = git(&root, &[&["ls-files", "-z", "--"], SOURCES].concat())?;
     for file in files.split('\0').filter(|file| !file.is_empty()) {
         watch(&root.join(file));
@@ -23,7 +23,7 @@ fn stamp() -> Option<String> {
     if files.is_empty() {
         return None;
     }
-    // A commit moves the log of HEAD, or HEAD alone where there is no log.
+    // A commit changes the reflog of HEAD, or only HEAD if there is no reflog.
     for name in ["HEAD", "logs/HEAD"] {
         let path = root.join(git(&root, &["rev-parse", "--git-path", name])?);
         if path.exists() {
@@ -40,7 +40,7 @@ fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
 
-/// The output of git; none where it fails or is missing.
+/// The output of git; `None` if git fails or is not installed.
 fn git(folder: &Path, words: &[&str]) -> Option<String> {
     let output =
         Command::new("git").arg("--no-optional-locks").args(words).current_dir(folder).output();

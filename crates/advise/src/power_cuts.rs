@@ -9,16 +9,16 @@ use fsdyno_record::units::rough;
 use crate::answers::{Answers, On};
 use crate::step::{NO_TIME, Step, option_words, words};
 
-/// The numbers of power cuts that are tried, the best first.
+/// The candidate numbers of power cuts, in order of preference.
 const CUTS: [u32; 3] = [100, USUAL, 20];
 
-/// The number of power cuts if times are not known: no loss in 50 shows fewer than 5.9 % (docs/crash.md).
+/// The number of power cuts if times are not known: no loss in 50 cuts bounds the loss rate below 5.9 % (95 % confidence) (docs/crash.md).
 pub const USUAL: u32 = 50;
 
-/// The time of a power cut: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
+/// The time that one power cut takes: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
 const CUT: Duration = Duration::from_secs(1);
 
-/// The step of a workload with as many cuts as half of the time that is left allows, and its time.
+/// Returns the step that cuts the power during a workload, with as many cuts as fit into half of the remaining time, and the time it takes.
 ///
 /// # Errors
 /// The reason to leave it out.
@@ -36,7 +36,7 @@ pub fn within(
             let cuts = fits.ok_or_else(|| {
                 let least = CUTS.into_iter().min().unwrap_or(USUAL);
                 let time = rough(needed(one, least));
-                format!("no power cuts: {least} of each take about {time}, over half of the time that is left")
+                format!("no power cuts: {least} cuts of each file system would take about {time}, more than half of the remaining time")
             })?;
             (cuts, Some(needed(one, cuts)))
         }
@@ -46,23 +46,28 @@ pub fn within(
     Ok((step, time.unwrap_or_default()))
 }
 
-/// The file systems whose power is cut: those with a known guarantee.
+/// The file systems that are crash-tested: those whose durability guarantee is known.
 fn tested(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(|name| Guarantee::of(name).is_some()).collect()
 }
 
-/// The step of a workload, given by its words, with a number of cuts and a time in words.
+/// Returns the step for a workload, given as command-line words, with a number of cuts and the time as text.
 ///
 /// # Errors
 /// The reason to leave it out.
 pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Result<Step, String> {
     if !matches!(answers.on, On::Machine(_)) {
-        return Err("no power cuts: they are made in the lab, so give a machine with --on".into());
+        return Err(
+            "no power cuts: power cuts are simulated only in the lab; give a machine with --on"
+                .into(),
+        );
     }
     let tested = tested(answers);
     if tested.is_empty() {
         let names = answers.filesystems.join(", ");
-        return Err(format!("no power cuts: what {names} promise after fsync is not known here"));
+        return Err(format!(
+            "no power cuts: fsdyno does not know what {names} guarantee after fsync"
+        ));
     }
     // These guests boot cold.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();

@@ -12,7 +12,7 @@ pub struct Purpose {
     pub workload: Option<&'static str>,
     /// The parameters to set if the workload's defaults would take hours.
     pub sets: &'static [&'static str],
-    /// True if its programs wait until data is durable, so that a power cut may lose what was acknowledged.
+    /// True if its programs wait until data is durable, and a power cut could therefore lose acknowledged data; such purposes are also tested with power cuts.
     pub acknowledges: bool,
 }
 
@@ -39,7 +39,7 @@ impl Purpose {
     /// Returns the description: that of its workload.
     pub fn about(&self) -> &'static str {
         self.kind()
-            .map_or("A program of yours: its calls are recorded, then replayed.", |it| it.about)
+            .map_or("Your own program: its calls are recorded and then replayed.", |it| it.about)
     }
 
     fn kind(&self) -> Option<&'static Kind> {
@@ -54,12 +54,12 @@ impl Purpose {
     }
 }
 
-/// Returns the names of all purposes, joined by `between`.
+/// Returns the names of all purposes, joined by `separator`.
 pub fn names(between: &str) -> String {
     ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(between)
 }
 
-/// Finds the purpose of this name.
+/// Finds the purpose with this name.
 ///
 /// # Errors
 /// An unknown name; the message suggests the nearest one.

@@ -2,7 +2,7 @@
 //!
 //! It mounts what a kernel needs, loads modules, starts the modelled disks' servers, lets a child
 //! run the trial, and watches that child against the virtual deadline. It cannot be killed and does
-//! not panic; whatever happens, a report is in the mailbox before the machine goes off.
+//! not panic; whatever happens, a report is in the mailbox before the machine powers off.
 
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ const MOUNT_POINT: &str = "/mnt";
 
 /// Runs the guest to its end and switches it off.
 ///
-/// Anywhere but in a guest, where it is PID 1, it ends at once with code 2: on a host it would mount
+/// Anywhere but in a guest, where it is PID 1, it exits immediately with code 2: on a host it would mount
 /// over the user's folders and reboot the machine.
 pub fn guest() -> ! {
     if std::process::id() != 1 {
@@ -107,7 +107,7 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
         fsdyno_engine::planted::set_loops(loops.parse().map_err(io::Error::other)?);
     }
-    // Before there is anything that it would hold.
+    // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep busy.
     let runs = job.task != Task::Make;
     let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
@@ -119,7 +119,7 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     Ok(trial::run(job, &mut target, mailbox, input, sampler))
 }
 
-/// Stops a machine that is to be saved: between two instructions, always the same two. All before
+/// Stops a machine that is to be saved: between two instructions, always the same two. Everything before
 /// it is the same for every job; a machine that is not to be saved goes on at once, having
 /// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) goes on too.
 fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
@@ -145,7 +145,7 @@ fn take_job(mailbox: Mailbox<'static>) -> io::Result<Job> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Loads the modules of the lab's list in its order.
+/// Loads the modules in the lab's list, in the order of the list.
 fn load_modules() -> io::Result<()> {
     let list = fs::read_to_string(layout::MODULE_LIST).unwrap_or_default();
     for line in list.lines().filter(|line| !line.is_empty()) {
@@ -153,8 +153,8 @@ fn load_modules() -> io::Result<()> {
         let parameters = std::ffi::CString::new(parameters).map_err(io::Error::other)?;
         let file = fs::File::open(path)?;
         match rustix::system::finit_module(&file, &parameters, 0) {
-            // Already loaded; or a faster way for a processor that this is not (crc32_pclmul, of which f2fs on
-            // Linux 5.10 says that it goes before it), and then what needs it does without.
+            // Already loaded; or an optimized implementation that this processor does not support (such as crc32_pclmul,
+            // which f2fs requests on Linux 5.10), whose users fall back to the generic one.
             Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(error) => {
                 let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
@@ -230,7 +230,7 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
     Ok(disks)
 }
 
-/// Waits for the trial; an error is the reason why there is no report of its own.
+/// Waits for the trial; an error says why the trial wrote no report itself.
 fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
     let end = fsdyno_engine::clock::now() + deadline;
     let mut stuck = Stuck::default();

@@ -51,12 +51,16 @@ pub fn judge(
         let examples: Vec<String> = difference.examples.iter().map(show_example).collect();
         let tolerated = !same && is_tolerated(kind, expected, found);
         let text = format!(
-            "{} calls of {kind} ended with {} where the recording has {}: {}{}",
+            "{} {kind} calls returned {} where the recording has {}: {}{}",
             difference.count,
             show(found),
             show(expected),
             examples.join(", "),
-            if tolerated { "; another file system may" } else { "" }
+            if tolerated {
+                "; tolerated, because the recording is from another file system"
+            } else {
+                ""
+            }
         );
         if !tolerated {
             fatal += difference.count;
@@ -72,9 +76,9 @@ pub fn judge(
     if differences.count() == 0 {
         notes.push("every replayed call had the recorded result".to_string());
     }
-    let reason = first
-        .filter(|_| recording.strict)
-        .map(|first| format!("{fatal} replayed calls had a result other than recorded; {first}"));
+    let reason = first.filter(|_| recording.strict).map(|first| {
+        format!("{fatal} replayed calls returned a result other than the recorded one; {first}")
+    });
     (notes, reason)
 }
 

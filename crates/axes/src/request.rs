@@ -1,4 +1,4 @@
-//! The requested values of all axes, of a command or of a study run.
+//! The values that a command or a study run requests for all axes.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, NetworkPlan, RaidPlan, VerifyMode};
@@ -75,7 +75,7 @@ impl Default for Request {
 /// The size of the file system on a modelled disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
-    /// The usual size, or the whole disk if that is smaller.
+    /// The default size, or the whole disk if that is smaller.
     #[default]
     Usual,
     /// The whole disk.
@@ -84,7 +84,7 @@ pub enum Size {
     Exactly(Bytes),
 }
 
-/// Formats an exact number of bytes in the largest whole unit, as options take it.
+/// Formats an exact number of bytes in the largest unit that divides it exactly, in the form that options accept.
 pub fn bytes(Bytes(bytes): Bytes) -> String {
     let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
         let unit = 1u64 << shift;

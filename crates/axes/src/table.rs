@@ -11,7 +11,7 @@ use crate::values::{
 };
 use crate::{Axis, Crash, Size, Value, bytes};
 
-/// The name of the present among periods.
+/// The period name that selects today's defaults.
 pub const TODAY: &str = "today";
 
 /// The maximum number of clients of a shared file system.
@@ -53,7 +53,7 @@ pub const AXES: &[Axis] = &[
         help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
                repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
                over SPEC; 'nfs:SPEC [@ NFS options]' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
-               command [default: ext4; with --on model: all three; with a directory: the file system that it is on]",
+               command [default: ext4; with --on model: all three models; with a directory: the file system that it is on]",
         many: true,
         joined: true,
         targets: ALL_TARGETS,
@@ -73,8 +73,8 @@ pub const AXES: &[Axis] = &[
         help: "The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root \
                'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over \
                a file in memory), created for each trial and removed after it; a whole drive, such as \
-               /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of the ext2 \
-               directories of 2001, without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated",
+               /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of ext2's \
+               directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated",
         usual: "lab",
         many: true,
         targets: ALL_TARGETS,
@@ -337,7 +337,7 @@ pub const AXES: &[Axis] = &[
         key: "scheduler",
         value_name: "S",
         help: "Block scheduler in the lab [default: that of the disk profile]",
-        elsewhere: "; fsdyno does not change settings of this host, and records them",
+        elsewhere: "; fsdyno does not change settings of this host; it only records them",
         set: |request, text| {
             request.guest.scheduler = Some(text.into());
             Ok(())
@@ -384,8 +384,10 @@ pub const AXES: &[Axis] = &[
         many: true,
         list: true,
         joined: true,
-        elsewhere: "; a modelled network is in the lab only; on a mounted file system see --ranks",
-        crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
+        elsewhere: "; networks are modelled in the lab only; for a mounted file system, see --ranks",
+        crash: Crash::Lacks(
+            "it cuts the power of one machine, and the server's clients would keep running",
+        ),
         set: |request, text| {
             whole(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
         },
@@ -409,8 +411,10 @@ pub const AXES: &[Axis] = &[
         many: true,
         list: true,
         joined: true,
-        elsewhere: "; a modelled network is in the lab only",
-        crash: Crash::Lacks("it cuts the power of one machine, and a server's clients go on"),
+        elsewhere: "; networks are modelled in the lab only",
+        crash: Crash::Lacks(
+            "it cuts the power of one machine, and the server's clients would keep running",
+        ),
         set: |request, text| {
             request.networks.push(network(text)?);
             Ok(())
@@ -426,7 +430,7 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "issuer",
         value_name: "HOW",
-        help: "The way operations are issued: 'sync' (one system call after the other), 'io_uring:DEPTH' (each \
+        help: "The way operations are issued: 'sync' (one system call at a time), 'io_uring:DEPTH' (each \
                thread keeps DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument \
                overhead)",
         usual: "sync",

@@ -1,4 +1,4 @@
-//! Helpers for the rows of the table: reading values from plans, naming them, and parsing those of options.
+//! Helpers for the rows of the axis table: reading values from plans, naming them, and parsing option values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> 
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// Returns the value with a name.
+/// Returns the value with the given name.
 pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
     let found = all.iter().find(|(name, ..)| *name == text);
     found.map(|(_, _, value)| *value).ok_or_else(|| {
@@ -68,23 +68,23 @@ pub fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Splits a text at its commas.
+/// Splits text at commas.
 ///
 /// # Errors
 /// A missing part.
 pub fn parts(text: &str) -> Result<Vec<&str>, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     match parts.len() > 1 && parts.contains(&"") {
-        true => Err("a value is missing next to a comma".into()),
+        true => Err("empty value before or after a comma".into()),
         false => Ok(parts),
     }
 }
 
-/// Returns the network of a name or file.
+/// Returns the network with this name, or the one defined in this file.
 pub(crate) fn network(text: &str) -> Result<NetworkPlan, String> {
     if text.is_empty() {
         let all = fsdyno_network::names().collect::<Vec<_>>().join(", ");
-        return Err(format!("no name is given; there are: {all}"));
+        return Err(format!("no network name given; available networks: {all}"));
     }
     fsdyno_network::plan(text).map_err(|error| error.to_string())
 }
@@ -103,12 +103,12 @@ pub(crate) fn path(plan: &Plan) -> Option<String> {
     plan.medium.directory().or(plan.medium.drive()).map(String::from)
 }
 
-/// Returns true if the file system lies on disks that fsdyno provides, modelled or ephemeral.
+/// Returns true if the file system is on disks that fsdyno provides, modelled or ephemeral.
 pub(crate) fn on_disks(plan: &Plan) -> bool {
     !matches!(plan.medium, MediumPlan::Directory { .. } | MediumPlan::Memory { .. })
 }
 
-/// Returns the size of the file system in words; none on hosts, where the size of a device is part of its name.
+/// Returns the size of the file system as text; `None` on hosts, where the size of a device is part of its name.
 pub(crate) fn size(plan: &Plan) -> Option<String> {
     let of_lab_or_model = !plan.on_hosts();
     let size: Option<Bytes> = plan.medium.size();

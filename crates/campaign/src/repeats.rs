@@ -17,7 +17,7 @@ pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     if let Some(shard) = run.shard {
         return Err(Failure::wrong(format!(
             "--width needs a pilot of all trials, and shard {shard} runs only its own; remove --shard, or run the \
-             pilot alone (--width {}% --at-most 5), and give all shards the number that it prints with --repeat",
+             pilot alone (--width {}% --at-most 5), then pass the number that it prints to all shards with --repeat",
             f64::from(width_ppm) / 1e4
         )));
     }

@@ -14,7 +14,7 @@ pub enum RunError {
     /// The folder's trials come from another lab.
     #[error(
         "the trials in this folder have the lab identity {stored}, and this lab is {current} \
-         (what differs: {differs}); give --out a new folder"
+         (different: {differs}); choose a new folder with --out"
     )]
     OtherLab {
         /// Prefix of the stored identity.
@@ -24,7 +24,7 @@ pub enum RunError {
         /// Names of the components that differ.
         differs: String,
     },
-    /// The folder's trials were measured by another clock.
+    /// The folder's trials were measured with a different clock.
     #[error(
         "the trials in this folder ran {stored}, and these would run {current}: their times do not \
          belong in one table; give --out a new folder"
@@ -32,10 +32,10 @@ pub enum RunError {
     OtherClock {
         /// Venue of the stored trials.
         stored: &'static str,
-        /// Venue of these.
+        /// Venue of the trials of this run.
         current: &'static str,
     },
-    /// The folder's trials ran in the same directory, which has changed.
+    /// The folder's trials ran in the same directory, but on another kernel, mount or device.
     #[error(
         "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
          give --out a new folder"

@@ -26,7 +26,7 @@ pub struct TimeLeft {
     cells: BTreeMap<usize, Pace>,
     running: BTreeMap<usize, Running>,
     jobs: u32,
-    /// Operations done, and the time that workers spent on them, without starting and verifying.
+    /// Operations done, and the time that workers spent on them, excluding startup and verification.
     done: (u64, Duration),
 }
 
@@ -102,7 +102,7 @@ impl TimeLeft {
         Some(Left { time, more: false })
     }
 
-    /// Estimates the time left for all trials; `None` if nothing is known yet or left. A trial of a cell with
+    /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell with
     /// ended trials takes their mean time; one of another cell takes the mean time per operation of all ended trials.
     /// The rest of a running trial is never negative.
     pub fn of_all(&self, now: Duration) -> Option<Left> {

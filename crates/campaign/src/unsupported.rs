@@ -27,10 +27,10 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     match axis.chain(others).next() {
         None => Ok(()),
         Some((key, why)) => Err(Failure::wrong(format!(
-            "--{key} is for the lab, and --on {on} is {what}; remove one of them{why}"
+            "--{key} works only in the lab, but --on {on} is {what}; remove one of them{why}"
         ))),
     }
 }
 
 /// The reason that sysctls are only for the lab.
-const SETTINGS: &str = "; fsdyno does not change settings of this host, and records them";
+const SETTINGS: &str = "; fsdyno records the settings of this host but does not change them";

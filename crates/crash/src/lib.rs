@@ -3,7 +3,7 @@
 //! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) holds every byte written and the time at
 //! which each op returned. [`cut`] draws crash points and surviving writes; [`image`] builds the disk that a cut
 //! leaves; a guest mounts it and reports what it finds ([`found`]); [`judge`] compares that with the ops done
-//! ([`tree`]) and with the file system's durability guarantee ([`guarantee`]). All cuts of a file system together are a
+//! ([`tree`]) and with the file system's durability guarantee ([`guarantee`]). All cuts of one file system form a
 //! [`Row`]. Nothing here reads a clock or does I/O.
 
 mod atomic_unit;

@@ -29,7 +29,7 @@ pub struct TooLarge {
     pub largest: Bytes,
 }
 
-/// Returns the range of the start after the first MiB: a GiB, or a sixteenth of a small disk, in MiB.
+/// Returns the number of MiB after the first MiB within which a partition may start: one GiB, or a sixteenth of a small disk.
 fn start_range(spec: &DiskSpec) -> u64 {
     (spec.capacity.0 / 16).min(1024 * MIB) / MIB
 }
@@ -53,13 +53,13 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     Ok(Partition { start: Bytes(start), size })
 }
 
-/// Returns the size of the largest file system on an array of disks that each hold `one`.
+/// Returns the size of the largest file system on an array of disks with `one` bytes each.
 pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
     let each = one.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
     Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
-/// Returns the partition size on each disk of an array that holds `size`. Whole MiB are whole
+/// Returns the partition size on each disk of an array that holds `size`. Sizes are rounded up to whole MiB, which are whole
 /// chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
     let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);

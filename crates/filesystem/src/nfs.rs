@@ -8,7 +8,7 @@ pub use fsdyno_record::plan::NFS;
 /// Options of the export, as exports(5) names them.
 const EXPORT: &[&str] = &["sync", "async"];
 
-/// The version that is mounted if a spec names none: the newest.
+/// The protocol version used if a spec names none: the newest.
 pub const DEFAULT_VERSION: &str = "4.2";
 
 /// Reports whether an option after the `@` is one of NFS or of its export, rather than of the server's file system.
@@ -22,7 +22,7 @@ pub fn is_own(option: &str) -> bool {
         })
 }
 
-/// The protocol version of mount options.
+/// The protocol version that mount options select.
 pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
     let mut values = options.rev().filter_map(|option| {
         option.strip_prefix("vers=").or_else(|| option.strip_prefix("nfsvers="))
@@ -30,11 +30,11 @@ pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str
     values.next().unwrap_or(DEFAULT_VERSION)
 }
 
-/// Checks the options of clients and export together; each is checked for itself like those of other file systems.
+/// Checks the options of clients and export together; each option is also checked individually, like those of other file systems.
 pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
     if EXPORT.iter().all(|word| options.iter().any(|option| option == word)) {
         let problem = "an export cannot be both sync and async";
-        return Err(SpecError::new(problem, "write one of them; without it is sync"));
+        return Err(SpecError::new(problem, "specify only one of them; the default is sync"));
     }
     if let Some(word) = options.iter().find(|option| option.chars().any(char::is_whitespace)) {
         return Err(SpecError::new(

@@ -113,7 +113,7 @@ pub enum Command {
     Kernel(crate::commands::kernel::Kernel),
     /// Check what works on this machine and what is missing
     Doctor(Doctor),
-    /// Print the completions of a shell: bash, zsh, fish, elvish or powershell
+    /// Print the completions for a shell: bash, zsh, fish, elvish or powershell
     Completions(Completions),
     /// Write the manual pages to a folder
     Man(ManPages),
@@ -397,7 +397,7 @@ estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-stat
 'ssd' with fitted reads; its writes are those of ssd-sata, or of nvme-datacenter or nvme-consumer for an NVMe drive
 without or with a volatile cache, and are estimates.")]
 pub struct Fit {
-    /// A whole disk, such as /dev/sdb; a file measures the storage that it is on; 'cpu' fits the lab's CPU to this
+    /// A whole disk, such as /dev/sdb; for a file, the storage that it is on is measured; 'cpu' fits the lab's CPU to this
     /// machine's processor
     pub device: PathBuf,
     /// Write the disk profile to this file, which ends in .toml and is new or from an earlier fit [default: standard

@@ -64,7 +64,7 @@ impl Cache {
     /// Returns a folder in the cache, creating it if it is missing.
     ///
     /// # Errors
-    /// As [`Cache::at`], and errors of the host.
+    /// Those of [`Cache::at`], and host I/O errors.
     pub fn folder(&self, name: &str) -> Result<PathBuf, LabError> {
         walk(&self.folder.join(name), Absent::Create)
     }
@@ -84,7 +84,7 @@ pub fn sync_all(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
 
-/// Syncs the names in a folder.
+/// Syncs the directory entries of a folder.
 pub fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
@@ -155,7 +155,7 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     let (owner, user, shown) = (found.uid(), user(), at.display());
     if owner != user && owner != 0 && !is_unmapped(owner) {
         return Err(format!(
-            "{shown} belongs to user {owner}, not to user {user}; its files are booted"
+            "{shown} belongs to user {owner}, not to user {user}; the lab boots files from it"
         ));
     }
     if found.is_symlink() {
@@ -167,7 +167,7 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     let (mode, sticky) = (found.mode() & 0o7777, found.mode() & 0o1000 != 0);
     if mode & 0o022 != 0 && (last || !sticky) {
         return Err(format!(
-            "other users may write to {shown} (mode {mode:o}), and its files are booted; \
+            "other users may write to {shown} (mode {mode:o}), and the lab boots files from it; \
              to fix it, run `chmod go-w {shown}`"
         ));
     }

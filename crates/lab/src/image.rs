@@ -1,7 +1,7 @@
 //! Prepared images: formatted and optionally aged disks, made by one guest and cached for others.
 //!
-//! An image is one sparse file: a MiB with the report of the job that made the disks, followed by the final
-//! regions of the disks. Each trial gets its own copy. Regions are small, because a disk's store omits blocks
+//! An image is one sparse file: 1 MiB with the report of the job that made the disks, followed by the
+//! regions of the disks in their final state. Each trial gets its own copy. Regions are small, because a disk's store omits blocks
 //! that were never written or repeat one byte; for a disk without a store, blocks of zeros are omitted.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::error::RunError;
 use crate::file_cache::FileCache;
 use crate::finished::Finished;
 
-/// The limit of all images on the host, in bytes; the least recently used are removed first. A formatted
+/// The limit on the total size of all images on the host, in bytes; the least recently used are removed first. A formatted
 /// disk takes 0.2 to 5 MB, an aged one about as much as its file system's metadata.
 const LIMIT: u64 = 4 << 30;
 
@@ -41,7 +41,7 @@ pub struct Image {
     report: AgentReport,
     /// The size of each region, in bytes.
     sizes: Vec<u64>,
-    /// Host time of making them; none if they were cached.
+    /// Host time taken to make the disks; `None` if they were cached.
     took: Option<Duration>,
 }
 
@@ -55,12 +55,12 @@ pub enum Made {
 }
 
 impl Image {
-    /// Returns the report of the agent that made them.
+    /// Returns the report of the agent that made the disks.
     pub fn report(&self) -> &AgentReport {
         &self.report
     }
 
-    /// Returns the host time of making them; none if they were cached.
+    /// Returns the host time taken to make the disks; `None` if they were cached.
     pub fn took(&self) -> Option<Duration> {
         self.took
     }
@@ -68,7 +68,7 @@ impl Image {
     /// Copies the disks' contents into empty files, one for each disk.
     ///
     /// # Errors
-    /// A machine with other disks, or an error of the host.
+    /// The machine has different disks, or an I/O error on the host.
     pub fn lay_onto(&self, disks: &[File]) -> io::Result<()> {
         let lengths: Vec<u64> =
             disks.iter().map(|disk| Ok(disk.metadata()?.len())).collect::<io::Result<_>>()?;
@@ -126,7 +126,7 @@ pub fn get(
 enum NotCached {
     /// The job failed; its report has the reason.
     Failed(Box<Finished>),
-    /// The run did not end.
+    /// The run did not complete.
     NotRun(RunError),
 }
 
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Returns a disk of 64 MiB with bytes at its beginning, after a gap, and at its end, and zeros.
+    /// Returns a disk of 64 MiB with data at its beginning, after a gap and at its end, and with a range of written zeros.
     fn disk() -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 << 20).unwrap();

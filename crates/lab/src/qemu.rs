@@ -1,4 +1,4 @@
-//! The machine: the command lines of QEMU and of the kernel, with a reason for each word.
+//! The machine: the command lines of QEMU and of the kernel, with a reason for each argument.
 //!
 //! Everything here affects results, so it is fixed, and its parts are components of the lab identity.
 //! Only RAM and disks differ between trials; those belong to the plan.
@@ -11,14 +11,14 @@ use fsdyno_record::plan::{AccelPlan, CpuPlan};
 
 use crate::machine::{Attach, DiskRegion, Machine, OnStop};
 
-/// The words of the machine that are part of the identity: component, argument, value.
+/// The machine's QEMU arguments that are part of the identity: component, option, value.
 ///
-/// - `accel`, `icount`: one guest instruction is 1 ns (of a slower CPU more, see [`clock`]), one vCPU,
+/// - `accel`, `icount`: one guest instruction is 1 ns (more on a slower CPU, see [`clock`]), one vCPU,
 ///   idle time jumps to the next timer.
 /// - `-M pc-q35-7.1`: later machines pass Linux a random seed. No controller that the guest would
 ///   probe for, and hpet, since the kernel's APIC timer is off (see [`KERNEL_WORDS`]).
-/// - `-cpu`: a named model, so that another QEMU adds no feature; this one has neither rdrand nor
-///   rdseed (random) nor erms nor fsrm (`rep movsb` counts an instruction a byte).
+/// - `-cpu`: a named model, so that a different QEMU version adds no features; it has neither rdrand nor
+///   rdseed (random), nor erms and fsrm (`rep movsb` counts as one instruction per byte).
 /// - `-rtc`: the same date in every trial.
 /// - `pvpanic`: stops a booted guest where it can be saved ([`OnStop`]); a guest that is not saved has it
 ///   too, so that both execute the same instructions.
@@ -30,18 +30,18 @@ pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("stop", "-device", "pvpanic"),
 ];
 
-/// Returns QEMU's instruction clock for a CPU, another word of the identity: an instruction takes
+/// Returns QEMU's instruction clock for a CPU, which is also part of the identity: an instruction takes
 /// 2^shift ns. It cannot take less; see [`faster`].
 pub fn clock(cpu: &CpuPlan) -> String {
     format!("shift={},sleep=off", cpu.shift())
 }
 
-/// Returns the words for a kernel whose clock has another speed than QEMU's; none for others.
+/// Returns the parameters for a kernel whose clock runs at a different speed from QEMU's; `None` for other kernels.
 ///
 /// The guest's own clock is slowed down: QEMU's time stamp counter advances by one per instruction, and the
 /// kernel assumes k per nanosecond. Clocks, timers, delays and CPU accounting of Linux all use that counter.
-/// The hpet that wakes the kernel still counts QEMU's time: it fires too early by the factor k, and is set
-/// again for the remainder. With a processor profile the hpet follows, too ([`crate::processor`]).
+/// The hpet that wakes the kernel still counts QEMU's time: it fires too early by a factor of k, and is set
+/// again for the remainder. With a processor profile, the hpet is slowed down as well ([`crate::processor`]).
 fn faster(cpu: &CpuPlan) -> Option<String> {
     cpu.own_clock().map(|per_us| format!("tsc_early_khz={}", per_us * 1000))
 }
@@ -54,17 +54,20 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
     ("console=ttyS0", "for panics; the trial itself writes nothing there"),
     ("loglevel=1", "a console line costs 7 ms of guest time at 115200 baud"),
     ("panic=-1", "a panic reboots at once, and a reboot ends QEMU"),
-    ("oops=panic", "a damaged kernel measures nothing"),
+    ("oops=panic", "results from a damaged kernel are meaningless"),
     ("norandmaps", "the same addresses in every process of every trial"),
     ("mitigations=off", "instruction counts nearer to those of a modern CPU"),
-    ("init_on_alloc=0", "clearing pages costs a create 2 % and a stat more"),
+    ("init_on_alloc=0", "clearing pages makes a create 2 % slower, and a stat even more"),
     ("hardened_usercopy=off", "as above"),
     ("lsm=", "no security module between a workload and its file system"),
     ("audit=0", "as above"),
     ("cgroup_disable=memory", "as above: no accounting of pages to groups"),
-    ("noapictimer", "calibrating it spins for 0.1 virtual seconds, 3 host seconds; hpet serves"),
-    ("tsc=reliable", "the clock of the guest is exact; no watchdog compares it"),
-    ("no_timer_check", "the timer works; no loop proves it"),
+    (
+        "noapictimer",
+        "calibrating it spins for 0.1 virtual seconds, 3 host seconds; the hpet is used instead",
+    ),
+    ("tsc=reliable", "the clock of the guest is exact; no watchdog needs to check it"),
+    ("no_timer_check", "the timer is known to work; skips the loop that tests it"),
     ("cryptomgr.notests", "self-tests of ciphers take 0.7 virtual seconds of boot"),
     ("initcall_blacklist=load_system_certificate_list", "unused keys, 0.13 s of boot"),
 ];
@@ -165,7 +168,7 @@ fn machine_arguments(out: &mut Arguments, cpu: &CpuPlan, machine: &Machine) {
     let slots = pmem_disks(machine).count();
     let more = match pmem {
         0 => String::new(),
-        // Address space between the RAM and the first slot, for the alignment of each.
+        // Address space between the RAM and the first slot, 1 GiB per slot, for alignment.
         _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
     };
     out.add("-m", format!("size={}B{more}", machine.ram.0));
@@ -211,7 +214,7 @@ fn shared(name: &str, slot: usize) -> String {
     format!("ivshmem-plain,memdev={name},addr={slot:#x},master=on")
 }
 
-/// Returns a child's path of an inherited open file.
+/// Returns the path under which a child process finds an inherited open file.
 pub fn path(file: RawFd) -> String {
     format!("/proc/self/fd/{file}")
 }

@@ -1,6 +1,6 @@
 //! Snapshots of booted guests, cached between runs.
 //!
-//! A snapshot is a single file from QEMU (the guest's memory that is not zero, and the state of its devices). Its key
+//! A snapshot is a single file from QEMU (the non-zero part of the guest's memory, and the state of its devices). Its key
 //! identifies the guest and the machine, and its hash covers everything that the guest can see ([`crate::vmstate`]).
 
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::error::RunError;
 use crate::file_cache::FileCache;
 use crate::vmstate;
 
-/// The limit of the total size of all snapshots on the host, in bytes; the least recently used are removed first. A
+/// The limit on the total size of all snapshots on the host, in bytes; the least recently used are removed first. A
 /// snapshot takes about 110 MB.
 const LIMIT: u64 = 4 << 30;
 
-/// The maximum time, in nanoseconds, by which a saved guest's clock may be past the moment of its stop: saving takes a
+/// The maximum time, in nanoseconds, by which a saved guest's clock may be ahead of the time at which it stopped: saving takes a
 /// few thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows that the machine
 /// has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs from one that boots
 /// cold.
 const SLACK: u64 = 50_000;
 
-/// The maximum number of boots to save a guest whose clock is right.
+/// The maximum number of boots tried to get a snapshot whose clock is right.
 const TRIES: usize = 8;
 
 /// A saved, booted guest.
@@ -53,11 +53,11 @@ pub fn file_cache(cache: &Cache) -> FileCache {
     FileCache::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
-/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the moment of
-/// the guest's stop by its own clock, in nanoseconds.
+/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the time
+/// at which the guest stopped, by its own clock, in nanoseconds.
 ///
 /// # Errors
-/// Errors of `make` and of the host.
+/// Errors from `make`, and host I/O errors.
 pub fn get(
     files: &FileCache,
     key: &str,

@@ -1,10 +1,10 @@
-//! Fields of /proc/PID/stat, and what distinguishes a process from a later one with the same number: its start, and the
-//! namespace of its number.
+//! Fields of /proc/PID/stat, and what distinguishes a process from a later one with the same PID: its start time, and its
+//! PID namespace.
 
 use std::os::unix::fs::MetadataExt;
 
-/// Returns the fields of /proc/PID/stat (proc(5)) from the third on, the state; None without the second, the command in
-/// parentheses, which may contain anything, including spaces.
+/// Returns the fields of /proc/PID/stat (proc(5)) from the third one (the state) on; None if the second one is missing
+/// (the command name in parentheses, which may contain any characters, including spaces).
 pub fn stat_fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace())
 }

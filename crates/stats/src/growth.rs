@@ -31,7 +31,7 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
     let mean_y = logs.iter().map(|(_, y)| y).sum::<f64>() / n as f64;
     let sxx: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let sxy: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    // The differences of equal sizes are only the rounding error of their mean; the bound is far below any real step.
+    // If all sizes are equal, their deviations from the mean are only rounding errors; the bound is far below any real step.
     if n < 2 || sxx < 1e-20 {
         return None;
     }

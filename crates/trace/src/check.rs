@@ -118,7 +118,7 @@ impl Target {
 }
 
 impl Checker {
-    /// Creates a checker before the first item.
+    /// Creates a checker that has seen no items.
     pub fn new() -> Checker {
         Checker { threads: [ThreadId(0)].into(), ..Checker::default() }
     }
@@ -158,7 +158,7 @@ impl Checker {
         }
         uses.node.map_or(Ok(()), |it| self.known(it))?;
         if let Some(id) = uses.files.iter().flatten().find(|id| !self.files.contains(id)) {
-            return Err(file(*id, "is used and not open"));
+            return Err(file(*id, "is used but not open"));
         }
         if let Some((id, kind)) = uses.creates {
             self.introduce(id, kind)?;

@@ -27,7 +27,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn new(out: W, header: &Header) -> Result<Writer<W>, TraceError> {
         let (tree, events) = (Sink::default(), Sink::default());
         let mut it = Writer { out, offset: 0, tree, events, counts: BTreeMap::new() };
@@ -43,7 +43,7 @@ impl<W: Write> Writer<W> {
     /// Appends an item.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn item(&mut self, item: &Item) -> Result<(), TraceError> {
         match item {
             Item::Root(root) => self.root(root),
@@ -56,7 +56,7 @@ impl<W: Write> Writer<W> {
     /// Appends a root.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn root(&mut self, root: &Root) -> Result<(), TraceError> {
         self.tree.bytes.push(0);
         root.put(&mut self.tree);
@@ -66,7 +66,7 @@ impl<W: Write> Writer<W> {
     /// Appends an entry of the initial tree.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn entry(&mut self, entry: &Entry) -> Result<(), TraceError> {
         self.tree.bytes.push(1);
         entry.put(&mut self.tree);
@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
     /// Appends an event.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn event(&mut self, event: &Event) -> Result<(), TraceError> {
         event.put(&mut self.events);
         *self.counts.entry(event.call.kind()).or_default() += 1;
@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
     /// Writes the buffered items, so that a reader gets all items so far even if the recorder is killed.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn flush(&mut self) -> Result<(), TraceError> {
         let mut bytes = Vec::new();
         for (kind, sink) in
@@ -114,10 +114,10 @@ impl<W: Write> Writer<W> {
         self.write(&bytes)
     }
 
-    /// Ends the trace; `end.events` is filled in here. Returns the medium.
+    /// Ends the trace; `end.events` is filled in here. Returns the output.
     ///
     /// # Errors
-    /// An error of the medium.
+    /// An I/O error of the output.
     pub fn end(mut self, end: End) -> Result<W, TraceError> {
         self.finish(end)?;
         Ok(self.out)

@@ -20,7 +20,7 @@ pub struct ProfiledRun {
     pub ran: FinishedTrial,
     /// The stages in the order of their starts.
     pub seen: Vec<StageStart>,
-    /// The requests to its disks; none if no disk is served.
+    /// The requests to its disks; `None` if fsdyno serves no disk.
     pub log: Option<region::Logged>,
     /// The offset of the file system on its disk.
     pub start: Bytes,

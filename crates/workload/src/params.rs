@@ -24,7 +24,7 @@ pub struct Param {
     /// A sentence about its effect.
     pub about: &'static str,
     /// The source of the default, with its mark: `[SRC]` read in the original program, `[PUB]`
-    /// published, `[RUN]` observed, `[MEM]` remembered and not read again, `[DER]` derived, `[OWN]`
+    /// published, `[RUN]` observed, `[MEM]` from memory, not verified, `[DER]` derived, `[OWN]`
     /// our choice.
     pub source: &'static str,
 }
@@ -144,7 +144,7 @@ impl Domain {
                 (fits && text.bytes().all(plain)).then(|| text.to_string())
             }
             Domain::File | Domain::Trace => {
-                // The kernel accepts no longer path and none with a NUL; a newline would break records.
+                // The kernel rejects longer paths and paths with a NUL; a newline would break records.
                 let fits = (1..MAX_PATH).contains(&text.len()) && !text.contains(['\0', '\n']);
                 fits.then(|| text.to_string())
             }
@@ -213,12 +213,12 @@ impl Domain {
                 )
             }
             Domain::Sizes => format!(
-                "a size such as 4K, evenly LOW-HIGH such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
+                "a size such as 4K, LOW-HIGH for a uniform distribution, such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
                  lognormal:8K:1.5, or mix; at most {}",
                 Bytes(sizes::LARGEST)
             ),
             Domain::Weights(words) => format!(
-                "WORD:WEIGHT separated by commas, such as {}:2,{}:1, of {}; an action without a \
+                "WORD:WEIGHT pairs separated by commas, such as {}:2,{}:1, where WORD is one of {}; an action without a \
                  weight does not occur",
                 words.first().unwrap_or(&""),
                 words.last().unwrap_or(&""),
@@ -322,7 +322,7 @@ impl Values {
         }
     }
 
-    /// The numbers of `key`, a list; none for a word.
+    /// The numbers in the list `key`; empty if the value is a word.
     pub fn wholes(&self, key: &str) -> Vec<u64> {
         self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
     }

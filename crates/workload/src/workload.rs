@@ -36,7 +36,7 @@ pub enum GapKind {
     /// No step of its own: the caches stay as they are, but the phase before is synced for its
     /// times and verified before this one begins.
     None,
-    /// Nothing at all, as in the original: the phase before is neither synced nor verified, and has
+    /// Nothing at all, as in the original benchmark: the phase before is neither synced nor verified, and has
     /// no synced or durable time.
     BackToBack,
     /// sync the file system.
@@ -83,7 +83,7 @@ pub struct PhaseSpec {
 }
 
 impl PhaseSpec {
-    /// Moves the verification of each phase that another follows back to back to after that one:
+    /// If a phase follows another back to back, moves the verification of the first to after the second:
     /// between the two nothing may be read.
     pub fn chained(mut phases: Vec<PhaseSpec>) -> Vec<PhaseSpec> {
         for next in 1..phases.len() {
@@ -98,11 +98,11 @@ impl PhaseSpec {
 /// Number of threads that issue the ops of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// One, as in the original.
+    /// One, as in the original benchmark.
     One,
     /// As many as are requested.
     Any,
-    /// This many, by the workload's own parameters.
+    /// This many, as set by the workload's own parameters.
     Exactly(u32),
 }
 
@@ -128,29 +128,29 @@ pub trait OpSource {
 
     /// Requests an early end because the phase's time is up: the source goes on until all its files
     /// are closed and its current work is complete, then [`OpSource::next`] returns false. Only a
-    /// source of a phase with a [`Workload::limit`], or with an end by [`Workload::ends_with`],
+    /// source of a phase with a [`Workload::limit`], or one that ends by [`Workload::ends_with`],
     /// reacts.
     fn finish(&mut self) {}
 
-    /// Reports that the last op failed for lack of space (ENOSPC); returns true if the phase waits
-    /// for that end. Then the op counts as not done, and the ops that follow clean up.
+    /// Reports that the last op failed for lack of space (ENOSPC); returns true if the phase is
+    /// meant to end so. Then the op counts as not done, and the ops that follow clean up.
     fn full(&mut self) -> bool {
         false
     }
 
     /// Reports that the file system does not support the last op (EOPNOTSUPP); returns true if
-    /// there is another way. Then the op counts as not done, and the ops that follow go that way.
+    /// there is another way. Then the op counts as not done, and the ops that follow use it.
     fn unsupported(&mut self) -> bool {
         false
     }
 
-    /// Reports that the last op had another result than [`Op::expect`]: the negative error number, or what it
+    /// Reports that the last op had a result other than [`Op::expect`]: the negative error number, or what it
     /// returned. Returns true if the phase goes on; then the op counts as done.
     fn differed(&mut self, _op: &Op, _result: i64) -> bool {
         false
     }
 
-    /// The ops that had another result than expected, of a source that goes on after them.
+    /// The ops with unexpected results, for a source that continues after them.
     fn differences(&mut self) -> Differences {
         Differences::default()
     }
@@ -257,7 +257,7 @@ pub trait Tree {
     fn files(&self) -> u64;
     /// Expected number of directories, without the trial's root.
     fn directories(&self) -> u64;
-    /// The content of a file of [`ExpectedKind::Pieces`] from byte `offset` on, as far as it is one
+    /// The content of a file of [`ExpectedKind::Pieces`] from byte `offset` on, up to the end of one payload
     /// payload (the rest of the file at most); `offset` is below the file's length.
     fn piece(&self, _path: &[u8], _offset: u64) -> Option<Payload> {
         None
@@ -271,9 +271,9 @@ pub trait Tree {
 /// Requirements of a workload on its file system, computed before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Most bytes of file data that exist at once.
+    /// Maximum number of bytes of file data that exist at once.
     pub bytes: Bytes,
-    /// Most files and directories that exist at once.
+    /// Maximum number of files and directories that exist at once.
     pub inodes: u64,
     /// Longest single name.
     pub longest_name: usize,
@@ -292,9 +292,9 @@ pub struct Prefill<'a> {
 pub struct Recording {
     /// The type of file system that it was made on; empty if unknown.
     pub file_system: String,
-    /// True if an op with another result than recorded can fail the trial.
+    /// True if an op with a result other than the recorded one can fail the trial.
     pub strict: bool,
-    /// How far the replay is the recording, in sentences.
+    /// How faithful the replay is to the recording, in sentences.
     pub notes: Vec<String>,
     /// The same in numbers.
     pub report: ReplayReport,
@@ -303,7 +303,7 @@ pub struct Recording {
 /// A command of the user's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// A line for sh(1) before it, in no figure.
+    /// A line for sh(1) that runs before it and is not measured.
     pub setup: Option<String>,
     /// The line for sh(1) that is timed.
     pub command: String,
@@ -335,14 +335,14 @@ pub trait Workload: Send + Sync {
     /// Space, inodes and name length it requires.
     fn needs(&self) -> Needs;
 
-    /// Most bytes of [`Needs::bytes`] that a store occupies if it omits blocks of one repeated
+    /// Maximum number of the [`Needs::bytes`] bytes that a store has to hold if it omits blocks of one repeated
     /// byte.
     fn stored(&self) -> Bytes {
         if self.zeros() == 100 { Bytes(0) } else { self.needs().bytes }
     }
 
     /// The tree that the first phase finds, if creating it is not part of the work: one thread
-    /// creates it before that phase, in no figure.
+    /// creates it before that phase, outside the measurement.
     fn prefill(&self) -> Option<Prefill<'_>> {
         None
     }
@@ -365,19 +365,19 @@ pub trait Workload: Send + Sync {
     /// finish ([`OpSource::finish`]).
     ///
     /// The work of the others is not known in advance: [`Workload::counts`], [`Workload::work_units`]
-    /// and [`Workload::tree`] assume the most that they do; the exact values are computed
+    /// and [`Workload::tree`] assume the maximum that they can do; the exact values are computed
     /// afterwards, as for a phase with a limit.
     fn ends_with(&self, _phase: usize) -> Option<u32> {
         None
     }
 
-    /// The phase that can end by a stonewall, and the unit of its items; none if no phase can end so.
+    /// The phase that can end by a stonewall, and the unit of its items; none if no phase can end that way.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         None
     }
 
-    /// The workload of the phases from that of [`Workload::stonewalled`] on, if each of `shares` shares has done `most`
-    /// items of that phase, or all that it has; none if it is this one.
+    /// Returns the workload that replaces this one from the phase of [`Workload::stonewalled`] on, once each of `shares`
+    /// shares has done `most` items of that phase, or all that it has; None if this one continues.
     fn after_stonewall(&self, _most: u64, _shares: u32) -> Option<Box<dyn Workload>> {
         None
     }
@@ -387,7 +387,7 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The ops of [`Workload::ops`], those of the phase of [`Workload::stonewalled`] until a wall ends its items.
+    /// The ops of [`Workload::ops`], except that in the phase of [`Workload::stonewalled`] the items stop when `wall` says so.
     fn ops_until<'a>(
         &'a self,
         phase: usize,
@@ -406,7 +406,7 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The command that its one phase runs, which then has no ops; the agent runs it only for the command line.
+    /// The command that its one phase runs, which then has no ops; the agent runs it only if it was given on the command line.
     fn command(&self) -> Option<&ShellCommand> {
         None
     }

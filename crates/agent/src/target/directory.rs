@@ -32,7 +32,7 @@ impl Directory {
         Ok(Directory { root, mount, caches })
     }
 
-    /// A setting of the devices' queues, each value once.
+    /// Returns the distinct values of a queue setting over all devices.
     fn queue(&self, key: &str) -> Option<String> {
         let values: BTreeSet<String> =
             self.caches.devices().iter().filter_map(|folder| setting(folder, key)).collect();
@@ -56,12 +56,11 @@ impl Target for Directory {
         }
         if !rustix::process::geteuid().is_root() {
             conditions.notes.push(
-                "without root caches cannot be dropped between phases: gaps are a sync only"
-                    .to_string(),
+                "without root, caches cannot be dropped between phases; gaps only sync".to_string(),
             );
         }
         conditions.notes.push(
-            "a directory as it is: not freshly made, not checked; kernel threads, dirty pages and \
+            "an existing directory, used as is: neither freshly made nor checked; kernel threads, dirty pages and \
              the device's requests and flushes are those of the whole machine"
                 .to_string(),
         );

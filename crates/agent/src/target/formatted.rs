@@ -30,7 +30,7 @@ pub struct Formatted {
     /// The disks of the file system, followed by that of its journal.
     pub(super) disks: Vec<ModelledDisk>,
     pub(super) raid: Option<RaidPlan>,
-    /// The kernel's name of the array, if there is one.
+    /// The kernel's name for the array, if there is one.
     pub(super) array: String,
     /// The number that UUIDs are drawn from, if it differs from the seed.
     pub(super) uuids: Option<u64>,
@@ -98,7 +98,7 @@ impl Formatted {
         self.held.iter().try_for_each(Held::prove)
     }
 
-    /// Returns the same target on disks that another guest has made, if `made`.
+    /// Returns the same target on disks that another guest has already formatted, if `made`.
     pub fn made(self, made: bool) -> Formatted {
         Formatted { made, ..self }
     }
@@ -108,7 +108,7 @@ impl Formatted {
         Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 
-    /// Returns the kernel's name of the device that the file system is on.
+    /// Returns the kernel's name for the device that the file system is on.
     pub(super) fn device_name(&self) -> &str {
         match self.raid {
             Some(_) => &self.array,
@@ -313,7 +313,9 @@ impl Target for Formatted {
         self.flush_device()?;
         match self.caches_are_empty() {
             true => Ok(()),
-            false => Err(io::Error::other("the disk answered a flush with its cache not empty")),
+            false => {
+                Err(io::Error::other("the disk completed a flush with data still in its cache"))
+            }
         }
     }
 }

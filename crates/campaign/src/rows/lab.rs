@@ -79,7 +79,7 @@ fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// Returns a hint for a kind that only a model has.
+/// Returns a hint for a kind that exists only as a model.
 fn in_model(spec: &Spec) -> &'static str {
     match fsdyno_ext2dir::find::by_name(&spec.kind) {
         Some(_) => "; it is a model: use --on model",
@@ -166,7 +166,7 @@ fn room(
 ) -> Result<Bytes, MatrixError> {
     if lab.raid.is_some() && disk.spec.attach == Attach::Pmem {
         return Err(MatrixError::Wrong(format!(
-            "disk '{}' answers at once and without a server, and cannot be in a RAID here; take a \
+            "disk '{}' has no timing model (requests complete at once), so it cannot be a RAID member; use a \
              disk with a model: --disk hdd-7200",
             disk.name
         )));
@@ -215,7 +215,7 @@ fn period_settings(
     let Some(settings) = period.settings_for(&spec.kind, size) else {
         let kinds: Vec<&str> = period.filesystem.keys().map(String::as_str).collect();
         return Err(MatrixError::Wrong(format!(
-            "--period {name} has no {}; it has {}: remove one of the two",
+            "--period {name} has no {}; it has {}: remove --period or choose another --fs",
             spec.kind,
             kinds.join(", ")
         )));
@@ -223,7 +223,7 @@ fn period_settings(
     Ok(Some(settings))
 }
 
-/// Returns the plan of a file system in memory, with the size of --size unless its own options give one, and that
+/// Returns the plan of a file system in memory, with the size given by --size unless its own options set one, and that
 /// size, if known.
 fn in_memory(
     mut plan: FilesystemPlan,
@@ -241,11 +241,11 @@ fn in_memory(
     (plan, size)
 }
 
-/// Least RAM used by kernel, initramfs and agent of a guest: measured 91 MiB of 256 MiB, and 120 MiB of 1 GiB
+/// Minimum RAM that the kernel, initramfs and agent of a guest use: measured 91 MiB of 256 MiB, and 120 MiB of 1 GiB
 /// (Linux 6.1, ext4).
 const GUEST_TAKES: Bytes = Bytes(64 << 20);
 
-/// Least memory with which a file system can write.
+/// Minimum cacheable memory with which a file system can make progress on writes.
 pub const MIN_CACHEABLE: Bytes = Bytes(32 << 20);
 
 fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {

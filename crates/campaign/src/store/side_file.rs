@@ -17,7 +17,7 @@ use fsdyno_record::trial::{Outcome, Trial};
 
 use super::{StoreError, io, unread};
 
-/// The series file of a folder that is locked by its trials file.
+/// The series file of a folder that is locked through its trials file.
 #[derive(Debug)]
 pub struct SideFile {
     path: PathBuf,
@@ -29,7 +29,7 @@ impl SideFile {
     /// Opens the file if it exists, and removes series that belong to no trial.
     ///
     /// # Errors
-    /// The file was not written by fsdyno, and is left unchanged; the error of the file system.
+    /// The file was not written by fsdyno, and is left unchanged; or an I/O error.
     pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
         let path = folder.join(FILE);
         let Some(lines) = read_if_present(&path)? else {
@@ -41,7 +41,7 @@ impl SideFile {
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
         let mut file = file::append(&path, false).map_err(io("write", &path))?;
         if length < file.metadata().map_err(io("read", &path))?.len() {
-            file.set_len(length).map_err(io("cut the last line of", &path))?;
+            file.set_len(length).map_err(io("truncate", &path))?;
         }
         let mut side = SideFile { path: path.clone(), file: None, length };
         let mut last = *b"\n";
@@ -49,7 +49,7 @@ impl SideFile {
             file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
         }
         if last != *b"\n" {
-            file.write_all(b"\n").map_err(io("end the last line of", &path))?;
+            file.write_all(b"\n").map_err(io("append a newline to", &path))?;
             side.length += 1;
         }
         side.file = Some(file);
@@ -59,7 +59,7 @@ impl SideFile {
     /// Appends a trial's series and waits until they are persisted.
     ///
     /// # Errors
-    /// The error of the file system; a partly written line is removed.
+    /// An I/O error; a partly written line is removed.
     pub fn append(&mut self, series: &Series) -> Result<(), StoreError> {
         let line = line(&self.path, series)?;
         let file = match self.file.take() {
@@ -79,7 +79,7 @@ impl SideFile {
     /// Replaces all series atomically and durably.
     ///
     /// # Errors
-    /// The error of the file system; the old series are unchanged.
+    /// An I/O error; the old series are unchanged.
     pub fn replace(&mut self, all: &[Series]) -> Result<(), StoreError> {
         if all.is_empty() && self.file.is_none() {
             return Ok(());

@@ -3,7 +3,7 @@
 //!
 //! A part begins with a header of one block (magic, version, entries, lost entries) and holds entries
 //! of 32 bytes, in order of completion. Words are little-endian:
-//! arrival, response, sector, then sectors (32 bits), flags (8), disk (8), stage (3), phase (13).
+//! arrival, response, first sector, then sector count (32 bits), flags (8), disk (8), stage (3), phase (13).
 //! The count is written after the entry, so that a guest that is stopped leaves only complete entries.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -47,7 +47,7 @@ impl<M: Memory> Writer<M> {
         Writer { memory, disk, entries: 0, lost: 0 }
     }
 
-    /// Adds a completed request, with the writer's disk.
+    /// Adds a completed request, tagged with the writer's disk number.
     pub fn add(&mut self, entry: &Entry) {
         let start = start(self.disk);
         let at = start + HEADER + self.entries * ENTRY;
@@ -85,7 +85,7 @@ pub struct Logged {
 /// Reads the log of all disks from a region.
 ///
 /// # Errors
-/// A description of what is wrong: another version, or impossible counts.
+/// A description of what is wrong: an unsupported version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
     let mut logged = Logged::default();
     for disk in 0..MAX_DISKS as u8 {

@@ -19,7 +19,7 @@ pub(crate) trait Parameters {
     /// Builds an idle disk.
     fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
 
-    /// Returns the same disk after random overwriting of all of it, if the model can start in that state.
+    /// Returns the same disk after all of it has been overwritten in random order, if the model can start in that state.
     fn full(&self) -> Option<Model> {
         None
     }

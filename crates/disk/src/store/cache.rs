@@ -18,7 +18,7 @@ pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
 impl<M: Memory> Store<M> {
     /// Persists `count` sectors from `first`, as they are visible now.
     ///
-    /// Bytes written to a sector while an older write of it was being destaged are
+    /// Bytes written to a sector while an older write to it was being destaged are
     /// persisted with it: a drive may write newer bytes early. Sectors that are not cached do not change.
     pub fn persist(&mut self, first: u64, count: u64) {
         let capacity = self.header.capacity.0;

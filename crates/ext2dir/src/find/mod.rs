@@ -1,4 +1,4 @@
-//! The three search algorithms of 2001, one file each.
+//! The three ext2 directory search algorithms that were compared in 2001, one file each.
 
 pub mod cached;
 pub mod classic;
@@ -16,7 +16,7 @@ pub struct Found {
     pub offset: usize,
 }
 
-/// The error that a directory's index is full.
+/// The error returned if a directory's index is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -59,7 +59,7 @@ pub struct Variant {
 /// All variants, in the order of the table of 2001.
 pub const ALL: &[Variant] = &[classic::VARIANT, cached::VARIANT, indexed::VARIANT];
 
-/// Finds the variant of this name.
+/// Finds the variant with this name.
 pub fn by_name(name: &str) -> Option<&'static Variant> {
     ALL.iter().find(|variant| variant.name == name)
 }
@@ -80,7 +80,7 @@ fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
 }
 
 /// Puts a name into the first free space, from the first block on; the name of each entry passed is also compared, in
-/// case the new name exists (ext2_add_link).
+/// case the new name already exists (ext2_add_link).
 fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     let mut block = 0;
     loop {
@@ -126,6 +126,6 @@ mod tests {
         let mut names: Vec<&str> = ALL.iter().map(|variant| variant.name).collect();
         files.sort();
         names.sort_unstable();
-        assert_eq!(files, names, "a way to find an entry is one file and one row of ALL");
+        assert_eq!(files, names, "each search algorithm needs one file and one row in ALL");
     }
 }

@@ -27,7 +27,7 @@ Examples:
   fsdyno man ~/.local/share/man/man1
   man fsdyno-run")]
 pub struct ManPages {
-    /// The folder for the pages, such as man1 of a folder that man searches; it is created if it does not exist
+    /// The folder for the pages, such as the man1 folder of a directory that man(1) searches; it is created if it does not exist
     #[arg(value_name = "DIR", value_parser = folder())]
     pub folder: PathBuf,
 }

@@ -26,7 +26,7 @@ pub struct RanksArgs {
     /// With --ranks: each rank does the whole workload in a directory of its own, instead of a share of it in one
     #[arg(long, requires = "shared")]
     pub own: bool,
-    /// With --ranks: in each phase a rank works on what the rank N before it worked on in the previous phase, so that
+    /// With --ranks: in each phase a rank works on what the rank N places before it worked on in the previous phase, so that
     /// no client answers from its own cache
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,

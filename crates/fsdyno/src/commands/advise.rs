@@ -45,7 +45,7 @@ pub struct Advise {
     /// The file systems, separated by commas [default: those whose options can be searched]
     #[arg(long, value_name = "NAMES")]
     fs: Option<String>,
-    /// Run the commands without a question
+    /// Run the commands without asking
     #[arg(long)]
     yes: bool,
     /// For --for own: the program to record, with its arguments

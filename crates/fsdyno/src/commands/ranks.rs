@@ -47,7 +47,7 @@ pub fn request(run: &Run, position: &Position) -> RanksRequest {
     RanksRequest::new(RanksPlan { ranks: position.ranks, own, shift, stonewall })
 }
 
-/// Attends the run as a rank other than 0: starts the worker that does this rank's part.
+/// Takes part in the run as a rank other than 0: starts the worker that does this rank's part.
 pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
     if run.dry_run {
         return Ok(Exit::Success);
@@ -137,7 +137,7 @@ fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
     });
 }
 
-/// Works as a worker: the parent sends the worker its rank through standard input.
+/// Runs as a worker: the parent sends it its rank on standard input.
 pub fn work() -> Result<Exit, Failure> {
     let mut text = String::new();
     // Reads one line only: over ssh the input stays open.

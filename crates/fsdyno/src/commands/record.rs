@@ -65,7 +65,7 @@ pub struct Record {
 pub enum How {
     /// The cheapest that misses nothing: inside, or ptrace where that is not possible
     Auto,
-    /// Code put into dynamic programs records their calls; the others stop
+    /// Code injected into dynamically linked programs records their calls; other calls are stopped with ptrace
     #[value(alias = "preload")]
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them

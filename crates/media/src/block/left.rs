@@ -1,4 +1,4 @@
-//! Leftovers of a killed fsdyno's claim: its two partitions in the kernel's table of a drive.
+//! Partitions that a killed fsdyno left in the kernel's partition table of a drive.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,8 +22,8 @@ pub struct LeftDrive {
     pub foreign: Option<Signature>,
 }
 
-/// Returns the unused drives of this machine with our partitions and our mark. Only drives with our partitions
-/// are opened, read-only; without root there are none.
+/// Returns the drives of this machine that are not in use and have fsdyno's partitions and signature. Only drives with our partitions
+/// are opened, read-only; without root privileges the result is empty.
 pub fn left_drives() -> Vec<LeftDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut found: Vec<LeftDrive> = entries
@@ -49,7 +49,7 @@ impl LeftDrive {
     ///
     /// # Errors
     /// [`BlockError::Foreign`] if the data part has contents that are not fsdyno's: the partitions stay, because
-    /// they give access to it. Also new reasons to refuse, and errors from the kernel.
+    /// they give access to it. Also if the drive must be refused for a reason that has arisen since, and errors from the kernel.
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
         // From here on no other process can take the drive or a partition of it.
@@ -80,7 +80,7 @@ impl LeftDrive {
     }
 }
 
-/// Returns the signature in the data part that differs from the mark.
+/// Returns the signature in the data partition that differs from what fsdyno left there.
 fn foreign_signature(reasons: &[Reason]) -> Option<Signature> {
     reasons.iter().find_map(|reason| match reason {
         Reason::NotLeft { found, .. } => Some(found.clone()),
@@ -94,7 +94,7 @@ fn drop_cache(drive: &Drive, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
         .map_err(|error| BlockError::io("drop the cache of", drive.path(), error))
 }
 
-/// Reports whether the kernel knows partitions of the drive, and all are at our positions.
+/// Reports whether the kernel knows partitions of the drive, and all of them are where fsdyno places its partitions.
 fn has_our_parts(drive: &Drive) -> bool {
     let (parts, layout) = (drive.parts(), Layout::of(drive.size()));
     !parts.is_empty() && parts.iter().all(|part| layout.has(part))

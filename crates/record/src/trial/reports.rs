@@ -34,7 +34,7 @@ pub struct VerifyReport {
     pub elapsed_ns: Nanos,
 }
 
-/// Fidelity of a replay: the part of the recording that it makes, and its results.
+/// Fidelity of a replay: how much of the recording it replays, and with what results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayReport {
@@ -45,7 +45,7 @@ pub struct ReplayReport {
     /// Those that are not, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
-    /// Recorded threads that ran at once.
+    /// Recorded threads that ran at the same time.
     pub threads: u32,
     /// The order of the calls of different threads: `resource`, `total` or `none`.
     pub order: String,
@@ -53,20 +53,20 @@ pub struct ReplayReport {
     pub waiting: u64,
     /// Bytes of files that the program mapped into memory.
     pub mapped: Bytes,
-    /// Bytes written in place of stores to such mappings, of those in `written`.
+    /// The part of `written` that stands in for stores to such mappings.
     pub stored: Bytes,
     /// Bytes that the calls write.
     pub written: Bytes,
-    /// Replayed calls with another result than recorded.
+    /// Replayed calls whose result differs from the recorded one.
     #[serde(default)]
     pub differing: u64,
 }
 
-/// A tree as hashes, to compare it with those of other trials. Times and inode numbers are not part of them.
+/// Hashes of a tree, for comparison with those of other trials. Times and inode numbers are not part of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeReport {
-    /// Entries that are no directories; each hard link counts.
+    /// Entries that are not directories; each hard link counts.
     pub files: u64,
     /// Directories, without the root.
     pub directories: u64,
@@ -76,8 +76,8 @@ pub struct TreeReport {
     pub shape: String,
     /// SHA-256 of that and of all contents.
     pub whole: String,
-    /// The beginning of such a hash for each entry of the first level, and of the second one in the smallest directories:
-    /// 256 at most.
+    /// The first digits of such a hash for each entry of the top level, and for each entry of the smallest directories
+    /// there; at most 256 in total.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, String>,
 }
@@ -89,7 +89,7 @@ pub struct TreeReport {
 pub struct Capacity {
     /// Size of the device; none if unknown.
     pub device: Option<Bytes>,
-    /// Size of the file system, as it reports.
+    /// Size of the file system, as the file system itself reports it.
     pub total: Bytes,
     /// Free space when it was empty.
     pub free_empty: Bytes,

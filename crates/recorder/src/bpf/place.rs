@@ -1,4 +1,4 @@
-//! Finds the objects of the paths of calls recorded by BPF, and adds them to the trace.
+//! Resolves the paths in calls recorded by BPF, and adds the objects found to the trace.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -153,7 +153,7 @@ impl Recorder {
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
-    /// Returns the node of an object. First adds the objects above it to the trace; also the entries of those that are
+    /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that are
     /// directories of a tree.
     pub fn introduce(&mut self, names: &mut Names, key: Key) -> Option<NodeId> {
         let mut unknown = vec![key];
@@ -192,8 +192,8 @@ impl Recorder {
         }
     }
 
-    /// Adds the entries of a directory outside the trees, which a thread reads, to the trace: the present ones,
-    /// without those made since the start.
+    /// Adds to the trace the entries of a directory outside the trees that a thread lists: the present ones, except
+    /// those created since the start.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {

@@ -30,7 +30,7 @@ const PAGE: usize = 4096;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
-/// Consecutive records, each after its length.
+/// Consecutive records, each preceded by its length.
 enum Chunk {
     Memory(Vec<u8>),
     /// Offset in the file, and length.
@@ -159,7 +159,7 @@ impl Records {
         }
     }
 
-    /// Returns the number of times so far that the ring was empty. The records before that have been handed over.
+    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time have been handed over.
     pub fn passes(&self) -> u64 {
         self.common.passes.load(Ordering::SeqCst)
     }

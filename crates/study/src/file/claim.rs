@@ -16,7 +16,7 @@ pub struct Claim {
     pub text: String,
     /// The published number, in the unit of the check, if there is one.
     pub published: Option<f64>,
-    /// Least distance from a bound, as a part of it, such as 0.05, independent of the number of seeds: smaller
+    /// Minimum distance from a bound, as a fraction of the bound, such as 0.05, independent of the number of seeds: smaller
     /// differences do not count. An exponent has no margin.
     pub least: f64,
     /// The test that decides it.
@@ -30,15 +30,15 @@ pub const USUAL_LEAST: f64 = 0.05;
 
 /// The test that decides a claim.
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "a study has some dozen claims")]
+#[allow(clippy::large_enum_variant, reason = "a study has a few dozen claims")]
 pub enum Test {
     /// A check.
     Check(Check),
-    /// No test here, for this reason.
+    /// Not testable, for this reason.
     Untestable(String),
 }
 
-/// Characters of an id.
+/// Maximum number of characters in an id.
 const MAX_ID: usize = 64;
 
 /// The measured quantity and its bounds.
@@ -55,7 +55,7 @@ pub enum Check {
     },
     /// Cells in ascending order.
     Order(Vec<Cell>),
-    /// Cells whose largest is at most a multiple of their smallest.
+    /// Cells of which the largest is at most `at_most` times the smallest.
     Within {
         /// The cells.
         cells: Vec<Cell>,
@@ -100,7 +100,7 @@ pub enum Bound {
     Between(f64, f64),
 }
 
-/// Formats a bound as in the file; very small or large ones as `1e-300`.
+/// Formats a bound as in the file; very small or very large ones in scientific notation, such as `1e-300`.
 pub fn shown(bound: f64) -> String {
     let plain = bound == 0.0 || (1e-4..1e15).contains(&bound.abs());
     if plain { bound.to_string() } else { format!("{bound:e}") }
@@ -109,7 +109,7 @@ pub fn shown(bound: f64) -> String {
 impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            // As in the file, except for long rows of zeros.
+            // As in the file, except for long runs of zeros.
             Bound::MoreThan(bound) => write!(f, "more than {}", shown(*bound)),
             Bound::LessThan(bound) => write!(f, "less than {}", shown(*bound)),
             Bound::Between(low, high) => write!(f, "{} to {}", shown(*low), shown(*high)),
@@ -145,12 +145,14 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
     if !id.chars().all(plain) || id.len() > MAX_ID {
         let problem = format!("'{id}' cannot be the id of a claim");
-        let right = format!("it takes letters, digits and _ . + -, {MAX_ID} at most");
+        let right = format!(
+            "an id consists of at most {MAX_ID} letters, digits and the characters _ . + -"
+        );
         return Err(named.error(problem, right));
     }
     let node = node.clone().called(format!("claim '{id}'"));
     node.keys(&["id", "text", "published", "least", "check", "untestable"])?;
-    let text = node.need("text", "write the sentence that is claimed")?.text()?;
+    let text = node.need("text", "write the claim as a sentence")?.text()?;
     let test = match (node.get("check"), node.get("untestable")) {
         (Some(item), None) => {
             let table = item.table("begin it with a line [claim.check]")?;
@@ -169,16 +171,16 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
         }
     };
     if let (Test::Check(Check::Exponent { .. }), Some(item)) = (&test, node.get("least")) {
-        let problem = format!("claim '{id}' is of an exponent, which has no margin");
+        let problem = format!("claim '{id}' checks an exponent, which has no margin");
         return Err(item.at_key(problem, "leave 'least' out"));
     }
     let least = node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?;
     if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
         && !leaves_room(check, least)
     {
-        let (part, problem) = (least * 100.0, format!("nothing can meet claim '{id}'"));
+        let (part, problem) = (least * 100.0, format!("no value can satisfy claim '{id}'"));
         let right = format!(
-            "a margin of {part} % of each bound leaves nothing; write a wider bound or a smaller least = \"1%\""
+            "no value remains after a margin of {part} % of each bound; write a wider bound or a smaller margin, such as least = \"1%\""
         );
         return Err(item.at_key(problem, right));
     }
@@ -201,7 +203,7 @@ fn leaves_room(check: &Check, least: f64) -> bool {
         Check::Ratio { bound: Bound::LessThan(at), .. } => down(*at) > 0.0,
         Check::Ratio { bound: Bound::Between(low, high), .. }
         | Check::Value { bound: Bound::Between(low, high), .. } => up(*low) < down(*high),
-        // An exponent has its points, and no margin.
+        // An exponent has no margin: it is fitted to its points.
         _ => true,
     }
 }
@@ -211,7 +213,7 @@ fn percent(item: &Item<'_>) -> Result<f64, FileError> {
     let text = item.text()?;
     let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     let number = number.filter(|number| (0.0..=100.0).contains(number));
-    let wrong = || item.error(format!("'{text}' is no percentage"), "write it as \"5%\"");
+    let wrong = || item.error(format!("'{text}' is not a percentage"), "write it as \"5%\"");
     Ok(number.ok_or_else(wrong)? / 100.0)
 }
 
@@ -227,8 +229,9 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
             return Err(node.error(format!("{} does not say what is checked", node.what), right));
         }
         [_, second, ..] => {
-            let problem = format!("{} is of two kinds", node.what);
-            return Err(second.at_key(problem, "a check is of one; write a second claim"));
+            let problem = format!("{} has two kinds", node.what);
+            return Err(second
+                .at_key(problem, "a check has only one kind; write a second claim for the other"));
         }
     };
     let table = item.table(&format!("write {} = {{ ... }}", item.name))?;
@@ -240,7 +243,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
         "ratio" => ratio(node, &table, runs),
         "order" => {
             table.keys(&with(&["rows"]))?;
-            unbound(node, "its cells rise")?;
+            unbound(node, "its cells only have to be in ascending order")?;
             Ok(Check::Order(cells(&table, runs)?))
         }
         "within" => within(node, &table, runs),
@@ -249,7 +252,9 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
             table.keys(KEYS)?;
             let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
             if let Some(item) = table.get("at") {
-                return Err(item.at_key("an exponent is over all points", "leave 'at' out"));
+                return Err(
+                    item.at_key("an exponent is computed over all points", "leave 'at' out")
+                );
             }
             Ok(Check::Exponent { cell, bound: bound(node)? })
         }
@@ -272,12 +277,13 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     };
     let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
     if of.figure.dimension() != over.figure.dimension() {
-        let problem = format!("'{}' over '{}' is no ratio", of.figure.name(), over.figure.name());
-        return Err(table.error(problem, "take figures of one kind"));
+        let problem =
+            format!("'{}' cannot be divided by '{}'", of.figure.name(), over.figure.name());
+        return Err(table.error(problem, "use figures of the same kind"));
     }
     one_unit(&over_item, &of, &over, "'of' and 'over'")?;
     if of == over {
-        return Err(table.error("'of' and 'over' are one cell", "name two"));
+        return Err(table.error("'of' and 'over' are the same cell", "name two different ones"));
     }
     let bound = bound(node)?;
     let (Bound::MoreThan(least) | Bound::LessThan(least) | Bound::Between(least, _)) = bound;
@@ -291,12 +297,14 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
 /// Reads cells that are alike within a bound.
 fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     table.keys(&with(&["rows", "at_most"]))?;
-    unbound(node, "it has at_most")?;
+    unbound(node, "its bound is at_most")?;
     let item = table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
     let at_most = item.number()?;
     if at_most < 1.0 {
         let problem = format!("at_most {at_most} is less than 1");
-        return Err(item.error(problem, "it is the largest over the smallest, as 1.1"));
+        return Err(
+            item.error(problem, "it is the ratio of the largest to the smallest, such as 1.1")
+        );
     }
     Ok(Check::Within { cells: cells(table, runs)?, at_most })
 }
@@ -314,7 +322,7 @@ fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     match least {
         Some(at) => {
             let problem = format!("{} has the bound {at}", node.what);
-            Err(node.error(problem, "no figure is below 0; write a bound above it"))
+            Err(node.error(problem, "no figure is below 0; write a bound above 0"))
         }
         None => Ok(Check::Value { cell, bound }),
     }
@@ -341,7 +349,7 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
             cells[0].figure.name(),
             other.figure.name()
         );
-        return Err(item.error(problem, "take figures of one kind"));
+        return Err(item.error(problem, "use figures of the same kind"));
     }
     for (item, cell) in items.iter().zip(&cells) {
         one_unit(item, &cells[0], cell, "'rows'")?;
@@ -363,8 +371,8 @@ fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, others: &str) -> Result<
 fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
     match node.get("at_most") {
         Some(item) => Err(item.at_key(
-            format!("{} has no 'at_most'", node.what),
-            "it belongs to within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; a ratio has less_than",
+            format!("{} does not accept 'at_most'", node.what),
+            "it belongs to within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; for a ratio, write less_than",
         )),
         None => Ok(()),
     }
@@ -402,7 +410,7 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
 fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {
-            let problem = format!("{} takes no '{}'", node.what, item.name);
+            let problem = format!("{} does not accept '{}'", node.what, item.name);
             Err(item.at_key(problem, format!("{because}; leave it out")))
         }
         None => Ok(()),

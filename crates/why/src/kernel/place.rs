@@ -1,6 +1,6 @@
 //! Locates loaded modules from observed calls.
 //!
-//! A module's address is the multiple of a page at which observed calls go to starts of its functions, and at which the
+//! A module's address is the page-aligned address for which observed calls go to the starts of its functions and the
 //! first bytes of the called code match the module's own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use super::module::Module;
 
 const PAGE: u64 = 4096;
 
-/// Number of matching bytes that excludes chance: many functions begin with the same few instructions (pushes).
+/// Number of matching bytes that rules out a coincidence: many functions begin with the same few instructions (pushes).
 const SURE: usize = 8;
 
 /// Observed calls to code outside the kernel proper.
@@ -47,8 +47,8 @@ pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
     found
 }
 
-/// Locates modules by a single call each, which suffices if it is late and fits only one function of one module; its
-/// bytes decide between several.
+/// Locates modules by a single call each, which suffices if it is late and fits only one function of one module; the
+/// bytes of the called code decide if it fits several.
 fn place_the_rest(
     modules: &[Module],
     left: &BTreeSet<u64>,
@@ -98,7 +98,7 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
     }
     let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
     let as_good = votes.values().filter(|votes| **votes == best).count();
-    // Calls within the module must go to starts of functions, except for jumps from elsewhere.
+    // At least 80 % of the calls into the module must go to starts of functions; the rest may be jumps from elsewhere in the kernel.
     let within = left.range(address..address + module.size).count() as u64;
     (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
 }

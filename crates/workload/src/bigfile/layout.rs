@@ -44,7 +44,7 @@ impl Layout {
         self.size.div_ceil(self.block)
     }
 
-    /// The content at `offset` in `version` of the blocks of `block` bytes, up to the end of the block or of the file.
+    /// The content at `offset` of version `version`, in a file of `block`-byte blocks, up to the end of the block or of the file.
     /// `offset` must be below the size.
     pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
         let (index, within) = (offset / block, offset % block);

@@ -40,7 +40,7 @@ impl Totals {
         self.fsyncs += u64::from(operation.fsync);
     }
 
-    /// Adds the live files of a part at the end.
+    /// Adds the files of `population` that are live at the end.
     pub fn leave(&mut self, population: &Population) {
         self.live.0 += population.files().len() as u64;
         self.live.1 += population.names();
@@ -83,7 +83,7 @@ impl Totals {
             "files overwritten",
             "files appended to",
             "files read",
-            "status asked for",
+            "status queries",
             "names renamed",
             "names linked",
             "names unlinked",

@@ -1,4 +1,4 @@
-//! The tree of a working set: the live files at one time, looked up by name.
+//! The tree of a working set: the files live at one point in time, looked up by name.
 
 use crate::op::Payload;
 use crate::steady::parts::Parts;
@@ -6,7 +6,7 @@ use crate::steady::paths::Path;
 use crate::steady::population::{File, Population};
 use crate::workload::{Expected, Links, Tree};
 
-/// The live files at one time.
+/// The files live at one point in time.
 pub struct LiveTree<'a> {
     parts: &'a Parts,
     populations: Vec<Population>,

@@ -9,7 +9,7 @@ use crate::workload::{
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: NAME,
     about: "Time any command of yours on a fresh file system of this host.",
@@ -20,17 +20,17 @@ pub const KIND: Kind = Kind {
     build: |values, _| Ok(Box::new(Command::new(values)?)),
 };
 
-/// Its name: only what the user gave on the command line may run it.
+/// Its name: this workload runs only if the user gave it on the command line.
 pub const NAME: &str = "command";
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 `setup` and `command` are lines for sh(1), with the root of the trial's file system as their working directory, and \
-the environment, the user and the umask of fsdyno itself. The setup is run first, in no figure; then the file system is \
+the environment, the user and the umask of fsdyno itself. The setup is run first and is not measured; then the file system is \
 unmounted and mounted again (in a directory: what the user's rights allow), unless cache=warm; then the command is \
 timed [OWN], from its start until it has ended, until syncfs(2) has returned, and until the drive's cache is empty. \
-Processes that it leaves running are ended, and a note says how many. A command that ends with another code than 0 \
-fails the trial, with its last lines.
+Processes that it leaves running are ended, and a note says how many. A command that exits with a non-zero code \
+fails the trial, and the failure shows the last lines of its output.
 
 CPU time is that of the command and of all children that it waited for. There are no calls to count, so columns of calls \
 are empty; `fsdyno record` and the workload replay have them.
@@ -38,7 +38,7 @@ are empty; `fsdyno record` and the workload replay have them.
 Then the tree is read back cold: names, types, permission bits, sizes, links and contents of everything, as one hash. \
 Hashes of trials are compared, and a difference is reported. Times are not part of it.
 
-In the lab there is no such program. There the same command line records the command once, on this host, and the trials \
+The lab's guest does not contain the user's programs. There the same command line records the command once, on this host, and the trials \
 replay the recording (fsdyno show workload replay).
 
 The command comes from the command line of fsdyno alone: a record, a study or an archive that names one cannot run \
@@ -59,14 +59,14 @@ const PARAMS: &[Param] = &[
         name: "setup",
         default: NONE,
         domain: Domain::Or(NONE, &Domain::Command),
-        about: "A line for sh(1) before it, in no figure.",
+        about: "A line for sh(1) that runs before the command and is not measured.",
         source: "[OWN]",
     },
     Param {
         name: "cache",
         default: "cold",
         domain: Domain::Choice(&["cold", "warm"]),
-        about: "Whether the file system is unmounted and mounted between the two.",
+        about: "Whether the file system is unmounted and mounted between setup and command.",
         source: "[OWN]",
     },
 ];
@@ -134,7 +134,7 @@ impl Tree for Unknown {
     }
 }
 
-/// Returns why a plan of this workload may not be run by anything but the command line, with what would be right.
+/// Returns why a plan of this workload may not be run by anything but the command line, and how to run it.
 pub fn refusal(command: &str) -> String {
     format!(
         "it runs the command '{}', and a command runs only if you give it yourself: fsdyno run command --set \

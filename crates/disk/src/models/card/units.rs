@@ -1,7 +1,7 @@
 //! Allocation units: which are open, and what a write costs the card in copies and erasures.
 //!
-//! A card writes to an allocation unit by opening a fresh one in addition. As long as the unit is written
-//! from its start on, the fresh one replaces it once full. Otherwise what was not rewritten has to be copied
+//! A card writes to an allocation unit by opening a fresh one alongside it. As long as the unit is written
+//! sequentially from its start, the fresh one replaces it once full. Otherwise what was not rewritten has to be copied
 //! from the old unit before it can be erased: when all open units are in use, or when the fresh unit is full.
 
 /// An open unit.
@@ -10,13 +10,13 @@ struct Open {
     unit: u64,
     /// Bytes used in the fresh unit.
     used: u64,
-    /// True if it was written from its start on, without a gap.
+    /// True if it was written sequentially from its start, without gaps.
     in_order: bool,
     /// Number of the last write to it.
     last: u64,
 }
 
-/// The cost of a write for closing and opening units.
+/// The cost of closing and opening units that a write causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Bytes copied within the card.
@@ -33,7 +33,7 @@ pub struct Units {
     open: Vec<Open>,
     max_open: usize,
     writes: u64,
-    /// Bitmap of the units without data, of which nothing needs to be copied.
+    /// Bitmap of the units without data, from which nothing needs to be copied.
     empty: Vec<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Units {
         self.open.len()
     }
 
-    /// Writes `bytes` bytes at `offset` within a unit; out of order they take `programmed` bytes of flash.
+    /// Writes `bytes` bytes at `offset` within a unit; if the write is out of order, it programs `programmed` bytes of flash.
     pub fn write(&mut self, unit: u64, offset: u64, bytes: u64, programmed: u64) -> Upkeep {
         let mut upkeep = Upkeep::default();
         self.writes += 1;

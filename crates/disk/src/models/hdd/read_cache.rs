@@ -30,7 +30,7 @@ impl ReadCache {
         ReadCache { segments, length, current: None, sequential: false, consumed: 0, uses: 0 }
     }
 
-    /// Returns true if all sectors of a read are here; if so, marks them as read.
+    /// Returns true if all sectors of a read are cached; if so, marks them as read.
     pub fn hit(&mut self, start: u64, end: u64) -> bool {
         let Some(at) = self.find(start).filter(|at| end <= self.segments[*at].end) else {
             return false;
@@ -65,7 +65,7 @@ impl ReadCache {
         }
     }
 
-    /// Drops the sectors of a write and all after them in their segment; those before stay.
+    /// Drops the sectors that a write covers and all later ones of the segment; earlier ones are kept.
     pub fn forget(&mut self, start: u64, end: u64) {
         for (at, segment) in self.segments.iter_mut().enumerate() {
             if segment.start < end && start < segment.end {

@@ -1,14 +1,14 @@
-//! A rate limit with burst credit, as clouds sell it: a token bucket in whole nanoseconds.
+//! A rate limit with burst credit, as sold by cloud providers: a token bucket in whole nanoseconds.
 //!
 //! Tokens are I/O units or bytes. Requests take them in order. Without burst, the limit only spaces
 //! requests: one may start when the previous one has used up its share of time. With burst, the spacing
 //! is that of the higher rate, and each token is also taken from the credit, which the base rate refills;
 //! once it is used up, a request waits until the base rate has supplied its tokens.
 
-/// Tokens are stored times this, so that they are exact at whole nanoseconds for whole rates per second.
+/// Token counts are stored multiplied by this, so that they are exact at whole nanoseconds for whole rates per second.
 const SECOND: u128 = 1_000_000_000;
 
-/// A rate that may be exceeded, on credit.
+/// A higher rate that is available while credit lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// The higher rate, in tokens per second.

@@ -71,7 +71,7 @@ pub struct Study {
     /// Run only this study run; may be repeated
     #[arg(long, value_name = "RUN")]
     pub only: Vec<String>,
-    /// Run only the configuration with this label, such as to add seeds where a verdict needs them; may be repeated
+    /// Run only the configuration with this label, for example to add seeds where a verdict needs them; may be repeated
     #[arg(long, value_name = "LABEL")]
     pub fs: Vec<String>,
     /// The kernel for runs in the lab, as for `fsdyno run`; may be repeated, or several separated by commas: each kernel is

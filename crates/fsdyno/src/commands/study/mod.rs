@@ -24,7 +24,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     let mut request = study.request();
     if let Some(count) = study.check {
         if study.format != Format::Text {
-            return Err(Failure::wrong("--check takes --format text"));
+            return Err(Failure::wrong("--check supports only --format text"));
         }
         let print = &mut output::data;
         return check::run(&request, count as usize, version::build(), print);
@@ -51,7 +51,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
 /// Prints what would run, and finally any requirement that this host lacks.
 fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
     if !matches!(format, Format::Text | Format::Json) {
-        return Err(Failure::wrong("--dry-run takes --format text or json"));
+        return Err(Failure::wrong("--dry-run supports only --format text or json"));
     }
     let (stop, command) = (Arc::new(AtomicBool::new(false)), session::command());
     let planned = runs.plan(&session::of(&stop, &command))?;

@@ -30,12 +30,12 @@ Examples:
   fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
 
 The options of each file system, with their values, are its space (fsdyno show space ext4). The search
-measures each value alone, a design of the space, the points that a model of these expects to be
+measures each value alone, a designed experiment over the space, the points that a model fitted to these results predicts to be best be
 best, and all neighbours of the best point; on a noisy target with repeats. The winner is compared with
 the default on seeds that took no part in the search, and is recommended only if it is faster there, too
 (p < 0.001). Values that mkfs or mount refuses are dropped, and listed with the message.
 
-Every trial is stored as by fsdyno run. To resume, repeat the command with the same --out. The result
+Every trial is stored as fsdyno run stores it. To resume, repeat the command with the same --out. The result
 is in tune.json and report.html of that folder; `fsdyno report` prints it. See docs/tune.md.")]
 pub struct Tune {
     /// The workload to tune for; see `fsdyno list workloads`
@@ -53,7 +53,7 @@ pub struct Tune {
     /// The time or the number of trials that the search may take, over all file systems: 30m, 2h, 90s or 200trials
     #[arg(long, value_name = "BUDGET", default_value = "30m")]
     pub budget: Budget,
-    /// Try no value that gives up durability or security, as its space says [default]
+    /// Try no value that gives up durability or security, as its space declares [default]
     #[arg(long, conflicts_with = "admit_unsafe")]
     pub safe: bool,
     /// Try these values, too
@@ -65,7 +65,7 @@ pub struct Tune {
     /// A file with a space of your own, for the file system that it names; see `fsdyno show space ext4`
     #[arg(long, value_name = "FILE")]
     pub space: Option<PathBuf>,
-    /// Keep this value in all trials, the default's included; may be repeated
+    /// Keep this value in all trials, including those of the default; may be repeated
     #[arg(long, value_name = "OPTION=VALUE", value_delimiter = ',')]
     pub fix: Vec<String>,
     /// Try these options only
@@ -80,14 +80,14 @@ pub struct Tune {
     /// The seed of the search
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
     pub seed: u64,
-    /// The trials of the winner, and of the default, on seeds that took no part in the search
+    /// The number of trials of the winner and of the default, on seeds that the search did not use
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(2..=1_000))]
     pub confirm: u32,
     /// A second workload to confirm the winner with, with its parameters: 'postmark number=200'; may be repeated [default:
-    /// one of the same kind, and twice the work of the first]
+    /// another workload of the same kind, and the first with twice the work]
     #[arg(long, value_name = "WORKLOAD [KEY=VALUE ...]")]
     pub also: Vec<String>,
-    /// The number of power cuts of each candidate in the lab, as by fsdyno crash; 0 for none. A winner that loses
+    /// The number of power cuts of each candidate in the lab, as fsdyno crash makes them; 0 for none. A winner that loses
     /// acknowledged work is not recommended without --unsafe
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole::<u32>(0..=100_000))]
     pub cuts: u32,

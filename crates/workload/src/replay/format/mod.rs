@@ -1,6 +1,6 @@
 //! The compiled form of a recording: a flat format that `fsdyno-replay` makes on the host and that is read in place.
 //!
-//! It consists of a table of sections, then the sections. Ops have 68 bytes each and are grouped by rank; names are in
+//! It consists of a table of sections, then the sections. Ops are 68 bytes each and are grouped by rank; names are in
 //! one table of strings; a tree is a table of nodes sorted by path. All numbers are little-endian. The form is made
 //! from a trace for each run and never stored, so it needs no compatibility between versions; a reader checks all
 //! bounds nevertheless.
@@ -29,7 +29,7 @@ pub const NODE: usize = 40;
 /// Size in bytes of a piece of a file.
 pub const PIECE: usize = 32;
 
-/// Maximum length of a path in bytes, without the directory of a copy.
+/// Maximum length of a path in bytes, excluding the directory that each copy of the tree is put in.
 pub const MAX_PATH: usize = Name::CAPACITY - 32;
 
 /// A part of the compiled form.

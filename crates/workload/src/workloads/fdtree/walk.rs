@@ -11,7 +11,7 @@ pub(super) struct Walk<'a> {
     above: Vec<(usize, u64)>,
     /// Length of this directory's path; zero before the start.
     length: usize,
-    /// One more than the number of the next file or directory of this directory.
+    /// The number of the next file or directory of this directory, counting down; 0 if none is left.
     pub(super) k: u64,
 }
 
@@ -119,8 +119,8 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Names the next directory to remove: those of a node after everything below them, last the
-    /// root. Returns true if it is the first that its process removes; none when only the root is
+    /// Names the next directory to remove: those of a node after everything below them, and the
+    /// root last. Returns true if it is the first that a process of the script removes; none when only the root is
     /// left.
     pub(super) fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
         let first = self.k == 0;
