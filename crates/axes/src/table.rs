@@ -385,9 +385,7 @@ pub const AXES: &[Axis] = &[
         list: true,
         joined: true,
         elsewhere: "; networks are modelled in the lab only; for a mounted file system, see --ranks",
-        crash: Crash::Lacks(
-            "it cuts the power of one machine, and the server's clients would keep running",
-        ),
+        crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
             whole(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
         },
@@ -412,9 +410,7 @@ pub const AXES: &[Axis] = &[
         list: true,
         joined: true,
         elsewhere: "; networks are modelled in the lab only",
-        crash: Crash::Lacks(
-            "it cuts the power of one machine, and the server's clients would keep running",
-        ),
+        crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
             request.networks.push(network(text)?);
             Ok(())

@@ -18,7 +18,7 @@ const MAX_DEPTH: u32 = 16;
 /// system removes it some time after it is closed. Another process on this host may make names for as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The time for which one directory is read again because each pass finds more names.
+/// Maximum time for passes over one directory that keep finding names.
 const AGAIN: Duration = Duration::from_secs(3600);
 
 /// Interval at which a directory that is not empty although it was read as empty is read again.
@@ -49,7 +49,7 @@ pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// The time for which names in a directory may be unlisted: on a network file system what a client may cache.
+/// Returns how long names may exist without being listed: on a network file system, the time of the client's cache.
 fn unseen(dir: BorrowedFd<'_>) -> Duration {
     // Without /proc, the type is unknown.
     match mount_table::of_file(dir) {
@@ -80,8 +80,8 @@ fn remove_empty<P: rustix::path::Arg + Copy>(
     }
 }
 
-/// Repeats passes over a directory until one finds nothing, or only names of which the server of the file system knows
-/// nothing. Some file systems skip names while others are removed.
+/// Repeats passes over a directory until one removes nothing: the directory is empty, or the server no longer has the
+/// listed names. Some file systems skip names while others are removed.
 ///
 /// # Errors
 /// `BUSY` if only silly-renamed files are left for a time, `NOTEMPTY` if each pass finds more for too long.

@@ -172,7 +172,7 @@ impl CrashRun {
                 continue;
             }
             if row.has_old_oracle() {
-                let how = "judged by an older oracle, which accepted more; to judge it again,";
+                let how = "judged by an older, more lenient oracle; to judge it again,";
                 return Err(refused(folder, &row, how));
             }
             match identity(&self.cells[at].plan) {
@@ -182,7 +182,7 @@ impl CrashRun {
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
                     say(&format!(
-                        "fsdyno: {label}: the lab of the stored row is not compared: {why}"
+                        "fsdyno: {label}: cannot check that the stored row is of this lab: {why}"
                     ));
                 }
                 Err(error) => return Err(error.into()),
