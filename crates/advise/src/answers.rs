@@ -40,7 +40,7 @@ pub enum On {
 }
 
 impl On {
-    /// The axes of a run that the target sets, with their values.
+    /// Returns the axes of a run that the target sets, with their values.
     pub fn axes(&self) -> Vec<(&'static str, &str)> {
         match self {
             On::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
@@ -48,7 +48,7 @@ impl On {
         }
     }
 
-    /// Returns true if file systems are made on the target.
+    /// Returns true if file systems are created on the target.
     pub fn takes_filesystems(&self) -> bool {
         !matches!(self, On::Directory(_))
     }
@@ -107,7 +107,7 @@ pub const SAFETY: &[(&str, &str, Safety)] = &[
 /// Parses a safety level.
 ///
 /// # Errors
-/// An unknown word.
+/// An unknown level.
 pub fn safety(text: &str) -> Result<Safety, String> {
     let found = SAFETY.iter().find(|(name, ..)| *name == text);
     found.map(|(.., safety)| *safety).ok_or_else(|| {

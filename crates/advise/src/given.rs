@@ -1,4 +1,4 @@
-//! The answers of options, and of questions for what no option says.
+//! Collects the answers from options, and from questions for those that no option provides.
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::purpose::{self, OWN, Purpose};
 /// The time of all commands, if none is given.
 const TIME: &str = "30m";
 
-/// The answers that options give.
+/// The answers that options provide.
 #[derive(Debug, Default)]
 pub struct Given {
     /// The purpose of the file system.
     pub purpose: Option<&'static Purpose>,
-    /// On what.
+    /// The target of the trials.
     pub on: Option<On>,
     /// The options that may be tried.
     pub safety: Option<Safety>,
-    /// The time that all of it may take.
+    /// The total time that the commands may take.
     pub time: Option<Duration>,
     /// The file systems, as text.
     pub fs: Option<String>,
@@ -50,7 +50,7 @@ pub fn check(given: &Given) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The answers of options alone, without a terminal.
+/// Returns the answers from options alone, without a terminal.
 ///
 /// # Errors
 /// An option that is missing or invalid.
@@ -85,7 +85,7 @@ pub fn from_options(given: &Given) -> Result<Answers, Failure> {
     })
 }
 
-/// The answers of options, and of questions for options that are not given.
+/// Returns the answers from options, and from questions for options that are not given.
 ///
 /// # Errors
 /// The end of the answers.
@@ -142,7 +142,7 @@ pub fn from_questions<R: BufRead, W: Write>(
     Ok(Answers { purpose, command, on, safety, limit, filesystems })
 }
 
-/// The words of a command line without quoting.
+/// Splits a command line without quoting into words.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let words: Vec<String> = text.split_whitespace().map(String::from).collect();
     match words.is_empty() {

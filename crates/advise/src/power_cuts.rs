@@ -1,4 +1,4 @@
-//! The step that cuts the power: what acknowledged data each file system loses.
+//! The step that cuts the power, to find the acknowledged data that each file system loses.
 
 use std::time::Duration;
 
@@ -12,13 +12,15 @@ use crate::step::{NO_TIME, Step, option_words, words};
 /// The candidate numbers of power cuts, in order of preference.
 const CUTS: [u32; 3] = [100, USUAL, 20];
 
-/// The number of power cuts if times are not known: no loss in 50 cuts bounds the loss rate below 5.9 % (95 % confidence) (docs/crash.md).
+/// The number of power cuts if times are not known: no loss in 50 cuts bounds the loss rate below 5.9 % (95 %
+/// confidence; docs/crash.md).
 pub const USUAL: u32 = 50;
 
 /// The time that one power cut takes: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
 const CUT: Duration = Duration::from_secs(1);
 
-/// Returns the step that cuts the power during a workload, with as many cuts as fit into half of the remaining time, and the time it takes.
+/// Returns the step that cuts the power during a workload, with as many cuts as fit into half of the remaining time,
+/// and the time that it takes.
 ///
 /// # Errors
 /// The reason to leave it out.
@@ -46,12 +48,12 @@ pub fn within(
     Ok((step, time.unwrap_or_default()))
 }
 
-/// The file systems that are crash-tested: those whose durability guarantee is known.
+/// Returns the file systems that are crash-tested: those whose durability guarantee is known.
 fn tested(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(|name| Guarantee::of(name).is_some()).collect()
 }
 
-/// Returns the step for a workload, given as command-line words, with a number of cuts and the time as text.
+/// Returns the step for a workload, given as command-line arguments, with a number of cuts and the time as text.
 ///
 /// # Errors
 /// The reason to leave it out.

@@ -12,7 +12,8 @@ pub struct Purpose {
     pub workload: Option<&'static str>,
     /// The parameters to set if the workload's defaults would take hours.
     pub sets: &'static [&'static str],
-    /// True if its programs wait until data is durable, and a power cut could therefore lose acknowledged data; such purposes are also tested with power cuts.
+    /// True if its programs wait until data is durable, so that a power cut could lose acknowledged data; such purposes
+    /// are also tested with power cuts.
     pub acknowledges: bool,
 }
 
@@ -47,14 +48,14 @@ impl Purpose {
         workloads::ALL.iter().find(|kind| kind.name == name)
     }
 
-    /// Returns the words after `fsdyno run` or `fsdyno tune`: the workload and its parameters.
+    /// Returns the arguments of `fsdyno run` or `fsdyno tune`: the workload and its parameters.
     pub fn words(&self) -> Vec<String> {
         let sets = self.sets.iter().flat_map(|set| ["--set", set]);
         self.workload.into_iter().chain(sets).map(String::from).collect()
     }
 }
 
-/// Returns the names of all purposes, joined by `separator`.
+/// Returns the names of all purposes, joined by `between`.
 pub fn names(between: &str) -> String {
     ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(between)
 }

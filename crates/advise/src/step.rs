@@ -2,7 +2,7 @@
 
 use fsdyno_record::shell::quote;
 
-/// The time, in words, of trials of a kind that never ran here.
+/// The text for the time of trials of a kind that has never run here.
 pub const NO_TIME: &str = "not known before the first such trial on this machine";
 
 /// One command.
@@ -10,31 +10,31 @@ pub const NO_TIME: &str = "not known before the first such trial on this machine
 pub struct Step {
     /// Its purpose.
     pub about: String,
-    /// The time in words.
+    /// The time, as text.
     pub time: String,
-    /// The words after `fsdyno`.
+    /// The arguments of `fsdyno`.
     pub words: Vec<String>,
 }
 
 impl Step {
-    /// A command with its purpose and its time.
+    /// Creates a command with its purpose and its time.
     pub fn new(about: &str, time: String, words: Vec<String>) -> Step {
         Step { about: about.into(), time, words }
     }
 
-    /// The command for a shell.
+    /// Returns the command for a shell.
     pub fn line(&self) -> String {
         let words = self.words.iter().map(|word| quote(word));
         std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// The options of axes, with their values.
+/// Returns the options of axes, with their values.
 pub fn option_words(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
     axes.iter().flat_map(|(axis, value)| [format!("--{axis}"), value.to_string()])
 }
 
-/// The words of a command.
+/// Returns the words of a command.
 pub fn words(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }

@@ -45,7 +45,7 @@ impl Steps {
     }
 }
 
-/// Returns the commands for some answers.
+/// Returns the commands for these answers.
 ///
 /// # Errors
 /// Answers that no run accepts; a time that is too short for one trial of each file system.

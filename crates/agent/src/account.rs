@@ -22,18 +22,18 @@ pub struct Instruments {
     pub sampler: Option<Pid>,
 }
 
-/// Counters at one moment; a phase is the difference of two.
+/// Counters at one point in time; a phase is the difference of two.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     /// CPU time of this process, exact.
     pub cpu: Nanos,
-    /// The part of it in user mode, measured in ticks.
+    /// The part of `cpu` spent in user mode, measured in ticks.
     pub user: Nanos,
-    /// The part of it in the kernel, measured in ticks.
+    /// The part of `cpu` spent in the kernel, measured in ticks.
     pub system: Nanos,
-    /// CPU time of kernel threads, by work. Pooled workers are counted as one: `kworker`.
+    /// CPU time of kernel threads, by type of work. Pooled workers count as one type: `kworker`.
     pub kernel: BTreeMap<String, Nanos>,
-    /// The same by thread, because a thread that ends takes its time with it.
+    /// The same by thread: the time of a thread that ends is lost from later readings.
     threads: BTreeMap<String, (Work, Nanos)>,
     /// CPU time of the processes that do the work of a FUSE file system, exact.
     workers: Nanos,
@@ -76,7 +76,7 @@ impl Account {
         self
     }
 
-    /// Returns the part that the measurement itself took, together with the lateness of answers and the time of the
+    /// Returns the part that the measurement itself took, given the lateness of answers and the time of the
     /// engine.
     pub fn instrument(&self, late_ns: Nanos, engine_ns: Nanos) -> Instrument {
         Instrument {
@@ -124,7 +124,7 @@ impl Account {
         }
         for (pid, (work, time)) in &self.threads {
             let before = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
-            // A pid that was reused for another thread in the meantime has less time than before.
+            // A pid that was meanwhile reused for a different thread shows less time than before.
             let time = if *time < before { *time } else { *time - before };
             match work {
                 Work::BlockDriver => spent.driver += time,
@@ -198,8 +198,8 @@ fn kernel_threads() -> BTreeMap<String, (Work, Nanos)> {
         .collect()
 }
 
-/// Returns the work that the name of a kernel thread stands for: `jbd2/nbd0-8` is jbd2; `kworker/u2:1-flush` is a
-/// pooled worker, whose most recent work says little, so all of them count as one.
+/// Returns the work that the name of a kernel thread indicates: `jbd2/nbd0-8` is jbd2; `kworker/u2:1-flush` is a
+/// pooled worker, whose name shows only its most recent work, so all of them count as one.
 fn work_of(comm: &str) -> Work {
     if comm.contains("nbd") && comm.ends_with("-recv") {
         return Work::BlockDriver;
@@ -238,7 +238,7 @@ fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the activity of a device between two moments. The peak is that of the later one, which its source counts
+/// Returns the activity of a device between two readings. The peak is that of the later reading, whose source counts it
 /// from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
     let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));

@@ -11,7 +11,7 @@ use fsdyno_workload::Workload;
 
 use crate::memory::{open_pci_memory, shared_words_at};
 
-/// The log of a trial's ops, if it has one.
+/// Returns the log of a trial's ops, if it has one.
 ///
 /// # Errors
 /// A machine without the region.

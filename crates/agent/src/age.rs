@@ -2,7 +2,7 @@
 //!
 //! Files of random sizes are written until the file system reaches the requested fill. Rounds follow: each removes a
 //! twentieth of the files, chosen at random over all directories, and writes others, of other sizes, until the file
-//! system is as full again. Free space thus ends up in pieces among the remaining files, as it does in years of use.
+//! system is as full again. Free space is thus fragmented among the remaining files, as after years of use.
 //! Names, sizes and order depend only on a seed.
 //!
 //! The files hold zeros: only their location matters, and the lab does not store zeros. They stay next to the trial's
@@ -84,7 +84,7 @@ pub fn age(
 /// Compares the aged files next to `root` with their census.
 ///
 /// # Errors
-/// What differs; what the kernel reports.
+/// The differences found; errors from the kernel.
 pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
     let folder = open_directory(parent_of(root)?.as_fd(), FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -137,7 +137,7 @@ fn open_directory(at: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
 }
 
-/// Returns the names in a directory except `.` and `..`. Without types: jfs, for example, does not report them here.
+/// Returns the names in a directory except `.` and `..`. Types are omitted: jfs, for example, does not report them.
 fn entries(directory: BorrowedFd<'_>) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let entries = Dir::read_from(directory)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -155,7 +155,7 @@ struct Space {
 }
 
 impl Space {
-    /// Reads the usage after a sync: before it, some file systems do not count delayed allocations.
+    /// Reads the usage after a sync: without one, some file systems do not count delayed allocations.
     fn of(folder: BorrowedFd<'_>) -> io::Result<Space> {
         rustix::fs::syncfs(folder)?;
         let stat = rustix::fs::fstatvfs(folder)?;
@@ -164,7 +164,7 @@ impl Space {
     }
 }
 
-/// A place for a file: the number of files it has had, and whether it has one now.
+/// A slot for a file: the number of files it has had, and whether it has one now.
 #[derive(Clone, Copy)]
 struct Slot {
     generation: u32,
@@ -215,7 +215,7 @@ impl Tree<'_> {
         )))
     }
 
-    /// Writes files of about `bytes`; false if the file system is full.
+    /// Writes files of about `bytes` in total; returns false if the file system is full.
     fn write_about(&mut self, bytes: u64) -> io::Result<bool> {
         let mut left = bytes;
         // The slots that became free first are used first.
@@ -248,14 +248,14 @@ impl Tree<'_> {
         Ok(slot)
     }
 
-    /// Returns the size of the file that a slot has, or will get next.
+    /// Returns the size of the file that a slot holds, or will hold next.
     fn size_of(&self, slot: usize) -> u64 {
         let file = ((slot as u64) << 32) | u64::from(self.slots[slot].generation);
         let mut draws = SplitMix64::new(seed::mix(self.size_seed ^ seed::mix(file)));
         self.sizes.draw(&mut draws).min(self.largest)
     }
 
-    /// Returns the path of the file that a slot has, or will get next.
+    /// Returns the path of the file that a slot holds, or will hold next.
     fn path_of(&self, slot: usize) -> String {
         format!("{}/f{slot:08}-{}", directory_of(slot), self.slots[slot].generation)
     }

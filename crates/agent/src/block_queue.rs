@@ -1,4 +1,4 @@
-//! Sets a block queue's parameters as the disk's file says, and reads them back into the conditions.
+//! Sets a block queue's parameters as the disk profile specifies, and reads them back for the conditions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ pub fn of_device(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
-/// Returns the settings that make a queue behave as the disk's own would, in the order in which they are written.
+/// Returns the settings that make a queue behave like the modelled disk's, in the order in which they are written.
 ///
 /// The driver's tags, [`NBD_TAGS`], are first reduced to the disk's queue depth while no scheduler is attached: a
 /// scheduler has its own requests, so once it is attached, `nr_requests` no longer bounds what is in flight
@@ -72,10 +72,10 @@ fn settings_of(name: &str, queue: &Queue, scheduler: Option<&str>) -> Vec<(&'sta
     settings(queue, scheduler, folder(name).join("wbt_lat_usec").exists())
 }
 
-/// Makes the queue of `/dev/NAME` behave as that of the modelled disk would.
+/// Makes the queue of `/dev/NAME` behave like that of the modelled disk.
 ///
 /// # Errors
-/// A setting that the kernel refuses, by its name and value, and what [`prove`] reports.
+/// A setting that the kernel refuses, with its name and value; errors from [`prove`].
 pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
     for (key, value) in settings_of(name, queue, scheduler) {
         fs::write(folder(name).join(key), &value).map_err(|error| {
@@ -96,7 +96,7 @@ pub fn prove(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<(
     }
 }
 
-/// Returns the first setting whose value differs from the one written last.
+/// Returns the first setting whose value differs from the one last written for it.
 fn unmet(
     settings: &[(&'static str, String)],
     in_effect: &BTreeMap<String, String>,
@@ -129,7 +129,7 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
         ("read_ahead_kb", u64::from(wanted.read_ahead_kb)),
         ("logical_block_size", u64::from(wanted.logical_block_size)),
         ("physical_block_size", u64::from(wanted.physical_block_size)),
-        // None of our drives has a preferred size. nbd has reported 128 KiB since Linux 6.10, and mkfs may lay out its
+        // None of our drives has an optimal size. nbd has reported 128 KiB since Linux 6.10, and mkfs may lay out its
         // file system accordingly.
         ("optimal_io_size", 0),
     ];
@@ -148,7 +148,7 @@ pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<
 /// # Errors
 /// A device that does not exist.
 pub fn size(name: &str) -> io::Result<u64> {
-    // The unit is sectors of 512 bytes, whatever the device's own sector size is
+    // The unit is 512-byte sectors, whatever the device's own sector size
     // (Documentation/ABI/stable/sysfs-block).
     let sectors = fs::read_to_string(of_device(name).join("size"))?;
     Ok(sectors.trim().parse::<u64>().map_err(io::Error::other)? * 512)

@@ -1,4 +1,4 @@
-//! Holds memory throughout a trial, so that a given amount is left for caching files.
+//! Holds memory throughout a trial, so that a given amount remains available for caching files.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,19 +11,19 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
 use crate::account::cacheable_memory;
 use crate::process;
 
-/// Number of rounds of holding memory: holding takes memory too, for page tables and for pages in transit between the
+/// Number of rounds of holding memory: this takes memory too, for page tables and for pages in transit between the
 /// kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
 const ROUNDS: usize = 3;
 
 /// The tolerance: a smaller difference is left as it is.
 const TOLERANCE: Bytes = Bytes(256 << 10);
 
-/// Leaves `wanted` of the guest's memory to caches; the guest's RAM is `ram`. A child holds the rest until the guest is
-/// shut down. It is never the one that is killed when memory runs short, because the trial would then go on with more
+/// Leaves `wanted` of the guest's memory for caches; its RAM is `ram`. A child holds the rest until the guest is
+/// shut down. The OOM killer must not select it, because the trial would then continue with more
 /// memory than it states.
 ///
 /// # Errors
-/// A guest that has less, with the RAM that would suffice; what fork(2), mmap(2) and mlock(2) report.
+/// A guest that has less, with the RAM that would suffice; errors from fork(2), mmap(2) and mlock(2).
 pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     let available = cacheable_memory();
     if available < wanted {
@@ -74,7 +74,7 @@ fn hold(amount: Bytes) -> io::Result<()> {
 
 /// Returns the message for a guest that has too little, with the RAM that suffices in whole mebibytes.
 fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
-    // The kernel's page table entries for additional memory take 1/64 of it.
+    // The kernel's page descriptors (struct page) take 1/64 of any additional memory.
     let more = less(wanted, available).0 * 65 / 64;
     let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
     format!(

@@ -7,7 +7,7 @@ use fsdyno_record::Nanos;
 /// Keeps SIGCHLD pending, so that [`wait_for_child_signal`] can wait for it.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors from the kernel.
 pub fn block_child_signal() -> io::Result<()> {
     // SAFETY: fills and uses a signal set of ours.
     unsafe {

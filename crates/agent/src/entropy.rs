@@ -1,6 +1,6 @@
-//! Makes the guest's random number generator ready from the start.
+//! Initializes the guest's random number generator at the start.
 //!
-//! The lab's CPU has no instruction for entropy, and in a guest nothing else provides any for minutes. Until the kernel
+//! The lab's CPU has no random number instruction, and for minutes nothing else provides entropy. Until the kernel
 //! considers its generator ready, every number drawn costs a hash: ext4, which draws one per inode, then takes some 5 %
 //! more instructions to create a file, and when that ends depends on timing (shown by `fsdyno why` with two CPU
 //! speeds). On a machine that has been up for a while the generator is ready, so it is made ready in the guest too:
@@ -21,7 +21,7 @@ struct PoolInfo {
     seed: [u8; 32],
 }
 
-/// Makes the generator ready.
+/// Credits the generator with entropy, so that it is ready.
 ///
 /// # Errors
 /// What the kernel reports; only root may do it.

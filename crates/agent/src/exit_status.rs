@@ -11,7 +11,7 @@ pub enum ExitStatus {
     Exited(i32),
     /// By a signal.
     Killed(i32),
-    /// Not at all: it is stopped.
+    /// Not ended: it is stopped.
     Stopped,
 }
 

@@ -9,7 +9,7 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Needs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-/// The free space of a file system for this user; `None` where the file system has no limit of that kind.
+/// The free space of a file system for this user; `None` if the file system has no limit of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
     /// Free space.
@@ -22,7 +22,7 @@ impl FreeSpace {
     /// Queries the file system of `root`.
     ///
     /// # Errors
-    /// What fstatvfs(3) reports.
+    /// Errors from fstatvfs(3).
     pub fn of(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
         let stat = rustix::fs::fstatvfs(root)?;
         let is_root = geteuid().is_root();
@@ -58,11 +58,11 @@ impl FreeSpace {
     }
 }
 
-/// Raises this process's limit of open files to the hard limit: hundreds of threads, each with a few open files, exceed
-/// the usual soft limit, which a process may raise by itself.
+/// Raises this process's limit on open files to the hard limit: hundreds of threads, each with a few open files, exceed
+/// the default soft limit, which a process may raise itself.
 pub fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // If this is refused, the op that runs out reports it.
+    // If the kernel refuses, the op that runs out reports it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

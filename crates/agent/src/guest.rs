@@ -1,6 +1,6 @@
 //! PID 1 of the lab's guest.
 //!
-//! It mounts what a kernel needs, loads modules, starts the modelled disks' servers, lets a child
+//! It mounts the kernel's file systems, loads modules, starts the modelled disks' servers, lets a child
 //! run the trial, and watches that child against the virtual deadline. It cannot be killed and does
 //! not panic; whatever happens, a report is in the mailbox before the machine powers off.
 
@@ -30,9 +30,9 @@ use crate::{entropy, kernel_log, nfs, process, recover, trial};
 
 const MOUNT_POINT: &str = "/mnt";
 
-/// Runs the guest to its end and switches it off.
+/// Runs the guest to its end and shuts it down.
 ///
-/// Anywhere but in a guest, where it is PID 1, it exits immediately with code 2: on a host it would mount
+/// Unless this process is PID 1, as in a guest, it exits immediately with code 2: on a host it would mount
 /// over the user's folders and reboot the machine.
 pub fn guest() -> ! {
     if std::process::id() != 1 {
@@ -43,7 +43,7 @@ pub fn guest() -> ! {
         eprintln!("fsdyno-agent: {error}");
     }
     loop {
-        // Without ACPI's modules the power stays on; the venue ends QEMU once it has the report,
+        // Without the ACPI modules, the machine cannot power itself off; the venue ends QEMU once it has the report,
         // and QEMU ends by itself on a reset (-no-reboot).
         let _ = rustix::system::reboot(rustix::system::RebootCommand::Restart);
         std::thread::sleep(std::time::Duration::from_secs(1));
@@ -89,7 +89,7 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
     watch(child, job.deadline, mailbox)
 }
 
-/// The trial's process: starts the disks, whose servers share its memory, and runs the trial.
+/// Runs in the trial's process: starts the disks, whose servers share its memory, and runs the trial.
 fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
     let mut report = match run(job, booted, mailbox) {
         Ok(report) => report,
@@ -107,7 +107,7 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
         fsdyno_engine::planted::set_loops(loops.parse().map_err(io::Error::other)?);
     }
-    // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep busy.
+    // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep in use.
     let runs = job.task != Task::Make;
     let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
@@ -120,8 +120,8 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
 }
 
 /// Stops a machine that is to be saved: between two instructions, always the same two. Everything before
-/// it is the same for every job; a machine that is not to be saved goes on at once, having
-/// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) goes on too.
+/// it is the same for every job; a machine that is not to be saved continues immediately, having
+/// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) continues too.
 fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
     match fs::File::options().write(true).open("/dev/port") {
         Ok(ports) => {
@@ -153,8 +153,8 @@ fn load_modules() -> io::Result<()> {
         let parameters = std::ffi::CString::new(parameters).map_err(io::Error::other)?;
         let file = fs::File::open(path)?;
         match rustix::system::finit_module(&file, &parameters, 0) {
-            // Already loaded; or an optimized implementation that this processor does not support (such as crc32_pclmul,
-            // which f2fs requests on Linux 5.10), whose users fall back to the generic one.
+            // Already loaded; or an optimized implementation that this processor does not support (such as
+            // crc32_pclmul, which f2fs requests on Linux 5.10), whose users fall back to the generic one.
             Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::NODEV) => {}
             Err(error) => {
                 let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
@@ -186,7 +186,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     Ok(target.made(job.task == Task::Use).shared(shared))
 }
 
-/// Starts the disks of the file system, and after them that of its journal.
+/// Starts the disks of the file system, followed by that of its journal.
 fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<ModelledDisk>> {
     let (role, size) = match lab.raid {
         Some(raid) => (DiskRole::Member, lab.size.map(|size| partition::member_size(size, raid))),
@@ -230,7 +230,7 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
     Ok(disks)
 }
 
-/// Waits for the trial; an error says why the trial wrote no report itself.
+/// Waits for the trial; the error states why the trial wrote no report itself.
 fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
     let end = fsdyno_engine::clock::now() + deadline;
     let mut stuck = Stuck::default();

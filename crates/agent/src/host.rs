@@ -29,7 +29,7 @@ const MOUNT_POINTS: &[&str] = &["/mnt", "/media", "/srv", "/tmp"];
 
 /// Runs the job in the mailbox and puts the report into the mailbox.
 ///
-/// Exit code 0 means that there is a report, whatever it says.
+/// Exit code 0 means that there is a report, whether or not the trial succeeded.
 pub fn host(handover: &Handover) -> ExitCode {
     match begin(handover) {
         Ok(()) => ExitCode::SUCCESS,

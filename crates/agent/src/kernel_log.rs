@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
 
-/// Kernel messages after which no number of the trial can be trusted. Those of the nbd driver precede its I/O errors
+/// Kernel messages after which no result of the trial can be trusted. Those of the nbd driver precede its I/O errors
 /// and name their cause.
 const FATAL: &[&str] = &[
     "Out of memory",
@@ -21,7 +21,7 @@ const FATAL: &[&str] = &[
     "blocked for more than",
 ];
 
-/// Number of last messages in a report.
+/// Number of the most recent messages in a report.
 const TAIL: usize = 20;
 
 /// The nbd driver logs this for every request that takes over 30 s. A full drive cache may legitimately take that long
@@ -61,7 +61,7 @@ fn is_fatal(line: &str) -> bool {
     FATAL.iter().any(|word| line.contains(word))
 }
 
-/// Returns the message that names the cause, if there is one, and the last messages, for a trial that ended without its
+/// Returns the message that names the cause, if any, and the most recent messages, for a trial that ended without its
 /// own message.
 pub fn tail() -> String {
     let lines = messages();

@@ -1,4 +1,4 @@
-//! Describes the machine that the ops run on for the conditions, and sets its sysctls.
+//! Describes, for the conditions, the machine that the ops run on, and sets its sysctls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
-/// Describes, for a CPU faster than QEMU's clock allows, what does not follow the guest's own, slower clock.
+/// Describes, for a CPU faster than QEMU's clock allows, which times do not follow the guest's own, slower clock.
 pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
     (cpu.processor().is_none() && cpu.own_clock().is_some()).then(|| {
         format!(
@@ -95,7 +95,7 @@ pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Fills in the kernel, the CPU and the sysctls in effect (those of the table and those that were `requested`).
+/// Fills in the kernel, the CPU and the sysctls in effect (those in `SYSCTLS` and those in `requested`).
 ///
 /// # Errors
 /// The name of a requested sysctl that cannot be read back.

@@ -19,7 +19,7 @@ const WINDOW: u64 = 16 << 20;
 /// Maps `length` bytes of a file as words that live as long as the process.
 ///
 /// # Errors
-/// What mmap(2) reports.
+/// Errors from mmap(2).
 pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [AtomicU64]> {
     shared_words_at(fd, 0, length)
 }
@@ -27,7 +27,7 @@ pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [A
 /// Like [`shared_words`], but from byte `offset` of the file, which must be a multiple of the page size.
 ///
 /// # Errors
-/// What mmap(2) reports.
+/// Errors from mmap(2).
 pub fn shared_words_at(
     fd: BorrowedFd<'_>,
     offset: u64,
@@ -36,15 +36,15 @@ pub fn shared_words_at(
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
     let start = unsafe { mmap(ptr::null_mut(), length, prot, MapFlags::SHARED, fd, offset)? };
-    // SAFETY: the mapping is page-aligned, `length` bytes long, never unmapped, and any bits are a
-    // valid AtomicU64; the other side also accesses it as 64-bit words only.
+    // SAFETY: the mapping is page-aligned, `length` bytes long, never unmapped, and any bit pattern is a valid
+    // AtomicU64; the other side also accesses it only as 64-bit words.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), length / 8) })
 }
 
 /// Maps the first bytes of the workload's input; they stay mapped as long as the process lives.
 ///
 /// # Errors
-/// What mmap(2) reports.
+/// Errors from mmap(2).
 pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Input> {
     let length = usize::try_from(length).map_err(io::Error::other)?;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
@@ -58,7 +58,7 @@ pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Inpu
 /// Returns zeroed words shared with the children that this process forks.
 ///
 /// # Errors
-/// What mmap(2) reports.
+/// Errors from mmap(2).
 pub fn shared_with_children(words: usize) -> io::Result<&'static [AtomicU64]> {
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
@@ -90,7 +90,7 @@ impl Windows {
     /// that none is needed once the disk is being served.
     ///
     /// # Errors
-    /// What mmap(2) and fstat(2) report.
+    /// Errors from mmap(2) and fstat(2).
     pub fn new(file: File) -> io::Result<Windows> {
         let size = file.metadata()?.len();
         let length = usize::try_from(size).map_err(io::Error::other)?;
@@ -107,10 +107,10 @@ impl Windows {
         Ok(Windows { file, start: start.cast(), size, mapped: vec![false; windows] })
     }
 
-    /// Maps `length` bytes from `start` now, so that the first writes of a trial need not wait for it.
+    /// Maps `length` bytes from `start` now, so that the first writes of a trial need not wait for the mapping.
     ///
     /// # Errors
-    /// What mmap(2) reports.
+    /// Errors from mmap(2).
     pub fn map_ahead(&mut self, start: u64, length: u64) -> io::Result<()> {
         for window in start / WINDOW..(start + length).min(self.size).div_ceil(WINDOW) {
             self.map(window as usize)?;
@@ -132,7 +132,7 @@ impl Windows {
                 self.file.as_fd(),
                 offset,
             )?;
-            // A fork need not copy the page tables of memory that only a disk's server uses.
+            // A fork need not copy the page tables of memory that is used only by a disk's server.
             madvise(window, length, Advice::LinuxDontFork)?;
         }
         self.mapped[window] = true;

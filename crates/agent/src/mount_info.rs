@@ -5,7 +5,7 @@ use std::io;
 
 use fsdyno_record::mount_table::mounts;
 
-/// Returns the type, own options and file system options of the newest mount at a path; `None` if there is none.
+/// Returns the type, per-mount options and superblock options of the newest mount at a path; `None` if there is none.
 ///
 /// # Errors
 /// If /proc does not exist.
@@ -14,7 +14,7 @@ pub fn in_effect(at: &str) -> io::Result<Option<String>> {
 }
 
 /// Returns every option in effect of the file system on a device (`nbd0`), including its driver's defaults, if the
-/// driver reports them: mountinfo omits defaults, which for ext4 are data=, commit=, delalloc and barrier. ext4.ko
+/// driver reports them: mountinfo omits defaults, such as ext4's data=, commit=, delalloc and barrier. ext4.ko
 /// lists them in /proc/fs/ext4/DEVICE/options, one per line.
 pub fn all_options(device: &str) -> Option<String> {
     let mut drivers: Vec<_> =

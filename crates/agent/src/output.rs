@@ -1,4 +1,4 @@
-//! Captures the output of child processes: keeps as much of it as a reader can use, however long it is.
+//! Captures the output of child processes: keeps only its end, however long it is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -35,7 +35,7 @@ impl Tail {
 
     fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
-        // Not at every excess byte, or each would move all the others.
+        // Not for each excess byte, which would move all the others every time.
         if self.bytes.len() >= 2 * self.limit {
             self.bytes.drain(..self.bytes.len() - self.limit);
         }
@@ -50,7 +50,7 @@ impl Tail {
 /// Reads both outputs of a child until no process has them open any more, and returns the last MiB of each.
 ///
 /// # Errors
-/// What the kernel reports.
+/// Errors from the kernel.
 pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let mut ends = [out.map(OwnedFd::from), err.map(OwnedFd::from)].map(|end| end.map(File::from));
@@ -72,7 +72,7 @@ pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     Ok((out, err))
 }
 
-/// Waits until one of these can be read or has ended; returns for each whether it is one of those.
+/// Waits until at least one of these can be read or has been closed; returns, for each, whether it has.
 fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bool>> {
     let mut ends: Vec<PollFd<'_>> =
         ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)).collect();
@@ -89,7 +89,7 @@ fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bo
 /// waits, and a long output takes no more memory than a short one.
 ///
 /// The reader is a process that shares our memory ([`process::spawn_vm_child`]): a thread would share our descriptors,
-/// so that the kernel would count references in each call that takes one; and after a fork, each page that we write to
+/// so that the kernel would count references in each call on a descriptor; and after a fork, each page that we write to
 /// would be copied once more, within the measured time.
 #[derive(Clone, Debug)]
 pub struct OutputTail(Arc<Capture>);
@@ -105,7 +105,7 @@ struct Capture {
 /// The last bytes, shared by both sides. It takes a few pages per mount, which are never freed.
 #[derive(Debug)]
 struct Ring {
-    /// The number of bytes of the whole output; the last of them are in `kept`, each at its number modulo the length.
+    /// The number of bytes of the whole output; the last ones are in `kept`, each at its index modulo the buffer size.
     all: AtomicUsize,
     /// True while the reader holds no bytes that are not yet in `kept`.
     waits: AtomicBool,
@@ -162,7 +162,7 @@ impl OutputTail {
     /// Starts a reader; returns the file to write to.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors from the kernel.
     pub fn start() -> io::Result<(OwnedFd, OutputTail)> {
         let (end, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         let ring = Ring::leaked();

@@ -10,13 +10,13 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::exit_status::ExitStatus;
 
-/// linux/prctl.h: this process serves a block device, so its allocations must not wait for it.
+/// linux/prctl.h: the process serves a block device, so its allocations must not wait for that device.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
 /// Forks a child that runs `work` and exits: with 0 if it returned Ok, else with 1 and the error on the console.
 ///
 /// # Errors
-/// What fork(2) reports.
+/// Errors from fork(2).
 pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
     // SAFETY: when the agent forks, only one of its threads runs (PID 1, or the trial before its workers start), and
     // what [`spawn_sharing_memory`] started no longer allocates, so the child may use everything it inherited,
@@ -25,7 +25,7 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             let code = exit_code(work());
-            // SAFETY: ends this process at once; exit handlers belong to the parent.
+            // SAFETY: ends this process immediately; exit handlers belong to the parent.
             unsafe { libc::_exit(code) }
         }
         pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no pid")),
@@ -40,11 +40,11 @@ const STACK: usize = 256 << 10;
 
 /// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. It gets the
 /// descriptors in `given` and the standard streams, in its own table, under the same numbers; those in `given` are
-/// closed here once it has started, and `work` has to own them. It has its own pid and CPU time, but a switch between
+/// closed here once it has started, and `work` must own them. It has its own pid and CPU time, but a switch between
 /// it and this process switches no address space; on an emulated processor, such a switch costs all translated code.
 ///
 /// # Errors
-/// What starting a thread, unshare(2), close_range(2) or clone(2) reports.
+/// Errors from starting a thread, unshare(2), close_range(2) or clone(2).
 pub fn spawn_sharing_memory(
     given: &[RawFd],
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
@@ -52,7 +52,7 @@ pub fn spawn_sharing_memory(
     let (started, pid) = mpsc::channel();
     let failed = started.clone();
     let work = move || {
-        // The other end waits for this message.
+        // The caller waits for this message.
         let _ = started.send(Ok(rustix::process::getpid()));
         work()
     };
@@ -60,7 +60,7 @@ pub fn spawn_sharing_memory(
     // and because of CLONE_VFORK that thread sleeps in the kernel as long as the child lives.
     let kept = given.to_vec();
     let asleep = move || {
-        // It is never dropped here: what it owns is closed by the child, or by us below.
+        // It is never dropped here: the child closes what it owns, or we do so below.
         let work = Box::into_raw(Box::new(Box::new(work) as Work));
         // If this thread shared our table, the kernel would count references in each call that takes a descriptor, as
         // long as the thread sleeps, and thus in the measured trial.
@@ -94,7 +94,7 @@ pub fn spawn_sharing_memory(
     started?
 }
 
-/// The name of a thread that sleeps as long as the process lives that [`spawn_sharing_memory`] started from it.
+/// The name of the thread that sleeps for the lifetime of the process that [`spawn_sharing_memory`] started from it.
 const SLEEPER: &str = "vm-parent";
 
 /// Gives the calling thread its own descriptor table, with only the standard streams and `kept`.
@@ -135,7 +135,7 @@ struct VmWork<F> {
 /// that may fail. Calls that rustix makes without libc are allowed.
 ///
 /// # Errors
-/// What clone(2) reports.
+/// Errors from clone(2).
 pub fn spawn_vm_child<F>(kept: BorrowedFd<'_>, work: F) -> io::Result<VmChild>
 where
     F: FnOnce(BorrowedFd<'_>) + Copy + Send + 'static,
@@ -148,7 +148,7 @@ where
         if close_all_but(kept).is_ok() {
             (stay.work)(kept);
         }
-        // SAFETY: ends this process at once; exit handlers belong to the owner of the memory.
+        // SAFETY: ends this process immediately; exit handlers belong to the owner of the memory.
         unsafe { libc::_exit(0) }
     }
     // Tried here, where it may fail, on an empty range: the child itself must not touch our errno.
@@ -181,7 +181,7 @@ extern "C" fn enter(work: *mut libc::c_void) -> libc::c_int {
     // SAFETY: [`spawn_sharing_memory`] created it from a box for this call alone.
     let work: Box<Work> = unsafe { Box::from_raw(work.cast()) };
     let code = exit_code(work());
-    // SAFETY: ends this process at once; exit handlers belong to the parent.
+    // SAFETY: ends this process immediately; exit handlers belong to the parent.
     unsafe { libc::_exit(code) }
 }
 
@@ -199,7 +199,7 @@ fn exit_code(result: io::Result<()>) -> libc::c_int {
 /// Closes all descriptors that this process, just forked, has inherited, except the standard streams and `kept`.
 ///
 /// # Errors
-/// What close_range(2) reports.
+/// Errors from close_range(2).
 pub fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     close_all_others(&[kept.as_raw_fd()])
 }
@@ -224,26 +224,26 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
 /// Returns how a child ended, or `None` while it runs.
 ///
 /// # Errors
-/// What waitpid(2) reports.
+/// Errors from waitpid(2).
 pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
     Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| status.into()))
 }
 
-/// Makes the kernel kill other processes when it runs out of memory.
+/// Excludes this process from those that the kernel kills when it runs out of memory.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors from the kernel.
 pub fn never_kill_for_memory() -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", "-1000")
 }
 
 /// Makes this process one that the guest's write-back can wait for: all its memory is resident and locked, its
 /// allocations start no write-back, it runs before everything else, it is never killed when memory runs out, and its
-/// sleeps are exact. What is mapped later is not locked: it may belong to another process that shares this memory, such
+/// sleeps are exact. Memory mapped later is not locked: it may belong to another process that shares this memory, such
 /// as the stacks of a trial's threads.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors from the kernel.
 pub fn never_wait_for_memory() -> io::Result<()> {
     never_kill_for_memory()?;
     // SAFETY: plain system calls on this process, which take only numbers.
@@ -254,10 +254,10 @@ pub fn never_wait_for_memory() -> io::Result<()> {
     run_first(SERVER_PRIORITY)
 }
 
-/// Makes this process run before everything of lower priority, with exact sleeps.
+/// Gives this process a real-time priority, with exact sleeps.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors from the kernel.
 pub fn run_first(priority: i32) -> io::Result<()> {
     let fifo = libc::sched_param { sched_priority: priority };
     // SAFETY: plain system calls on this process; the only pointer is to a live struct.

@@ -26,14 +26,14 @@ enum Command {
     Count = 16,
 }
 
-/// Not a command; without a model, the register keeps this value as the answer.
+/// Not a command: the value that the register keeps, as the answer, if there is no model.
 const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
 fn ask(command: u64) -> u64 {
     let mut word = command;
     // The jump ends a block of translated code, so that the NOP starts a new one; its displacement is the mark that the
-    // plugin looks for.
+    // plugin searches for.
     // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
     unsafe {
         std::arch::asm!(
@@ -74,7 +74,7 @@ pub fn start(counting: bool) -> io::Result<()> {
 }
 
 /// Makes the model charge nothing to the calling thread while `work` runs: that work is part of the instrument, and no
-/// real machine executes it. Its instructions still take their time. Without a model, `work` simply runs.
+/// real machine executes it. Its instructions still take their time. Without a model, this only runs `work`.
 pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
     let send = |command: Command| {
         ask(command as u64);
@@ -96,7 +96,7 @@ pub fn counts(counting: bool) -> ProcessorCounts {
     ProcessorCounts { charged: ask(Command::Charged as u64), events: events.collect() }
 }
 
-/// Returns the counts between two moments; `None` without a model.
+/// Returns the counts between two readings; `None` without a model.
 pub fn between(
     before: Option<ProcessorCounts>,
     after: Option<ProcessorCounts>,

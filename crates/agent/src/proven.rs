@@ -1,5 +1,5 @@
-//! Devices of this host that the venue holds for us: they are held here too, as long as anything may write to them, and
-//! their names are checked to still refer to them.
+//! Devices of this host that the venue holds for us: they are held here too as long as anything may write to them, and
+//! it is checked that their names still refer to them.
 //!
 //! A loop device disappears with its last user, and its number may then be reused by any process. Because the keeper
 //! and the trial have it open too, it stays until both have ended, whatever happens to the venue.
@@ -22,7 +22,7 @@ impl Held {
     /// Takes a device that was handed over; programs started later do not inherit it.
     ///
     /// # Errors
-    /// A file that is not a block device, or not the device of that name.
+    /// A file that is not a block device, or not the device with that name.
     pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<Held> {
         fcntl_setfd(fd.as_fd(), FdFlags::CLOEXEC)?;
         let held = Held { fd, path };

@@ -29,7 +29,7 @@ const OPTIONAL: &[OpKind] = &[
     OpKind::SyncRange,
 ];
 
-/// Returns true if a file system other than the recording's may give this result.
+/// Returns true if a file system other than the recording's may return this result.
 fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
     let attribute = matches!(kind, OpKind::Getxattr | OpKind::Listxattr | OpKind::Removexattr);
     let no_attribute = |code| code == libc::ENODATA as u16 || NOT_SUPPORTED.contains(&code);
@@ -38,8 +38,8 @@ fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
             || attribute && no_attribute(expected) && (found == 0 || no_attribute(found)))
 }
 
-/// Returns sentences about the differences of a phase on a mounted file system, and the reason why they fail the trial,
-/// if they do. On the recording's file system each difference does; on another, each one that is not tolerated.
+/// Describes the differences of a phase on a mounted file system, and the reason why they fail the trial,
+/// if any. On the recording's file system, every difference fails it; on a different one, those not tolerated.
 pub fn judge(
     differences: &Differences,
     recording: &Recording,

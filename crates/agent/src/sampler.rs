@@ -1,7 +1,7 @@
 //! Samples, at the end of each interval of a phase, how much is dirty, under write-back, and written.
 //!
 //! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
-//! with two threads, which share the table of descriptors, the kernel counts references in each call that takes one,
+//! with two threads, which share a descriptor table, the kernel counts references in each call that takes a descriptor,
 //! and that would be measured. It starts before the trial has files or mounts, holds none, and does nothing between
 //! phases. In the lab, it runs before everything except the disks' servers.
 //!
@@ -33,7 +33,7 @@ const VMSTAT: &str = "/proc/vmstat";
 /// Number of bytes read beyond those needed: the numbers grow, but each further line costs time.
 const SLACK: usize = 16;
 
-/// Distance before the last position of the two lines at which the search starts.
+/// Distance from the start of a search to the position at which the two lines were last found.
 const NEAR: usize = 64;
 
 /// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the device so far.
@@ -60,7 +60,7 @@ impl Sampler {
     /// Starts the sampler. In a guest, only the disks' servers run before it.
     ///
     /// # Errors
-    /// What fork(2), mmap(2) and socketpair(2) report.
+    /// Errors from fork(2), mmap(2) and socketpair(2).
     pub fn start(mailbox: Mailbox<'static>, in_guest: bool) -> io::Result<Sampler> {
         let (socket, theirs) = UnixStream::pair()?;
         let words = memory::shared_with_children(1)?;
@@ -148,7 +148,7 @@ fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Re
             Err(error) => return Err(error),
         };
         let mut sources = Sources::open(&names, mailbox)?;
-        // This first look also finds out how much has to be read.
+        // This first sample also determines how many bytes must be read.
         let mut gauge = Gauge::default();
         let written_before = sources.now()[2];
         send(socket, b"")?;
@@ -192,7 +192,7 @@ fn watch(
     }
 }
 
-/// Sleeps for up to `wait`; returns true if a message arrives before.
+/// Sleeps for up to `wait`; returns true if a message arrives before that.
 fn has_message(socket: &UnixStream, wait: Nanos) -> io::Result<bool> {
     let timeout = Timespec {
         tv_sec: (wait.0 / 1_000_000_000) as i64,
@@ -208,9 +208,9 @@ fn has_message(socket: &UnixStream, wait: Nanos) -> io::Result<bool> {
 /// The sources that are sampled in one phase.
 struct Sources<'a> {
     vmstat: File,
-    /// The buffer for the part of it that is read.
+    /// The buffer for the part of [`VMSTAT`] that is read.
     bytes: Vec<u8>,
-    /// The offset at which the wanted lines were found last.
+    /// The offset at which the wanted lines were last found.
     near: usize,
     counters: Vec<File>,
     mailbox: Mailbox<'a>,
@@ -261,7 +261,7 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// Returns the numbers of both lines, searched from an offset on, and the position of the first, if both are complete.
+/// Returns the numbers in both lines, searched from an offset on, and the position of the first; `None` if incomplete.
 fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
     let (dirty, end) = line_of(text, DIRTY)?;

@@ -16,11 +16,11 @@ use rustix::process::{
 use crate::output::OutputTail;
 use crate::target::{Child, children};
 
-/// Number of lines of its output in an error.
+/// Number of lines of a command's output that an error quotes.
 const LINES: usize = 3;
 
-/// Maximum number of rounds of ending what a command left running: each finds the children of the processes that the
-/// previous one ended.
+/// Maximum number of rounds for ending the processes that a command left running: each finds the children of those
+/// that the previous round ended.
 const MAX_ROUNDS: usize = 100;
 
 /// A command that has ended.
@@ -46,7 +46,7 @@ pub struct Ran {
 /// # Errors
 /// What the kernel refuses, such as starting the shell.
 pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
-    // Orphaned processes become children of this process.
+    // Makes orphaned descendants children of this process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (writer, tail) = OutputTail::start()?;
     let mut command = Command::new("/bin/sh");
@@ -124,7 +124,7 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
             return Ok(count);
         }
         for pid in &others {
-            // One that has ended in the meantime only needs to be waited for.
+            // A child that has meanwhile ended only needs to be waited for.
             let _ = kill_process(*pid, Signal::KILL);
             while matches!(waitpid(Some(*pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
             {

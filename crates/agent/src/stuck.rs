@@ -1,4 +1,4 @@
-//! Diagnoses a guest that makes no progress: distinguishes it from one that computes or sleeps, and lists what its
+//! Diagnoses a guest that makes no progress: distinguishes it from a guest that computes or sleeps, and lists what its
 //! threads wait for.
 //!
 //! When nothing runs, the guest's clock jumps from timer to timer, so hours of waiting pass in seconds of host time.
@@ -14,7 +14,7 @@ use fsdyno_record::mailbox::{Mailbox, Word};
 /// The interval between checks, in the guest's time.
 pub const PERIOD: Nanos = Nanos(60_000_000_000);
 
-/// The time without progress after which an idle guest counts as stuck. Without being stuck, a guest is silent for half
+/// The time without progress after which an idle guest counts as stuck. A guest that is not stuck is silent for half
 /// a minute at most, while a drive destages its cache.
 const LIMIT: Nanos = Nanos(5 * PERIOD.0);
 
@@ -24,7 +24,7 @@ const IDLE: u64 = 90;
 /// Maximum length of the report with the list of waiting threads, in bytes.
 const MAX_TEXT: usize = 6000;
 
-/// Maximum number of functions of a stack in a report: enough to reach from the scheduler to the file system.
+/// Maximum number of functions of a stack in a report: enough for the frames from the scheduler to the file system.
 const MAX_FRAMES: usize = 12;
 
 /// The functions in which the parent of a vfork(2) waits as long as its child lives: the agent's own threads do so, for
@@ -45,7 +45,7 @@ pub struct Stuck {
 #[derive(Debug)]
 struct First {
     at: Nanos,
-    /// The idle time of the processor until then.
+    /// The idle time of the processor up to that check.
     idle: Nanos,
     /// The tasks in uninterruptible sleep that were waiting at each check since.
     waiting: Vec<u32>,
@@ -60,7 +60,7 @@ struct Task {
     state: char,
     /// True for a kernel thread.
     is_kernels: bool,
-    /// The functions that it waits in, innermost first; not read for a kernel thread whose sleep is interruptible.
+    /// The functions in which it waits, innermost first; not read for a kernel thread in interruptible sleep.
     stack: Vec<String>,
 }
 
@@ -73,14 +73,14 @@ impl Task {
 }
 
 impl Stuck {
-    /// Checks for progress; if there is none any more, returns the reason with what each thread waits for.
+    /// Checks for progress; if the guest is stuck, returns the reason with what each thread waits for.
     pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
         let signs = SIGNS.map(|word| mailbox.get(word));
         self.step(now, signs, || (tasks(), idle())).map(|tasks| waiting(&tasks))
     }
 
-    /// Compares the signs of progress; without progress, examines all threads and the idle time of the processor.
-    /// Returns the threads if there is no progress any more.
+    /// Compares the signs of progress; without progress, examines all threads and the processor's idle time.
+    /// Returns the threads if the guest is stuck.
     fn step(
         &mut self,
         now: Nanos,

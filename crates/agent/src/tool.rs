@@ -12,7 +12,7 @@ pub struct Ran {
     pub exit: Option<i32>,
     /// Both its outputs, the last MiB of each.
     pub output: String,
-    /// The part of it on standard error.
+    /// The part of the output that went to standard error.
     pub errors: String,
 }
 
@@ -33,8 +33,8 @@ impl Ran {
         )))
     }
 
-    /// Returns its lines about a failure, from standard error unless that is empty: the last lines before the usage
-    /// that some tools print after every wrong option.
+    /// Returns its lines about a failure, from standard error unless empty: the last lines before the usage
+    /// that some tools print after any invalid option.
     fn words(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
         let said: Vec<&str> =

@@ -33,8 +33,8 @@ mod end;
 mod phase;
 mod replay;
 
-/// In practice, a benchmark starts at an arbitrary moment within the periods of the kernel's timers (jbd2 every 5 s,
-/// the flusher every 5 s and at 30 s); the seed determines that moment.
+/// In practice, a benchmark starts at an arbitrary time within the periods of the kernel's timers (jbd2 every 5 s,
+/// the flusher every 5 s and at 30 s); the seed determines that time.
 const MAX_START_DELAY: Nanos = Nanos(30_000_000_000);
 
 /// The first phase starts relative to a multiple of this on the guest's clock: a full minute. However long boot, mkfs
@@ -43,17 +43,17 @@ const MAX_START_DELAY: Nanos = Nanos(30_000_000_000);
 const START_GRID: Nanos = Nanos(60_000_000_000);
 
 /// The earliest time, on the guest's clock, at which a guest in virtual time mounts a trial's file system. ReiserFS
-/// assumes that a transaction which began in second 0 after boot has not begun, and would compute its age differently
+/// assumes that a transaction which began in second 0 after boot has not begun, so it would compute its age differently
 /// than in every later mount; only a guest resumed from a snapshot is that early.
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
-/// The attempted action, as named in the sampler's failures.
+/// The description of the attempted action in error messages of the sampler.
 const SAMPLER: &str = "sample dirty memory";
 
 /// Runs a job on its target; failures become part of the report.
 ///
-/// `input` is the file that the plan's workload works on, if it has one. Without a `sampler`, it is unknown how much
-/// was dirty when.
+/// `input` is the file that the plan's workload works on, if it has one. Without a `sampler`, the amount of dirty
+/// memory over time is unknown.
 pub fn run(
     job: &Job,
     target: &mut dyn Target,
@@ -118,7 +118,7 @@ pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> 
     })
 }
 
-/// Runs `work`; returns its result and the time that it took.
+/// Runs `work`; returns its result and the time it took.
 fn elapsed<T>(work: impl FnOnce() -> T) -> (T, Nanos) {
     let start = clock::now();
     let done = work();
@@ -214,7 +214,7 @@ impl Trial<'_> {
         self.finish(workload.as_ref(), &phases)
     }
 
-    /// Makes the part that stays on the disks, and nothing else.
+    /// Creates only the part of the trial that persists on the disks.
     fn make(&mut self) -> Result<(), String> {
         self.stage(Stage::Preparing);
         self.describe()?;
@@ -362,8 +362,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Makes the gap before a phase, and then verifies the previous phase: after the gap, so that a cold gap verifies
-    /// what is read back from the device, and followed by the same gap again, untimed, so that the phase finds the
+    /// Executes the gap before a phase and then verifies the previous phase: after the gap, so that with a cold gap
+    /// the data are read back from the device. The same gap follows again, untimed, so that the phase finds the
     /// state that it requires.
     fn gap(
         &mut self,
@@ -406,7 +406,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Begins a phase at once, as in the original program.
+    /// Begins a phase immediately, as in the original program.
     fn begin_back_to_back(&mut self, name: &str, before: &str) {
         let wanted = GapKind::BackToBack.name().to_string();
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
@@ -432,7 +432,7 @@ impl Trial<'_> {
         Ok(Bytes(stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize))
     }
 
-    /// Reads the capacity with statfs(2), as that of an empty file system.
+    /// Reads the capacity with statfs(2), as the capacity of an empty file system.
     fn read_capacity(&self) -> io::Result<Capacity> {
         let stat = rustix::fs::fstatvfs(self.target.root())?;
         let inodes = (stat.f_files > 0).then_some(stat.f_ffree);

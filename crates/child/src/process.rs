@@ -15,7 +15,7 @@ use crate::cpu_lease::{self, CpuLease};
 use crate::memory::memory_file;
 use crate::orphans;
 
-/// The flag of a thread that ends: `PF_EXITING` of linux/sched.h.
+/// The flag of an exiting thread: `PF_EXITING` of linux/sched.h.
 const EXITING: u32 = 4;
 
 /// A child process; dropping it kills its whole group.
@@ -40,8 +40,8 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers, and no others but
-    /// those of its standard streams.
+    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers. No others do,
+    /// except those of its standard streams.
     ///
     /// The calling thread must outlive the child: the kernel kills the child when that thread ends (prctl(2),
     /// PR_SET_PDEATHSIG).
@@ -136,13 +136,13 @@ impl Process {
     }
 
     /// Returns true if all threads of the process sleep: none runs or waits for a processor. A process that has ended
-    /// sleeps.
+    /// counts as sleeping.
     pub fn sleeps(&self) -> bool {
         self.threads().all(|(state, _)| state != 'R')
     }
 
-    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches it,
-    /// such as at its end, when it closes a file of a mount that does not answer.
+    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches
+    /// it, such as at exit, when it closes a file on a mount that does not respond.
     pub fn is_halted(&self) -> bool {
         self.threads().any(|(state, flags)| {
             matches!(state, 'T' | 't' | 'D') || (state != 'Z' && flags & EXITING != 0)
@@ -150,7 +150,7 @@ impl Process {
     }
 
     /// Kills the process group and waits this long for the process to end. A process that hangs in the kernel is left
-    /// to end when its call does. Returns true if it has ended.
+    /// to end when its system call returns. Returns true if it has ended.
     pub fn kill_within(mut self, patience: Duration) -> bool {
         let begin = std::time::Instant::now();
         // If the process has ended in the meantime, the wait below returns its status.
@@ -254,8 +254,8 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     }
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
-    // What a launcher left open in its processes: a child that hangs in the kernel would keep the launcher waiting for
-    // the end of a pipe. Linux has the call since 5.9 and this flag since 5.11; before, the child keeps them.
+    // Applies to descriptors that a launcher left open in its processes: a child that hangs in the kernel would keep
+    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; before, they stay open.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -268,7 +268,7 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     Ok(())
 }
 
-/// The third and the ninth field of /proc/PID/stat (proc(5)).
+/// Returns the third and the ninth field of /proc/PID/stat (proc(5)).
 fn state_and_flags(stat: &str) -> Option<(char, u32)> {
     let mut fields = stat_fields(stat)?;
     Some((fields.next()?.chars().next()?, fields.nth(5)?.parse().ok()?))

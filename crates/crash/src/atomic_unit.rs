@@ -1,8 +1,8 @@
-//! The atomic write unit of a disk: the bytes that a power cut leaves written whole or not at all.
+//! The atomic write unit of a disk: the unit that a power cut leaves written either completely or not at all.
 //!
-//! A drive writes a physical sector whole or not at all: its checksum follows its last byte. If physical
-//! sectors are larger than those that the host addresses (4096 and 512 bytes, "512e"), the drive writes all of
-//! a sector that the host writes in part, so that the medium has either its old or its new contents.
+//! A drive writes a physical sector completely or not at all, because its checksum follows its last byte. If physical
+//! sectors are larger than those that the host addresses (4096 and 512 bytes, "512e"), the drive rewrites the whole
+//! sector even if the host writes only part of it, so that the medium has either its old or its new contents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use fsdyno_disk::{DiskSpec, SECTOR};
 use fsdyno_record::Plan;
 use serde::{Deserialize, Serialize};
 
-/// An aligned unit of bytes that is written whole or not at all.
+/// An aligned unit of bytes that is written completely or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct AtomicUnit(u32);
@@ -59,7 +59,7 @@ impl AtomicUnit {
 }
 
 impl Default for AtomicUnit {
-    /// The unit of results and findings older than this field.
+    /// Returns the unit of results and findings that are older than this field.
     fn default() -> AtomicUnit {
         AtomicUnit::MIN
     }

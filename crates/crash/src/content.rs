@@ -11,15 +11,15 @@ pub(crate) struct Timing {
     pub(crate) in_flight: bool,
 }
 
-/// The part of a file's content that is durable, and what later ops may have changed. Its content after all ops that
+/// The durable content of a file, and the changes that later ops may have made to it. Its content after all ops that
 /// returned is [`Tree::content`](crate::tree::Tree::content).
 #[derive(Clone, Debug, Default)]
 pub struct File {
     /// Its last content, once it has no name and is not open.
     pub ended: Option<Content>,
-    /// Content when last synced, if it was.
+    /// Content at the last sync, if it was ever synced.
     pub synced: Option<Content>,
-    /// Content if the ops in flight took effect, if there are any.
+    /// Content if the ops in flight took effect, if any.
     pub in_flight: Option<Content>,
     /// Byte ranges changed since the last sync: first, and one past the last.
     pub changed: Vec<(u64, u64)>,
@@ -32,7 +32,7 @@ pub struct File {
 }
 
 impl File {
-    /// Marks the present content as durable.
+    /// Marks the current content as durable.
     pub(crate) fn sync(&mut self, now: Content) {
         self.changed.clear();
         self.shortest = now.size();

@@ -1,4 +1,4 @@
-//! Chooses crash points and surviving writes: a stratified sample, mostly at moments at which a loss is most likely.
+//! Chooses crash points and surviving writes: a stratified sample, mostly at times at which a loss is most likely.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use fsdyno_record::acks::{Acks, PhaseEventKind};
 use fsdyno_record::seed::{SplitMix64, stream};
 use serde::{Deserialize, Serialize};
 
-/// One power cut: its moment, and what survives of the disk's volatile cache.
+/// One power cut: its time, and what survives of the disk's volatile cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored")]
 pub struct Cut {
@@ -47,7 +47,7 @@ impl From<Stored> for Cut {
 }
 
 impl Cut {
-    /// Returns the sort key by moment: in this order, neither the events nor the time go back.
+    /// Returns the sort key by moment: in this order, neither the events nor the times go backwards.
     pub fn place(&self) -> (u32, Nanos, u32) {
         (self.after, self.at, self.number)
     }
@@ -63,7 +63,7 @@ pub enum Moment {
     DuringFlush,
     /// Right after a flush was answered.
     AfterFlush,
-    /// Right after an fsync(2), sync(2) or syncfs(2) returned: all that it acknowledged must survive.
+    /// Right after an fsync(2), sync(2) or syncfs(2) returned: everything that it acknowledged must survive.
     AfterAcknowledgement,
     /// Any time.
     Between,
@@ -91,7 +91,7 @@ pub enum SurvivingWrites {
     Nothing,
     /// All.
     All,
-    /// Each write survives whole or not at all, drawn from the seed.
+    /// Each write survives completely or not at all, as drawn from the seed.
     Writes(u64),
     /// Likewise for each physical sector of a write.
     Sectors(u64),
@@ -103,7 +103,7 @@ pub enum SurvivingWrites {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskFault {
-    /// No fault: what was flushed or destaged is on the medium.
+    /// No fault: flushed or destaged data is on the medium.
     #[default]
     Honest,
     /// Answers a flush and writes nothing for it.
@@ -145,14 +145,14 @@ fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     spans
 }
 
-/// Returns the ranges of events at which a cut can occur: those of the timed phases.
+/// Returns the ranges of events at which a cut can occur: within the timed phases.
 pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
     let until = |time: Nanos| events.partition_point(|event| event.at <= time);
     let windows = timed_spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
     windows.filter(|window| window.start < window.end).collect()
 }
 
-/// Returns the flushes of the timed phases: for each, the index of the request and of its answer.
+/// Returns the flushes of the timed phases: for each, the indices of the request and its answer.
 fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     let answers = windows.iter().flat_map(|window| window.clone());
     answers
@@ -165,7 +165,7 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
 }
 
 /// Draws `count` cuts from `seed`, ordered by moment. Of ten, four come right after a time in `acknowledged`, two
-/// before, two during and one after a flush, and one at any time; a kind without candidates is drawn from any time. The
+/// before, two during and one after a flush, and one at any time; for a kind without candidates, any time is drawn. The
 /// surviving writes rotate within each kind of moment. If the disk received no event at all, as with a file system that
 /// acknowledges but writes nothing, moments at any time are drawn from the timed spans.
 pub fn choose(
@@ -273,7 +273,7 @@ fn random_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
 }
 
 /// Returns the surviving writes of the `turn`th cut of its kind of moment. Half of the cuts after an acknowledgement
-/// keep nothing of the cache, which shows at once whether acknowledged data was only in the cache.
+/// keep nothing of the cache, which directly shows whether acknowledged data was only in the cache.
 fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> SurvivingWrites {
     let partial = |turn: usize| match turn % 4 {
         0 => SurvivingWrites::Writes(seed),

@@ -27,7 +27,7 @@ pub struct Recovery {
     /// Errors reported by the check, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclean: Option<String>,
-    /// Outcome of the repair, if one was made.
+    /// Outcome of the repair, if one was attempted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<String>,
     /// Outcome of the last resort, if the repair failed and there is one.
@@ -96,7 +96,7 @@ pub fn hash(bytes: &[u8]) -> u32 {
     if any == 0 { 0 } else { (mix(sum) as u32).max(1) }
 }
 
-/// Appends an entry to an encoded tree.
+/// Appends an entry to the encoding of a tree.
 pub fn put(tree: &mut Vec<u8>, entry: &Entry) {
     tree.extend([entry.kind as u8, entry.error]);
     tree.extend((entry.path.len() as u16).to_le_bytes());

@@ -2,7 +2,7 @@
 //!
 //! The builder replays the data log from cut to cut. It holds the persisted contents of the medium, and a list
 //! of the writes whose sectors are (or were, on a faulty disk) in the volatile cache. For a cut it writes the
-//! surviving ones over a copy of the medium. Only blocks changed since the last cut are copied, so a thousand
+//! surviving ones over a copy of the medium. Only blocks that changed since the last cut are copied, so a thousand
 //! cuts cost little more than the writes themselves.
 
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl CachedWrite {
     }
 }
 
-/// Builds the images of one trial's cuts, whose moments must not go back.
+/// Builds the images of one trial's cuts, whose times must not go backwards.
 pub struct Builder<M, N> {
     log: DataLog<M>,
     medium: Store<N>,
@@ -89,7 +89,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         &self.log
     }
 
-    /// Makes `work` the image that a cut leaves. Rewrites the blocks that changed since the last image and
+    /// Turns `work` into the image that a cut leaves. Rewrites the blocks that changed since the last image and
     /// those in `touched`: byte ranges (first, length) that were written to `work` since. `work` is an empty
     /// store before the first image.
     ///
@@ -142,7 +142,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         Ok(())
     }
 
-    /// Persists the oldest writes while a faulty disk holds back more than fits its cache.
+    /// Persists the oldest writes while a faulty disk holds back more than its cache can hold.
     fn evict_excess(&mut self) -> Result<(), Full> {
         while self.held > HELD_BACK && self.cached.len() > 1 {
             let oldest = self.cached.remove(0);
@@ -153,7 +153,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     }
 
     /// Persists the newest cached bytes of a range. If the model has persisted a part of a physical sector, all
-    /// of it that is cached is persisted.
+    /// cached parts of that sector are persisted.
     fn persist(&mut self, first: u64, end: u64) -> Result<(), Full> {
         let first = first / self.unit * self.unit;
         let end = end.checked_next_multiple_of(self.unit).unwrap_or(end);

@@ -31,7 +31,7 @@ pub struct Findings {
     pub names_lost: u64,
     /// Files under both names of a rename.
     pub names_doubled: u64,
-    /// Removed names that exist again. Only unacknowledged removals.
+    /// Removed names that exist again. Counts only unacknowledged removals.
     pub names_back: u64,
     /// Time from the first lost op to the cut.
     pub lost_ns: Nanos,
@@ -60,7 +60,7 @@ impl Findings {
 /// The degree to which an entry matches a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// Its last state.
+    /// It matches the last state.
     Exact,
     /// All acknowledged bytes are present, but some later ones are missing.
     Short,
@@ -72,7 +72,7 @@ enum Fit {
     Broken,
 }
 
-/// Compares the entries found after a cut at `cut` with the tree after the ops done until then.
+/// Compares the entries found after a cut at time `cut` with the tree after the ops done until then.
 pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Findings {
     let mut findings = Findings::default();
     if let Some(why) = &found.recovery.lost {
@@ -188,7 +188,7 @@ impl Oracle<'_> {
         fits(self.tree.content(id).unwrap_or(&empty), file, entry, self.contents)
     }
 
-    /// Returns whether a parent directory of a name is absent, and may be.
+    /// Returns whether a parent directory of a name is absent, and is allowed to be.
     fn unreachable(&self, path: &[u8]) -> bool {
         let parents = (0..path.len()).filter(|at| path[*at] == b'/').map(|at| &path[..at]);
         parents
@@ -196,7 +196,7 @@ impl Oracle<'_> {
             .any(|parent| !self.entries.contains_key(parent) && self.tree.may_lack(parent))
     }
 
-    /// Judges the durable names of a node: each, or a successor of it, must be found. Returns whether all are.
+    /// Judges the durable names of a node: each name, or a successor of it, must be found. Returns whether all are.
     fn names(&mut self, id: Id) -> bool {
         let node = &self.tree.nodes[id];
         let mut all = true;
@@ -221,7 +221,7 @@ impl Oracle<'_> {
     }
 
     /// Returns a durable name of a node and everything that may replace it after a power cut, in order: later names of
-    /// the node, or the nodes that replaced it; and whether the last of them may be gone.
+    /// the node, or the nodes that replaced it; and whether the last of these may be gone.
     fn successors(&self, id: Id, at: usize) -> (Vec<(Id, usize)>, bool) {
         let mut all = Vec::new();
         let (mut id, mut at) = (id, at);
@@ -264,7 +264,7 @@ impl Oracle<'_> {
         !self.entries.contains_key(path.as_slice()) || later.iter().any(is_there)
     }
 
-    /// Requires that an acknowledged file which always had a name is found by a name not older than its last durable
+    /// Requires that an acknowledged file that always had a name is found by a name no older than its last durable
     /// one. `named` is true if all of its durable names, or their successors, were found.
     fn bytes(&mut self, id: Id, named: bool) {
         let node = &self.tree.nodes[id];

@@ -1,6 +1,6 @@
 //! Refuses recordings whose calls cannot be tracked in a single tree.
 //!
-//! Makes the calls in memory, before any work, in an order that the points which they wait for allow. Calls that share
+//! Makes the calls in memory, before any work, in an order that respects their wait points. Calls that share
 //! a file, a name or an open file wait for each other, so every allowed order leaves the same tree.
 
 use fsdyno_workload::{
@@ -40,7 +40,7 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
 struct Rank<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     op: Op,
-    /// False once there are no more calls.
+    /// False once no calls are left.
     more: bool,
     done: u64,
 }
@@ -53,7 +53,7 @@ impl<'a> Rank<'a> {
     }
 }
 
-/// Makes the calls of all ranks.
+/// Executes the calls of all ranks; returns why they cannot be tracked, if so.
 fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
     loop {
         let mut moved = false;
@@ -77,7 +77,7 @@ fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
     }
 }
 
-/// Returns whether all points that a call waits for are reached.
+/// Returns whether all points that a call waits for have been reached.
 fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
     let is_reached = |point: &After| {
         let rank = ranks.get(point.thread as usize);
@@ -86,7 +86,7 @@ fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
     is_reached(&op.after) && op.also_after.iter().all(is_reached)
 }
 
-/// Makes a call; returns why it cannot be tracked, or `None` if it can.
+/// Executes a call; returns why it cannot be tracked, or `None` if it can.
 fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
     if matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists) {
         return None;

@@ -11,7 +11,7 @@ use fsdyno_workload::{DirSlot, Effect, Expect, Op, OpenFlags, Share, Workload};
 use crate::recorded;
 use crate::tree::Path;
 
-/// Returns why the ops of a workload cannot be replayed, or `None` if they can.
+/// Returns the reason why the ops of a workload cannot be replayed, or `None` if they can.
 pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
     if work.fills() {
         return Some("it goes on until its file system is full".into());
@@ -135,7 +135,7 @@ impl ReplayCheck {
 struct Dirs(HashMap<(u32, u16), Path>);
 
 impl Dirs {
-    /// Returns the path of a name in a directory; an unknown directory counts as the root.
+    /// Returns the path of a name in a directory; an unknown directory is treated as the root.
     fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
         match (dir, self.0.get(&(thread, dir.0))) {
             (DirSlot::ROOT, _) | (_, None) => name.to_vec(),

@@ -49,7 +49,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
-    /// `time` must not go back.
+    /// `time` must not go backwards.
     pub fn tree_at(&mut self, time: Nanos) -> Tree {
         loop {
             let event = self.acks.events.get(self.events_read).filter(|event| event.at < time);

@@ -133,13 +133,13 @@ impl Row {
         Row { skipped: Some(reason), ..row }
     }
 
-    /// Returns the physical sector of its disk if the atomic write unit is smaller, which is harsher than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is smaller, and thus harsher than the disk.
     pub fn finer_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear < whole).then_some(whole)
     }
 
-    /// Returns the physical sector of its disk if the atomic write unit is larger, which is milder than that disk.
+    /// Returns the physical sector of its disk if the atomic write unit is larger, and thus milder than the disk.
     pub fn coarser_unit(&self) -> Option<AtomicUnit> {
         let whole = AtomicUnit::of(&self.plan);
         (self.tear > whole).then_some(whole)
@@ -203,9 +203,9 @@ pub struct Finding {
     /// Atomic write unit of the disk, in bytes; older files omit it, and were made with 512.
     #[serde(default)]
     pub tear: AtomicUnit,
-    /// Identity of the lab in which the moment is reproducible.
+    /// Identity of the lab in which the crash point is reproducible.
     pub lab_id: Option<String>,
-    /// Build of fsdyno that found it, if its commit is known.
+    /// Build of fsdyno that made this finding, if its commit is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
     /// The outcome of the cut.
@@ -238,7 +238,7 @@ fn first_oracle() -> u32 {
     1
 }
 
-/// The error for a text that is not a result of `fsdyno crash`, with its line if known.
+/// The error for text that is not a result of `fsdyno crash`, with its line if known.
 pub type Unreadable = String;
 
 impl Finding {

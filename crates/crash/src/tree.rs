@@ -1,8 +1,8 @@
-//! The tree of names and files at a moment, and the part of it that must survive a power cut.
+//! The tree of names and files at a point in time, and the part of it that must survive a power cut.
 //!
 //! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may refer to
 //! any of them. A node has all names that it ever had, each with the name that a rename gave it next, so that a name
-//! replaced by a later durable one does not count. A file has its content as of the last sync. The present tree is a
+//! replaced by a later durable one does not count. A file has its content as of the last sync. The current tree is a
 //! file system in memory, whose changes make up the history.
 
 use std::collections::BTreeMap;
@@ -152,7 +152,7 @@ impl Tree {
         self.names_with == Names::WithDirectory && self.names.get(directory).is_none_or(maybe_gone)
     }
 
-    /// Binds a name to a node, or to nothing. `next` is the new name of its old node after a rename. Returns the
+    /// Binds a name to a node, or unbinds it. `next` is the new name of its old node after a rename. Returns the
     /// index of the name in its node.
     fn bind(&mut self, path: Path, node: Option<Id>, when: Timing, next: Option<usize>) -> usize {
         let old = self.now_held(&path);
@@ -194,7 +194,7 @@ impl Tree {
         below.filter(|name| !name[prefix.len()..].contains(&b'/')).cloned().collect()
     }
 
-    /// Makes the state of a name at a moment durable.
+    /// Makes the state of a name at a point in time durable.
     fn settle(&mut self, path: &[u8], until: Nanos) {
         let Some(history) = self.names.get_mut(path) else { return };
         let Some(last) = history.iter().rposition(|it| it.at <= until && !it.in_flight) else {
@@ -227,7 +227,7 @@ impl Tree {
         slashes.into_iter().for_each(|at| self.settle(&path[..at], until));
     }
 
-    /// Makes everything done until a moment durable.
+    /// Makes everything done until a point in time durable.
     pub(crate) fn settle_all(&mut self, until: Nanos) {
         for id in 0..self.nodes.len() {
             // Writes of other threads during sync(2) may be too late for it.
@@ -301,7 +301,7 @@ impl Tree {
         Some(if dir.is_empty() { at.name.to_vec() } else { [&dir, &b"/"[..], &at.name].concat() })
     }
 
-    /// Applies an op. An op that cannot be done has no effect.
+    /// Applies an op. An op that fails has no effect.
     pub(crate) fn apply(&mut self, op: &Op, guarantee: &Guarantee, when: Timing) {
         if matches!(op.expect, Expect::Missing | Expect::Exists | Expect::Errno) {
             return;
@@ -376,7 +376,7 @@ impl Tree {
                 let range = (old.min(*size), old.max(*size));
                 self.change(*inode, range, when, |content| content.resize(*size));
             }
-            // Modes, times and open slots are not part of what must survive.
+            // Modes, times and open slots need not survive.
             Change::Synced { .. }
             | Change::SyncedAll
             | Change::Mode { .. }
@@ -400,7 +400,7 @@ impl Tree {
     }
 
     /// Returns the names below a directory, without its path, and their nodes; each directory precedes its contents. A
-    /// rename of the directory moves each of them as a rename of its own would.
+    /// rename of the directory moves each of them like a separate rename.
     fn below(&self, path: &[u8], node: Id) -> Vec<(Path, Id)> {
         if !self.nodes[node].directory {
             return Vec::new();

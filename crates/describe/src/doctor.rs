@@ -43,7 +43,7 @@ pub fn lacking() -> Vec<String> {
     missing.map(line).collect()
 }
 
-/// Makes all checks. Rows wider than `limit` are stacked.
+/// Runs all checks. Rows wider than `limit` are stacked.
 pub fn check_all(limit: Option<usize>) -> Findings {
     let mut findings = vec![agent(), qemu(), kernel()];
     findings.extend(
@@ -57,7 +57,7 @@ pub fn check_all(limit: Option<usize>) -> Findings {
 /// Checks the caches that runs share.
 fn caches() -> Vec<Finding> {
     let note = |what: &str, detail: String| finding(what, State::Note, detail);
-    // If the folder is unusable, the finding for the kernel has the reason.
+    // If the folder is unusable, the finding for the kernel contains the reason.
     let Ok(cache) = Cache::of_user() else { return Vec::new() };
     match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches

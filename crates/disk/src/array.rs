@@ -10,7 +10,7 @@ pub const SUPERBLOCK_AT: u64 = 4096;
 /// Number of bytes of a superblock that [`Array::read`] uses.
 pub const SUPERBLOCK_LENGTH: usize = 512;
 
-/// RAID 1 has no chunks; it is compared in pieces of this size.
+/// Size of the pieces in which RAID 1, which has no chunks, is compared, in bytes.
 const PIECE: u64 = 64 << 10;
 
 /// The shape of an array.
@@ -65,8 +65,8 @@ pub struct Piece {
     pub at: u64,
 }
 
-/// A stripe: some chunks of the array, each with its location (several if mirrored), and the parity
-/// over them.
+/// A stripe: some chunks of the array, each with its locations (several if it is mirrored), and their
+/// parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// First byte in the array, and all pieces that hold the same bytes.
@@ -98,7 +98,7 @@ impl Superblock {
         let level = word(72, 4)? as u32;
         Some(Superblock {
             level,
-            // For RAID 0 it only matters if disks differ in size.
+            // The layout of RAID 0 matters only if the disks differ in size.
             layout: if level == 0 { 0 } else { word(76, 4)? as u32 },
             // RAID 0 uses the size of each disk, which is in a separate field.
             size: if level == 0 { word(136, 8)? } else { word(80, 8)? }.checked_mul(512)?,
@@ -114,7 +114,7 @@ impl Array {
     /// Reads the shape of an array from the superblocks of its disks, in order.
     ///
     /// # Errors
-    /// [`ArrayError`]: a disk that is not part of it or is in the wrong position; an unsupported layout.
+    /// [`ArrayError`]: a disk that is not part of the array or is in the wrong position; an unsupported layout.
     pub fn read(superblocks: &[Vec<u8>]) -> Result<Array, ArrayError> {
         let all: Vec<Superblock> = superblocks
             .iter()
@@ -163,7 +163,7 @@ impl Array {
         self.chunk
     }
 
-    /// Returns the stripe to which a byte of a disk belongs; none outside the array's data.
+    /// Returns the stripe to which a byte of a disk belongs; none if the byte is outside the array's data.
     pub fn stripe_of(&self, disk: usize, at: u64) -> Option<u64> {
         let row = at.checked_sub(self.data_offset)? / self.chunk;
         let place = row * self.disks + disk as u64;
@@ -189,7 +189,7 @@ impl Array {
                 Stripe { chunks: vec![(at, copies)], parity: None }
             }
             5 => {
-                // raid5_compute_sector: parity rotates backwards over the disks, data follow it.
+                // As in raid5_compute_sector: parity rotates backwards over the disks, and the data follow it.
                 let parity = self.disks - 1 - stripe % self.disks;
                 let chunks = (0..self.disks - 1).map(|chunk| {
                     let disk = (parity + 1 + chunk) % self.disks;
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// md(4): "left-symmetric", the default: the diagram of three disks.
+    /// md(4): "left-symmetric", the default, as in the diagram of three disks.
     #[test]
     fn parity_rotates_backwards_and_data_follow_it() {
         let array = array(5, 2, 3);

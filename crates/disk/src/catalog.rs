@@ -29,7 +29,7 @@ const DISKS: &[(&str, &str)] = &[
 /// An error in finding a disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// No disk has that name.
+    /// No disk with this name.
     #[error(transparent)]
     Unknown(#[from] UnknownDisk),
     /// The user's file cannot be read.
@@ -40,12 +40,12 @@ pub enum CatalogError {
         /// The kernel's error.
         error: String,
     },
-    /// The profile is invalid; a test rules that out for the catalog.
+    /// The profile is invalid; a test ensures that this never happens for the catalog.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }
 
-/// No disk has that name.
+/// The error for a name that no disk has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("find a disk called '{name}': {hint}")]
 pub struct UnknownDisk {
@@ -55,12 +55,12 @@ pub struct UnknownDisk {
     pub hint: String,
 }
 
-/// The names of all disks, in order.
+/// Returns the names of all disks, in order.
 pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     DISKS.iter().map(|(name, _)| *name)
 }
 
-/// The text of a disk profile, with comments.
+/// Returns the text of a disk profile, with comments.
 ///
 /// # Errors
 /// [`UnknownDisk`].
@@ -72,10 +72,10 @@ pub fn text(name: &str) -> Result<&'static str, UnknownDisk> {
         .ok_or_else(|| UnknownDisk { name: name.to_string(), hint: suggest::hint(name, names()) })
 }
 
-/// A disk by its name.
+/// Returns a disk by name.
 ///
 /// # Errors
-/// [`CatalogError::Unknown`] with the nearest valid name.
+/// [`CatalogError::Unknown`], with the nearest valid name.
 pub fn get(name: &str) -> Result<DiskSpec, CatalogError> {
     Ok(DiskSpec::from_toml(&format!("catalog/disks/{name}.toml"), text(name)?)?)
 }

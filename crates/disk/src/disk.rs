@@ -31,19 +31,19 @@ pub struct Request {
     pub fua: bool,
 }
 
-/// A model of service times, in virtual time. Time never goes back: a `now` earlier than a previous
-/// one is treated as the previous one.
+/// A model of service times, in virtual time. Time never goes backwards: a `now` earlier than that of a
+/// previous call is treated as the latest one.
 pub trait Disk: Send {
     /// Submits a request. Requests beyond the device's own queue depth wait in order of arrival.
     fn submit(&mut self, now: Nanos, request: Request);
-    /// Returns the time at which the model must be called next: a completion is due then, or an event on which
-    /// its prediction depends. None if the device holds no request.
+    /// Returns the time at which the model must be called next, when a completion is due, or an event that may
+    /// change the prediction. None if the device holds no request.
     fn next_due(&self) -> Option<Nanos>;
     /// Pops one completion that is due at `now` or earlier.
     fn completed(&mut self, now: Nanos) -> Option<u64>;
-    /// Pops a range of sectors (first and count) that had been persisted by the time of the last call, so
-    /// that a power cut can no longer lose it. Every written sector is reported here once persisted, cached
-    /// or not, and before the flush that waits for it completes.
+    /// Pops a range of sectors (first and count) that was persisted by the time of the last call, so that
+    /// a power cut can no longer lose it. Every written sector is reported here once it is persisted, whether
+    /// it was cached or not, and before the flush that waits for it completes.
     fn persisted(&mut self) -> Option<(u64, u64)>;
     /// Advances the time, so that [`Disk::persisted`] and [`Disk::counters`] hold for `now`.
     fn advance_to(&mut self, now: Nanos);

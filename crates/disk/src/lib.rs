@@ -2,7 +2,7 @@
 //!
 //! A disk of the catalog is one profile ([`spec`], [`catalog`]); each model of service times is one
 //! folder in `models/`; a [`store`] holds the bytes. The disk's server passes the
-//! time with every call, so equal calls give equal results on every machine.
+//! time with every call, so the same calls give the same results on every machine.
 
 pub mod array;
 pub mod catalog;

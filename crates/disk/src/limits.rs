@@ -7,9 +7,9 @@ use crate::models::Model;
 /// Maximum rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Reads from the medium: the rate of a hard disk's outermost zone, or of a solid-state disk's interface.
+    /// Rate of reads from the medium: a hard disk's outermost zone, or a solid-state disk's interface.
     pub read: f64,
-    /// Writes to the medium.
+    /// Rate of writes to the medium.
     pub write: f64,
 }
 

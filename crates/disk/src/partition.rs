@@ -10,7 +10,7 @@ use crate::spec::DiskSpec;
 
 const MIB: u64 = 1 << 20;
 
-/// A part of a disk, in whole MiB as partitioning tools align it.
+/// A part of a disk, aligned to whole MiB as by partitioning tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// First byte.
@@ -29,7 +29,7 @@ pub struct TooLarge {
     pub largest: Bytes,
 }
 
-/// Returns the number of MiB after the first MiB within which a partition may start: one GiB, or a sixteenth of a small disk.
+/// Returns the range, in MiB after the first MiB, in which a partition may start: 1 GiB, or 1/16 of a small disk.
 fn start_range(spec: &DiskSpec) -> u64 {
     (spec.capacity.0 / 16).min(1024 * MIB) / MIB
 }
@@ -39,7 +39,7 @@ pub fn largest(spec: &DiskSpec) -> Bytes {
     Bytes((spec.capacity.0 / MIB).saturating_sub(start_range(spec) + 1) * MIB)
 }
 
-/// Places the partition of a trial; without a size, it is the largest possible.
+/// Places the partition of a trial; without a size, the partition is as large as possible.
 ///
 /// # Errors
 /// [`TooLarge`].
@@ -59,8 +59,8 @@ pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
     Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
-/// Returns the partition size on each disk of an array that holds `size`. Sizes are rounded up to whole MiB, which are whole
-/// chunks, so an array may hold up to one MiB per disk more than requested.
+/// Returns the partition size on each disk of an array that holds `size`. It is rounded up to whole MiB, and
+/// thus to whole chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
     let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
     Bytes(MD_DATA_OFFSET.0 + each)

@@ -1,7 +1,7 @@
 //! Performance of a disk, computed with its model: rates of random and of sequential requests.
 //!
-//! It uses the [`Disk`] trait, and of the models only the parameter for a full disk. Nothing here is
-//! stored; the same disk and seed give the same profile.
+//! Only the [`Disk`] trait is used, and the model's parameter for a full disk. Nothing here is stored;
+//! the same disk and seed give the same profile.
 
 use fsdyno_record::{Bytes, Nanos, seed};
 use serde::Serialize;
@@ -11,15 +11,15 @@ use crate::build;
 use crate::disk::{Action, Disk, Request};
 use crate::spec::DiskSpec;
 
-/// Queue depths to evaluate, up to the disk's own; 128 is what the guest's driver allows.
+/// Queue depths to evaluate, up to the disk's own; 128 is the maximum of the guest's driver.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Sectors of a random request: 4 KiB.
 const BLOCK: u32 = 8;
-/// Reads per rate. Their times spread by about a third of the mean, so the rate
+/// Reads per rate. The standard deviation of their times is about a third of the mean, so the rate
 /// is accurate to about 1 %.
 const READS: u64 = 1000;
-/// Writes per rate, with the final flush included: several times the
-/// extents of a hard disk's cache would take minutes, so the flush counts at its true cost.
+/// Writes per rate, followed by a flush whose time is included. They fit into a hard disk's cache: filling
+/// it several times over would take minutes, so the flush accounts for the cost of destaging.
 const WRITES: u64 = 3000;
 /// Writes to a full disk: several times the write buffer, and several superblocks.
 const FULL_WRITES: u64 = 400_000;
@@ -27,9 +27,9 @@ const FULL_WRITES: u64 = 400_000;
 const OFFSETS: u64 = 9;
 /// Bytes of one sequential run.
 const RUN: u64 = 64 << 20;
-/// Sectors of one request of it: 128 KiB, the kernel's read-ahead.
+/// Sectors of one request of a run: 128 KiB, the kernel's read-ahead.
 const PIECE: u32 = 256;
-/// The part of the disk that represents a file system.
+/// Size of the part of the disk that represents a file system.
 const PART: Bytes = Bytes(32 << 30);
 
 /// The performance of a disk.
@@ -125,8 +125,8 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
     (length * SECTOR) as f64 / 1e6 / load.now.seconds()
 }
 
-/// Rate of random writes in the steady state after random overwriting, in which the
-/// model can start. Overwriting a disk of 1 TB would take the model half a minute.
+/// Returns the rate of random writes in the steady state after random overwriting. The model starts in
+/// that state, because overwriting a disk of 1 TB would take the model half a minute.
 fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     let mut spec = spec.clone();
     spec.model = spec.model.full()?;
@@ -140,7 +140,7 @@ fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     Some(FULL_WRITES as f64 / load.now.seconds())
 }
 
-/// Keeps a number of requests in flight: submits the next when one completes.
+/// A load that keeps a number of requests in flight: it submits the next one when one completes.
 struct LoadGenerator {
     disk: Box<dyn Disk>,
     depth: u32,
@@ -173,7 +173,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Waits for all requests in flight; after writes, flushes the disk's cache too.
+    /// Waits for all requests in flight; after writes, also flushes the disk's cache.
     fn end(&mut self, action: Action) {
         while self.in_flight > 0 {
             self.wait();
@@ -185,7 +185,7 @@ impl LoadGenerator {
     }
 
     fn wait(&mut self) {
-        // Persisted sectors are not used here.
+        // Persisted sectors do not matter here.
         while self.disk.persisted().is_some() {}
         while let Some(due) = self.disk.next_due() {
             self.now = self.now.max(due);

@@ -13,7 +13,7 @@ pub struct DiskSpec {
     pub about: String,
     /// Size in bytes.
     pub capacity: Bytes,
-    /// The way it is attached to the kernel.
+    /// The method of attaching the disk to the kernel.
     pub attach: Attach,
     /// Settings of the kernel's block queue.
     pub queue: Queue,
@@ -23,7 +23,7 @@ pub struct DiskSpec {
     pub source: Vec<Source>,
 }
 
-/// The way a disk is attached to the kernel.
+/// A method of attaching a disk to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attach {
@@ -35,7 +35,7 @@ pub enum Attach {
 
 /// Settings of the block queue, named as in /sys/block/*/queue.
 ///
-/// A device without a request queue (pmem) has no maximum request, scheduler, throttling or scheduler
+/// A device without a request queue (pmem) has no maximum request size, scheduler, throttling or scheduler
 /// requests: its profile omits them, and they are read as 0 and `none`. NBD needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,16 +52,16 @@ pub struct Queue {
     /// The I/O scheduler.
     #[serde(default = "no_scheduler")]
     pub scheduler: String,
-    /// Target latency of write-back throttling, in microseconds; 0 is off.
+    /// Target latency of write-back throttling, in microseconds; 0 disables it.
     #[serde(default)]
     pub wbt_lat_usec: u64,
     /// Type of the device's write cache.
     pub write_cache: WriteCache,
-    /// True if the device supports writes with FUA; if not, the kernel flushes instead.
+    /// True if the device supports writes with FUA; if not, the kernel issues a flush instead.
     pub fua: bool,
     /// Smallest addressable unit, in bytes.
     pub logical_block_size: u32,
-    /// Unit that the medium writes, in bytes.
+    /// Unit in which the medium is written, in bytes.
     pub physical_block_size: u32,
     /// True if the device supports TRIM.
     pub discard: bool,
@@ -80,7 +80,7 @@ fn no_scheduler() -> String {
 /// The type of a write cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteCache {
-    /// A completed write can be lost until a flush.
+    /// A completed write can be lost until the next flush.
     #[serde(rename = "write back")]
     WriteBack,
     /// A completed write is persisted.
@@ -89,7 +89,7 @@ pub enum WriteCache {
 }
 
 impl WriteCache {
-    /// Returns its name in /sys/block/*/queue/write_cache.
+    /// Returns the name of the type in /sys/block/*/queue/write_cache.
     pub fn name(self) -> &'static str {
         match self {
             WriteCache::WriteBack => "write back",
@@ -102,7 +102,7 @@ impl WriteCache {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The parameter, or several separated by commas.
+    /// The name of the parameter, or several names separated by commas.
     pub what: String,
     /// The value as in the source.
     pub value: String,
@@ -113,7 +113,7 @@ pub struct Source {
 /// An error in a disk profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It is not the TOML or JSON of a disk; the message contains the line.
+    /// Text that is not the TOML or JSON of a disk; the message contains the line.
     #[error("read the disk in {file}: {message}")]
     Syntax {
         /// The file.
@@ -175,7 +175,7 @@ impl DiskSpec {
     /// Checks that all parameters are in range.
     ///
     /// # Errors
-    /// [`SpecError::Parameter`] for the first parameter that is out of its range.
+    /// [`SpecError::Parameter`] for the first parameter that is out of range.
     pub fn validate(&self) -> Result<(), SpecError> {
         self.check("this plan")
     }
@@ -239,8 +239,8 @@ impl DiskSpec {
     }
 }
 
-/// Refuses numbers that no parameter can have. The parser refuses most of them too, but below `[model]`
-/// without naming the parameter. `refused` is the parser's message, if any.
+/// Rejects numbers that no parameter can have. The parser rejects most of them too, but does not name
+/// the parameter if it is below `[model]`. `refused` is the parser's message, if any.
 fn check_numbers(
     check: &Check<'_>,
     path: &str,
@@ -271,8 +271,8 @@ fn check_numbers(
     Ok(())
 }
 
-/// Returns the parser's message in one line with its position. The text at that position is not shown, since
-/// the user may name any file.
+/// Returns the parser's message on one line, with its position. The text at that position is not shown, since
+/// the file may be any file that the user named.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let before = text.get(..at).unwrap_or_default();
@@ -285,12 +285,12 @@ fn one_line(text: &str, error: &toml::de::Error) -> String {
 /// Checks a profile's parameters.
 pub(crate) struct Check<'a> {
     file: &'a str,
-    /// The table below `model` that holds the parameters, if they are those of a model within a model.
+    /// The table below `model` that holds the parameters, if they belong to a model within a model.
     inside: Option<&'a str>,
 }
 
 impl<'a> Check<'a> {
-    /// Returns the checks of a model within a model: its parameters are named as those of the table `inside`.
+    /// Returns the checks of a model within a model; messages name its parameters as those of the table `inside`.
     pub(crate) fn inside(&self, inside: &'a str) -> Check<'a> {
         Check { file: self.file, inside: Some(inside) }
     }

@@ -20,7 +20,7 @@ pub struct EngineCost {
 }
 
 impl EngineCost {
-    /// Returns the engine's own time for `ops` ops: clock, name, histogram, loop.
+    /// Returns the engine's own time for `ops` ops: reading the clock, names, histograms, the loop.
     pub fn of(&self, ops: u64) -> Nanos {
         Nanos((u128::from(self.elapsed.0) * u128::from(ops) / u128::from(self.ops.max(1))) as u64)
     }
@@ -38,7 +38,7 @@ pub fn calibrate() -> EngineCost {
     EngineCost { ops: OPS, elapsed: elapsed.unwrap_or_default() }
 }
 
-/// Ops with distinct names, as in a workload.
+/// A source of ops with distinct names, as in a workload.
 struct NamedOps {
     next: u64,
 }

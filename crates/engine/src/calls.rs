@@ -6,7 +6,7 @@ use fsdyno_record::OpKind;
 
 type Counts = BTreeMap<OpKind, u64>;
 
-/// Compares the calls made with those that the workload predicts.
+/// Compares the calls made with those that the workload predicts, by kind.
 ///
 /// Three numbers depend on the file system and may differ. One is the number of getdents64(2) calls per directory. The
 /// other two differ only if the phase `removes` trees whose names it does not know (see [`crate::scan`]): how often a

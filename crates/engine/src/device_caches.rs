@@ -20,10 +20,10 @@ pub struct DeviceCaches {
 }
 
 impl DeviceCaches {
-    /// Finds the devices of the file system of an open directory, which is mounted by this line.
+    /// Finds the devices of the file system of an open directory, which this line of the mount table describes.
     ///
     /// # Errors
-    /// The error of fstat(2).
+    /// The error from fstat(2).
     pub fn below(root: BorrowedFd<'_>, mount: Option<&MountLine>) -> io::Result<DeviceCaches> {
         let number = fs::File::from(root.try_clone_to_owned()?).metadata()?.dev();
         let devices = match (folder_of(number), mount) {
@@ -49,7 +49,7 @@ impl DeviceCaches {
         self.doubt().is_none()
     }
 
-    /// Returns why a cache may not have been empty when syncfs(2) returned; none if all were. A device without a
+    /// Returns why a cache may not have been empty when syncfs(2) returned; `None` if all were. A device without a
     /// volatile cache has nothing to flush; one with a cache counts as flushed only if sent a flush during that call.
     pub fn doubt(&self) -> Option<String> {
         if self.devices.is_empty() {
@@ -111,7 +111,7 @@ fn folder_of(number: u64) -> Option<PathBuf> {
     folder.join("stat").exists().then_some(folder)
 }
 
-/// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs names one
+/// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs has one
 /// or all of them as its source, and `systems` has those of each mounted btrfs. The source of any other file system is
 /// not certain to be a device.
 fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
@@ -139,7 +139,7 @@ fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Creates a device in a folder like that in /sys.
+    /// Creates a folder like that of a device in /sys.
     fn device(cache: &str, flushes: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("queue")).unwrap();

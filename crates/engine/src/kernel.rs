@@ -1,15 +1,15 @@
-//! Inline system calls, for those that a phase makes by the million.
+//! Inline system calls, for the calls that a phase makes by the million.
 //!
 //! Each returns the kernel's result, with the negative error number. No code runs between the return
-//! of the call and the reading of the clock: in a loop in C that reading added 10 ns to libc's fstatat
-//! and 7 ns to one made like this (290 ns on a tmpfs, Intel Xeon), 1 % of the call. And libc's
+//! of the call and the reading of the clock: in a loop in C, that reading added 10 ns to libc's fstatat
+//! and 7 ns to one made as here (290 ns on a tmpfs, Intel Xeon), 1 % of the call. And libc's
 //! openat, write and close are cancellation points; in a multi-threaded program
 //! they check for cancellation before and after each call.
 
 use std::ffi::{c_char, c_int};
 use std::os::fd::RawFd;
 
-/// A call of up to four arguments.
+/// Makes a call of up to four arguments.
 ///
 /// # Safety
 /// What the kernel does with the arguments must be sound.
@@ -36,7 +36,7 @@ unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
     result
 }
 
-/// A call of up to four arguments, through libc on other architectures.
+/// Makes a call of up to four arguments; through libc on other architectures.
 ///
 /// # Safety
 /// What the kernel does with the arguments must be sound.
@@ -51,7 +51,7 @@ unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
     }
 }
 
-/// openat(2).
+/// Calls openat(2).
 ///
 /// # Safety
 /// `name` ends in NUL.
@@ -61,7 +61,7 @@ pub unsafe fn openat(dir: RawFd, name: *const c_char, flags: c_int, mode: u32) -
     unsafe { call(libc::SYS_openat, [dir as usize, name as usize, flags as usize, mode as usize]) }
 }
 
-/// close(2).
+/// Calls close(2).
 ///
 /// # Safety
 /// The caller owns the descriptor, which is no longer used.
@@ -71,14 +71,14 @@ pub unsafe fn close(fd: RawFd) -> i64 {
     unsafe { call(libc::SYS_close, [fd as usize, 0, 0, 0]) }
 }
 
-/// write(2).
+/// Calls write(2).
 #[inline(always)]
 pub fn write(fd: RawFd, bytes: &[u8]) -> i64 {
     // SAFETY: the kernel reads no more than the slice.
     unsafe { call(libc::SYS_write, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0]) }
 }
 
-/// newfstatat(2).
+/// Calls newfstatat(2).
 ///
 /// # Safety
 /// `name` ends in NUL, `status` is valid for writing one.
@@ -90,12 +90,12 @@ pub unsafe fn fstatat(
     flags: c_int,
 ) -> i64 {
     let arguments = [dir as usize, name as usize, status as usize, flags as usize];
-    // SAFETY: the kernel reads the name up to its NUL and writes one status; on 64-bit machines its
-    // own is libc's.
+    // SAFETY: the kernel reads the name up to its NUL and writes one status; on 64-bit machines, its
+    // `struct stat` is the same as libc's.
     unsafe { call(libc::SYS_newfstatat, arguments) }
 }
 
-/// unlinkat(2).
+/// Calls unlinkat(2).
 ///
 /// # Safety
 /// `name` ends in NUL.
@@ -105,7 +105,7 @@ pub unsafe fn unlinkat(dir: RawFd, name: *const c_char, flags: c_int) -> i64 {
     unsafe { call(libc::SYS_unlinkat, [dir as usize, name as usize, flags as usize, 0]) }
 }
 
-/// renameat(2).
+/// Calls renameat(2).
 ///
 /// # Safety
 /// Both names end in NUL.

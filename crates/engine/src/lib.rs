@@ -1,8 +1,8 @@
 //! Issues ops, times them and records latencies: the only code that loops over system calls.
 //!
 //! The hot path is [`run_phase`]: a generator rewrites one op in place, an issuer makes the call, a
-//! meter reads the clock once and records the latency. Nothing in it allocates. [`run_threads`] runs a
-//! phase of many threads.
+//! meter reads the clock once and records the latency. Nothing in it allocates. [`run_threads`] runs
+//! a phase in many threads.
 
 pub mod calibrate;
 pub mod calls;

@@ -18,7 +18,7 @@ pub fn with_time_limit<'a>(
     }
 }
 
-/// Makes the source of `rank` finish when rank `last` has ended, if the phase ends so and `rank` is another
+/// Makes the source of `rank` finish when rank `last` has ended, if the phase ends that way and `rank` is a different
 /// rank.
 pub fn until_rank_ends<'a>(
     source: Box<dyn OpSource + Send + 'a>,

@@ -1,4 +1,4 @@
-//! The meter of a thread: reads the clock, times and counts calls, and waits for what an op has to wait for.
+//! The meter of a thread: reads the clock, times and counts calls, and performs the waits that an op requires.
 
 use fsdyno_record::{Bytes, Moved, Nanos, OpKind};
 use fsdyno_workload::{Expect, Op};
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub bytes_written: Bytes,
     /// Bytes that read calls returned.
     pub bytes_read: Bytes,
-    /// Think time: time that the workload slept or computed between ops.
+    /// Think time: time that the workload slept or spun between ops.
     pub think_time: Nanos,
     /// Number of trees removed by an expanded op.
     pub removals: u64,
@@ -57,7 +57,7 @@ pub struct Meter<'a> {
     clock: OpClock,
     started: Nanos,
     last: Nanos,
-    /// End of the current interval, and number of the ranks' ops that the timeline already has.
+    /// End of the current interval, and number of the ranks' ops that are already in the timeline.
     interval_end: Nanos,
     timed: u64,
     ops: u64,
@@ -120,7 +120,7 @@ impl<'a> Meter<'a> {
         latency
     }
 
-    /// Ends an interval: the calls counted so far belong to it, the call that is counted next does not.
+    /// Ends an interval: the calls counted so far belong to it, the next call counted does not.
     #[cold]
     #[inline(never)]
     fn end_interval(&mut self, now: Nanos) {
@@ -136,14 +136,14 @@ impl<'a> Meter<'a> {
         self.timed = done;
     }
 
-    /// Counts a call; as [`Meter::returned`].
+    /// Counts a call; otherwise like [`Meter::returned`].
     #[inline(always)]
     pub(crate) fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
         self.recorder.record(kind, latency);
         self.rank_progress.returned() || self.progress.on_alarm(self.rank, self.tick)
     }
 
-    /// Counts a call of `rank` that was submitted at `since` and returned at `now`; as
+    /// Counts a call of `rank` that was submitted at `since` and returned at `now`; otherwise like
     /// [`Meter::returned`].
     pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
         if now >= self.interval_end {
@@ -160,13 +160,13 @@ impl<'a> Meter<'a> {
         self.rank_progress = self.progress.rank(rank);
     }
 
-    /// Reads the meter's clock; a call that is timed by [`Meter::returned`] starts here.
+    /// Reads the meter's clock; the latency of the next call timed by [`Meter::returned`] starts here.
     pub(crate) fn now(&mut self) -> Nanos {
         self.last = self.clock.now();
         self.last
     }
 
-    /// Number of calls that have returned, of all threads.
+    /// Returns the number of calls of all threads that have returned.
     pub fn done(&self) -> u64 {
         self.progress.done()
     }
@@ -191,7 +191,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Computes between two calls of an expanded op, as the workload requests; not part of a
+    /// Spins between two calls of an expanded op, as the workload requests; not part of a
     /// latency.
     #[inline]
     pub fn compute_between(&mut self, time: Nanos) {
@@ -202,7 +202,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Waits for another thread before a call, then sleeps and computes.
+    /// Waits for another thread before a call, then sleeps and spins.
     #[cold]
     #[inline(never)]
     pub(crate) fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
@@ -229,12 +229,12 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Time until an op is due, by the last reading of the clock.
+    /// Returns the time until an op is due, by the last reading of the clock.
     pub(crate) fn time_until(&self, due: Nanos) -> Nanos {
         (self.started + due).since(self.last)
     }
 
-    /// Sleeps from the last reading of the clock on; a long sleep ends early if all must stop.
+    /// Sleeps, counted from the last reading of the clock; a long sleep ends early if all must stop.
     fn sleep_until(&mut self, until: Nanos) -> Result<(), Halt> {
         while until.since(self.last) > clock::MAX_SLEEP {
             clock::sleep_until(self.last + clock::MAX_SLEEP);
@@ -253,12 +253,12 @@ impl<'a> Meter<'a> {
         self.last = self.since(due, self.last);
     }
 
-    /// Start of the latency of an op that is issued at `now`.
+    /// Returns the start of the latency of an op that is issued at `now`.
     pub(crate) fn since(&self, due: Nanos, now: Nanos) -> Nanos {
         if due.0 == 0 { now } else { self.started + due }
     }
 
-    /// Spins from the last reading of the clock on, until the time is over or all must stop.
+    /// Spins, counted from the last reading of the clock, until the time has passed or all must stop.
     #[cold]
     #[inline(never)]
     fn compute(&mut self, time: Nanos) {
@@ -269,7 +269,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Adds a sleep of the caller, measured by the caller, then computes.
+    /// Adds a sleep of the caller, measured by the caller, then spins.
     pub(crate) fn add_think_time(&mut self, slept: Nanos, compute: Nanos) {
         let from = self.now();
         self.compute(compute);
@@ -281,7 +281,7 @@ impl<'a> Meter<'a> {
         self.ops += self.progress.end(self.rank, self.tick);
     }
 
-    /// The outcome, after the ranks have ended.
+    /// Returns the outcome, after the ranks have ended.
     pub(crate) fn outcome(&mut self) -> Outcome {
         self.count_interval();
         Outcome {
@@ -315,7 +315,7 @@ impl<'a> Meter<'a> {
         Err(if result < 0 { Errno(-result as i32).into() } else { Cause::Succeeded })
     }
 
-    /// The failure of an op.
+    /// Returns the failure of an op.
     #[cold]
     pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
         Failure { op: name_of(op), path, cause: cause.into(), done: self.done() }
@@ -332,7 +332,7 @@ fn spin() {
     }
 }
 
-/// The kind of an op for a message; for an expanded op that of its first call.
+/// Returns the kind of an op for a message; for an expanded op, that of its first call.
 fn name_of(op: &Op) -> OpKind {
     op.call.kind().unwrap_or(OpKind::Open)
 }

@@ -1,13 +1,13 @@
 //! The clock of the hot path: the time-stamp counter, scaled and synchronized to CLOCK_MONOTONIC.
 //!
 //! clock_gettime(2) through the vDSO takes 70 to 80 instructions, half of all that the engine would
-//! add to a call; reading the counter takes ten. It is read only if the kernel itself takes its
-//! time from it (clocksource `tsc`: constant, never stopping, the same on every processor), because
+//! add to a call; reading the counter takes ten. The counter is used only if the kernel itself takes its
+//! time from it (clocksource `tsc`: constant rate, never stopping, the same on every processor), because
 //! then CLOCK_MONOTONIC is that counter times a factor. Otherwise each reading calls clock_gettime(2).
 //!
 //! Error: the factor is measured against CLOCK_MONOTONIC once over [`CALIBRATION`],
-//! with about 50 ns of uncertainty at both ends, 5 in 100,000, and again over every [`WINDOW`] ticks (some
-//! 0.1 to 0.3 s), where the reading is the kernel's own and the uncertainty one part in a million. A
+//! with about 50 ns of uncertainty at both ends (5 in 100,000), and again over every [`WINDOW`] ticks (some
+//! 0.1 to 0.3 s), where the time is the kernel's own and the uncertainty one part in a million. A
 //! latency has that relative error, except the one in which a window ends, which also takes the
 //! error accumulated before it: some microseconds in the first, negligible later. A latency longer than
 //! a window is timed by the kernel. If the factor is off by more than [`TOLERANCE`], or the counter
@@ -22,8 +22,8 @@ use crate::clock;
 /// Duration of the comparison of the counter with CLOCK_MONOTONIC, once per process.
 const CALIBRATION: Nanos = Nanos(2_000_000);
 
-/// Ticks between two synchronizations; their product with a factor of
-/// [`FRACTION`] bits fits 64 bits.
+/// Ticks between two synchronizations; their product with a factor that has
+/// [`FRACTION`] fractional bits fits into 64 bits.
 const WINDOW: u64 = 1 << 28;
 
 /// Fractional bits of a factor, which is in nanoseconds per tick.
@@ -54,7 +54,7 @@ struct Pair {
 }
 
 impl OpClock {
-    /// A synchronized clock. The first of a process takes 2 ms.
+    /// Returns a synchronized clock. The first one in a process takes 2 ms.
     pub fn start() -> OpClock {
         static FACTOR: OnceLock<u64> = OnceLock::new();
         let factor = *FACTOR.get_or_init(|| if kernel_uses_tsc() { calibrate() } else { 0 });
@@ -65,7 +65,7 @@ impl OpClock {
         OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, set }
     }
 
-    /// The current time.
+    /// Returns the current time.
     #[inline]
     pub fn now(&mut self) -> Nanos {
         let passed = ticks().wrapping_sub(self.set.ticks);
@@ -91,7 +91,7 @@ impl OpClock {
 }
 
 impl Pair {
-    /// Reads both three times and takes the reading with the shortest gap.
+    /// Reads both clocks three times and returns the pair with the shortest gap.
     fn read() -> Pair {
         let mut best = Pair { ticks: 0, time: Nanos(0) };
         let mut shortest = u64::MAX;
@@ -108,7 +108,7 @@ impl Pair {
     }
 }
 
-/// Nanoseconds per tick; zero if implausible.
+/// Returns the nanoseconds per tick; zero if implausible.
 fn factor(from: Pair, to: Pair) -> u64 {
     let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
     let factor = (u128::from(to.time.since(from.time).0) << FRACTION) / ticks;
@@ -131,16 +131,16 @@ fn kernel_uses_tsc() -> bool {
     std::fs::read(source).is_ok_and(|name| [&b"tsc"[..], b"tsc-early"].contains(&name.trim_ascii()))
 }
 
-/// The counter, without a fence. The processor may read it before preceding instructions have
+/// Returns the counter, read without a fence. The processor may read it before preceding instructions have
 /// completed, but only within its reorder window of some hundred instructions, which is less
 /// than the uncertainty above; and both ends of a latency are read in the same way. A test checks
-/// the order of two readings with a call between them. A fence would cost each op
-/// as much again as the reading.
+/// the order of two readings with a call between them. A fence would double
+/// the cost of the reading for each op.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn ticks() -> u64 {
     // SAFETY: rdtsc reads a counter that every x86-64 processor has; it is only forbidden if the
-    // vDSO's clock is too (prctl(2), PR_SET_TSC).
+    // vDSO's clock is, too (prctl(2), PR_SET_TSC).
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
@@ -180,7 +180,7 @@ mod tests {
         let mut op_clock = OpClock::start();
         let mut last = op_clock.now();
         for _ in 0..100_000 {
-            // SAFETY: takes nothing and cannot fail; a call that is always made, unlike getpid(2).
+            // SAFETY: takes no arguments and cannot fail. A call that libc never caches, unlike getpid(2).
             unsafe { libc::syscall(libc::SYS_getppid) };
             let before = ticks();
             let now = op_clock.now();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static LOOPS: AtomicU32 = AtomicU32::new(0);
 
-/// Sets the number of empty loops after each unlink(2), before its time is taken.
+/// Sets the number of empty loops after each unlink(2), before its return is timed.
 pub fn set_loops(loops: u32) {
     LOOPS.store(loops, Ordering::Relaxed);
 }

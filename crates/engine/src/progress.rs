@@ -72,7 +72,7 @@ impl RankProgress {
     /// Counts one op; returns false if the alarm is reached.
     #[inline(always)]
     pub(crate) fn returned(&self) -> bool {
-        // No other thread stores here, so no locked instruction is needed.
+        // No other thread writes this count, so no locked instruction is needed.
         let done = self.done.load(Ordering::Relaxed) + 1;
         self.done.store(done, Ordering::Release);
         done < self.alarm.load(Ordering::Relaxed)
@@ -84,7 +84,7 @@ impl RankProgress {
 }
 
 impl PhaseProgress {
-    /// Progress of `ranks` ranks that run in `threads` threads.
+    /// Creates the progress of `ranks` ranks that run in `threads` threads.
     pub fn new(ranks: u32, threads: u32) -> PhaseProgress {
         let rank = |_| RankProgress { alarm: AtomicU64::new(TICK), ..RankProgress::default() };
         PhaseProgress {
@@ -99,24 +99,24 @@ impl PhaseProgress {
         }
     }
 
-    /// Makes this a part of a phase of several processes: its ranks have the numbers from `first` on, and others are
+    /// Makes this part of a phase of several processes: its ranks are numbered from `first` on, and others are
     /// waited for through `elsewhere`.
     pub fn among(self, first: u32, elsewhere: Arc<dyn Elsewhere>) -> PhaseProgress {
         PhaseProgress { first, elsewhere: Some(elsewhere), ..self }
     }
 
-    /// The progress of a rank, which must be below the number given to [`PhaseProgress::new`].
+    /// Returns the progress of a rank, which must be below the number given to [`PhaseProgress::new`].
     pub(crate) fn rank(&self, rank: u32) -> &RankProgress {
         &self.ranks[rank as usize]
     }
 
-    /// Ops so far of `ranks` ranks from `first` on.
+    /// Returns the number of ops so far of `ranks` ranks from `first` on.
     pub(crate) fn done_by(&self, first: u32, ranks: u32) -> u64 {
         let ranks = first as usize..(first + ranks) as usize;
         self.ranks.get(ranks).unwrap_or_default().iter().map(RankProgress::done).sum()
     }
 
-    /// Ops of all ranks so far.
+    /// Returns the number of ops of all ranks so far.
     pub fn done(&self) -> u64 {
         self.ranks.iter().map(RankProgress::done).sum()
     }
@@ -138,7 +138,7 @@ impl PhaseProgress {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Number of waits that ended by [`SAFETY_NET`], not by a rank at its alarm.
+    /// Returns the number of waits that ended by [`SAFETY_NET`] rather than by a rank at its alarm.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
@@ -184,10 +184,10 @@ impl PhaseProgress {
         }
     }
 
-    /// Waits, for another process, until a point of this one is reached; `point` has the number of its rank among all.
+    /// Waits on behalf of a different process until a point of this one is reached; `point` numbers its rank among all.
     ///
     /// # Errors
-    /// As [`PhaseProgress::wait`].
+    /// Same as [`PhaseProgress::wait`].
     pub fn observe(&self, point: After) -> Result<(), Halt> {
         match self.local(point) {
             Some(point) => self.wait_here(&[point], 0),
@@ -195,13 +195,13 @@ impl PhaseProgress {
         }
     }
 
-    /// A point by the number of its rank in this process; none if it belongs to another.
+    /// Returns a point with its rank's number in this process; `None` if the rank belongs to a different process.
     fn local(&self, point: After) -> Option<After> {
         let thread = point.thread.checked_sub(self.first)?;
         ((thread as usize) < self.ranks.len()).then_some(After { thread, ..point })
     }
 
-    /// Waits as one of the phase's threads (`threads` is 1), or as none of them (0).
+    /// Waits as one of the phase's threads (`threads` is 1), or as a different thread (0).
     fn wait_here(&self, points: &[After], threads: u32) -> Result<(), Halt> {
         if points.iter().any(|point| self.reached(*point)) {
             return Ok(());
@@ -245,8 +245,8 @@ impl PhaseProgress {
         fence(Ordering::SeqCst);
     }
 
-    /// A point that can no longer be reached, if any: its rank has ended before it, or
-    /// all threads wait, of which the caller is one.
+    /// Returns a point that can no longer be reached, if any: its rank has ended before it, or
+    /// all threads wait, including the caller.
     fn unreachable(&self, points: &[After], waiting: &Waiting, is_thread: bool) -> Option<After> {
         let over = |point: &&After| {
             let progress = self.ranks.get(point.thread as usize);

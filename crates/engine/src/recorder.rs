@@ -23,7 +23,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// An empty recorder.
+    /// Creates an empty recorder.
     pub fn new() -> Recorder {
         Recorder {
             histograms: std::array::from_fn(|_| Histogram::new()),
@@ -51,7 +51,7 @@ impl Recorder {
         self.timeline.clear();
     }
 
-    /// Ops over time.
+    /// Returns the ops over time.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }
@@ -60,12 +60,12 @@ impl Recorder {
         &mut self.timeline
     }
 
-    /// The number of ops of each kind.
+    /// Returns the number of ops of each kind.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
         self.used().map(|(kind, histogram)| (kind, histogram.count())).collect()
     }
 
-    /// Counts and latencies by kind; kinds without ops are omitted.
+    /// Returns counts and latencies by kind; kinds without ops are omitted.
     pub fn ops(&self) -> BTreeMap<OpKind, OpStats> {
         self.used().map(|(kind, histogram)| (kind, stats(histogram))).collect()
     }
@@ -76,7 +76,7 @@ impl Recorder {
     }
 }
 
-/// The statistics of a histogram, as a record stores them.
+/// Returns the statistics of a histogram, as a record stores them.
 pub fn stats(histogram: &Histogram) -> OpStats {
     let percentile = |p| Nanos(histogram.percentile(p));
     OpStats {

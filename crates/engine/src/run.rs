@@ -1,9 +1,9 @@
 //! The loop: takes an op, makes its call, reads the clock, counts.
 //!
 //! The clock is read once per op: the end of one is the start of the next. So a latency includes
-//! the generator's work for the call and the engine's own (together 70 to 100 instructions, as
-//! crates/agent/tests/instructions.rs counts them); and the latencies of a phase add up to its time.
-//! Before an op its caller may wait for another thread, sleep or compute; that is not part of a latency.
+//! the work of the generator and the engine for the call (together 70 to 100 instructions, as
+//! crates/agent/tests/instructions.rs counts them), and the latencies of a phase add up to its duration.
+//! Before an op, its caller may wait for another thread, sleep or spin; that is not part of a latency.
 //! An op with a due time waits for it, and its latency starts then, however late it is issued.
 
 use fsdyno_workload::{Expect, Op, OpSource};
@@ -15,7 +15,7 @@ use crate::meter::{Meter, Outcome};
 use crate::progress::{Halt, PhaseProgress};
 use crate::recorder::Recorder;
 
-/// Returns true if the source goes on after an op with another result than it expects; the op then counts as done.
+/// Returns true if the source continues after an op with an unexpected result; the op then counts as done.
 #[cold]
 fn differed(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
     let goes_on = source.differed(op, result);
@@ -41,7 +41,7 @@ fn can_continue(source: &mut dyn OpSource, cause: Cause) -> bool {
 /// concrete type, not a trait object, the loop is compiled for it and costs slightly less.
 ///
 /// # Errors
-/// The first op with another result than its workload expects.
+/// The first op with a result that its workload does not expect.
 pub fn run_phase<I: Issuer + ?Sized>(
     source: &mut dyn OpSource,
     issuer: &mut I,
@@ -51,11 +51,11 @@ pub fn run_phase<I: Issuer + ?Sized>(
     run_rank(&PhaseProgress::new(1, 1), 0, source, issuer, recorder, tick)
 }
 
-/// Runs [`run_phase`] as one of several ranks, each in a thread of its own, which share
+/// Does the same as [`run_phase`] for one of several ranks, each in a thread of its own, which share
 /// `progress`.
 ///
 /// # Errors
-/// The first op with another result than its workload expects; the failure of another thread.
+/// The first op with a result that its workload does not expect; the failure of another thread.
 pub fn run_rank<I: Issuer + ?Sized>(
     progress: &PhaseProgress,
     rank: u32,

@@ -3,7 +3,7 @@
 //! The removal makes only the calls that the work needs: openat, getdents64, unlinkat of each name,
 //! close, unlinkat(AT_REMOVEDIR) for every directory. GNU rm 9.1 opens each directory twice (once
 //! to see whether it is empty, for its question to the user) and makes a few more fstat calls; these
-//! are omitted. Names are sorted between two calls, and the time counts to the latency of the next.
+//! are omitted. Names are sorted between two calls, and this time counts towards the latency of the second.
 
 use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -16,7 +16,7 @@ use crate::failure::{Cause, Failure};
 use crate::meter::Meter;
 use crate::planted;
 
-/// Size of the buffer for getdents64(2): that of glibc's readdir(3), hence of rm's and ls's.
+/// Size of the buffer for getdents64(2): the size that glibc's readdir(3) uses, and hence rm and ls.
 const BUFFER: usize = 32 << 10;
 
 /// The kind of an entry, from getdents64(2).
@@ -53,7 +53,7 @@ impl Directory {
     /// Opens a directory, with additional `flags`.
     ///
     /// # Errors
-    /// The error of openat(2).
+    /// The error from openat(2).
     pub fn open(parent: RawFd, name: &CStr, flags: c_int) -> Result<Directory, Errno> {
         let flags = flags | libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // SAFETY: the name ends in NUL and lives as long as the call.
@@ -66,15 +66,15 @@ impl Directory {
         Ok(Directory { fd, buffer: Vec::with_capacity(BUFFER), at: 0 })
     }
 
-    /// The descriptor, for calls relative to it.
+    /// Returns the descriptor, for calls relative to it.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Reads the next names; false at the end.
+    /// Reads the next names; returns false at the end.
     ///
     /// # Errors
-    /// The error of getdents64(2).
+    /// The error from getdents64(2).
     pub fn fill(&mut self) -> Result<bool, Errno> {
         // SAFETY: the buffer is valid for writing its capacity.
         let got = unsafe {
@@ -90,7 +90,7 @@ impl Directory {
         Ok(got > 0)
     }
 
-    /// The next entry among those read, without `.` and `..`.
+    /// Returns the next entry among those read, without `.` and `..`.
     pub fn entry(&mut self) -> Option<Entry<'_>> {
         // The loop finds the entry's range; only then is it borrowed.
         let (from, to) = loop {

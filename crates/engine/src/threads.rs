@@ -1,7 +1,7 @@
 //! Runs a phase in many threads: they start together, and one failure stops them all.
 //!
 //! Each thread has its own generator, issuer and recorder and shares only the
-//! [`PhaseProgress`] with the others. A phase of one thread runs in the caller's own.
+//! [`PhaseProgress`] with the others. A phase of one thread runs in the caller's thread.
 
 use std::ffi::CStr;
 use std::io;
@@ -43,14 +43,14 @@ pub struct PhaseRun<'a> {
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
-    /// The same directory as each of several clients sees it, over which threads are distributed in blocks of neighbours;
+    /// The same directory as seen by each of several clients, over which threads are distributed in contiguous blocks;
     /// empty if all threads use `root`.
     pub roots: &'a [BorrowedFd<'a>],
     /// The device that replaces every file, if there is no file system.
     pub device: Option<&'a CStr>,
     /// The data to write.
     pub contents: &'a Arc<Contents>,
-    /// The open files that all threads share, if the workload's do.
+    /// The open files that all threads share, if the workload shares them.
     pub slots: Option<&'a Arc<Slots>>,
     /// The processes that share the phase, if there are several.
     pub among: Option<Among<'a>>,
@@ -61,16 +61,16 @@ pub struct PhaseRun<'a> {
 pub struct Among<'a> {
     /// The share of this process among processes; its threads divide it further.
     pub share: Share,
-    /// The progress of this process's ranks, made by [`PhaseProgress::among`].
+    /// The progress of this process's ranks, created by [`PhaseProgress::among`].
     pub progress: &'a PhaseProgress,
-    /// The wall of each share of this process, if the phase ends by a stonewall.
+    /// The wall of each share of this process, if the phase ends at a stonewall.
     pub walls: Option<&'a dyn Fn(u32) -> Box<dyn Wall>>,
 }
 
-/// An error of running a phase.
+/// An error from running a phase.
 #[derive(Debug, thiserror::Error)]
 pub enum PhaseError {
-    /// An op had another result than its workload expects.
+    /// An op had a result that its workload does not expect.
     #[error(transparent)]
     Op(#[from] Failure),
     /// The phase could not start.
@@ -82,7 +82,7 @@ pub enum PhaseError {
 }
 
 impl PhaseError {
-    /// A remedy for the user, if known.
+    /// Returns a remedy for the user, if known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             PhaseError::Op(failure) => failure.hint(),
@@ -94,7 +94,7 @@ impl PhaseError {
     }
 }
 
-/// A system error with its name, as for an op.
+/// Formats a system error with its name, as for an op.
 fn with_name(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => Errno(errno).to_string(),
@@ -102,13 +102,13 @@ fn with_name(error: &io::Error) -> String {
     }
 }
 
-/// The result of a phase, with its issuers: closing their files is not part of the phase.
+/// The result of a phase, with its issuers: closing the issuers' files is not part of the phase.
 pub struct PhaseResult {
     /// From the first start to the last return.
     pub outcome: Outcome,
     /// The amount of work that each rank's source reports.
     pub done: Vec<u64>,
-    /// The ops with another result than expected, after which the phase went on.
+    /// The ops with an unexpected result after which the phase continued.
     pub differences: Differences,
     issuers: Vec<AnyIssuer>,
     recorders: Vec<Recorder>,
@@ -126,19 +126,19 @@ impl PhaseResult {
 }
 
 impl PhaseRun<'_> {
-    /// Number of OS threads.
+    /// Returns the number of OS threads.
     pub fn threads(&self) -> u32 {
         self.threads.of(self.requested)
     }
 
-    /// The trial's directory as a thread sees it.
+    /// Returns the trial's directory as a thread sees it.
     fn root_of(&self, thread: u32) -> BorrowedFd<'_> {
         let (clients, threads) = (self.roots.len() as u64, u64::from(self.threads().max(1)));
         let client = u64::from(thread) * clients / threads;
         self.roots.get(client as usize).copied().unwrap_or(self.root)
     }
 
-    /// Number of shares of the phase: one for each op in flight.
+    /// Returns the number of shares of the phase: one for each op in flight.
     pub fn ranks(&self) -> u32 {
         self.threads.of(self.requested.saturating_mul(self.issuer.depth()))
     }
@@ -236,7 +236,7 @@ impl AnyIssuer {
 /// op; `tick` with the number of ops done by all of them.
 ///
 /// # Errors
-/// The first op of any thread with another result than its workload expects; a phase that cannot start.
+/// The first op of any thread with a result that its workload does not expect; a phase that cannot start.
 pub fn run_threads(
     phase_run: &PhaseRun<'_>,
     ready: &mut dyn FnMut(),
@@ -245,10 +245,10 @@ pub fn run_threads(
     run_with_acks(phase_run, None, ready, tick)
 }
 
-/// Runs [`run_threads`] and logs the return time of each op of [`IssuerPlan::Sync`] in `acks`.
+/// Does the same as [`run_threads`] and logs the return time of each op of [`IssuerPlan::Sync`] in `acks`.
 ///
 /// # Errors
-/// As [`run_threads`].
+/// Same as [`run_threads`].
 pub fn run_with_acks(
     phase_run: &PhaseRun<'_>,
     acks: Option<&AckLog>,
@@ -354,7 +354,7 @@ fn run_together(
         outcome
     };
     std::thread::scope(|scope| {
-        // The scope waits for all threads, even after an error or a panic.
+        // `thread::scope` waits for all threads, even after an error or a panic.
         let _release = ReleaseOnDrop(gate);
         let mut threads = Vec::new();
         for worker in workers {
@@ -368,7 +368,7 @@ fn run_together(
     })
 }
 
-/// A barrier at which all threads arrive; then they start together, or not at all.
+/// A barrier: once all threads have arrived, they start together, or not at all.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -378,7 +378,7 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     arrived: usize,
-    /// Set when opened; holds the start time, or none if they must not start.
+    /// Set when opened; holds the start time, or `None` if they must not start.
     open: Option<Option<Nanos>>,
 }
 
@@ -387,7 +387,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Arrives at the gate and waits; returns the start time, or none if the thread must not start.
+    /// Arrives at the gate and waits; returns the start time, or `None` if the thread must not start.
     fn arrive(&self) -> Option<Nanos> {
         let mut state = self.lock();
         state.arrived += 1;
@@ -408,7 +408,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate, to start or not; only the first call counts.
+    /// Opens the gate, to start or not; only the first call has an effect.
     fn open(&self, start: Option<Nanos>) {
         self.lock().open.get_or_insert(start);
         self.changed.notify_all();

@@ -1,8 +1,8 @@
-//! A phase in a bounded number of intervals of equal length: when there are too many,
-//! each two neighbours are merged.
+//! A phase in a bounded number of intervals of equal length: if there are too many,
+//! each pair of adjacent intervals is merged.
 //!
 //! [`Timeline`] counts ops for the hot path, which only compares its clock with the end of the interval;
-//! the ops since the last end come from [`crate::progress::PhaseProgress`]. A [`Gauge`] holds values that
+//! the ops since the last interval come from [`crate::progress::PhaseProgress`]. A [`Gauge`] holds values that
 //! are sampled from outside at the end of each interval.
 
 use fsdyno_record::Nanos;
@@ -23,7 +23,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline that has not started. It allocates all its memory.
+    /// Creates an empty timeline that has not started, and allocates all its memory.
     pub fn new() -> Timeline {
         let counts = Vec::with_capacity(MAX_INTERVALS);
         Timeline { start: None, interval: MIN_INTERVAL, counts }
@@ -40,7 +40,7 @@ impl Timeline {
         (self.start, self.interval) = (None, MIN_INTERVAL);
     }
 
-    /// End of the interval that contains a time.
+    /// Returns the end of the interval that contains a time.
     pub fn interval_end(&mut self, at: Nanos) -> Nanos {
         let interval = self.index(at) as u64 + 1;
         self.start.unwrap_or_default() + Nanos(self.interval.0 * interval)
@@ -54,7 +54,7 @@ impl Timeline {
         }
     }
 
-    /// Index of the interval that contains a time, which is added if missing.
+    /// Returns the index of the interval that contains a time; adds the interval if missing.
     fn index(&mut self, at: Nanos) -> usize {
         let since = at.since(self.start.unwrap_or_default()).0;
         while since / self.interval.0 >= MAX_INTERVALS as u64 {
@@ -67,7 +67,7 @@ impl Timeline {
         index
     }
 
-    /// Merges each two intervals.
+    /// Merges each pair of adjacent intervals.
     pub fn coarsen(&mut self) {
         let pairs = self.counts.len().div_ceil(2);
         for pair in 0..pairs {
@@ -93,17 +93,17 @@ impl Timeline {
         }
     }
 
-    /// Start of the first interval; none if not started.
+    /// Returns the start of the first interval; `None` if not started.
     pub fn start(&self) -> Option<Nanos> {
         self.start
     }
 
-    /// Current length of an interval.
+    /// Returns the current length of an interval.
     pub fn interval(&self) -> Nanos {
         self.interval
     }
 
-    /// Number of events in each interval, up to the last one in use.
+    /// Returns the number of events in each interval, up to the last one in use.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
@@ -123,17 +123,17 @@ impl<const N: usize> Default for Gauge<N> {
 }
 
 impl<const N: usize> Gauge<N> {
-    /// A gauge of samples taken at the end of each interval of this length.
+    /// Creates a gauge from samples taken at the end of each interval of this length.
     pub fn of(interval: Nanos, samples: Vec<[u64; N]>) -> Gauge<N> {
         Gauge { interval, samples }
     }
 
-    /// Time of the next sample, from the start.
+    /// Returns the time of the next sample, from the start.
     pub fn next_sample(&self) -> Nanos {
         Nanos(self.interval.0 * (self.samples.len() as u64 + 1))
     }
 
-    /// Adds a sample taken `since` the start; it stands for all ends that have passed without a sample.
+    /// Adds a sample taken `since` the start; it also stands for earlier intervals that ended without one.
     pub fn add(&mut self, since: Nanos, values: [u64; N]) {
         while since >= self.next_sample() {
             if self.samples.len() == MAX_INTERVALS {
@@ -144,7 +144,7 @@ impl<const N: usize> Gauge<N> {
         }
     }
 
-    /// Merges each two intervals: the sample at the end of the second stands for both.
+    /// Merges each pair of adjacent intervals: the sample at the end of the second stands for both.
     pub fn coarsen(&mut self) {
         let pairs = self.samples.len() / 2;
         for pair in 0..pairs {
@@ -154,12 +154,12 @@ impl<const N: usize> Gauge<N> {
         self.interval = self.interval + self.interval;
     }
 
-    /// Current length of an interval.
+    /// Returns the current length of an interval.
     pub fn interval(&self) -> Nanos {
         self.interval
     }
 
-    /// The samples at the end of each interval.
+    /// Returns the samples at the end of each interval.
     pub fn samples(&self) -> &[[u64; N]] {
         &self.samples
     }
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!((timeline.interval(), timeline.counts().len()), (MIN_INTERVAL, 256));
         assert_eq!(timeline.counts()[..255], [10; 255]);
         assert_eq!(timeline.interval_end(Nanos(start + 2559 * MS)), Nanos(start + 2560 * MS));
-        // The first time beyond the maximum makes 129 intervals of twice the length.
+        // The first time beyond the maximum results in 129 intervals of twice the length.
         assert_eq!(timeline.interval_end(Nanos(start + 2560 * MS)), Nanos(start + 2580 * MS));
         assert_eq!(timeline.counts().len(), 129);
         assert_eq!(timeline.counts()[..128], [[20; 127].as_slice(), &[19]].concat());
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(both[0], both[1]);
         assert_eq!(both[0].0, long.interval());
         assert_eq!(both[0].1.iter().sum::<u64>(), 200);
-        // The first second has all events of the short one, and ten of the long one's.
+        // The first second has all events of the short timeline, and ten of the long one.
         let first = 1000 * MS / both[0].0.0;
         assert_eq!(both[0].1[..first as usize].iter().sum::<u64>(), 110);
     }

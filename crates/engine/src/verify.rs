@@ -25,12 +25,12 @@ const SAMPLE: u64 = 64;
 /// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
 /// receives the number of entries seen, as a sign of progress.
 ///
-/// It needs the memory of one directory's buffer for each level of the tree, and 8 bytes for each
-/// name of the open directories, so that a duplicate name cannot hide a lost
+/// It needs memory for one directory buffer per level of the tree, and 8 bytes for each
+/// name in the open directories, so that a duplicate name cannot hide a lost
 /// one. Access times are not changed if the caller has the right to prevent that.
 ///
 /// # Errors
-/// An error of reading the root itself; errors below it are differences.
+/// An error from reading the root itself; errors below it are differences.
 pub fn verify(
     root: BorrowedFd<'_>,
     tree: &dyn Tree,
@@ -69,9 +69,9 @@ struct Walk<'a> {
     /// Current path below the root.
     path: Vec<u8>,
     buffer: Vec<u8>,
-    /// Expected files whose name was found.
+    /// Number of expected files whose name was found.
     files: u64,
-    /// Expected directories whose name was found.
+    /// Number of expected directories whose name was found.
     directories: u64,
     /// Group of hard links → the inode of the first one found.
     groups: HashMap<u64, u64>,
@@ -190,7 +190,7 @@ impl Walk<'_> {
                 self.problem("is not the same file as its other links");
             }
         } else if status.st_mode & libc::S_IFMT == libc::S_IFREG && status.st_nlink != 1 {
-            // If a broken file system gives two names one inode, the bytes may still be right.
+            // If a broken file system assigns one inode to two names, the bytes may still be right.
             self.problem(&format!("has {} links, not 1", status.st_nlink));
         }
     }
@@ -244,7 +244,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Offset of the first difference between the file and its payload (or its pieces), if
+    /// Returns the offset of the first difference between the file and its payload (or its pieces), if
     /// any.
     fn compare(
         &mut self,
@@ -281,7 +281,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Offset of the first difference in the buffer, which holds the file from `offset` on.
+    /// Returns the offset of the first difference in the buffer, which holds the file from `offset` on.
     fn pieces_differ(&self, offset: u64, length: usize) -> Option<u64> {
         let mut at = 0;
         while at < length {
@@ -298,7 +298,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Compares the totals: lost files are known only by number, since the tree cannot list its paths.
+    /// Compares the totals: lost files are known only by their number, since the tree cannot list its paths.
     fn totals(&mut self) {
         let totals = [
             ("files", self.files, self.tree.files()),
@@ -317,7 +317,7 @@ impl Walk<'_> {
     }
 }
 
-/// The names of one directory, as hashes of 64 bits: among 10^7 names two would collide by
+/// The names of one directory, as hashes of 64 bits: among 10^7 names, two would collide by
 /// chance once in 370,000 directories.
 #[derive(Debug, Default)]
 struct NameHashes(Vec<u64>);
@@ -332,7 +332,7 @@ impl NameHashes {
         self.0.push(words.fold(name.len() as u64, |hash, word| mix(hash ^ word)));
     }
 
-    /// Number of names that occur more than once.
+    /// Returns the number of names that occur more than once.
     fn duplicates(mut self) -> u64 {
         self.0.sort_unstable();
         self.0.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64
@@ -369,7 +369,7 @@ fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// Opens without changing the access time, if permitted (owner and root only).
+/// Opens a directory without changing its access time, if permitted (owner and root only).
 fn open_directory(parent: RawFd, name: &CStr) -> Result<Directory, Errno> {
     match Directory::open(parent, name, libc::O_NOATIME) {
         Err(Errno(libc::EPERM)) => Directory::open(parent, name, 0),

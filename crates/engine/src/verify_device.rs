@@ -14,7 +14,7 @@ use crate::clock;
 /// deleted file. [`VerifyMode::Sampled`] compares the one file as a whole.
 ///
 /// # Errors
-/// An error of reading the device.
+/// An error from reading the device.
 pub fn verify_device(
     mut device: File,
     tree: &dyn Tree,

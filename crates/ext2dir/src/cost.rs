@@ -10,7 +10,7 @@ use fsdyno_record::Nanos;
 pub struct WorkCounts {
     /// Entries whose names were compared.
     pub entries: u64,
-    /// Entries whose lengths were examined, or that were passed over, to find free space or the preceding entry.
+    /// Entries whose lengths were examined, or that were skipped, to find free space or the preceding entry.
     pub measured: u64,
     /// Block lookups in the cache.
     pub blocks: u64,
@@ -48,7 +48,7 @@ pub const PROBE: Nanos = Nanos(8);
 /// The cost of moving one entry in a split: sorting it by hash (some 8 comparisons) and copying it. Estimate.
 pub const MOVE: Nanos = Nanos(100);
 
-/// The cost of a call apart from the search: the system call, the path, the dentry, the inode in memory. Measured in
+/// The cost of a call, excluding the search: the system call, the path, the dentry, the inode in memory. Measured in
 /// the lab on tmpfs, whose directories are not searched (create and close 19.3 us, stat 4.0, unlink 9.4; Linux 6.1, one
 /// instruction per nanosecond). The split between create and close is an estimate; mkdir and rmdir are assumed to cost
 /// the same as create and unlink, and opening a directory the same as stat.

@@ -1,4 +1,4 @@
-//! The disk below the model: its timing model, the clock, and the waits for requests.
+//! The disk below the model: its timing model, the clock, and waiting for requests.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use fsdyno_disk::{Action, Disk, DiskSpec, Partition, Request, SECTOR};
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::Device as Counters;
 
-/// A disk and a clock.
+/// A modelled disk and its clock.
 pub struct Device {
     disk: Box<dyn Disk>,
     /// First sector of the volume.
@@ -41,12 +41,12 @@ impl Device {
         self.now
     }
 
-    /// Advances the clock by the caller's computing time.
+    /// Advances the clock by the caller's processor time.
     pub fn pass(&mut self, time: Nanos) {
         self.now += time;
     }
 
-    /// Reads a block and waits for it.
+    /// Reads a block and waits for completion.
     pub fn read(&mut self, block: u64) {
         let id = self.submit(Action::Read, block, 1);
         self.wait(id);
@@ -82,7 +82,7 @@ impl Device {
         }
     }
 
-    /// Flushes the disk's own cache and waits for it.
+    /// Flushes the disk's own cache and waits for completion.
     pub fn flush(&mut self) {
         let id = self.submit(Action::Flush, 0, 0);
         self.wait(id);

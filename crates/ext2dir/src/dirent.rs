@@ -1,6 +1,6 @@
 //! On-disk directory entries (ext2_dir_entry_2 of Linux, include/linux/ext2_fs.h):
 //! inode, length of the record, length of the name, file type, name. The records of a block fill it
-//! without a gap; one whose inode is 0 is free.
+//! without gaps; a record whose inode is 0 is free.
 
 /// Bytes of an entry before its name.
 pub const HEAD: usize = 8;
@@ -11,7 +11,7 @@ pub const FILE: u8 = 1;
 /// `file_type` of a directory.
 pub const DIRECTORY: u8 = 2;
 
-/// Bytes that a name needs: head and name, rounded up to a multiple of four (EXT2_DIR_REC_LEN).
+/// Returns the number of bytes that a name needs: head and name, rounded up to a multiple of four (EXT2_DIR_REC_LEN).
 pub const fn record_length(name: usize) -> usize {
     (HEAD + name + 3) & !3
 }
@@ -25,18 +25,18 @@ pub struct Entry<'a> {
     pub record: usize,
     /// File type.
     pub kind: u8,
-    /// Name; of a free entry, its leftover bytes.
+    /// Name; in a free entry, leftover bytes.
     pub name: &'a [u8],
 }
 
 impl Entry<'_> {
-    /// Bytes that it needs.
+    /// Returns the number of bytes that it needs.
     pub fn needs(&self) -> usize {
         if self.inode == 0 { 0 } else { record_length(self.name.len()) }
     }
 }
 
-/// Parses the entry at `offset`, which must be the start of one.
+/// Parses the entry at `offset`, which must be the start of an entry.
 #[inline]
 pub fn read(block: &[u8], offset: usize) -> Entry<'_> {
     let at = &block[offset..];
@@ -64,7 +64,7 @@ fn set_record(block: &mut [u8], offset: usize, record: usize) {
     block[offset + 4..offset + 6].copy_from_slice(&(record as u16).to_le_bytes());
 }
 
-/// An empty block: one free entry.
+/// Returns an empty block: one free entry.
 pub fn empty(size: usize) -> Vec<u8> {
     let mut block = vec![0; size];
     set_record(&mut block, 0, size);
@@ -80,7 +80,7 @@ pub struct BlockScan {
     pub entries: u64,
 }
 
-/// Looks for a name in a block, as ext2_find_entry does: entries that start where the name does not
+/// Looks for a name in a block, as ext2_find_entry does: entries that start where the name would not
 /// fit are not examined.
 pub fn find(block: &[u8], name: &[u8]) -> BlockScan {
     let last = block.len().saturating_sub(record_length(name.len()));
@@ -123,7 +123,7 @@ pub fn insert(block: &mut [u8], offset: usize, inode: u32, kind: u8, name: &[u8]
     write(block, offset + needs, record - needs, inode, kind, name);
 }
 
-/// Removes the entry at `at`: it becomes part of the preceding one, or free if it is the first of
+/// Removes the entry at `at`: it becomes part of the preceding one, or a free entry if it is the first one in
 /// its block (ext2_delete_entry). Returns the number of entries passed to find the preceding one.
 pub fn remove(block: &mut [u8], at: usize) -> u64 {
     let (mut offset, mut before, mut walked) = (0, None, 0);
@@ -140,7 +140,7 @@ pub fn remove(block: &mut [u8], at: usize) -> u64 {
     walked
 }
 
-/// All entries of a block with their offsets, including free ones.
+/// Returns all entries of a block with their offsets, including free ones.
 pub fn each(block: &[u8]) -> impl Iterator<Item = (usize, Entry<'_>)> {
     let mut offset = 0;
     std::iter::from_fn(move || {

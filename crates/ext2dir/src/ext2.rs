@@ -1,7 +1,7 @@
 //! The file system of the model: paths, the caches of names and inodes, dirty blocks and their write-back. Files are
 //! empty; the model has only their names and inodes.
 //!
-//! As in Linux 2.4: a name once found stays cached (dentry cache) until the unmount; a change dirties blocks in memory;
+//! As in Linux 2.4: a name that was found stays cached (dentry cache) until unmount; a change dirties blocks in memory;
 //! every 5 s kupdate writes blocks that have been dirty for 30 s, in ascending order, while the caller continues;
 //! memory is never short, so bdflush has nothing to do. An inode is copied into its block of the inode table only when
 //! that block is written; the block is read first if it is not in the cache.
@@ -194,7 +194,7 @@ impl Ext2 {
         })
     }
 
-    /// Runs `work` on a directory and charges its cost at once: processor time, then the reads of blocks that were not
+    /// Runs `work` on a directory and charges its cost directly: processor time, then the reads of blocks that were not
     /// in the cache.
     fn with_directory<T>(
         &mut self,
@@ -233,7 +233,7 @@ impl Ext2 {
         self.compute(spent.time());
     }
 
-    /// Advances the clock by computing time; kupdate runs in the meantime if due.
+    /// Advances the clock by processor time; kupdate runs meanwhile if due.
     pub fn compute(&mut self, time: Nanos) {
         self.cpu += time;
         self.device.pass(time);
@@ -404,7 +404,7 @@ impl Ext2 {
         Ok(())
     }
 
-    /// Loads an inode, and removes its name from a directory.
+    /// Loads an inode and removes its name from a directory.
     fn remove_name(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
         self.load_inode(inode);
         let (_, found) = self.search(dir, name)?.ok_or(Error::Missing)?;

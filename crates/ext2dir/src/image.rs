@@ -1,4 +1,4 @@
-//! Writes the model's volume as a disk image, for e2fsck and debugfs, and checks the model's directories.
+//! Writes the model's volume as a disk image for e2fsck and debugfs, and checks the model's directories.
 
 use std::collections::BTreeSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -33,7 +33,7 @@ impl Fields {
     }
 }
 
-/// Writes the volume as an image with holes for zeros.
+/// Writes the volume as a sparse image, with holes for zeros.
 ///
 /// # Errors
 /// The errors of the writer.

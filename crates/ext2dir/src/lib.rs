@@ -1,4 +1,4 @@
-//! A model, in this program, of ext2 directories in and before 2001, on a modelled disk.
+//! A model, in this program, of ext2 directories of 2001 and before, on a modelled disk.
 //!
 //! No current kernel searches a directory as ext2 of 2001 did. This crate implements that search in three variants, on
 //! entries in their on-disk format ([`dirent`]): from the first block (`classic`), from where the last search ended

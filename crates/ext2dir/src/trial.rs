@@ -70,7 +70,7 @@ pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns why the model does not support an op; none if it does.
+/// Returns why the model does not support an op; `None` if it does.
 fn unsupported(op: &Op) -> Option<String> {
     if op.think.0 | op.compute.0 | op.due.0 != 0 {
         return Some("has think time".into());
@@ -127,7 +127,7 @@ impl Step {
 
 /// Runs a job. Every 1024 ops, `watch` receives the phase and the number of ops done; it returns false to stop the run.
 ///
-/// Returns none if the run was stopped.
+/// Returns `None` if the run was stopped.
 pub fn run(
     job: &Job,
     workload: &dyn Workload,
@@ -182,7 +182,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Runs the phases; returns false if stopped.
+    /// Runs the phases; returns false if the run was stopped.
     fn run(
         &mut self,
         workload: &dyn Workload,

@@ -18,10 +18,10 @@ const BYTES_PER_INODE: u64 = 4096;
 /// The first inode that is not reserved.
 pub const FIRST_INODE: u32 = 11;
 
-/// The root's inode.
+/// The inode of the root directory.
 pub const ROOT: u32 = 2;
 
-/// The error that no inode or block is free.
+/// The error returned if no inode or block is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace;
 
@@ -30,7 +30,7 @@ pub struct NoSpace;
 pub struct Layout {
     /// Block size in bytes: 1024, 2048 or 4096.
     pub block_size: u64,
-    /// Groups, all of full size.
+    /// Number of groups, all of full size.
     pub groups: u64,
 }
 
@@ -72,12 +72,12 @@ impl Layout {
         (self.groups * DESCRIPTOR).div_ceil(self.block_size)
     }
 
-    /// Returns the bitmap of a group's blocks.
+    /// Returns the block with the bitmap of a group's blocks.
     pub fn block_bitmap(&self, group: u64) -> u64 {
         self.group_start(group) + 1 + self.descriptor_blocks()
     }
 
-    /// Returns the bitmap of a group's inodes.
+    /// Returns the block with the bitmap of a group's inodes.
     pub fn inode_bitmap(&self, group: u64) -> u64 {
         self.block_bitmap(group) + 1
     }
@@ -102,7 +102,7 @@ impl Layout {
         u64::from(inode - 1) / self.inodes_per_group()
     }
 
-    /// Returns the block of an inode.
+    /// Returns the block that contains an inode.
     pub fn block_of_inode(&self, inode: u32) -> u64 {
         let index = u64::from(inode - 1) % self.inodes_per_group();
         self.inode_table(self.group_of_inode(inode)) + index * INODE / self.block_size

@@ -96,7 +96,7 @@ pub fn version() -> Vec<String> {
     [TOOL, "--version"].map(String::from).to_vec()
 }
 
-/// Returns the environment of these commands: mdadm otherwise waits for udev, which the guest lacks.
+/// Returns the environment of these commands: without it, mdadm waits for udev, which the guest lacks.
 pub fn env() -> BTreeMap<String, String> {
     [("MDADM_NO_UDEV", "1"), ("LC_ALL", "C")].map(|(k, v)| (k.to_string(), v.to_string())).into()
 }

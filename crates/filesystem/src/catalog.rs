@@ -48,7 +48,7 @@ pub struct Filesystem {
     pub about: String,
     /// The first Linux release that has it.
     pub since: String,
-    /// The first release with which the lab can use it, if that is a later one.
+    /// The first release with which the lab can use it, if that is a later release.
     pub lab: Option<InLab>,
     /// The last Linux release that has it; `None` if current releases still have it.
     pub until: Option<String>,
@@ -86,11 +86,11 @@ pub struct Filesystem {
     pub minimum_size: Bytes,
     /// The maximum length of a file name, in bytes.
     pub longest_name: usize,
-    /// Its magic number in statfs(2); `None` if another file system has the same.
+    /// Its magic number in statfs(2); `None` if a different file system has the same.
     pub magic: Option<u64>,
     /// Its colour in reports, an index into the palette; `None` if its name determines it.
     pub colour: Option<usize>,
-    /// The way to read where its structures are; `None` if there is none.
+    /// The way to read the locations of its structures; `None` if there is none.
     pub map: Option<MapFormat>,
     /// Programs of the package other than `tools`.
     #[serde(default)]
@@ -155,7 +155,7 @@ pub struct Limits {
     pub file: String,
     /// The maximum size of a file system.
     pub filesystem: String,
-    /// The maximum number of files, or what bounds it.
+    /// The maximum number of files, or what limits it.
     pub files: String,
     /// The maximum number of entries in a directory, if the format limits it.
     pub directory: Option<String>,
@@ -165,7 +165,7 @@ pub struct Limits {
     pub smallest_file: Bytes,
 }
 
-/// A reader of the structures of file systems, with their own tools (`why::map`).
+/// A reader of the structures of file systems, through their own tools (`why::map`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapFormat {
@@ -190,7 +190,7 @@ pub enum Backing {
     Memory,
     /// Another file system, named in the spec.
     Filesystem,
-    /// A device, used by the user's own command, which is given in the spec.
+    /// A device, used by the user's own command, which the spec contains.
     Command,
 }
 
@@ -200,12 +200,12 @@ pub enum Backing {
 pub struct Mkfs {
     /// The command; `{options}` is replaced by the user's options.
     pub argv: Vec<String>,
-    /// Options that apply under a condition.
+    /// Options that apply conditionally.
     #[serde(default)]
     pub add: Vec<Addition>,
 }
 
-/// Options of mkfs that apply under a condition.
+/// Options of mkfs that apply conditionally.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Addition {
@@ -266,13 +266,13 @@ pub struct Check {
 pub struct Journal {
     /// The option of `{journal}` in a spec: an option of mkfs, or option and name such as `-J device`.
     pub at: String,
-    /// The option for its size, on a second disk or not.
+    /// The option for its size, whether on a second disk or not.
     pub size: Option<Sizing>,
-    /// The command that makes it, before mkfs; empty if mkfs does. `{options}` is replaced by the options
+    /// The command that makes it, before mkfs; empty if mkfs makes it. `{options}` is replaced by the options
     /// of `shared`.
     #[serde(default)]
     pub make: Vec<String>,
-    /// Options of mkfs that must be equal for both, with their default values.
+    /// Options of mkfs that must be the same for the file system and its journal, with their default values.
     #[serde(default)]
     pub shared: BTreeMap<String, String>,
     /// Options of mkfs that conflict with it → the reason.
@@ -325,7 +325,7 @@ pub fn all() -> &'static [Filesystem] {
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
-/// Returns the file of this name with its comments, for `fsdyno show`.
+/// Returns the file with this name, including its comments, for `fsdyno show`.
 ///
 /// # Errors
 /// [`Unknown`], with the nearest valid name.
@@ -334,7 +334,7 @@ pub fn source(kind: &str) -> Result<&'static str, Unknown> {
     found.map(|(_, text)| *text).ok_or_else(|| unknown(kind))
 }
 
-/// Returns the file system of this name.
+/// Returns the file system with this name.
 ///
 /// # Errors
 /// [`Unknown`], with the nearest valid name.
@@ -369,7 +369,7 @@ impl Filesystem {
     /// Checks that a Linux release (`uname -r`) can support it.
     ///
     /// # Errors
-    /// It was added later or removed earlier, or the lab cannot use it with this release.
+    /// It was added in a later release or removed in an earlier one, or the lab cannot use it with this release.
     pub fn check_kernel(&self, release: &str) -> Result<(), SpecError> {
         let name = &self.name;
         if !version::at_least(release, &self.since) {

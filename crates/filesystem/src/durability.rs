@@ -45,7 +45,7 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
     risks.into_iter().map(|(option, reason)| format!("{option}: {reason}")).collect()
 }
 
-/// Returns the mkfs options of a plan that give up durability, with their reasons; their keys have a value, as in `-O
+/// Returns the mkfs options of a plan that give up durability, with their reasons; keys include the value, as in `-O
 /// sync=disabled`.
 fn losses_of_mkfs(plan: &FilesystemPlan) -> Vec<(String, &'static str)> {
     let kinds = all().iter().filter(|it| it.name == plan.kind);

@@ -93,7 +93,7 @@ pub const HARMLESS: &[&str] = &["/dev/fuse", "/dev/null"];
 /// Tags that name a device by its contents (libblkid).
 const TAGS: &[&str] = &["LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
 
-/// Reports whether a word of a command, or a part of it, names a device: below /dev, or by its contents.
+/// Reports whether an argument of a command, or a part of it, names a device: below /dev, or by its contents.
 /// (Symbolic links and device nodes elsewhere are checked on the host where the command runs.)
 fn names_device(word: &str) -> bool {
     if word.split(',').any(|part| TAGS.iter().any(|tag| part.contains(tag))) {

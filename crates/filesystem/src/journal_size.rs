@@ -24,7 +24,7 @@ impl Spec {
         journal.size.as_ref()
     }
 
-    /// Returns the journal size that its options give, if any.
+    /// Returns the journal size that the options specify, if any.
     ///
     /// # Errors
     /// A value that is not a size.
@@ -41,7 +41,7 @@ impl Spec {
         })
     }
 
-    /// Returns this spec with a journal of this size, rounded down to mkfs's unit; a spec that gives no size
+    /// Returns this spec with a journal of this size, rounded down to mkfs's unit; a spec without a size
     /// is returned unchanged.
     ///
     /// # Errors

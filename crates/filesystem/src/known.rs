@@ -36,7 +36,7 @@ pub(crate) struct Known {
     /// Options of mkfs whose value is a comma-separated list, and the names in it.
     #[serde(default)]
     pub lists: BTreeMap<String, Vec<String>>,
-    /// Those of these options that take one entry each, and are repeated: `-o a=1 -o b=2`.
+    /// Those `lists` options that take one entry each and are repeated: `-o a=1 -o b=2`.
     #[serde(default)]
     pub repeated: Vec<String>,
     /// Long option → the short one with the same meaning.
@@ -44,7 +44,7 @@ pub(crate) struct Known {
     pub aliases: BTreeMap<String, String>,
     /// Mount options in addition to [`crate::mount::FLAGS`].
     pub mount: Vec<String>,
-    /// The values of mount options whose program reports wrong ones too late or not at all.
+    /// The values of mount options for which the program reports invalid values too late or not at all.
     #[serde(default)]
     pub values: BTreeMap<String, Values>,
     /// Options whose value is a second device, such as `-J device` or `mount logdev`: it must be

@@ -1,4 +1,4 @@
-//! Finds file systems by what the host shows of them: a magic number, a tool, or a name that is not in the catalog.
+//! Finds file systems by what is visible on the host: a magic number, a tool, or a name that is not in the catalog.
 
 pub use crate::foreign::foreign_hint;
 use crate::foreign::others;

@@ -10,7 +10,7 @@ pub fn size_option(spec: &Spec) -> Option<&str> {
     spec.base().mount.iter().find_map(|option| option.strip_prefix("size="))
 }
 
-/// Sets the size of a file system in memory in its plan, unless its spec gives one. Without either the
+/// Sets the size of a file system in memory in its plan, unless its spec sets one. Without either, the
 /// kernel uses half of the RAM.
 pub fn set_size(plan: &mut FilesystemPlan, spec: &Spec, size: Option<Bytes>) {
     let (Some(size), None) = (size, size_option(spec)) else { return };

@@ -11,7 +11,7 @@ pub struct Flag {
     pub sets: bool,
 }
 
-/// Bits of an option that changes no flag because it names the default.
+/// Bits of an option that changes no flag because it is the default.
 const NOTHING: u64 = 0;
 
 /// All flags, as mount(8) of util-linux 2.38 names them; each option is followed by its opposite, if any.
@@ -63,16 +63,16 @@ pub enum MountError {
     OpenQuote,
 }
 
-/// Returns the flag of this name.
+/// Returns the flag with this name.
 pub fn find_flag(name: &str) -> Option<Flag> {
     FLAGS.iter().find(|flag| flag.name == name).copied()
 }
 
-/// Options that decide when access times are written; they exclude each other.
+/// Mutually exclusive options that determine when access times are written.
 const ACCESS_TIMES: &[&str] =
     &["atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"];
 
-/// Reports whether two mount options set the same thing, so that they exclude each other: `barrier=0` and
+/// Reports whether two mount options control the same setting, so that they exclude each other: `barrier=0` and
 /// `nobarrier`, `data=ordered` and `data=journal`, `strictatime` and `noatime`.
 pub fn same_setting(a: &str, b: &str) -> bool {
     let name = |option: &str| option.split('=').next().unwrap_or_default().to_string();
@@ -109,7 +109,7 @@ pub fn items(options: &str) -> Result<Vec<String>, MountError> {
 /// Splits mount options into the flags of mount(2), in the given order, and its data string.
 ///
 /// # Errors
-/// [`MountError`]; an empty text is not an error.
+/// [`MountError`]; an empty string is not an error.
 pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
     let items = if options.is_empty() { Vec::new() } else { items(options)? };
     let mut flags = Vec::new();

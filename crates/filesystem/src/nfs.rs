@@ -2,16 +2,16 @@
 
 use crate::{SpecError, catalog};
 
-/// The name in the catalog.
+/// The name of NFS in the catalog.
 pub use fsdyno_record::plan::NFS;
 
 /// Options of the export, as exports(5) names them.
 const EXPORT: &[&str] = &["sync", "async"];
 
-/// The protocol version used if a spec names none: the newest.
+/// The protocol version for a spec that names none: the newest.
 pub const DEFAULT_VERSION: &str = "4.2";
 
-/// Reports whether an option after the `@` is one of NFS or of its export, rather than of the server's file system.
+/// Reports whether an option after the `@` belongs to NFS or its export rather than to the server's file system.
 pub fn is_own(option: &str) -> bool {
     let name = option.split('=').next().unwrap_or(option);
     let known = catalog::get(NFS).ok().map(catalog::Filesystem::known);
@@ -22,7 +22,7 @@ pub fn is_own(option: &str) -> bool {
         })
 }
 
-/// The protocol version that mount options select.
+/// Returns the protocol version that mount options select.
 pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
     let mut values = options.rev().filter_map(|option| {
         option.strip_prefix("vers=").or_else(|| option.strip_prefix("nfsvers="))
@@ -30,7 +30,7 @@ pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str
     values.next().unwrap_or(DEFAULT_VERSION)
 }
 
-/// Checks the options of clients and export together; each option is also checked individually, like those of other file systems.
+/// Checks the options of clients and export together; each is also checked individually, as for other file systems.
 pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
     if EXPORT.iter().all(|word| options.iter().any(|option| option == word)) {
         let problem = "an export cannot be both sync and async";

@@ -233,7 +233,7 @@ fn key_and_value(entry: &str) -> (&str, &str) {
     (name.strip_prefix('^').unwrap_or(name), value)
 }
 
-/// Merges two comma-separated lists; of two entries with the same name, or a name and its `no`, the later one wins.
+/// Merges two comma-separated lists; of entries with the same name, or of a name and its `no` form, the later one wins.
 fn merge_lists(old: &str, new: &str) -> String {
     let mut entries: Vec<&str> = old.split(',').collect();
     for entry in new.split(',') {

@@ -37,7 +37,7 @@ pub struct Period {
     /// Sysctls set before the first phase.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
-    /// File system → its usual settings; a missing one did not exist.
+    /// File system → its default settings; a missing one did not exist.
     pub filesystem: BTreeMap<String, Settings>,
     /// Differences that no setting restores, in sentences.
     pub lost: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Period {
     pub source: Vec<Source>,
 }
 
-/// The usual settings of a file system.
+/// The default settings of a file system.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -105,7 +105,7 @@ impl<'a> PeriodSettings<'a> {
         std::iter::once(&self.settings.mkfs).chain(larger.map(|from| &from.mkfs))
     }
 
-    /// Reports whether an option of the period is replaced by one of the user's options.
+    /// Reports whether one of the user's options replaces an option of the period.
     pub(crate) fn is_overridden(&self, item: &Item, user: &[Item]) -> bool {
         let by = self.period.gives_way.get(&item.option);
         by.is_some_and(|by| user.iter().any(|own| by.contains(&own.option)))
@@ -124,7 +124,7 @@ pub fn all() -> &'static [Period] {
     ALL.get_or_init(|| FILES.iter().filter_map(|(_, text)| toml::from_str(text).ok()).collect())
 }
 
-/// Returns the period of this name.
+/// Returns the period with this name.
 ///
 /// # Errors
 /// [`Unknown`], with the nearest valid name.
@@ -150,7 +150,7 @@ pub struct Unknown {
 }
 
 impl Period {
-    /// Returns its settings for a file system of this size; `None` if that did not exist yet.
+    /// Returns its settings for a file system of this size; `None` if the file system did not exist yet.
     pub fn settings_for(&self, kind: &str, size: Bytes) -> Option<PeriodSettings<'_>> {
         let settings = self.filesystem.get(kind)?;
         Some(PeriodSettings { period: self, settings, size })

@@ -7,14 +7,14 @@ use crate::options::{self, Item};
 use crate::period::PeriodSettings;
 use crate::{Spec, SpecError, nfs, version};
 
-/// The place where the commands will run.
+/// The environment in which the commands will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// In the lab, on an unwritten modelled disk that reads zeros.
     Lab,
     /// In the lab, on an array of such disks.
     LabArray,
-    /// On a loop file or a real device with any contents.
+    /// On a loop file or a real device with arbitrary contents.
     Host,
 }
 
@@ -33,11 +33,11 @@ impl Filesystem {
     /// Plans the commands for this spec: the catalog's options merged with the user's.
     ///
     /// `tool` is the output of the base file system's [`Filesystem::version`] command (its first line is
-    /// enough). Without it the oldest supported version is assumed, which only makes mkfs do more work.
+    /// enough). Without it, the oldest supported version is assumed, which only makes mkfs do more work.
     ///
     /// # Errors
     /// An option, a name in an option's list or a mount option that does not exist or cannot be
-    /// used. Nothing has been run then.
+    /// used. Nothing has been run at that point.
     pub fn plan(
         &self,
         spec: &Spec,
@@ -50,7 +50,7 @@ impl Filesystem {
     /// Plans the commands for this spec with a period's settings, which the user's options override.
     ///
     /// # Errors
-    /// As [`Filesystem::plan`].
+    /// Same as [`Filesystem::plan`].
     pub fn plan_for_period(
         &self,
         spec: &Spec,
@@ -227,11 +227,11 @@ impl Filesystem {
 /// The parts of the catalog's mkfs command.
 struct MkfsWords<'a> {
     program: &'a str,
-    /// Words that are no options: `create` of `zpool create`.
+    /// Words that are not options: `create` of `zpool create`.
     action: &'a [String],
     /// The catalog's own options.
     own: &'a [String],
-    /// The words after the user's options.
+    /// The words that follow the user's options.
     after: &'a [String],
 }
 

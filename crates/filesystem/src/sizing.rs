@@ -12,7 +12,7 @@ const BINARY: [char; 8] = ['k', 'm', 'g', 't', 'K', 'M', 'G', 'T'];
 pub struct Sizing {
     /// An option of mkfs, or option and name such as `-J size`.
     pub at: String,
-    /// The unit of a plain number; an mkfs that counts in bytes also accepts the suffixes K, M and G.
+    /// The unit of a plain number; if mkfs counts in bytes, it also accepts the suffixes K, M and G.
     #[serde(deserialize_with = "size")]
     pub unit: Bytes,
     /// The minimum size of a journal that mkfs accepts.
@@ -21,7 +21,7 @@ pub struct Sizing {
     /// The minimum size of a journal with the settings of a period, if it differs.
     #[serde(default, deserialize_with = "some_size")]
     pub least_for_period: Option<Bytes>,
-    /// The minimum size of a second disk for a journal without a given size, if larger than the minimum size of a
+    /// The minimum size of a second disk for a journal whose size is not given, if larger than the minimum size of a
     /// journal.
     #[serde(default, deserialize_with = "some_size")]
     pub least_disk: Option<Bytes>,
@@ -33,7 +33,7 @@ impl Sizing {
         self.least_for_period.filter(|_| for_period).unwrap_or(self.least)
     }
 
-    /// Returns the minimum size of a disk for a journal whose spec gives no size.
+    /// Returns the minimum size of a disk for a journal whose size the spec does not set.
     pub fn least_disk(&self, for_period: bool) -> Bytes {
         self.least_disk.unwrap_or(self.least(for_period))
     }

@@ -1,7 +1,7 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
 //! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
-//! `nfs:SPEC`, which shares another one over a network; and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
+//! `nfs:SPEC`, which shares a different one over a network; and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use crate::{SpecError, mount, nfs};
 
 /// A parsed file system spec, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
 ///
-/// The words of a spec are quoted like a shell's. `Display` writes a form that parses to the same spec.
+/// The words of a spec are quoted as in a shell. `Display` writes a form that parses to the same spec.
 /// The catalog checks whether the kind and the options exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// The name in tables, if given: letters, digits and `_ . + -`. Names of file systems are not allowed, because a
-    /// row named `xfs` for an ext4 would mislead.
+    /// The name in tables, if given: letters, digits and `_ . + -`. Names of file systems are not allowed: a
+    /// table row named `xfs` for an ext4 would be misleading.
     pub label: Option<String>,
     /// The name in the catalog.
     pub kind: String,
     /// Options for mkfs, one word each, as given; for FUSE, all words of the command.
     pub mkfs: Vec<String>,
-    /// Mount options, one each; a comma inside double quotes does not separate.
+    /// Mount options, one per element; a comma inside double quotes does not separate.
     pub mount: Vec<String>,
     /// The lower file system, if this one is mounted over another.
     pub below: Option<Box<Spec>>,

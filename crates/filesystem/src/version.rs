@@ -1,6 +1,6 @@
 //! Compares versions of tools and kernels number by number.
 
-/// Reports whether the version in this line, such as `mke2fs 1.47.0 (5-Feb-2023)` or `btrfs-progs v6.2`,
+/// Reports whether the version in a line such as `mke2fs 1.47.0 (5-Feb-2023)` or `btrfs-progs v6.2`
 /// is `wanted` or later. A line without a version counts as too old.
 pub(crate) fn at_least(line: &str, wanted: &str) -> bool {
     match (find(line), find(wanted)) {

@@ -59,7 +59,7 @@ impl Cli {
     }
 }
 
-/// Returns the reason that `fsdyno crash` lacks an option of `fsdyno run`, if the error is about such an option.
+/// Returns the reason why `fsdyno crash` lacks an option of `fsdyno run`, if the error is about such an option.
 pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let ContextValue::String(arg) = error.get(ContextKind::InvalidArg)? else { return None };

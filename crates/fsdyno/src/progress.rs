@@ -144,7 +144,7 @@ impl Observer for Display {
         }
     }
 
-    /// Reports once that the run is stopping, because the removal of a large tree takes minutes.
+    /// Reports once that the run is stopping, because the removal of a large tree can take minutes.
     fn stopping(&self) {
         self.stopping.call_once(|| match &self.bars {
             Some(bars) => drop(bars.all.println(STOPPING)),
@@ -192,11 +192,11 @@ fn names(plans: &[&Plan]) -> Vec<String> {
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 
-/// The message about what a signal does.
+/// The message about the effect of a signal.
 const STOPPING: &str = "fsdyno: stopping, and removing what the running trials made; a second signal ends at once and leaves \
     the rest to fsdyno doctor --clean";
 
-/// The bar of the run. The message has the remaining time, because the number of operations done says little about
+/// The bar of the run. The message contains the remaining time, because the number of operations done says little about
 /// boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 

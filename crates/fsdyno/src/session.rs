@@ -22,19 +22,19 @@ impl experiment::Progress for ProgressDisplay {
     }
 }
 
-/// The session of a command that `stop` ends.
+/// Returns the session of a command that `stop` ends.
 pub fn of<'a>(stop: &'a Arc<AtomicBool>, command: &'a str) -> Session<'a> {
     Session { build: version::build(), stop, command, progress: &ProgressDisplay }
 }
 
-/// The words of this command line, quoted for a shell.
+/// Returns the words of this command line, quoted for a shell.
 fn words() -> Vec<String> {
     // An argument that is not UTF-8 is shown with replacement characters.
     let args = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
     std::iter::once("fsdyno".to_string()).chain(args).collect()
 }
 
-/// This command line, for a shell.
+/// Returns this command line, quoted for a shell.
 pub fn command() -> String {
     words().join(" ")
 }
@@ -53,7 +53,7 @@ pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
     if sum.failed > 0 { Exit::TrialFailed } else { Exit::Success }
 }
 
-/// The command that resumes this one.
+/// Returns the command that resumes this one.
 pub fn resume_command(folder: &Path) -> String {
     let mut words = words();
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {

@@ -9,7 +9,7 @@ use fsdyno_record::canonical::sha256_hex;
 
 use crate::packages::{Package, Packages};
 
-/// Settings that accept only signed lists with SHA-256, whatever apt's own settings are.
+/// Settings with which apt accepts only signed lists with SHA-256, regardless of its own settings.
 const SIGNED: &[&str] = &[
     "-o",
     "Acquire::AllowInsecureRepositories=false",
@@ -37,7 +37,7 @@ impl Apt {
         for (key, value) in [
             ("Dir::Etc::SourceList", folder.join("sources.list").as_path()),
             ("Dir::Etc::SourceParts", Path::new("/dev/null")),
-            // The system's pins apply to its own sources only.
+            // The system's pins apply only to its own sources.
             ("Dir::Etc::Preferences", Path::new("/dev/null")),
             ("Dir::Etc::PreferencesParts", Path::new("/dev/null")),
             ("Dir::State::Lists", &folder.join("lists")),
@@ -45,7 +45,7 @@ impl Apt {
         ] {
             options.extend(["-o".to_string(), format!("{key}={}", value.display())]);
         }
-        // apt's sandbox user cannot read lists in a user's cache folder; they are verified nevertheless.
+        // apt's sandbox user cannot read lists in a user's cache folder; their signatures are verified nevertheless.
         options.extend(["-o".to_string(), "APT::Sandbox::User=root".to_string()]);
         Apt { options }
     }
@@ -69,12 +69,12 @@ impl Apt {
         }
     }
 
-    /// Fetches the lists. A suite that the mirror lacks is reported with `say`, and the others are read.
+    /// Fetches the lists. A suite that the mirror lacks is reported with `say`; the others are still fetched.
     ///
     /// # Errors
     /// No list could be fetched, or apt-get cannot be run.
     pub fn update(&self, say: &dyn Fn(&str)) -> Result<(), String> {
-        // Without this an unreachable mirror is not an error.
+        // Without this, an unreachable mirror would not be an error.
         let arguments = ["update", "-q", "-o", "APT::Update::Error-Mode=any"];
         let output = self.run("apt-get", &arguments, Path::new("/"))?;
         if output.status.success() {
@@ -93,8 +93,8 @@ impl Apt {
         }
     }
 
-    /// Downloads packages into an empty folder, and returns the open files in the same order, verified against
-    /// the hashes of the signed list.
+    /// Downloads packages into an empty folder, verifies them against the hashes of the signed list, and returns
+    /// the open files in the same order.
     ///
     /// # Errors
     /// An error of apt-get, or a file with a different hash.

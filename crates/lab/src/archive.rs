@@ -35,11 +35,11 @@ const UBUNTU: &str = "http://archive.ubuntu.com/ubuntu";
 /// The suffix of Ubuntu's kernel releases.
 const GENERIC: &str = "-generic";
 
-/// The suffix of suites that have a separate archive: `debian-security` instead of `debian`.
+/// The suffix of suites in a separate archive: `debian-security` instead of `debian`.
 const SECURITY: &str = "-security";
 
-/// The file with Ubuntu's public keys, in Ubuntu's cache folder. The system's apt knows only its own distribution's
-/// keys.
+/// The file with Ubuntu's public keys, in Ubuntu's cache folder. The system's apt has only the keys of its own
+/// distribution.
 pub const KEYRING: &str = "keyring.gpg";
 
 /// The Debian package that contains these keys.
@@ -51,7 +51,7 @@ impl Archive {
         if wish.ends_with(GENERIC) { Archive::Ubuntu } else { Archive::Debian }
     }
 
-    /// Returns the folder of its lists in the cache.
+    /// Returns the cache folder of the archive's lists.
     pub fn folder(self) -> &'static str {
         match self {
             Archive::Debian => "apt",
@@ -59,7 +59,7 @@ impl Archive {
         }
     }
 
-    /// Returns its name for messages.
+    /// Returns the archive's name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Archive::Debian => "Debian",
@@ -67,7 +67,7 @@ impl Archive {
         }
     }
 
-    /// Returns the names of its suites, separated by commas.
+    /// Returns the names of the archive's suites, separated by commas.
     pub fn suites(self) -> String {
         match self {
             Archive::Debian => SUITES.join(", "),
@@ -75,7 +75,7 @@ impl Archive {
         }
     }
 
-    /// Returns the URL of its mirror.
+    /// Returns the URL of the archive's mirror.
     pub fn mirror(self) -> String {
         match self {
             Archive::Debian => mirror_of_system(),
@@ -106,7 +106,7 @@ impl Archive {
     }
 }
 
-/// Returns the mirror in the system's sources, or Debian's own if there is none.
+/// Returns the mirror in the system's sources, or Debian's own if they name none.
 fn mirror_of_system() -> String {
     let mut sources = vec![PathBuf::from("/etc/apt/sources.list")];
     let parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten();

@@ -1,9 +1,9 @@
 //! The cache folder of a lab: kernels, snapshots, disk images.
 //!
-//! A lab boots files from it and unpacks packages into it, as root if run by root, so it must not be possible for
-//! another user to change anything in it. Every component of its path must belong to root or to the user of this
-//! process, and must not be writable by others; in a sticky folder (such as /tmp) others can add entries but cannot
-//! replace ours. A path below the folder then names the same file as long as we do not change it.
+//! A lab boots files from it and unpacks packages into it, as root if root runs it, so no other user may be
+//! able to change anything in it. Every component of its path must belong to root or to the user of this
+//! process, and must not be writable by others; in a sticky folder (such as /tmp), others can add entries but cannot
+//! replace ours. A path below the folder then refers to the same file as long as we do not change it.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::error::LabError;
 
-/// The maximum number of symbolic links in a path, the same as in Linux.
+/// The maximum number of symbolic links in a path, as in Linux.
 const LINKS: u32 = 40;
 
-/// The cache folder of root if it has no home.
+/// The cache folder of root if root has no home directory.
 const OF_ROOT: &str = "/var/cache";
 
 /// A folder that no other user can change.
@@ -33,7 +33,7 @@ impl Cache {
     /// Those of [`Cache::at`], and [`LabError::UnsafeCache`] if no folder is known.
     pub fn of_user() -> Result<Cache, LabError> {
         let xdg = env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty());
-        // If HOME is unset, this is the home in /etc/passwd.
+        // If HOME is unset, this is the home directory in /etc/passwd.
         let home = env::home_dir().filter(|home| home.is_dir());
         let root = user() == 0;
         let folder = match (xdg, home) {
@@ -48,7 +48,7 @@ impl Cache {
         Cache::at(&folder.join("fsdyno"))
     }
 
-    /// Opens a cache in a folder that need not exist yet.
+    /// Opens a cache in a folder, which may not exist yet.
     ///
     /// # Errors
     /// [`LabError::UnsafeCache`] if another user can change it.
@@ -79,7 +79,7 @@ pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
-/// Syncs the file system of a folder.
+/// Syncs the file system that contains a folder.
 pub fn sync_all(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
@@ -100,7 +100,7 @@ enum Absent {
 fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     let unsafe_for = |reason| LabError::UnsafeCache { folder: path.into(), reason };
     let whole = std::path::absolute(path).map_err(LabError::io("find", path))?;
-    // The remaining components, the next one last.
+    // The remaining components, in reverse order.
     let mut left = components(&whole);
     let (mut at, mut links) = (PathBuf::new(), 0);
     while let Some(component) = left.pop() {
@@ -133,7 +133,7 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     Ok(at)
 }
 
-/// Creates a private folder, and returns its status; another process may have created it first.
+/// Creates a private folder, unless another process has created it, and returns its status.
 fn create_private(folder: &Path) -> Result<Metadata, LabError> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -174,8 +174,8 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     Ok(())
 }
 
-/// Reports whether an owner is not mapped in this user namespace; the root that owns the system's folders may be such
-/// an owner.
+/// Reports whether an owner is not mapped in this user namespace, as the root that owns the system's folders may
+/// not be.
 fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let is_initial = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);

@@ -19,7 +19,7 @@ pub fn caches(cache: &Cache) -> io::Result<Vec<CacheUse>> {
     ])
 }
 
-/// Empties these caches, except for files that another process is making, and returns the number of removed
+/// Empties these caches, except for files that another process is creating, and returns the number of removed
 /// files.
 ///
 /// # Errors

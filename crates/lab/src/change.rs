@@ -1,6 +1,6 @@
-//! Changes to a lab, for benches: some have no effect, and one slows unlink down by a known amount.
+//! Changes to a lab, for benches: some have no effect, and one slows unlink(2) down by a known amount.
 //!
-//! They test the comparison of two labs (bench/honesty.sh). Each is part of the lab's identity, like
+//! They test the comparison of two labs (bench/honesty.sh). Each of them is part of the lab's identity, like
 //! everything in its guests.
 
 use std::str::FromStr;
@@ -12,8 +12,8 @@ use crate::Parts;
 /// A change to a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An additional word on the kernel's command line. It has the form of a parameter of a missing module, because the
-    /// kernel passes other unknown words to PID 1.
+    /// An additional parameter on the kernel's command line. It has the form of a parameter of a missing module,
+    /// because the kernel passes other unknown parameters to PID 1.
     Word(String),
     /// Additional bytes in the initramfs.
     Padding(usize),

@@ -1,14 +1,14 @@
-//! The kernel configuration that a lab needs, as a fragment for people who build their own kernel.
+//! The kernel configuration that a lab needs, as a fragment for users who build their own kernel.
 
 /// The fragment in docs/kernel.config.
 pub const FRAGMENT: &str = include_str!("../../../docs/kernel.config");
 
-/// Returns its options and their required values: `y`, or `m` if a module is enough.
+/// Returns the fragment's options and their required values: `y`, or `m` if a module suffices.
 pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     FRAGMENT.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='))
 }
 
-/// Returns the options whose required values a kernel configuration lacks.
+/// Returns the options that do not have their required value in a kernel configuration.
 pub fn wanting(config: &str) -> Vec<&'static str> {
     let has = |name: &str| {
         config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("n")

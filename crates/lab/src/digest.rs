@@ -13,8 +13,8 @@ use rustix::io::Errno;
 /// The size of a piece, in bytes.
 const PIECE: u64 = 1 << 20;
 
-/// Returns a hash, in hex, of a file's contents: its length, and each piece that is not all zeros. A copy with
-/// different holes has the same hash.
+/// Returns a hash, in hex, of a file's length, and of the offset and contents of each piece that is not all zeros.
+/// A copy with different holes has the same hash.
 ///
 /// # Errors
 /// An error of the host.

@@ -47,7 +47,7 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
     cache::sync(&folder).map_err(LabError::io("write", &folder))
 }
 
-/// Reports whether all tools of a file system are found without a download.
+/// Reports whether all tools of a file system are available without a download.
 fn is_here(kind: &Filesystem) -> bool {
     kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
 }

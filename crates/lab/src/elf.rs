@@ -1,5 +1,5 @@
-//! A minimal ELF parser: sections, interpreter, needed libraries, and notes. 64-bit little-endian only
-//! (x86-64), every offset checked.
+//! A minimal ELF parser: sections, interpreter, needed libraries, and notes. It supports only 64-bit little-endian
+//! files (x86-64), and checks every offset.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub enum ElfError {
 pub struct Dynamic {
     /// Sonames of the libraries it needs, in order.
     pub needed: Vec<String>,
-    /// Folders to search first (RUNPATH, else RPATH), `$ORIGIN` not yet replaced.
+    /// Folders to search first (RUNPATH, or else RPATH), in which `$ORIGIN` is not yet replaced.
     pub search: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    /// Returns its requests to the loader; empty if it is static.
+    /// Returns the file's requests to the loader; empty if it is static.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`].
@@ -145,7 +145,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Reports whether it has a note of this owner and type.
+    /// Reports whether the file has a note with this owner and type.
     pub fn has_note(&self, owner: &[u8], kind: u32) -> bool {
         let notes = self.segments.iter().filter(|segment| segment.kind == PT_NOTE);
         notes.into_iter().any(|segment| {
@@ -201,7 +201,7 @@ impl<'a> Elf<'a> {
 /// Returns the offset of entry `index` in a table of entries of `size` bytes.
 fn index_in(table: u64, index: u64, size: u16) -> Result<usize, ElfError> {
     let at = table.checked_add(index * u64::from(size)).ok_or(ElfError::OutOfBounds)?;
-    // Far below the end of the address space, so that fields can be added without a check.
+    // Far below the end of the address space, so that offsets of fields can be added without a check.
     usize::try_from(at).ok().filter(|at| *at < usize::MAX / 2).ok_or(ElfError::OutOfBounds)
 }
 
@@ -213,7 +213,7 @@ fn range(offset: u64, length: u64) -> Result<Range<usize>, ElfError> {
     }
 }
 
-/// Returns the string at an offset of a string table, or an empty one.
+/// Returns the string at an offset of a string table; empty if there is none.
 fn string(table: &[u8], at: usize) -> String {
     let text = table.get(at..).unwrap_or_default();
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());

@@ -11,10 +11,10 @@ use crate::elf::ElfError;
 /// The reason why no guest could be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// There is no QEMU.
+    /// No QEMU was found.
     #[error("find QEMU: {0}")]
     NoQemu(String),
-    /// There is a QEMU, but it cannot run a lab.
+    /// QEMU was found, but cannot run a lab.
     #[error("use {path}: {reason}")]
     WrongQemu {
         /// The program.
@@ -22,7 +22,7 @@ pub enum LabError {
         /// The missing feature.
         reason: String,
     },
-    /// There is no suitable kernel, and none could be downloaded.
+    /// No suitable kernel was found, and none could be downloaded.
     #[error("find a kernel: {0}")]
     NoKernel(String),
     /// Other users could change the lab's cache.
@@ -44,7 +44,7 @@ pub enum LabError {
         /// The problem.
         reason: String,
     },
-    /// The kernel has no such module.
+    /// The kernel does not have this module.
     #[error("find the module '{module}' of kernel {release}{}", looked(module, folder))]
     NoModule {
         /// The name of the module.
@@ -104,12 +104,12 @@ pub enum LabError {
     /// A shared library that a program needs is not installed.
     #[error("find the library '{library}' that {needed_by} needs")]
     NoLibrary {
-        /// Its soname.
+        /// The soname of the library.
         library: String,
         /// The file that needs it.
         needed_by: PathBuf,
     },
-    /// A file is damaged or has another format.
+    /// A file is damaged or has an unsupported format.
     #[error("read {path}: {reason}")]
     BadFile {
         /// The file.
@@ -141,7 +141,7 @@ impl LabError {
         move |error| LabError::Io { action, path, error }
     }
 
-    /// Reports whether something is missing (exit code 3), rather than misused or broken.
+    /// Reports whether something is missing (exit code 3), as opposed to misused or broken.
     pub fn is_missing(&self) -> bool {
         use LabError::*;
         match self {
@@ -218,7 +218,7 @@ impl LabError {
     }
 }
 
-/// Describes where a module was searched for, unless no distribution's kernel has it.
+/// Describes where a module was searched for; empty if no distribution's kernel has it.
 fn looked(module: &str, folder: &Path) -> String {
     if lookup::kernel_hint_of(module).is_some() {
         return ": no distribution's kernel has it".into();
@@ -261,7 +261,7 @@ pub enum RunError {
     Died {
         /// `was killed by signal 9`, `ended with status 1`, ...
         how: String,
-        /// True if QEMU ended normally, as when its guest powers off.
+        /// True if QEMU ended normally, as it does when its guest powers off.
         powered_off: bool,
         /// Lines of its console and of QEMU's own messages.
         console: Vec<String>,
@@ -337,7 +337,7 @@ impl RunError {
     }
 }
 
-/// Returns the reason for a panic, if the panic's own message does not give it.
+/// Returns the reason for a panic, if the panic's own message does not state it.
 fn cause(console: &[String]) -> &'static str {
     if console.iter().any(|line| line.contains("Initramfs unpacking failed: write error")) {
         return " because its programs did not fit into memory; increase --ram";
@@ -345,8 +345,8 @@ fn cause(console: &[String]) -> &'static str {
     ""
 }
 
-/// Formats the most relevant lines of a console, to be appended to a sentence: those around the first sign of trouble,
-/// because a panic prints thirty lines of registers after its reason; or else the last lines.
+/// Formats the most relevant lines of a console, to be appended to a sentence: those around the first sign of a
+/// problem, because a panic prints thirty lines of registers after its reason; or else the last lines.
 fn tail(console: &[String]) -> String {
     const LINES: usize = 20;
     const BEFORE: usize = 5;

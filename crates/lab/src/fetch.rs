@@ -1,6 +1,6 @@
-//! Downloads a kernel of the distribution with apt, as any user: its packages are downloaded into the cache folder and
+//! Downloads a kernel of the distribution with apt, as any user: its packages are downloaded to the cache folder and
 //! unpacked there. The system's own package lists are only read; a release that they lack is searched for in lists of
-//! Debian's suites, or of Ubuntu's for a full Ubuntu release.
+//! Debian's suites, or of Ubuntu's suite for a full Ubuntu release.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn kernel(
 ) -> Result<(String, Archive, TempDir), LabError> {
     let mut found = find(wish, cache, say)?;
     let mut unpacked = found.unpack(cache, say);
-    // A mirror may have removed packages that cached lists still name.
+    // A mirror may have removed packages that cached lists still contain.
     if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
         && let Ok(lists) = lists(Archive::of(wish), cache, say)
     {
@@ -45,15 +45,15 @@ pub fn kernel(
 /// Returns the release that [`kernel`] would download.
 ///
 /// # Errors
-/// [`LabError::NoKernel`] if no list has one.
+/// [`LabError::NoKernel`] if no list contains one.
 pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
     Ok(find(wish, cache, say)?.kernel.release)
 }
 
-/// A kernel that was found in package lists.
+/// A kernel found in package lists.
 struct Found {
     apt: Apt,
-    /// Its archive; `Debian` for the system's own lists, whatever the distribution is.
+    /// The kernel's archive; `Debian` for the system's own lists, whatever the distribution.
     archive: Archive,
     kernel: KernelPackages,
     /// The series of the kernels in the lists.
@@ -97,7 +97,7 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
 }
 
 /// Returns the kernels in Debian's suites that have all their packages, newest first. Lists from the last day are used
-/// as they are; older ones are fetched again, and used only if that fails.
+/// as they are; older ones are fetched again, and are used only if that fails.
 ///
 /// # Errors
 /// [`LabError::NoKernel`] if there are no lists and none can be fetched.
@@ -105,8 +105,8 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages
     debian(cache, say).map(|it| it.packages.whole())
 }
 
-/// Downloads packages from Debian's suites by name, and returns the folder below `cache` into which they were unpacked,
-/// and a comment line per package with its version and hash.
+/// Downloads packages from Debian's suites by name; returns the folder below `cache` into which they were unpacked,
+/// and one comment line per package with its version and hash.
 ///
 /// # Errors
 /// [`LabError::NoKernel`] with the names that are in no list, or with apt's message.
@@ -124,7 +124,7 @@ pub fn packages(
         ))),
     };
     let lists = debian(cache, say)?;
-    // Cached lists may name packages that a mirror has since removed, or may lack new ones.
+    // Cached lists may contain packages that a mirror has since removed, or may lack new ones.
     let found = attempt(&lists).or_else(|_| attempt(&Lists::fetch(Archive::Debian, cache, say)?));
     let (folder, packages) = found?;
     let line = |it: &Package| format!("# {} {} {}\n", it.name, it.version, it.sha256);
@@ -137,7 +137,7 @@ fn debian(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
     recent(Lists::cached(Archive::Debian, cache)?, &fetch, say)
 }
 
-/// Fetches the lists of an archive, preceded by its keys if the system's apt does not know them.
+/// Fetches the lists of an archive, after its keys if the system's apt does not have them.
 fn lists(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
     if archive == Archive::Ubuntu {
         let keys = cache.folder(archive.folder())?.join(KEYRING);
@@ -181,7 +181,7 @@ fn unpack(
     Ok(root)
 }
 
-/// Returns cached lists from the last day, or else fetched ones, or else older cached ones.
+/// Returns the cached lists if they are from the last day, or else fetched ones, or else the older cached ones.
 fn recent(
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,

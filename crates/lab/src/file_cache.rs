@@ -1,10 +1,10 @@
-//! A cache of expensive files between runs: guest snapshots, prepared disk images.
+//! A cache of files that are expensive to create, kept between runs: guest snapshots, prepared disk images.
 //!
 //! It is a folder with one file per item, named `KEY.HASH`: the key identifies the item's inputs, the hash its
 //! contents. A file gets its name only once it is complete and persisted, and is used only if it still matches its
-//! hash; otherwise it is removed and made again. A process that needs an item that another process is making waits for
-//! it. The total size is limited, and the least recently used files are removed first. Any file may be removed at any
-//! time.
+//! hash; otherwise it is removed and created again. A process that needs an item that another process is creating waits
+//! for it. The total size is limited, and the least recently used files are removed first. Any file may be removed at
+//! any time.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,11 +19,11 @@ use rustix::io::Errno;
 use crate::cache::{self, Cache};
 use crate::error::RunError;
 
-/// The prefix of the files that are locked while an item is looked up or made: one per first digit of a key, so that
-/// different items can be made in parallel.
+/// The prefix of the files that are locked while an item is looked up or created: one per first digit of a key, so
+/// that different items can be created in parallel.
 const LOCK: &str = "lock";
 
-/// The prefix of unfinished files; the next process that holds the same lock replaces a leftover one.
+/// The prefix of unfinished files; a file left by a killed process is replaced by the next one that takes its lock.
 const UNFINISHED: &str = "unfinished";
 
 /// The interval between attempts to take a lock.
@@ -37,7 +37,7 @@ pub struct FileCache {
     name: &'static str,
     /// The limit of the files' total size on the host, in bytes.
     limit: u64,
-    /// Computes the hash of a file's contents.
+    /// The function that computes the hash of a file's contents.
     hash: fn(&File) -> io::Result<String>,
 }
 
@@ -71,8 +71,8 @@ impl FileCache {
         FileCache { cache: cache.clone(), name, limit, hash }
     }
 
-    /// Returns the file under `key` and the hash of its contents; if there is none, `make` writes it. `go_on`
-    /// is polled while another process is making it.
+    /// Returns the file under `key` and the hash of its contents; if it is missing, `make` writes it. `go_on`
+    /// is polled while another process holds the lock.
     ///
     /// # Errors
     /// Errors of `make` and of the host, and [`RunError::Stopped`].
@@ -97,7 +97,7 @@ impl FileCache {
             return Ok(found);
         }
         let unfinished = folder.join(format!("{UNFINISHED}-{stripe}"));
-        // A killed process may have left a file; it has no readers.
+        // A killed process may have left a file; no process reads it.
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
@@ -123,7 +123,7 @@ impl FileCache {
             let file =
                 File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(entry.path())?;
             if (self.hash)(&file)? == sha256 {
-                // Records the time of last use; a failure is ignored, because a read-only folder can be used.
+                // Records the time of last use. A failure is ignored, because a read-only folder is usable too.
                 let _ = file.set_modified(SystemTime::now());
                 return Ok(Some((file, sha256.to_string())));
             }
@@ -158,7 +158,7 @@ impl FileCache {
             if total <= self.limit {
                 break;
             }
-            // Processes that have the file open can still use it; another process may have removed it just now.
+            // Processes that have the file open can still use it; another process may just have removed it.
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => total -= size,
@@ -206,7 +206,7 @@ impl FileCache {
         Ok(CacheUse { what, folder, files: files.len(), bytes, limit })
     }
 
-    /// Removes every file except those that a process is making, and returns the number of complete files removed.
+    /// Removes every file except those that a process is creating, and returns the number of complete files removed.
     ///
     /// # Errors
     /// A file that cannot be removed.

@@ -7,7 +7,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::stages::Stages;
 
-/// The answer of a watcher.
+/// The decision of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// The guest continues.
@@ -23,13 +23,13 @@ pub struct Finished {
     pub report: Vec<u8>,
     /// Host time from the start of QEMU to the report.
     pub elapsed: Duration,
-    /// Host time from the start of QEMU to the first phase.
+    /// Host time from the start of QEMU to the start of the first phase.
     pub first_op: Option<Duration>,
     /// Host time by stage.
     pub stages: Stages,
     /// The CPU time of QEMU.
     pub cpu: Option<Duration>,
-    /// The peak memory of QEMU, including touched pages of the disks.
+    /// The peak memory of QEMU, including the touched pages of the disks.
     pub memory: Option<Bytes>,
     /// The space that the disks take on the host.
     pub stored: Bytes,
@@ -37,7 +37,7 @@ pub struct Finished {
     pub progress: Progress,
     /// The final contents of the disks.
     pub disks: Vec<File>,
-    /// The log of their requests.
+    /// The log of the requests to the disks.
     pub log: Option<File>,
     /// The last lines of the guest's console.
     pub console: Vec<String>,
@@ -50,6 +50,6 @@ pub struct Cut {
     pub progress: Progress,
     /// The contents of the disks.
     pub disks: Vec<File>,
-    /// The log of their requests.
+    /// The log of the requests to the disks.
     pub log: Option<File>,
 }

@@ -3,8 +3,8 @@
 //! If any event of the host wakes QEMU's main loop while the vCPU is about to halt, the main loop advances the guest's
 //! clock too far (see guard/guard.c). The guard is a small library preloaded into QEMU (`LD_PRELOAD`) that lets the
 //! main loop run only while the vCPU waits. It is compiled with this crate, and passed to QEMU as a file in memory. It
-//! counts its actions in shared memory, so that a QEMU without it is detected: a static one, or one on a host that does
-//! not execute files in memory.
+//! counts its actions in shared memory, so that a QEMU that did not load it is detected: a static one, or one on a host
+//! that does not execute files in memory.
 
 use std::fs::File;
 use std::io;
@@ -48,13 +48,13 @@ impl Guard {
         [self.library.as_fd(), self.seen.as_fd()]
     }
 
-    /// Reports whether it is active: loaded, and attached to the vCPU. (Waits of the main loop would prove nothing: a
-    /// short run may not wake the main loop at all.)
+    /// Reports whether the guard is active: loaded, and attached to the vCPU. (Waits of the main loop would prove
+    /// nothing: a short run may not wake the main loop at all.)
     ///
     /// # Errors
     /// The error of pread(2).
     pub fn is_active(&self) -> io::Result<bool> {
-        // The layout is `struct seen` of guard.c.
+        // The layout is that of `struct seen` in guard.c.
         let mut parked = [0; 8];
         self.seen.read_exact_at(&mut parked, 0)?;
         Ok(parked != [0; 8])

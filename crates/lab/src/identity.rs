@@ -1,8 +1,8 @@
 //! The identity of a lab: a hash of every input that can change a result.
 //!
 //! Equal identities mean bit-identical results. Each part is a component with a readable name, so that a
-//! comparison of two labs can name the differences. Excluded are the parts of the plan (RAM, disks, workload)
-//! and the numbers of open files, which only transport data.
+//! comparison of two labs can name the differences. The parts of the plan (RAM, disks, workload) are excluded, and so
+//! are the numbers of file descriptors, which only transport data.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::probe::Qemu;
 use crate::processor;
 use crate::qemu::{MACHINE_WORDS, clock, kernel_command_line};
 
-/// Name → value: a version, a hash, or the words themselves.
+/// Component values by name: a version, a hash, or the arguments themselves.
 pub type Components = BTreeMap<String, String>;
 
 /// Returns the components of the machine, without those of the initramfs.
@@ -45,7 +45,7 @@ pub fn of_machine(
     components
 }
 
-/// Returns the components of a booted guest: its own, and those of the machine visible to it by then.
+/// Returns the components of a booted guest: its own, and those of the machine that it has seen by then.
 pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     let mut components = guest.clone();
     components.insert("ram".into(), machine.ram.0.to_string());
@@ -57,12 +57,12 @@ pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     components
 }
 
-/// Adds a file, by its contents.
+/// Adds a file, represented by the hash of its contents.
 pub fn add_file(components: &mut Components, name: String, contents: &[u8]) {
     components.insert(name, format!("sha256:{}", canonical::sha256_hex(contents)));
 }
 
-/// SHA-256, in hex, of the canonical JSON of the components.
+/// Returns the SHA-256, in hex, of the canonical JSON of the components.
 pub fn lab_id(components: &Components) -> String {
     // A map of strings always has a JSON form.
     let text = canonical::to_string(components).unwrap_or_default();

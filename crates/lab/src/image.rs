@@ -1,7 +1,7 @@
 //! Prepared images: formatted and optionally aged disks, made by one guest and cached for others.
 //!
-//! An image is one sparse file: 1 MiB with the report of the job that made the disks, followed by the
-//! regions of the disks in their final state. Each trial gets its own copy. Regions are small, because a disk's store omits blocks
+//! An image is one sparse file: 1 MiB with the report of the job that made the disks, followed by the regions of
+//! the disks in their final state. Each trial gets its own copy. Regions are small, because a disk's store omits blocks
 //! that were never written or repeat one byte; for a disk without a store, blocks of zeros are omitted.
 
 use std::fs::File;
@@ -21,17 +21,17 @@ use crate::error::RunError;
 use crate::file_cache::FileCache;
 use crate::finished::Finished;
 
-/// The limit on the total size of all images on the host, in bytes; the least recently used are removed first. A formatted
-/// disk takes 0.2 to 5 MB, an aged one about as much as its file system's metadata.
+/// The limit on the total size of all images on the host, in bytes; the least recently used are removed first. A
+/// formatted disk takes 0.2 to 5 MB, an aged one about as much as its file system's metadata.
 const LIMIT: u64 = 4 << 30;
 
 /// The offset of the regions.
 const HEAD: u64 = 1 << 20;
 
-/// The block size for detecting zeros.
+/// The size of the blocks that are omitted if they are zeros.
 const BLOCK: usize = 4096;
 
-/// The size of a read.
+/// The size of one read.
 const PART: usize = 1 << 20;
 
 /// Disks prepared by a guest.
@@ -68,7 +68,7 @@ impl Image {
     /// Copies the disks' contents into empty files, one for each disk.
     ///
     /// # Errors
-    /// The machine has different disks, or an I/O error on the host.
+    /// The machine has different disks, or an I/O error occurred on the host.
     pub fn lay_onto(&self, disks: &[File]) -> io::Result<()> {
         let lengths: Vec<u64> =
             disks.iter().map(|disk| Ok(disk.metadata()?.len())).collect::<io::Result<_>>()?;
@@ -89,7 +89,7 @@ pub fn file_cache(cache: &Cache) -> FileCache {
     FileCache::new(cache, "images", LIMIT, digest::of_file)
 }
 
-/// Returns the image under `key`; if there is none, `run` makes its disks.
+/// Returns the image under `key`; if it is missing, `run` makes its disks.
 ///
 /// # Errors
 /// Errors of `run` and of the host.
@@ -168,7 +168,7 @@ fn read(file: &File) -> io::Result<(AgentReport, Vec<u64>)> {
     Ok((serde_json::from_value(report)?, serde_json::from_value(sizes)?))
 }
 
-/// Copies the blocks that are not zeros from one sparse file into a hole of another.
+/// Copies the blocks that are not zeros from one sparse file to a hole of another.
 fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Result<()> {
     let mut buffer = vec![0; PART];
     let (mut at, end) = (first, first + length);
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Returns a disk of 64 MiB with data at its beginning, after a gap and at its end, and with a range of written zeros.
+    /// Returns a disk of 64 MiB with data at its beginning, after a gap and at its end, and a range of written zeros.
     fn disk() -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(64 << 20).unwrap();

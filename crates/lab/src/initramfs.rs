@@ -1,8 +1,8 @@
-//! The guest's first file system: a newc cpio archive whose bytes depend on its contents alone.
+//! The guest's first file system: a newc cpio archive whose bytes depend only on its contents.
 //!
 //! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are sorted, timestamps and
 //! owners are zero, and inode numbers start at one, because these bytes affect the guest's results (24 bytes of
-//! timestamps changed a create by 5e-5 [RUN]).
+//! timestamps changed the time of a create by 5e-5 [RUN]).
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
 
 impl Archive {
-    /// Creates an archive with the folders of every guest, and the console for PID 1's standard input and
-    /// output.
+    /// Creates an archive with the folders of every guest, and the console for standard input and output of
+    /// PID 1.
     pub fn new() -> Archive {
         let mut archive = Archive::default();
         for folder in ["dev", "etc", "mnt", "proc", "sys", "tmp"] {
             archive.add(folder, Entry { mode: FOLDER, device: (0, 0), contents: Vec::new() });
         }
-        // 5:1 is /dev/console, Documentation/admin-guide/devices.txt.
+        // The console is device 5:1, see Documentation/admin-guide/devices.txt.
         let console = Entry { mode: CHARACTER_DEVICE, device: (5, 1), contents: Vec::new() };
         archive.add("dev/console", console);
         archive
@@ -44,7 +44,7 @@ impl Archive {
             let folder = Entry { mode: FOLDER, device: (0, 0), contents: Vec::new() };
             self.entries.entry(path[..at].to_string()).or_insert(folder);
         }
-        // All files are executable: a guest needs no finer modes, and a fixed mode cannot vary.
+        // All files are executable: a guest needs no finer modes, and a fixed mode does not vary between hosts.
         self.add(path, Entry { mode: PROGRAM, device: (0, 0), contents });
     }
 
@@ -52,7 +52,7 @@ impl Archive {
     pub fn bytes(&self) -> Vec<u8> {
         let size: usize = self.entries.iter().map(|(n, e)| n.len() + e.contents.len() + 120).sum();
         let mut out = Vec::with_capacity(size + 1024);
-        // In byte order a folder precedes its contents.
+        // In byte order, a folder precedes its contents.
         for (inode, (name, entry)) in (1..).zip(&self.entries) {
             write(&mut out, inode, name, entry);
         }

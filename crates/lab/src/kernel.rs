@@ -1,15 +1,15 @@
-//! Selects the kernel of a lab, and finds its image and its modules.
+//! Selects the kernel of a lab, and finds its image and modules.
 //!
 //! `--kernel` takes a release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image (a bzImage or a vmlinux) whose
-//! modules are in their usual folder, or `IMAGE:MODULES`, where MODULES is the folder that has `kernel/` or the root
-//! that was passed to `make modules_install`.
+//! modules are in their default folder, or `IMAGE:MODULES`, where MODULES is the folder that contains `kernel/`, or the
+//! root that was passed to `make modules_install`.
 //!
-//! A kernel that was built here (`fsdyno kernel build`) is requested by its full release, or by the part after its last
-//! dash.
+//! A kernel that was built on this host (`fsdyno kernel build`) is requested by its full release, or by the part after
+//! its last dash.
 //!
-//! Without `--kernel`, the lab uses the kernel that it downloaded first, or else the newest installed one, or else it
-//! downloads the distribution's default. A lab's kernel, and with it its results, therefore changes only when the
-//! host's installed kernel or the request changes.
+//! Without `--kernel`, the lab uses the default kernel that it downloaded before, or else the newest installed one, or
+//! else it downloads the distribution's default. A lab's kernel, and with it its results, therefore changes only when
+//! the host's installed kernel or the request changes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,8 +63,8 @@ pub fn find(
     }
 }
 
-/// Returns the release of the kernel that [`find`] would return. If it must be downloaded, the release is looked
-/// up in package lists, and only those are downloaded.
+/// Returns the release of the kernel that [`find`] would return. If it would have to be downloaded, the release is
+/// looked up in package lists, and only those are downloaded.
 ///
 /// # Errors
 /// Those of [`find`].
@@ -78,7 +78,7 @@ pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result
 
 /// Reports whether a kernel is the requested one: its release begins with the request. A kernel from another
 /// distribution's archive matches only its full release, so that downloading it changes no other request; one that was
-/// built here matches only its full release or its name.
+/// built on this host matches only its full release or its name.
 fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
     if is_built(kernel, cache) {
         return build::is_named(&kernel.release, wish);
@@ -91,7 +91,7 @@ fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(FOREIGN))
 }
 
-/// Reports whether a kernel was built here.
+/// Reports whether a kernel was built on this host.
 fn is_built(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(build::FOLDER))
 }
@@ -112,7 +112,7 @@ pub fn here(cache: &Cache) -> Vec<Kernel> {
 pub struct Available {
     /// The release, as in `uname -r`.
     pub release: String,
-    /// The size of the packages that a request downloads; `None` for a kernel that needs no download.
+    /// The size of the packages to download for it; `None` for a kernel that needs no download.
     pub download: Option<Bytes>,
 }
 
@@ -230,7 +230,7 @@ fn download(
         .ok_or_else(|| LabError::NoKernel(format!("{} holds no kernel", root.display())))
 }
 
-/// Gives an unpacked kernel its name. The first process wins: a rename is atomic, and both have downloaded the same
+/// Gives an unpacked kernel its name. The first process wins: a rename is atomic, and all have downloaded the same
 /// packages. A folder without a kernel, left by an image package without its modules, is replaced.
 fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
     if fs::rename(unpacked.path(), root).is_ok() {
@@ -256,7 +256,7 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let folder = image.parent().unwrap_or(Path::new("."));
     let candidates = match &modules {
         Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
-        // `..` matches an image in its modules folder.
+        // `..` is for an image in its modules folder.
         None => ["lib/modules", "../lib/modules", "../usr/lib/modules", "..", "/lib/modules"]
             .map(|below| folder.join(below).join(&release))
             .to_vec(),

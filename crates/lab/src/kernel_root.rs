@@ -10,17 +10,17 @@ pub struct Kernel {
     pub release: String,
     /// The bzImage or vmlinux.
     pub image: PathBuf,
-    /// The folder that has `kernel/` and modules.dep.
+    /// The folder that contains `kernel/` and modules.dep.
     pub modules: PathBuf,
 }
 
-/// Returns the kernel of a release below a root folder.
+/// Returns the kernel with this release below a root folder.
 pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
     in_root(root).into_iter().find(|kernel| kernel.release == release)
 }
 
 /// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with its own
-/// vmlinuz (Debian's packages since 6.19, other distributions' have had it for longer).
+/// vmlinuz (in Debian's packages since 6.19, in other distributions' for longer).
 pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     // Debian moved its modules below usr/ in 2024.

@@ -1,8 +1,8 @@
 //! Probes KVM by booting a kernel with a deadline.
 //!
 //! The existence of /dev/kvm proves nothing: on a nested host it could be opened and returned its API version, but a
-//! guest hung in its firmware at 100 % CPU. Therefore the lab's own kernel is booted without an initramfs: it panics
-//! without one, the panic causes a reboot, and the reboot ends QEMU.
+//! guest hung in its firmware at 100 % CPU. Therefore the lab's own kernel is booted without an initramfs: it then
+//! panics, the panic causes a reboot, and the reboot ends QEMU.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ use fsdyno_child::Process;
 
 use crate::qemu::path;
 
-/// The host time after which such a boot counts as hung; with working KVM it takes about two seconds.
+/// Host time after which the probe's boot counts as hung; with working KVM it takes about two seconds.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The lab's CPU model, so that a guest has the same instructions as in virtual time.
@@ -23,10 +23,10 @@ const CPU: &str = "Nehalem-v1";
 /// The polling interval.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The kernel's command line for that boot.
+/// The kernel's command line for the probe.
 const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 
-/// Probes KVM; the error is the reason why it cannot be used.
+/// Probes KVM; the error is the reason why KVM cannot be used.
 pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/kvm");
     device.map_err(|error| format!("/dev/kvm: {error}"))?;
@@ -38,7 +38,7 @@ pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     run_probe(command, &[kernel.as_fd()], DEADLINE)
 }
 
-/// Runs a QEMU that should end by itself; one that does not is killed on drop.
+/// Runs a QEMU that should end by itself; if it does not, it is killed on drop.
 fn run_probe(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
     let mut process =
         Process::start(command, files).map_err(|error| format!("start QEMU: {error}"))?;

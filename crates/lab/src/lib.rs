@@ -2,8 +2,8 @@
 //!
 //! [`Lab::find`] finds a QEMU, and finds or downloads a kernel; [`Lab::prepare`] packs the agent, tools and modules
 //! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest may run in several threads at
-//! once. A run uses only nameless files, and QEMU dies with the thread that waits for it, so nothing is left behind
-//! however a run ends.
+//! the same time. A run uses only nameless files, and QEMU dies with the thread that waits for it, so nothing is left
+//! behind however a run ends.
 
 mod apt;
 mod archive;
@@ -96,7 +96,7 @@ pub struct LabOptions {
     /// A release (`6.1.0-56-amd64`), the beginning of one (`6.1`), an image, or `IMAGE:MODULES`;
     /// see `kernel.rs`.
     pub kernel: Option<String>,
-    /// A QEMU other than the one in PATH.
+    /// A QEMU to use instead of the one in PATH.
     pub qemu: Option<PathBuf>,
     /// The cache of kernels.
     pub cache: Cache,
@@ -122,16 +122,16 @@ pub struct Parts {
     pub agent: PathBuf,
     /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
     pub tools: Vec<String>,
-    /// Programs that run on the host but affect the result: the check of a file system. They are looked up on the host,
+    /// Programs that run on the host but affect the result: the check of a file system. They are looked up on the host
     /// and are part of the identity.
     pub host_tools: Vec<String>,
-    /// Kernel modules; their dependencies are added. `nbd nbds_max=1` sets a parameter.
+    /// Kernel modules; their dependencies are added. `nbd nbds_max=1` sets a module parameter.
     pub modules: Vec<String>,
     /// Additional files: path in the guest, contents.
     pub files: Vec<(String, Vec<u8>)>,
     /// The guest's CPU.
     pub cpu: CpuPlan,
-    /// Additional words on the kernel's command line; see [`Change`].
+    /// Additional parameters on the kernel's command line; see [`Change`].
     pub words: String,
 }
 
@@ -141,7 +141,7 @@ pub struct Guest {
     qemu: PathBuf,
     boots: Arc<Bootable>,
     initramfs: File,
-    /// The files that runs use by name, with their state when they were hashed.
+    /// The files that runs open by name, with their state when they were hashed.
     files: Vec<AsHashed>,
     /// The snapshots used so far, by key.
     snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
@@ -154,7 +154,7 @@ pub struct Guest {
 
 impl Lab {
     /// Finds QEMU and the requested kernel, and downloads the kernel if necessary. `say` receives progress
-    /// lines.
+    /// messages.
     ///
     /// # Errors
     /// [`LabError`], with a hint for what is missing.
@@ -171,7 +171,7 @@ impl Lab {
         &self.kernel.release
     }
 
-    /// Reports whether another lab has the same kernel: image and modules.
+    /// Reports whether another lab has the same kernel: the same image and modules.
     pub fn has_kernel_of(&self, other: &Lab) -> bool {
         (&self.kernel.image, &self.kernel.modules) == (&other.kernel.image, &other.kernel.modules)
     }
@@ -186,7 +186,7 @@ impl Lab {
         Lab { request, ..self }
     }
 
-    /// Checks, with a probe of a few seconds, that its guests can run on this host's own CPU.
+    /// Checks, with a probe of a few seconds, that the lab's guests can run on this host's own CPU.
     ///
     /// # Errors
     /// [`LabError::NoKvm`].
@@ -254,7 +254,7 @@ impl Lab {
         self.seal(&archive, components, parts, (modules, files))
     }
 
-    /// Adds the modules with their dependencies, and the agent's list of modules to load.
+    /// Adds the modules with their dependencies, and the list of modules that the agent loads.
     fn modules_into(
         &self,
         parts: &Parts,
@@ -340,7 +340,7 @@ impl Guest {
         run::profile(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
     }
 
-    /// Returns the bytes of the kernel image that it boots.
+    /// Returns the bytes of the kernel image that the guest boots.
     ///
     /// # Errors
     /// The error of read(2).
@@ -350,7 +350,7 @@ impl Guest {
         Ok(image)
     }
 
-    /// Returns the modules that it loads, in load order.
+    /// Returns the modules that the guest loads, in load order.
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
@@ -370,7 +370,7 @@ impl Guest {
     }
 
     /// Returns a snapshot of this guest, booted on such a machine and without a job: from `cache`, or a new one, which
-    /// takes as long as a boot; `say` then receives a line, and `watch` may stop it. A cached snapshot is read and
+    /// takes as long as a boot; `say` then receives a message, and `watch` may stop it. A cached snapshot is read and
     /// hashed once; all runs from it read the same open file.
     ///
     /// # Errors
@@ -401,8 +401,8 @@ impl Guest {
     /// identity form their key.
     ///
     /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended. A job that fails to make them is not an error: its report gives the
-    /// reason.
+    /// [`RunError`]; in any case, QEMU has ended. A job that fails to make them is not an error: its report contains
+    /// the reason.
     pub fn image(
         &self,
         snapshot: Option<&Snapshot>,
@@ -454,7 +454,7 @@ impl Guest {
     }
 }
 
-/// The progress of a guest that has not started.
+/// The progress of a guest that has not started yet.
 const NOTHING_YET: Progress = Progress {
     stage: Stage::Starting,
     phase: 0,
@@ -469,7 +469,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     bounded::read(path, &PARTS).map_err(LabError::io("read", path))
 }
 
-/// Splits entries such as `nbd nbds_max=1` into the names, and the parameters by name.
+/// Splits entries such as `nbd nbds_max=1` into the module names, and the parameters by name.
 fn split_parameters(modules: &[String]) -> (Vec<String>, BTreeMap<String, String>) {
     let mut names = Vec::new();
     let mut parameters = BTreeMap::new();

@@ -27,10 +27,10 @@ const RECENT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The cache folder of all lists.
 const FOLDER: &str = "apt";
 
-/// The lock file in that folder; apt uses the same name in the folders below it.
+/// The lock file in the folder of an archive's lists; apt uses the same name in the folders below it.
 const LOCK: &str = "lock";
 
-/// The file of the kernel packages in that folder.
+/// The file of the kernel packages in the folder of an archive.
 const KERNELS: &str = "kernels";
 
 /// Fetched lists.
@@ -38,7 +38,7 @@ const KERNELS: &str = "kernels";
 pub struct Lists {
     /// The apt that uses these lists.
     pub apt: Apt,
-    /// The archive that has them.
+    /// The archive that the lists come from.
     pub archive: Archive,
     /// The packages in them.
     pub packages: Packages,
@@ -46,7 +46,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Returns the lists that were fetched last; none if they are damaged, or of different suites or a different
+    /// Returns the lists that were fetched last; none if they are damaged, or come from different suites or a different
     /// mirror.
     ///
     /// # Errors
@@ -93,12 +93,12 @@ impl Lists {
         Ok(Lists { apt, archive, packages, fetched })
     }
 
-    /// Reports whether they are recent. A time in the future comes from a wrong clock and is not recent.
+    /// Reports whether the lists are recent. A time in the future comes from a wrong clock and is not recent.
     pub fn are_recent(&self) -> bool {
         self.fetched.elapsed().is_ok_and(|age| age < RECENT)
     }
 
-    /// Returns their age in words: `26 hours`.
+    /// Returns the age of the lists as text: `26 hours`.
     pub fn age(&self) -> String {
         let hours = self.fetched.elapsed().unwrap_or_default().as_secs() / 3600;
         match hours {
@@ -140,7 +140,7 @@ pub fn clear(cache: &Cache) -> io::Result<usize> {
     Ok(files)
 }
 
-/// Returns the number of files in a folder and their size in bytes, without lock files.
+/// Returns the number of files in a folder and their size in bytes, excluding lock files.
 fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
     let mut sum = (0, 0);
     for entry in fs::read_dir(folder)? {
@@ -155,7 +155,7 @@ fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
     Ok(sum)
 }
 
-/// Locks a folder against other processes that fetch lists into it; waits for them if necessary.
+/// Locks a folder against other processes that fetch lists into it, and waits for them if necessary.
 fn lock(folder: &Path) -> Result<File, LabError> {
     let path = folder.join(LOCK);
     let file = lock_file(&path).map_err(LabError::io("open", &path))?;

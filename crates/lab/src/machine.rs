@@ -17,9 +17,9 @@ pub struct Machine {
     pub ram: Bytes,
     /// The accelerator.
     pub accel: AccelPlan,
-    /// The modelled disks' bytes, in the order of their PCI slots.
+    /// The regions of the modelled disks, in the order of their PCI slots.
     pub disks: Vec<DiskRegion>,
-    /// Their initial contents, of which each guest gets its own copy; `None` leaves the disks empty.
+    /// The disks' initial contents, of which each guest gets its own copy; `None` leaves the disks empty.
     pub image: Option<Arc<Image>>,
     /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
     /// separate PCI memory region, outside its RAM.
@@ -30,7 +30,7 @@ pub struct Machine {
     pub workdir: PathBuf,
     /// The host time without any sign of life after which the guest counts as hung.
     pub stall: Duration,
-    /// The limit of host time.
+    /// The limit of a run's host time.
     pub deadline: Duration,
 }
 
@@ -40,11 +40,11 @@ pub struct DiskRegion {
     /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
     /// as it is written.
     pub region: Bytes,
-    /// The way in which it is attached.
+    /// The method of attachment.
     pub attach: Attach,
 }
 
-/// The way in which a disk is attached to the guest.
+/// A method of attaching a disk to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
     /// A PCI memory region, which the agent serves through nbd.
@@ -56,11 +56,11 @@ pub enum Attach {
 /// The behaviour of the machine once its guest has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnStop {
-    /// It continues.
+    /// The machine continues.
     GoOn,
-    /// It stops between two instructions, to be saved.
+    /// The machine stops between two instructions, to be saved.
     Save,
-    /// It does not boot, but continues from a saved state.
+    /// The machine does not boot, but continues from a saved state.
     Restore,
 }
 

@@ -1,8 +1,8 @@
 //! Kernel modules: resolves the names that a trial needs to files in load order.
 //!
 //! If depmod has run, its modules.dep, modules.softdep and modules.alias are read. Debian's packages lack these files;
-//! in that case the .modinfo sections are read, but only of the needed modules (a compressed module takes 20 ms to
-//! read, and a kernel has 4,000).
+//! in that case the .modinfo sections are read, but only those of the needed modules (reading a compressed module takes
+//! 20 ms, and a kernel has 4,000 modules).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,7 +27,7 @@ pub struct Modules {
 /// A module for the guest.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name, with underscores.
+    /// The module's name, with underscores.
     pub name: String,
     /// The contents, unpacked.
     pub contents: Vec<u8>,
@@ -56,7 +56,7 @@ impl Modules {
     pub fn open(folder: &Path, release: &str) -> Result<Modules, LabError> {
         let mut files = BTreeMap::new();
         walk(&folder.join("kernel"), &mut files)?;
-        // Modules built separately (DKMS and the like) are next to the kernel's own.
+        // Modules that were built separately (by DKMS and the like) are next to the kernel's own.
         for extra in ["updates", "extra"] {
             if folder.join(extra).is_dir() {
                 walk(&folder.join(extra), &mut files)?;
@@ -93,7 +93,7 @@ impl Modules {
         Ok(resolver.order)
     }
 
-    /// Reports whether this kernel has `name`, as a module or built in.
+    /// Reports whether this kernel has the module `name`, loadable or built in.
     pub fn has(&self, name: &str) -> bool {
         let name = underscored(name);
         self.files.contains_key(&name) || self.built_in.contains(&name)
@@ -112,7 +112,7 @@ impl Modules {
         }
     }
 
-    /// Returns the modules of a name or an alias; none if it is built in or unknown.
+    /// Returns the modules for a name or an alias; none if it is built in or unknown.
     fn lookup(&self, name: &str) -> Result<Vec<String>, LabError> {
         if self.built_in.contains(name) {
             return Ok(Vec::new());
@@ -131,7 +131,7 @@ impl Modules {
     }
 
     /// Reports whether a module is one of the kernel's ciphers and checksums (crc32c, xxhash64, ...), the only
-    /// ones that file systems name by alias. Drivers of crypto hardware have the same aliases, but the guest
+    /// modules that file systems name by alias. Drivers of crypto hardware have the same aliases, but the guest
     /// has no such hardware.
     fn is_crypto(&self, module: &str) -> bool {
         self.files.get(module).is_some_and(|path| {
@@ -209,7 +209,7 @@ impl Needs {
         needs
     }
 
-    /// Parses `pre: a b post: c`, the form of both modinfo and modules.softdep.
+    /// Parses `pre: a b post: c`, the format used by both modinfo and modules.softdep.
     fn add_soft(&mut self, text: &str) {
         let mut after = false;
         for word in text.split_whitespace() {
@@ -226,7 +226,7 @@ impl Needs {
 impl Depmod {
     fn read(folder: &Path) -> Option<Depmod> {
         let mut depmod = Depmod::default();
-        // Each line is `path: path path`, and the first dependency to load is at its end.
+        // Each line is `path: path path`; the first dependency to load is the last one of the line.
         for line in fs::read_to_string(folder.join("modules.dep")).ok()?.lines() {
             let Some((file, needed)) = line.split_once(':') else { continue };
             let needed = needed.split_whitespace().rev();
@@ -253,7 +253,7 @@ impl Depmod {
     }
 }
 
-/// Reads a module's file, decompressed and without its signature.
+/// Reads a module's file, decompresses it, and removes its signature.
 fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = crate::read(path)?;
     let bytes = payload::unpack_by_magic(bytes).map_err(|error| bad(path, &error))?;
@@ -261,8 +261,8 @@ fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
 }
 
 /// Removes an appended signature (include/linux/module_signature.h: the signature, a struct of 12 bytes that ends with
-/// its big-endian length, a mark). Checking it takes the guest 0.2 virtual seconds for ext4 and 0.5 for xfs, and
-/// distributions' kernels accept unsigned modules.
+/// its big-endian length, and a magic string). Checking one takes the guest 0.2 virtual seconds for ext4 and 0.5 for
+/// xfs, and distributions' kernels accept unsigned modules.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const STRUCT: usize = 12;

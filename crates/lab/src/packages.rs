@@ -4,9 +4,9 @@
 //! 6.18, Debian has the image and the modules in one package, and since 6.19 in four: `linux-image-` is empty, and
 //! `linux-binary-`, `linux-modules-` and `linux-base-` contain the files. Ubuntu also has separate module packages.
 //!
-//! A suite may have packages without their dependencies: for 7.0 to 7.1, trixie-backports has images but no modules. A
-//! list does not show the contents of packages, so an incomplete kernel may still be usable (`linux-base-` of 6.18
-//! contains only documentation), and is used if no complete one fits.
+//! A suite may have packages without their dependencies: for 7.0 to 7.1, trixie-backports has images but no modules.
+//! Lists do not show the contents of packages, so an incomplete kernel may still be usable (`linux-base-` of 6.18
+//! contains only documentation), and is used if no complete one matches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::archive::UBUNTU_KEYS;
 use crate::release::{begins, by_version};
 use crate::series::Series;
 
-/// The metapackages whose first dependency on an image is the distribution's default kernel.
+/// The metapackages; the first image that one of them depends on is the distribution's default kernel.
 pub const META_PACKAGES: &[&str] = &["linux-image-amd64", "linux-image-generic"];
 
 /// The prefix of the names of image packages.
@@ -29,9 +29,9 @@ pub struct Package {
     pub version: String,
     /// The dependencies as in the list: `kmod, linux-base (>= 4.3~)`.
     depends: String,
-    /// The size of its file, in bytes.
+    /// The size of the package's file, in bytes.
     pub size: u64,
-    /// The SHA-256 of its file, in hex.
+    /// The SHA-256 of the package's file, in hex.
     pub sha256: String,
 }
 
@@ -41,12 +41,12 @@ pub struct KernelPackages {
     pub release: String,
     /// The packages that are in the list.
     pub packages: Vec<Package>,
-    /// Dependencies that no package in the list meets: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
+    /// Dependencies that no package in the list satisfies: `linux-modules-7.1.13-amd64 (= 7.1.13-1)`.
     pub missing: Vec<String>,
 }
 
 /// The packages in a list that a lab may need, by name: those whose names begin with `linux-`, those of tools that the
-/// catalog takes from other suites, and Ubuntu's public keys.
+/// catalog takes from other suites, and the one with Ubuntu's public keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
 
@@ -92,7 +92,7 @@ impl Packages {
         self.kernel(wanted.find_map(|wanted| release_of(wanted.name))?)
     }
 
-    /// Returns the newest kernel whose release begins with `wish`, preferably one with all packages in the list.
+    /// Returns the newest kernel whose release begins with `wish`, preferably one with all its packages in the list.
     pub fn newest(&self, wish: &str) -> Option<KernelPackages> {
         let fits = self.releases().filter(|release| begins(release, wish));
         let kernels = fits.filter_map(|release| self.kernel(release));
@@ -102,7 +102,7 @@ impl Packages {
         })
     }
 
-    /// Returns the series of the kernels with all packages in the list, oldest first: `6.1, 6.12`.
+    /// Returns the series of the kernels with all their packages in the list, oldest first: `6.1, 6.12`.
     pub fn series(&self) -> String {
         let series: BTreeSet<Series> =
             self.whole().iter().filter_map(|kernel| Series::of(&kernel.release)).collect();
@@ -110,7 +110,7 @@ impl Packages {
         series.join(", ")
     }
 
-    /// Returns the kernels with all packages in the list, newest first.
+    /// Returns the kernels with all their packages in the list, newest first.
     pub fn whole(&self) -> Vec<KernelPackages> {
         let kernels = self.releases().filter_map(|release| self.kernel(release));
         let mut whole: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
@@ -144,8 +144,8 @@ impl Packages {
         Some(KernelPackages { release: release.to_string(), packages, missing })
     }
 
-    /// Returns the dependencies of a package that have a release in their names: for each, the package, or the
-    /// dependency if it is missing.
+    /// Returns the dependencies of a package that have a release in their names: for each, the package, or the text of
+    /// the dependency if no package satisfies it.
     fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
         let own = clauses(&package.depends).filter_map(|clause| {
             let own = clause.into_iter().filter(|wanted| wanted.name.contains(release));
@@ -169,8 +169,8 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Reports whether a version meets it. Packages of one kernel depend on each other in exactly one version, or in
-    /// any.
+    /// Reports whether a version satisfies the dependency. Packages of one kernel depend on one exact version of each
+    /// other, or on any version.
     fn takes(&self, version: &str) -> bool {
         let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
         exact.is_none_or(|exact| exact == version)
@@ -202,8 +202,8 @@ fn package(stanza: &str) -> Package {
     package
 }
 
-/// Returns the release of an image package: for `linux-image-6.1.0-56-amd64`, but not for its -dbg, -unsigned, -rt- and
-/// -cloud- variants.
+/// Returns the release of an image package such as `linux-image-6.1.0-56-amd64`; none for its -dbg, -unsigned, -rt-
+/// and -cloud- variants.
 fn release_of(name: &str) -> Option<&str> {
     let release = name.strip_prefix(IMAGE)?;
     let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;
@@ -221,7 +221,7 @@ fn release_of(name: &str) -> Option<&str> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns a list with packages of these names, version 1, and these dependencies.
+    /// Returns a list with packages with these names, version 1, and these dependencies.
     pub fn list(packages: &[(&str, &str)]) -> String {
         let stanza = |(name, depends): &(&str, &str)| {
             format!(
@@ -290,7 +290,7 @@ pub(crate) mod tests {
         assert_eq!(kernel.release, "7.3.4+deb13-amd64");
         assert_eq!(names(Some(kernel)), SPLIT.map(|(name, _)| name));
         assert_eq!(split, Packages::read(&split.list()), "a list survives its own text");
-        // Unknown kinds of names, and the existing one of two alternatives.
+        // Unknown kinds of names; and of two alternatives, the one that exists.
         let other = list(&[
             ("linux-image-9.0-amd64", "linux-a-9.0-amd64 | linux-b-9.0-amd64:amd64 (>= 1)"),
             ("linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"),
@@ -329,7 +329,7 @@ pub(crate) mod tests {
         let kernel = packages.newest("7.9").unwrap();
         assert_eq!(kernel.packages.len(), 1);
         assert_eq!(kernel.missing, ["linux-modules-7.9.1-amd64 (= 1)"]);
-        // The list has its modules in a different version.
+        // The list has the modules of this kernel in a different version.
         let kernel = packages.newest("7.10").unwrap();
         assert_eq!(kernel.missing, ["linux-modules-7.10.1-amd64 (= 2)"]);
     }

@@ -1,6 +1,6 @@
 //! Extracts the ELF vmlinux from a bzImage, so that the guest need not decompress it.
 //!
-//! The layout is that of Documentation/arch/x86/boot.rst: the setup header at 0x1f1 has the number of
+//! The layout is that of Documentation/arch/x86/boot.rst: the setup header at 0x1f1 contains the number of
 //! sectors of real-mode code, and the position of the payload in the protected-mode part.
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ pub enum PayloadError {
     /// The setup header points outside the file.
     #[error("its setup header points outside the file")]
     Truncated,
-    /// An unknown compression.
+    /// The compression is not supported.
     #[error("its payload begins with {0}, which is none of xz, gzip, zstd, lz4")]
     UnknownCompression(String),
     /// The decompressor failed.
@@ -48,10 +48,10 @@ const FORMATS: &[(&str, &[u8], Unpack)] = &[
     ("lz4", b"\x02\x21\x4c\x18", unpack_lz4),
 ];
 
-/// Returns the ELF kernel in `image`, which is a bzImage or already that ELF.
+/// Returns the ELF kernel in `image`, which is a bzImage or an ELF kernel already.
 ///
 /// # Errors
-/// [`PayloadError`], if it is neither of them, is truncated, or is compressed in an unknown way.
+/// [`PayloadError`] if the image is neither of these, is truncated, or has an unknown compression.
 pub fn vmlinux(image: &[u8]) -> Result<Cow<'_, [u8]>, PayloadError> {
     if image.starts_with(b"\x7fELF") {
         return Ok(Cow::Borrowed(image));
@@ -99,7 +99,7 @@ pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
     Elf::parse(vmlinux).is_ok_and(|elf| elf.has_note(b"Xen\0", PHYS32_ENTRY))
 }
 
-/// Decompresses a file by its first bytes; returns an uncompressed file unchanged.
+/// Decompresses a file according to its first bytes; returns an uncompressed file unchanged.
 pub(crate) fn unpack_by_magic(bytes: Vec<u8>) -> Result<Vec<u8>, PayloadError> {
     match FORMATS.iter().find(|(_, magic, _)| bytes.starts_with(magic)) {
         Some((format, _, unpack)) => {
@@ -122,7 +122,7 @@ fn payload(image: &[u8]) -> Result<&[u8], PayloadError> {
         let bytes = image.get(at..at + 4).ok_or(PayloadError::Truncated)?;
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
     };
-    // A count of zero means four, for very old boot loaders.
+    // A count of zero means four, for compatibility with very old boot loaders.
     let sectors = match image[SETUP_SECTORS] {
         0 => 4,
         n => usize::from(n),
@@ -151,8 +151,8 @@ fn unpack_zstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
     read_all(decoder.single_frame())
 }
 
-/// Unpacks the legacy LZ4 frame: after the magic, blocks of at most 8 MiB when unpacked, each preceded by its
-/// compressed size. It has no end mark, but the kernel's build appends the unpacked size.
+/// Decompresses a legacy LZ4 frame: after the magic, blocks of at most 8 MiB when decompressed, each preceded by its
+/// compressed size. The frame has no end mark; the kernel's build appends the decompressed size.
 fn unpack_lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
     const BLOCK: usize = 8 << 20;
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;

@@ -22,13 +22,13 @@ pub struct Qemu {
     pub version: String,
     /// SHA-256 of the program.
     pub sha256: String,
-    /// Firmware files that a guest executes → SHA-256.
+    /// Hashes (SHA-256) of the firmware files that a guest executes, by name.
     pub firmware: BTreeMap<String, String>,
-    /// All of these files.
+    /// The program and all firmware files.
     pub(crate) files: Vec<AsHashed>,
 }
 
-/// A file at the time of its hash. It is used by its name later and may have been replaced by then: a package
+/// A file as it was when it was hashed. It is opened again by name later and may have been replaced by then: a package
 /// may be upgraded during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AsHashed {
@@ -51,7 +51,7 @@ impl AsHashed {
         read().map_err(LabError::io("read", path))
     }
 
-    /// Reports whether it is unchanged.
+    /// Reports whether the file is unchanged.
     pub fn is_same(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
     }
@@ -68,8 +68,8 @@ const FIRMWARE: &[&str] = &["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxbo
 /// Finds QEMU and queries its features.
 ///
 /// # Errors
-/// [`LabError::NoQemu`] if there is none; [`LabError::WrongQemu`] if it does not run, lacks the machine
-/// type or emulation, or its firmware is not found.
+/// [`LabError::NoQemu`] if there is none; [`LabError::WrongQemu`] if it does not run, or lacks the machine
+/// type, the emulation, or its firmware.
 pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
     let path = match given {
         Some(path) if path.is_file() => path.to_path_buf(),
@@ -101,7 +101,7 @@ pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
         firmware.insert(name, sha256_hex(&bytes));
         files.push(file);
     }
-    // If QEMU is built as modules, the emulation is one of them.
+    // If QEMU is built with modules, the emulation is one of them.
     let mut program = Vec::new();
     for part in [Some(path.clone()), tcg_module()].iter().flatten() {
         let (file, bytes) = AsHashed::read(part)?;
@@ -111,7 +111,7 @@ pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
     Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware, files })
 }
 
-/// Finds the module that executes the guest's instructions, at its path on Debian and Ubuntu; none if it
+/// Returns the module that executes the guest's instructions, at its path on Debian and Ubuntu; none if it
 /// is part of the program.
 fn tcg_module() -> Option<PathBuf> {
     let folder = std::env::var_os("QEMU_MODULE_DIR").map(PathBuf::from);

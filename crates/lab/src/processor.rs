@@ -14,10 +14,10 @@ use fsdyno_record::processor::{EVENTS, Processor};
 /// The plugin, an ELF shared object for the host.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processor.so"));
 
-/// The number of parts per tick in which the plugin counts costs.
+/// The number of units per tick in which the plugin counts costs.
 const PARTS: u64 = 1024;
 
-/// Returns the plugin's arguments for a processor: costs in 1/1024 of the time of an instruction.
+/// Returns the plugin's arguments for a processor; costs are in 1/1024 of the time of an instruction.
 pub fn arguments(processor: &Processor) -> String {
     let Processor { instructions_per_us, costs_ps, caches, counting, .. } = processor;
     let cost = |event: &&str| {
@@ -52,7 +52,7 @@ impl Plugin {
         Ok(Plugin { library, arguments: arguments(processor) })
     }
 
-    /// Returns QEMU's argument for it. QEMU must inherit [`Plugin::file`].
+    /// Returns QEMU's argument that loads the plugin. QEMU must inherit [`Plugin::file`].
     pub fn argument(&self) -> String {
         format!("file=/proc/self/fd/{},{}", self.library.as_raw_fd(), self.arguments)
     }

@@ -2,7 +2,7 @@
 //!
 //! The plugin (profile/profile.c describes the counting) is compiled with this crate and passed to QEMU as a file in
 //! memory. It is not part of a lab's identity, because it changes nothing that the guest can see: the same seed must
-//! give the same `measured`, and the caller of a profiled run compares that.
+//! result in the same `measured`, and the caller of a profiled run compares them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,7 +43,7 @@ pub struct Code {
     pub entries: Vec<u64>,
     /// The entries of interrupts.
     pub interrupts: Vec<u64>,
-    /// The code that switches stacks between tasks.
+    /// The code that switches from the stack of one task to that of another.
     pub switch: Range<u64>,
     /// The start of a new task.
     pub fork: u64,
@@ -52,13 +52,13 @@ pub struct Code {
 /// A node of the call tree: a function with its chain of callers, and its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The start of the function; for a root, the number of its stack: 1 for user space, 2 for interrupts.
+    /// The start address of the function; for a root, the number of its stack: 1 for user space, 2 for interrupts.
     pub function: u64,
-    /// Instructions executed in it, excluding its callees.
+    /// Instructions executed in the function, excluding its callees.
     pub instructions: u64,
     /// The number of calls.
     pub calls: u64,
-    /// Time that the processor model charged in it, in 1/1024 of the time of an instruction; zero without a model.
+    /// Time that the processor model charged for it, in 1/1024 of the time of an instruction; zero without a model.
     pub charged: u64,
     /// The caller's node; none for a root, which is a task.
     pub parent: Option<u32>,
@@ -71,7 +71,7 @@ pub struct Counts {
     pub nodes: Vec<Node>,
     /// The number of calls that did not fit into the tree.
     pub lost: u64,
-    /// The first bytes in memory of functions outside the kernel image, by address.
+    /// The first bytes, in memory, of functions outside the kernel image, by address.
     pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ pub struct Counts {
 pub struct Begun {
     /// The stage.
     pub stage: Stage,
-    /// The phase that it is in or follows.
+    /// The phase that the stage is in or follows.
     pub phase: u64,
     at: u64,
 }
@@ -96,7 +96,7 @@ impl Profile {
     /// Creates a plugin for a kernel's code.
     ///
     /// # Errors
-    /// An error of memfd_create(2) or write(2); a kernel with too many functions.
+    /// An error of memfd_create(2) or write(2), or a kernel with too many functions.
     pub fn new(code: &Code) -> io::Result<Profile> {
         let entries = code.entries.len().max(code.interrupts.len());
         if code.functions.len() > MAX_FUNCTIONS || entries > MAX_ENTRIES {
@@ -120,7 +120,7 @@ impl Profile {
         Ok(Profile { library, shared })
     }
 
-    /// Returns QEMU's argument for it. QEMU must inherit [`Profile::files`] and the mailbox.
+    /// Returns QEMU's argument that loads the plugin. QEMU must inherit [`Profile::files`] and the mailbox.
     pub fn argument(&self, mailbox: RawFd) -> String {
         let (library, shared) = (self.library.as_raw_fd(), self.shared.as_raw_fd());
         format!("file=/proc/self/fd/{library},shared={shared},mailbox={mailbox}")
@@ -131,7 +131,7 @@ impl Profile {
         [self.library.as_fd(), self.shared.as_fd()]
     }
 
-    /// Returns the stage that has begun, while the machine is paused.
+    /// Returns the stage that has begun, if the machine is paused.
     ///
     /// # Errors
     /// The error of pread(2).

@@ -10,7 +10,7 @@ use crate::error::LabError;
 /// Sections that name a build and contain no code: the commit, and the linker's hash, which covers the commit.
 const OF_A_BUILD: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
 
-/// Returns the bytes of a program, which are the same for every commit with the same source.
+/// Returns the bytes of a program, which are the same for all commits with the same source.
 ///
 /// # Errors
 /// A file that cannot be read or is not an ELF file.
@@ -31,7 +31,7 @@ pub fn section(path: &Path, name: &str) -> Result<Option<Vec<u8>>, LabError> {
 
 fn without_build(mut bytes: Vec<u8>) -> Result<Vec<u8>, ElfError> {
     for section in OF_A_BUILD {
-        // The headers do not change, so they may be read again.
+        // The headers do not change, so they can be parsed again.
         if let Some(range) = Elf::parse(&bytes)?.section_range(section)? {
             bytes.get_mut(range).ok_or(ElfError::OutOfBounds)?.fill(0);
         }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[used]
-    // SAFETY: the section means nothing to the linker and the loader.
+    // SAFETY: the section has no meaning for the linker and the loader.
     #[unsafe(link_section = ".fsdyno.build")]
     static STAMP: [u8; 8] = *b"7d48d33+";
 

@@ -15,13 +15,13 @@ use crate::machine::{Attach, DiskRegion, Machine, OnStop};
 ///
 /// - `accel`, `icount`: one guest instruction is 1 ns (more on a slower CPU, see [`clock`]), one vCPU,
 ///   idle time jumps to the next timer.
-/// - `-M pc-q35-7.1`: later machines pass Linux a random seed. No controller that the guest would
-///   probe for, and hpet, since the kernel's APIC timer is off (see [`KERNEL_WORDS`]).
+/// - `-M pc-q35-7.1`: later machine types pass Linux a random seed. It has no controller that the guest would
+///   probe, and it has an hpet, since the kernel does not use the APIC timer (see [`KERNEL_WORDS`]).
 /// - `-cpu`: a named model, so that a different QEMU version adds no features; it has neither rdrand nor
 ///   rdseed (random), nor erms and fsrm (`rep movsb` counts as one instruction per byte).
 /// - `-rtc`: the same date in every trial.
-/// - `pvpanic`: stops a booted guest where it can be saved ([`OnStop`]); a guest that is not saved has it
-///   too, so that both execute the same instructions.
+/// - `pvpanic`: stops a booted guest at the point where it can be saved ([`OnStop`]); a guest that is not saved
+///   has it too, so that both execute the same instructions.
 pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
     ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
@@ -31,12 +31,12 @@ pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Returns QEMU's instruction clock for a CPU, which is also part of the identity: an instruction takes
-/// 2^shift ns. It cannot take less; see [`faster`].
+/// 2^shift ns. It cannot take less time than 1 ns; see [`faster`].
 pub fn clock(cpu: &CpuPlan) -> String {
     format!("shift={},sleep=off", cpu.shift())
 }
 
-/// Returns the parameters for a kernel whose clock runs at a different speed from QEMU's; `None` for other kernels.
+/// Returns the parameters for a kernel whose clock runs at a speed different from QEMU's; `None` for other kernels.
 ///
 /// The guest's own clock is slowed down: QEMU's time stamp counter advances by one per instruction, and the
 /// kernel assumes k per nanosecond. Clocks, timers, delays and CPU accounting of Linux all use that counter.
@@ -49,7 +49,7 @@ fn faster(cpu: &CpuPlan) -> Option<String> {
 /// The oldest suitable machine type, without options; QEMU must support it.
 pub const MACHINE_TYPE: &str = "pc-q35-7.1";
 
-/// The kernel's command line, word by word, with the reason for each.
+/// The arguments of the kernel's command line, with the reason for each.
 pub const KERNEL_WORDS: &[(&str, &str)] = &[
     ("console=ttyS0", "for panics; the trial itself writes nothing there"),
     ("loglevel=1", "a console line costs 7 ms of guest time at 115200 baud"),
@@ -72,7 +72,7 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
     ("initcall_blacklist=load_system_certificate_list", "unused keys, 0.13 s of boot"),
 ];
 
-/// Returns the kernel's whole command line, with `more` words (none if empty) and the arguments of PID 1.
+/// Returns the kernel's whole command line, including `more` arguments (none if empty) and the arguments of PID 1.
 pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
     let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
@@ -97,7 +97,7 @@ pub struct Inherited {
     pub input: Option<(RawFd, u64)>,
     /// One file for each of the machine's disks.
     pub disks: Vec<RawFd>,
-    /// The log of their requests, and its size in bytes.
+    /// The log of the requests to the disks, and its size in bytes.
     pub log: Option<(RawFd, u64)>,
 }
 
@@ -133,7 +133,7 @@ pub fn arguments(
         "-append",
         match machine.accel {
             AccelPlan::Tcg => words,
-            // KVM has the APIC's timer.
+            // KVM implements the APIC's timer.
             AccelPlan::Kvm => words.replace("noapictimer ", ""),
         },
     );
@@ -208,13 +208,13 @@ fn memory(name: &str, file: RawFd, size: u64) -> String {
     format!("memory-backend-file,id={name},mem-path={},size={size}B,share=on", path(file))
 }
 
-/// Returns the argument of a region of shared memory in a PCI slot. With `master=on` QEMU can save the
+/// Returns the argument for a region of shared memory in a PCI slot. With `master=on`, QEMU can save the
 /// machine; the memory itself is not saved.
 fn shared(name: &str, slot: usize) -> String {
     format!("ivshmem-plain,memdev={name},addr={slot:#x},master=on")
 }
 
-/// Returns the path under which a child process finds an inherited open file.
+/// Returns the path by which a child process can open an inherited file.
 pub fn path(file: RawFd) -> String {
     format!("/proc/self/fd/{file}")
 }

@@ -1,8 +1,8 @@
 //! A client of QEMU's control protocol (QMP), as far as snapshots need it: commands, their responses, and
-//! passing open files.
+//! passing of open files.
 //!
-//! The protocol (docs/interop/qmp-spec of QEMU): one JSON object per line, first a greeting, then a `return` or `error`
-//! for each command; events may come in between.
+//! The protocol (docs/interop/qmp-spec of QEMU) has one JSON object per line: first a greeting, then a `return` or
+//! `error` for each command; events may come in between.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
@@ -48,7 +48,7 @@ impl Qmp {
         self.answer(name)
     }
 
-    /// Passes an open file, which later commands refer to by `name`.
+    /// Passes an open file to QEMU; later commands refer to it by `name`.
     ///
     /// # Errors
     /// Those of [`Qmp::command`].

@@ -1,4 +1,4 @@
-//! Kernel releases: their order, and prefixes of them.
+//! Kernel releases: their order, and their prefixes.
 
 /// Reports whether a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
 pub(crate) fn begins(release: &str, wish: &str) -> bool {
@@ -6,7 +6,7 @@ pub(crate) fn begins(release: &str, wish: &str) -> bool {
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Compares releases: runs of digits as numbers, all else as text.
+/// Compares releases: runs of digits as numbers, everything else as text.
 pub(crate) fn by_version(a: &str, b: &str) -> std::cmp::Ordering {
     fn parts(release: &str) -> Vec<(u64, &str)> {
         release.split(['.', '-', '+', '~']).map(|part| (part.parse().unwrap_or(0), part)).collect()

@@ -10,14 +10,14 @@ pub struct Series {
 }
 
 impl Series {
-    /// Parses the series at the beginning of a release; `None` without two numbers.
+    /// Parses the series at the beginning of a release; `None` if that does not begin with two numbers.
     pub fn of(release: &str) -> Option<Series> {
         let (major, rest) = release.split_once('.')?;
         let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         Some(Series { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// Parses a series alone, without the rest of a release.
+    /// Parses a series that is not followed by the rest of a release.
     fn exactly(text: &str) -> Option<Series> {
         Series::of(text).filter(|series| series.to_string() == text)
     }
@@ -40,7 +40,7 @@ impl SeriesRange {
     /// Parses `all`, `A..B`, `A..` or `..B`; `None` for the name of one kernel.
     ///
     /// # Errors
-    /// A range that is empty, or with an end that is not a series.
+    /// An empty range, or one with an end that is not a series.
     pub fn parse(text: &str) -> Result<Option<SeriesRange>, String> {
         if text == "all" {
             return Ok(Some(SeriesRange { first: None, last: None }));

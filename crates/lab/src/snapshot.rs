@@ -1,7 +1,7 @@
 //! Snapshots of booted guests, cached between runs.
 //!
-//! A snapshot is a single file from QEMU (the non-zero part of the guest's memory, and the state of its devices). Its key
-//! identifies the guest and the machine, and its hash covers everything that the guest can see ([`crate::vmstate`]).
+//! A snapshot is a single file from QEMU: the non-zero part of the guest's memory, and the state of its devices. The
+//! key identifies the guest and the machine; the hash covers everything that the guest can see ([`crate::vmstate`]).
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -20,13 +20,13 @@ use crate::vmstate;
 /// snapshot takes about 110 MB.
 const LIMIT: u64 = 4 << 30;
 
-/// The maximum time, in nanoseconds, by which a saved guest's clock may be ahead of the time at which it stopped: saving takes a
-/// few thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows that the machine
-/// has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs from one that boots
-/// cold.
+/// The maximum time, in nanoseconds, by which a saved guest's clock may be ahead of the time at which it stopped:
+/// saving takes a few thousand instructions. Occasionally QEMU's main loop sees the stopped processor before it knows
+/// that the machine has stopped, treats it as asleep, and lets time jump to the next timer. Such a guest differs from
+/// one that boots cold.
 const SLACK: u64 = 50_000;
 
-/// The maximum number of boots tried to get a snapshot whose clock is right.
+/// The maximum number of boots to get a snapshot whose clock is right.
 const TRIES: usize = 8;
 
 /// A saved, booted guest.
@@ -42,7 +42,7 @@ impl Snapshot {
         &self.sha256
     }
 
-    /// Opens the file again: each QEMU reads it from its beginning.
+    /// Opens the file again, because each QEMU reads it from its beginning.
     pub(crate) fn open(&self) -> io::Result<File> {
         File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
@@ -53,7 +53,7 @@ pub fn file_cache(cache: &Cache) -> FileCache {
     FileCache::new(cache, "snapshots", LIMIT, |file| Ok(read(file)?.sha256))
 }
 
-/// Returns the snapshot under `key`; if there is none, `make` saves one into the given file and returns the time
+/// Returns the snapshot under `key`; if it is missing, `make` saves one into the given file and returns the time
 /// at which the guest stopped, by its own clock, in nanoseconds.
 ///
 /// # Errors
@@ -68,8 +68,8 @@ pub fn get(
     Ok(Snapshot { file, sha256 })
 }
 
-/// Makes a snapshot, repeatedly if necessary, until its clock is right; the last attempt is used in any case, and then
-/// has a different hash.
+/// Makes a snapshot, repeatedly if necessary, until its clock is right. The last attempt is used in any case; if its
+/// clock is wrong, its hash is different.
 fn make_right(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
@@ -93,7 +93,7 @@ struct Contents {
     clock: Option<u64>,
 }
 
-/// Makes the file loadable into a fresh machine.
+/// Changes the file so that a new machine can load it.
 fn make_loadable(file: &File) -> io::Result<()> {
     for at in vmstate::placed(mapped(file)?.as_ref()).unwrap_or_default() {
         file.write_all_at(&[0; 8], at as u64)?;

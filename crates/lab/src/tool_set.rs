@@ -1,5 +1,5 @@
 //! Tools that the host's distribution may lack: packages of other Debian suites, unpacked into the cache with all
-//! their libraries and started by their own loader. Nothing outside the cache changes.
+//! their libraries and started with their own loader. Nothing outside the cache changes.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use fsdyno_filesystem::{Filesystem, catalog};
 
 use crate::cache::Cache;
 
-/// The folder of the tool sets in the cache; each has a root folder in it.
+/// The cache folder of the tool sets, with one root folder per set.
 pub(crate) const FOLDER: &str = "tools";
 
-/// The folder in a root that has a launcher for each program: a script that starts it on this host.
+/// The folder in a root that contains a launcher for each program: a script that starts the program on this host.
 pub(crate) const LAUNCH: &str = "launch";
 
 /// The loader and the libraries of a root.
@@ -65,8 +65,8 @@ pub(crate) fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
         .find(|at| root.join(at).is_file())
 }
 
-/// Returns the text of a launcher, which starts a program with the loader and the libraries of its root. It names the
-/// packages, so that its hash changes with them, but no folder of the host.
+/// Returns the text of a launcher, which starts a program with the loader and the libraries of its root. The text names
+/// the packages, so that its hash changes with them, but no folder of the host.
 pub(crate) fn launcher(program: &Path, packages: &str) -> String {
     let program = program.display();
     format!(

@@ -13,7 +13,7 @@ use crate::elf::{Dynamic, Elf};
 use crate::error::LabError;
 use crate::tool_set;
 
-/// Files for a guest: path in the guest → file on the host.
+/// Files for a guest: the file on the host, by its path in the guest.
 pub type Files = BTreeMap<String, PathBuf>;
 
 /// Finds a program: by its absolute path, or in the folders of PATH, then the sbin folders, then the tool sets in the
@@ -38,7 +38,7 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
         .ok_or_else(|| LabError::NoTool(name.to_string()))
 }
 
-/// Returns a program's path in a guest: its own path if it was given by path, or else a path in the folder of tools.
+/// Returns a program's path in a guest: the path by which it was specified, or else a path in the folder of tools.
 pub fn in_guest(tool: &str) -> String {
     if tool.starts_with('/') { tool.to_string() } else { format!("{TOOL_FOLDER}/{tool}") }
 }
@@ -57,7 +57,7 @@ const LOADED_BY_LIBC: &str = "libgcc_s.so.1";
 /// All libraries go into the folder of the C library, which the loader searches without a cache.
 ///
 /// # Errors
-/// [`LabError::NoLibrary`] for one that is not installed; an unreadable or damaged file.
+/// [`LabError::NoLibrary`] for a library that is not installed; an unreadable or damaged file.
 pub fn add_libraries(
     program: &Path,
     root: Option<&Path>,
@@ -104,7 +104,7 @@ fn headers(file: &Path) -> Result<(Option<String>, Dynamic), LabError> {
     read().map_err(LabError::damaged(file))
 }
 
-/// The libraries of a root folder, if any, and then those of this host.
+/// The libraries of a root folder, if any, followed by those of this host.
 struct Libraries {
     root: Option<PathBuf>,
     cached: BTreeMap<String, PathBuf>,
@@ -126,7 +126,7 @@ impl Libraries {
         Libraries { root: root.map(Path::to_path_buf), cached: parse_cache(&cache) }
     }
 
-    /// Finds a library: in the root, then in the order of ld.so(8): the program's own folders, the cache, the
+    /// Finds a library: first in the root, then in the order of ld.so(8): the program's own folders, the cache, the
     /// standard folders.
     fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
         let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
@@ -151,9 +151,9 @@ impl Libraries {
     }
 }
 
-/// Parses ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1") into soname → path, for x86-64 and without the
-/// variants for CPUs newer than the guest's. Unreadable entries are skipped, because the standard folders are searched
-/// too.
+/// Parses ld.so.cache (glibc's dl-cache.h, "glibc-ld.so.cache1.1") into paths by soname, for x86-64 and without the
+/// variants for CPUs newer than the guest's. Unreadable entries are skipped, because the standard folders are also
+/// searched.
 fn parse_cache(cache: &[u8]) -> BTreeMap<String, PathBuf> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;

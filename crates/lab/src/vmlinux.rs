@@ -1,4 +1,4 @@
-//! The kernel that QEMU boots, as an open, hashed file: the vmlinux, extracted from the kernel's image once
+//! The kernel that QEMU boots, as an open, hashed file: the vmlinux, which is extracted from the kernel's image once
 //! and cached.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::file_cache::FileCache;
 use crate::kernel_root::Kernel;
 use crate::payload;
 
-/// The limit of the total size of cached kernels on the host, in bytes; a kernel takes about 60 MB.
+/// The limit on the total size of cached kernels on the host, in bytes; a kernel takes about 60 MB.
 const LIMIT: u64 = 1 << 30;
 
 /// A kernel that QEMU boots.
@@ -61,7 +61,7 @@ pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
     });
     match cached {
         Ok((file, sha256)) => Ok(Bootable { file, sha256 }),
-        // Slower, because the guest decompresses it, but just as exact.
+        // This is slower, because the guest decompresses the kernel, but just as exact.
         Err(NotCached::Indirect) => in_memory(&image),
         Err(NotCached::Lab(error)) => Err(error),
     }
@@ -77,7 +77,7 @@ fn in_memory(image: &[u8]) -> Result<Bootable, LabError> {
 /// The reason why no vmlinux is cached.
 #[derive(Debug)]
 enum NotCached {
-    /// It has no entry point for QEMU.
+    /// The vmlinux has no entry point for QEMU.
     Indirect,
     Lab(LabError),
 }

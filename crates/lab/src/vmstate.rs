@@ -1,12 +1,12 @@
-//! QEMU's file of a saved machine: a hash of everything that the guest can see, and the preparation for loading it into
-//! a new machine.
+//! QEMU's file of a saved machine: a hash of everything that the guest can see, and the changes needed to load it
+//! into a new machine.
 //!
-//! The file also has data that no guest can see: two offsets of host clocks, and the boundaries of the pieces in which
-//! memory was written, which depend on host time (every 50 ms). These are excluded. A piece may begin with pages of the
-//! previous piece's last block, which is then not named again.
+//! The file also contains data that no guest can see: two offsets of host clocks, and the boundaries of the pieces in
+//! which memory was written, which depend on host time (every 50 ms). These are excluded. A piece may begin with
+//! pages of the last block of the previous piece, which is then not named again.
 //!
 //! The format is that of QEMU's migration/savevm.c and migration/ram.c: each section has a type of one byte, a number,
-//! and, if it is a first or whole section, a name; numbers are big-endian.
+//! and, if it is the first section of its kind or a whole one, a name; numbers are big-endian.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,10 +29,10 @@ const FLAG_CONTINUE: u64 = 0x20;
 
 const PAGE: u64 = 4096;
 
-/// The head of the first memory section, after its number.
+/// The start of the first memory section, after its number.
 const RAM: &[u8] = b"\x03ram";
 
-/// The position and the name of the clocks' section, `timer`, and the positions of its two offsets of host clocks
+/// The position and the name of the section of clocks, `timer`, and the positions of its two offsets of host clocks
 /// (`cpu_ticks_offset`, `cpu_clock_offset` of softmmu/cpu-timers.c; with `-icount`, the guest's clock is neither).
 const TIMER: (usize, &[u8]) = (5, b"\x05timer");
 const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
@@ -63,11 +63,11 @@ fn memory_section(file: &[u8]) -> Option<usize> {
 pub struct Saved {
     /// The SHA-256, in hex, of memory and devices.
     pub sha256: String,
-    /// The guest's clock, in nanoseconds since power on: instructions, and time asleep.
+    /// The guest's clock, in nanoseconds since power-on: instructions, and time asleep.
     pub clock: u64,
 }
 
-/// The name of the clock's subsection of `timer`; its version, the time asleep and the instructions follow
+/// The name of the clock's subsection of `timer`; it is followed by the version, the time asleep and the instructions
 /// (`qemu_icount_bias`, `qemu_icount`).
 const ICOUNT: &[u8] = b"\x0ctimer/icount";
 

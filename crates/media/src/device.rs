@@ -14,6 +14,6 @@ pub struct Device {
     pub size: Bytes,
     /// The descriptor that holds the claim: no other process can take the device while it is open.
     pub held: OwnedFd,
-    /// Its description in records: `loop over FILE`, `disk MODEL SERIAL`.
+    /// The description of the device for records: `loop over FILE`, `disk MODEL SERIAL`.
     pub what: String,
 }

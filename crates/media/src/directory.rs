@@ -116,7 +116,7 @@ pub struct Directory {
     path: PathBuf,
     own: OwnedFd,
     root: OwnedFd,
-    /// The locked marker: the lock shows that its owner runs. None once it is removed.
+    /// The locked marker: the lock shows that its owner is running. None once the marker is removed.
     marker: Option<File>,
 }
 
@@ -162,7 +162,7 @@ impl Directory {
 
     /// Leaves the subdirectory where it is; it is found later by its marker.
     pub fn leave(self) {
-        // Its files are closed only when this process ends: on a file system that does not answer, close(2) waits.
+        // Its files are closed only when this process ends: on a file system that does not respond, close(2) waits.
         std::mem::forget(self);
     }
 
@@ -183,7 +183,7 @@ impl Drop for Directory {
 
 /// Removes a marked subdirectory: its tree first and the marker last, so that a leftover always has its
 /// marker. `held` is the open marker, if any: it must be closed first, because FUSE and NFS rename an open file
-/// that is removed, and the directory would not be empty. Until it is removed, its text still names its owner.
+/// that is removed, and the directory would not be empty. Until the marker is removed, its text still names its owner.
 pub(crate) fn remove_marked(
     parent: BorrowedFd<'_>,
     name: &str,
@@ -220,7 +220,7 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, MediaError> {
 }
 
 fn create_subdirectory(parent: &OwnedFd, path: &Path) -> Result<(String, OwnedFd), MediaError> {
-    // mkdirat(2) fails on an existing name, so a collision needs only another draw.
+    // mkdirat(2) fails on an existing name, so a collision requires only another random name.
     for _ in 0..8 {
         let name = unique_name();
         match mkdirat(parent, &name, Mode::from_raw_mode(0o700)) {
@@ -252,7 +252,7 @@ fn check_fresh(own: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns a unique name with this process's number: `.fsdyno-<pid>-<random>`.
+/// Returns a unique name with the ID of this process: `.fsdyno-<pid>-<random>`.
 pub(crate) fn unique_name() -> String {
     format!(".fsdyno-{}-{:016x}", rustix::process::getpid().as_raw_nonzero(), random())
 }

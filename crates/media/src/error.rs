@@ -37,7 +37,7 @@ pub enum MediaError {
     NoSpace {
         /// The directory.
         path: PathBuf,
-        /// Free for this user.
+        /// The space that is free for this user.
         have: Bytes,
         /// File data plus one block for each file.
         need: Bytes,
@@ -50,7 +50,7 @@ pub enum MediaError {
     NoInodes {
         /// The directory.
         path: PathBuf,
-        /// Free for this user.
+        /// The number of inodes that are free for this user.
         have: u64,
         /// Maximum number of files and directories that exist at one time.
         need: u64,
@@ -60,9 +60,9 @@ pub enum MediaError {
     NameTooLong {
         /// The directory.
         path: PathBuf,
-        /// The longest name that the file system allows.
+        /// The maximum length of a name on the file system, in bytes.
         have: usize,
-        /// The longest name of the work.
+        /// The length of the longest name of the work, in bytes.
         need: usize,
     },
     /// The medium needs privileges that this process lacks.
@@ -95,13 +95,13 @@ pub enum MediaError {
         /// The reason not to remove it.
         why: String,
     },
-    /// A drive that is not used.
+    /// An error of a drive.
     #[error(transparent)]
     Block(#[from] BlockError),
     /// A system call failed.
     #[error("{what} '{}': {source}", .path.display())]
     Io {
-        /// The attempt, as in "create" or "remove".
+        /// The attempted action, such as "create" or "remove".
         what: &'static str,
         /// The path.
         path: PathBuf,

@@ -43,7 +43,7 @@ pub fn look(path: &Path) -> io::Result<()> {
     resolve(path, Missing::Refuse)?.stat.as_ref().map_or(Ok(()), is_file)
 }
 
-/// Opens a file for reading and appending; `create` creates a missing one.
+/// Opens a file for reading and appending; a missing file is created if `create` is set.
 ///
 /// # Errors
 /// An error from the kernel; a path that is not a file; a hard link in another user's folder; a link of another
@@ -53,7 +53,7 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (flags, mode) = match (stat, create) {
         (None, true) => (flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666)),
-        // If the path has become a pipe meanwhile, opening it must not block.
+        // If the path has become a pipe in the meantime, opening it must not block.
         _ => (flags | OFlags::NONBLOCK, Mode::empty()),
     };
     let file = openat(&dir, &name, flags, mode)?;

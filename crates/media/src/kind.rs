@@ -15,9 +15,9 @@ pub struct Kind {
     pub kind: EphemeralKind,
     /// A description for users.
     pub about: &'static str,
-    /// Returns its description in records, for a folder.
+    /// Returns the description for records, given a folder.
     pub what: fn(&Path) -> Result<String, MediaError>,
-    /// Returns the available space, for a folder.
+    /// Returns the available space, given a folder.
     pub available: fn(&Path) -> Result<Bytes, MediaError>,
     /// Creates a medium of this size; the folder is that of its backing file, if any.
     pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,

@@ -51,7 +51,7 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
 /// Removes one leftover, after checking again that it is one.
 ///
 /// # Errors
-/// [`MediaError::NotOurs`] if it is not, or the error of removing it.
+/// [`MediaError::NotOurs`] if it is not one, or the error of removing it.
 pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     let path = &leftover.path;
     let refuse = |why: &str| MediaError::NotOurs { path: path.clone(), why: why.to_string() };
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::Directory;
 
-    // Above the kernel's largest process number (2^22, proc(5)), so it never runs.
+    // Above the kernel's maximum process ID (2^22, proc(5)), so no such process exists.
     const NO_PROCESS: i32 = 4_194_305;
 
     fn left_by_a_dead_process(parent: &Path) -> PathBuf {

@@ -42,8 +42,8 @@ fn make(folder: &Path, size: Bytes) -> Result<Device, MediaError> {
     loops::attach(file.as_fd(), size, what(folder)?)
 }
 
-/// Creates a file without a name, or with one that is removed at once if the file system needs names.
-/// If the process dies in between, an empty file is left whose name has the process number.
+/// Creates a file without a name, or with a name that is removed immediately if the file system needs names.
+/// If the process dies in between, it leaves an empty file whose name contains the process ID.
 fn create_nameless(folder: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
     let access = OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);

@@ -1,4 +1,4 @@
-//! Loop devices that are detached with their last user, marked as fsdyno's.
+//! Loop devices that have fsdyno's mark and are detached when their last user is gone.
 //!
 //! A loop device is set up with LO_FLAGS_AUTOCLEAR and held by one open descriptor: when that is closed,
 //! however its process ends, and nothing is mounted from it, the kernel detaches it.
@@ -104,7 +104,7 @@ impl Backing {
     }
 }
 
-/// Converts a device number of the kernel (32 bits, linux/kdev_t.h) to that of the standard library.
+/// Converts a device number of the kernel (32 bits, linux/kdev_t.h) to the form of the standard library.
 fn new_number(number: u64) -> u64 {
     let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
     rustix::fs::makedev(major as u32, minor as u32)
@@ -236,8 +236,8 @@ fn mark_of(device: &File) -> Option<Mark> {
     Mark::parse(std::str::from_utf8(&name).ok()?)
 }
 
-/// Detaches a loop device if it still has that mark; the kernel does so once nothing uses it. It is not an
-/// error if the device is already detached, or attached to something else, which is not touched.
+/// Detaches a loop device if it still has its mark; the kernel completes this once nothing uses the device. It is not
+/// an error if the device is already detached, or attached to something else, which is not touched.
 ///
 /// # Errors
 /// The error of ioctl(2) or open(2).

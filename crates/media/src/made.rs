@@ -67,7 +67,7 @@ impl From<EphemeralSize> for EphemeralMedium {
     }
 }
 
-/// Writes the request.
+/// Formats the request.
 impl fmt::Display for EphemeralMedium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         EphemeralSize { kind: self.kind.kind, size: self.size }.fmt(f)

@@ -6,9 +6,9 @@ use crate::process::{namespace, start_time};
 
 /// The owning process of a resource, written `fsdyno-PID-STARTED-NAMESPACE`.
 ///
-/// A process number may be reused, so the mark includes the start of the process (in clock ticks after
-/// boot); and it is meaningless in another PID namespace (a container), so the mark includes that too.
-/// Marked resources do not survive a reboot.
+/// A process ID may be reused, so the mark includes the start time of the process (in clock ticks after boot); and
+/// it is meaningless in another PID namespace (a container), so the mark includes the namespace too. Marked
+/// resources do not survive a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     /// The process.
@@ -43,7 +43,7 @@ impl Mark {
         numbers.next().is_none().then_some(Mark { pid, started, namespace })
     }
 
-    /// Returns the state of its owner.
+    /// Returns the state of the mark's owner.
     pub fn owner(&self) -> OwnerState {
         if self.namespace != namespace() {
             return OwnerState::Elsewhere;

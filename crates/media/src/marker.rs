@@ -1,7 +1,7 @@
 //! Marker files of fsdyno's subdirectories: they name the process that works there.
 //!
 //! A running owner holds a lock on the marker, which the kernel releases however the process ends, and
-//! which is valid across containers of one machine. Process number, PID namespace, start time and boot
+//! which is valid across containers of one machine. The process ID, PID namespace, start time and boot ID
 //! are a second check, for file systems without locks.
 
 use std::ffi::OsStr;
@@ -29,27 +29,27 @@ const TITLE: &str = "fsdyno works here; made and removed by it";
 /// The owner of a subdirectory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The process number.
+    /// The process ID.
     pub pid: i32,
-    /// The id of its boot, from /proc.
+    /// The ID of the boot in which it runs, from /proc.
     pub boot: String,
-    /// Its start, in clock ticks after that boot.
+    /// Its start time, in clock ticks after that boot.
     pub started: u64,
-    /// The PID namespace of the number; none in the marker of an older fsdyno.
+    /// The namespace of the process ID; none in the marker of an older fsdyno.
     pub namespace: Option<u64>,
     /// The name of the machine (uname(2)); none in the marker of an older fsdyno.
     pub node: Option<String>,
 }
 
 impl Owner {
-    /// Returns the owner for this process.
+    /// Returns this process as an owner.
     pub fn current() -> Owner {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let started = start_time(pid).unwrap_or(0);
         Owner { pid, boot: boot_id(), started, namespace: Some(namespace()), node: Some(node()) }
     }
 
-    /// Reports whether that process still runs; its number may have been reused. The state of a process in
+    /// Reports whether that process is still running; its ID may have been reused. The state of a process in
     /// another container is unknown, so it counts as running until the next boot; so does one on another
     /// machine that shares the directory.
     pub fn is_running(&self) -> bool {
@@ -112,7 +112,7 @@ pub fn make(dir: BorrowedFd<'_>) -> Result<File, Errno> {
 pub enum Reading {
     /// There is no marker.
     None,
-    /// Its owner runs, or holds the lock.
+    /// Its owner is running, or holds the lock.
     Living,
     /// Its owner has ended.
     Dead(Owner),
@@ -148,14 +148,14 @@ pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
     })
 }
 
-/// Reads the text of a marker; no marker is longer.
+/// Reads the text of a marker, up to a length that no marker exceeds.
 fn read_text(file: &File) -> Option<String> {
     let mut bytes = [0; 4096];
     let read = file.read_at(&mut bytes, 0).ok()?;
     String::from_utf8(bytes[..read].to_vec()).ok()
 }
 
-/// Returns the process number in a subdirectory's name, `.fsdyno-<pid>-<random>`.
+/// Returns the process ID in a subdirectory's name, `.fsdyno-<pid>-<random>`.
 pub fn pid_of_name(name: &OsStr) -> Option<i32> {
     let (pid, random) = name.to_str()?.strip_prefix(".fsdyno-")?.split_once('-')?;
     let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -19,11 +19,11 @@ pub struct Note {
 }
 
 impl Note {
-    /// Creates a note with this text in a directory. A note of the same name that a killed run of this user left
+    /// Creates a note with this text in a directory. A note with the same name that a killed run of this user left
     /// is replaced.
     ///
     /// # Errors
-    /// A directory that cannot be written; a file of that name that belongs to another user.
+    /// A directory that cannot be written; a file with that name that belongs to another user.
     pub fn leave(folder: &Path, name: &str, text: &[u8]) -> Result<Note, MediaError> {
         let parent = open_directory(folder)?;
         let path = folder.join(name);
@@ -50,7 +50,7 @@ impl Note {
         Ok(Note { parent, name: name.to_string(), path })
     }
 
-    /// Creates an empty file of this name; returns none if it exists.
+    /// Creates an empty file with this name; returns none if it exists.
     ///
     /// # Errors
     /// A directory that cannot be written.
@@ -74,7 +74,7 @@ impl Note {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // If this fails, the next run of this name replaces it.
+        // If this fails, the next note with this name replaces it.
         let _ = unlinkat(&self.parent, &self.name, AtFlags::empty());
     }
 }

@@ -62,7 +62,7 @@ pub enum ProbeError {
     /// A system call failed.
     #[error("{what} '{}': {source}", .path.display())]
     Io {
-        /// The attempt.
+        /// The attempted action.
         what: &'static str,
         /// The path.
         path: PathBuf,

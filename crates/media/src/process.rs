@@ -1,5 +1,5 @@
-//! Fields of /proc/PID/stat, and what distinguishes a process from a later one with the same PID: its start time, and its
-//! PID namespace.
+//! Fields of /proc/PID/stat, and the values that distinguish a process from a later one with the same PID: its start
+//! time and its PID namespace.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +9,7 @@ pub fn stat_fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace())
 }
 
-/// Returns the start of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it
+/// Returns the start time of a process in clock ticks since boot: field 22 of /proc/PID/stat (proc(5)). None if it
 /// has ended, even if its parent has not waited for it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

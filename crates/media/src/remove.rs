@@ -15,16 +15,16 @@ use rustix::io::Errno;
 const MAX_DEPTH: u32 = 16;
 
 /// The time for which a file that was removed while open may keep its directory from being empty: the file
-/// system removes it some time after it is closed. Another process on this host may make names for as long.
+/// system removes it some time after it is closed. Another process on this host may create names for just as long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum time for passes over one directory that keep finding names.
 const AGAIN: Duration = Duration::from_secs(3600);
 
-/// Interval at which a directory that is not empty although it was read as empty is read again.
+/// Interval between reads of a directory that was read as empty but is not empty.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Interval at which a directory with nothing but silly-renamed files is read again.
+/// Interval between reads of a directory that contains only silly-renamed files.
 const SILLY_LOOK: Duration = Duration::from_millis(10);
 
 /// Prefixes to which FUSE and NFS rename a file that is removed while open; a hexadecimal number follows.
@@ -38,10 +38,10 @@ pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
     Removal { top: dir, moved: 0 }.contents(dir, 0)
 }
 
-/// Removes a directory and everything below it; one that is not there is removed.
+/// Removes a directory and everything below it; a directory that does not exist counts as removed.
 ///
 /// # Errors
-/// As of [`contents`]; `NOTEMPTY` if there are names that the file system does not list.
+/// Those of [`contents`]; `NOTEMPTY` if there are names that the file system does not list.
 pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     match remove_empty(dir, name, || unseen(dir), || contents(enter(dir, name)?.as_fd())) {
         Err(Errno::NOENT) => Ok(()),
@@ -58,8 +58,8 @@ fn unseen(dir: BorrowedFd<'_>) -> Duration {
     }
 }
 
-/// Empties a directory and removes it. If it is then not empty although it was read as empty, it is emptied again for a
-/// time, which begins then.
+/// Empties a directory and removes it. If it turns out not to be empty although it was read as empty, empties it
+/// again until `time()` has passed since the first such failure.
 fn remove_empty<P: rustix::path::Arg + Copy>(
     dir: BorrowedFd<'_>,
     name: P,
@@ -84,7 +84,7 @@ fn remove_empty<P: rustix::path::Arg + Copy>(
 /// listed names. Some file systems skip names while others are removed.
 ///
 /// # Errors
-/// `BUSY` if only silly-renamed files are left for a time, `NOTEMPTY` if each pass finds more for too long.
+/// `BUSY` if only silly-renamed files remain for some time, `NOTEMPTY` if each pass finds more for too long.
 fn repeat(
     (silly, again): (Duration, Duration),
     mut pass: impl FnMut() -> Result<PassCounts, Errno>,
@@ -119,7 +119,7 @@ pub fn retry_until_empty(
             Err(Errno::NOTEMPTY | Errno::EXIST)
                 if begin.elapsed() < PATIENCE && all(dir, is_silly_renamed)? =>
             {
-                // Those of a dead client stay until they are removed.
+                // Silly-renamed files of a dead client stay until they are removed.
                 contents(dir)?;
             }
             done => return done,
@@ -175,7 +175,7 @@ impl Removal<'_> {
                 Ok(true) => self.directory(dir, name, depth),
                 Ok(false) if is_silly_renamed(name) => {
                     counts.silly_renamed += 1;
-                    // NFS refuses while it is open, FUSE gives it another such name.
+                    // While the file is open, NFS refuses, and FUSE renames it to another such name.
                     let _ = unlinkat(dir, name, AtFlags::empty());
                     continue;
                 }
@@ -184,7 +184,7 @@ impl Removal<'_> {
             };
             match done {
                 Ok(()) => counts.removed += 1,
-                // Another client has removed it, and this one lists its cache.
+                // Another client has removed it, and this client lists its own cache.
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }

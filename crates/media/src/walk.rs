@@ -103,7 +103,7 @@ fn make(dir: &OwnedFd, name: &OsStr, missing: &mut Missing<'_>) -> io::Result<()
     let Missing::Create(made) = missing else { return Err(Errno::NOENT.into()) };
     match mkdirat(dir, name, Mode::from_raw_mode(0o777)) {
         Ok(()) => made.push(NewFolder { parent: dir.try_clone()?, name: name.to_owned() }),
-        // Another process created it meanwhile; the caller opens it again.
+        // Another process has created it in the meantime; the caller opens it again.
         Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
     }

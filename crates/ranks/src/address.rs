@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns the addresses at which other hosts may reach this one, IPv4 first, without loopback and link-local ones.
+/// Returns the addresses at which other hosts may reach this one, IPv4 first, excluding loopback and link-local ones.
 pub fn of_host() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `first` is valid for writing; on success it is a list that freeifaddrs(3) takes back below.
@@ -31,12 +31,12 @@ fn address(from: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: not null, and every address begins with its family.
     let address = match i32::from(unsafe { (*from).sa_family }) {
         libc::AF_INET => {
-            // SAFETY: the family says that it is a sockaddr_in.
+            // SAFETY: the family indicates that it is a sockaddr_in.
             let number = unsafe { (*from.cast::<libc::sockaddr_in>()).sin_addr.s_addr };
             IpAddr::V4(Ipv4Addr::from(u32::from_be(number)))
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that it is a sockaddr_in6.
+            // SAFETY: the family indicates that it is a sockaddr_in6.
             let bytes = unsafe { (*from.cast::<libc::sockaddr_in6>()).sin6_addr.s6_addr };
             IpAddr::V6(Ipv6Addr::from(bytes))
         }

@@ -22,7 +22,7 @@ const CLAIM: Duration = Duration::from_secs(2);
 /// A process ID that no process has (proc(5), pid_max): `fsdyno doctor --clean` removes the claim of a killed rank.
 const NO_PROCESS: i32 = 4_194_304;
 
-/// Removes `folder`, which a run whose rank 0 is gone made in the shared directory `on`. Returns the message for the
+/// Removes `folder`, which a run whose rank 0 is gone created in the shared directory `on`. Returns the message for the
 /// user; None if another rank cleans up.
 pub fn clean_up(
     position: &Position,

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use fsdyno_record::Nanos;
 
-/// Minimum and maximum number of exchanges with a different clock in one measurement, and the time after which only the
+/// Minimum and maximum number of exchanges across clocks in one measurement, and the time after which only the
 /// minimum is required. Under load, few round trips are short.
 const MIN_EXCHANGES: usize = 12;
 const MAX_EXCHANGES: usize = 100;
 const ENOUGH: Duration = Duration::from_millis(10);
 
-/// Number of exchanges with a process of the same clock, to detect that its clock is in fact different.
+/// Number of exchanges with a process on the same clock, to detect that its clock is in fact different.
 const OF_ONE: usize = 2;
 
 /// Maximum rate at which two clocks drift apart: 100 parts per million. Quartz is within 50, and the kernel slews
@@ -37,7 +37,7 @@ pub struct Offset {
     pub at: Nanos,
     /// The other clock's time minus the requester's, in nanoseconds.
     pub ahead: i64,
-    /// The maximum error of that.
+    /// The maximum error of `ahead`.
     pub uncertainty: Nanos,
 }
 
@@ -50,7 +50,7 @@ impl Sample {
     }
 }
 
-/// True if a further exchange follows after this number of exchanges.
+/// Returns true if a further exchange follows after this number of exchanges.
 pub fn goes_on(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
         true => exchanges < OF_ONE,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn one_clock_has_no_offset_and_no_uncertainty_however_long_an_answer_took() {
-        // The answer was delayed: by the measurement, the clock would be 4,910 behind.
+        // The answer was delayed: according to the measurement, the clock would be 4,910 behind.
         let late = best(&[sample(1000, 1090, 11_000)]).unwrap();
         assert_eq!(late.ahead, -4910);
         let before = late.of_one_clock();

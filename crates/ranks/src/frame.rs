@@ -1,4 +1,4 @@
-//! Frames that consist of a length and JSON.
+//! Frames that consist of a length followed by JSON.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 /// Maximum length in bytes of a message on an authenticated connection.
 pub const MAX_MESSAGE: u32 = 256 << 20;
 
-/// Maximum length in bytes of a message before authentication.
+/// Maximum length in bytes of a message on a connection before authentication.
 pub const MAX_BEFORE: u32 = 16 << 10;
 
 /// Writes a message.

@@ -11,7 +11,7 @@ pub enum Kind {
     OpenMpi,
     /// srun.
     Slurm,
-    /// An indexed job of Kubernetes.
+    /// An indexed Kubernetes job.
     Kubernetes,
     /// fsdyno itself, over ssh.
     Ssh,
@@ -37,11 +37,11 @@ impl fmt::Display for Kind {
 pub struct Position {
     /// The launcher.
     pub kind: Kind,
-    /// Its rank, from zero.
+    /// The rank of this process, from zero.
     pub rank: u32,
     /// The number of ranks.
     pub ranks: u32,
-    /// A word that is common to all ranks of this run and unique to the run; None if the launcher provides none.
+    /// A string that is common to all ranks of this run and unique to the run; None if the launcher provides none.
     pub run: Option<String>,
     /// The descriptor for PMI-1, if the launcher provides it.
     pub pmi: Option<i32>,
@@ -79,7 +79,7 @@ pub fn detect(
     Ok(Some(position))
 }
 
-/// Returns the variables of rank and size, and those that together identify a run.
+/// Returns the variables for rank and size, and those that together identify a run.
 fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     match kind {
         Kind::Mpich => ("PMI_RANK", "PMI_SIZE", &[]),
@@ -134,7 +134,7 @@ fn by_variables(
     Ok(Position { kind, rank, ranks, run, pmi })
 }
 
-/// Converts a text so that it can be part of a file name.
+/// Converts text so that it can be part of a file name.
 fn plain(text: &str) -> String {
     let keep = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     text.chars().map(keep).take(100).collect()

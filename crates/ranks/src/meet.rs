@@ -1,4 +1,4 @@
-//! How ranks find each other: rank 0 listens on a TCP port and publishes its addresses and the run's secret in the
+//! Lets ranks find each other: rank 0 listens on a TCP port and publishes its addresses and the run's secret in the
 //! launcher's key-value store, or, if there is none, in a file in the shared directory that only its user can read.
 
 use std::io::Read;
@@ -33,20 +33,20 @@ const MEET: &str = "FSDYNO_MEET";
 /// The environment variable of the secret.
 const SECRET: &str = "FSDYNO_SECRET";
 
-/// The key in the launcher's store.
+/// The key of the address in the launcher's store.
 const KEY: &str = "fsdyno-meet";
 
 /// The text that replaces the address if rank 0 refuses the run.
 const REFUSED: &str = "refused";
 
-/// Maximum number of published addresses: a value in a launcher's store has less than 1,024 bytes.
+/// Maximum number of published addresses: a value in a launcher's store has fewer than 1,024 bytes.
 const MAX_HOSTS: usize = 12;
 
 /// Interval at which a rank looks for the file.
 const LOOK: Duration = Duration::from_millis(25);
 
 impl Meeting {
-    /// Converts to one word: `PORT;SECRET;BOOT;HOST,HOST`.
+    /// Converts to a string without blanks: `PORT;SECRET;BOOT;HOST,HOST`.
     pub fn to_text(&self) -> String {
         format!("{};{};{};{}", self.port, self.secret.text(), self.boot, self.hosts.join(","))
     }
@@ -120,8 +120,8 @@ fn listen(port: u16) -> Result<(TcpListener, u16), String> {
     Ok((listener, port.port()))
 }
 
-/// The side of a rank that refuses the run before the ranks connect: with PMI-1 the others would otherwise wait in the
-/// launcher forever. Without PMI-1 the launcher ends them, or they time out.
+/// Refuses the run before the ranks connect: with PMI-1, the other ranks would otherwise wait in the
+/// launcher forever. Without PMI-1, the launcher ends them, or they time out.
 pub fn refuse(position: &Position) {
     let Some(fd) = position.pmi else { return };
     let refused = |pmi: &mut Pmi| match position.rank {

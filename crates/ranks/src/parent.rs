@@ -18,13 +18,13 @@ use crate::worker::{DISMISSED, Join, ORPHANED, connect};
 /// The hidden argument by which the program becomes a worker.
 pub const WORKER: &str = "rank-worker";
 
-/// Time between a signal and the end of this process, if rank 0 does not end the run.
+/// Time from a signal to the end of this process, if rank 0 does not end the run.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// Interval at which this process checks whether the worker is halted.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Number of consecutive checks after which a halted worker cannot end by order any longer: rank 0 has given it up by
+/// Number of consecutive checks after which a halted worker can no longer end by order: rank 0 has given up on it by
 /// then.
 const HALTED: u32 = 16;
 
@@ -34,7 +34,7 @@ const UNHEARD: u32 = 3;
 /// Time for a killed worker to end.
 const DEATH: Duration = Duration::from_secs(2);
 
-/// Starts a worker as a child that the kernel kills when the calling thread ends.
+/// Starts a worker as a child process that the kernel kills when the calling thread ends.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -54,7 +54,7 @@ pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
     Process::start_between(command, input, &memory().map_err(failed)?, &[]).map_err(failed)
 }
 
-/// How the work of a rank ended.
+/// The end of a rank's work, as its parent observed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attended {
     /// By order of rank 0, or in a way that rank 0 knows.
@@ -68,7 +68,7 @@ pub enum Attended {
 /// Waits until the worker of a rank ends, and reports to rank 0 if it did not end by order; signals set `stop`.
 ///
 /// # Errors
-/// The worker could not work for a reason that rank 0 cannot know.
+/// The worker could not run, for a reason that rank 0 cannot know.
 pub fn attend(
     worker: Process,
     meeting: &Meeting,
@@ -78,7 +78,7 @@ pub fn attend(
     wait(worker, meeting, hello, (stop, GRACE))
 }
 
-/// Waits as [`attend`] does, for the ssh of a worker on another host; ends it at once when `stop` is set.
+/// Waits as [`attend`] does, for the ssh of a worker on another host; ends it immediately when `stop` is set.
 pub(crate) fn attend_until(
     ssh: Process,
     meeting: &Meeting,
@@ -137,7 +137,7 @@ struct Halt {
 }
 
 impl Halt {
-    /// True if the worker is halted and rank 0 is gone, so that no order ends the worker.
+    /// Returns true if the worker is halted and rank 0 is gone, so that no order ends the worker.
     fn is_for_good(&mut self, worker: &Process, is_gone: &dyn Fn() -> bool) -> bool {
         if self.looked.elapsed() < LOOK {
             return false;
@@ -158,7 +158,7 @@ fn is_gone(meeting: &Meeting, hello: &Hello) -> bool {
     connect(meeting, &hello, Duration::ZERO).is_err()
 }
 
-/// Ends a worker that does not end by order.
+/// Kills a worker that does not end by order.
 fn end(worker: Process, hello: &Hello) -> Attended {
     match worker.kill_within(DEATH) {
         true => Attended::Done,

@@ -1,4 +1,4 @@
-//! The secret of a run: both ends of a connection prove that they know it (HMAC-SHA256 of fresh random words) without
+//! The secret of a run: both ends of a connection prove that they know it (HMAC-SHA256 of fresh nonces) without
 //! sending it.
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -18,7 +18,7 @@ impl Secret {
     /// Draws a secret.
     ///
     /// # Errors
-    /// The error of getrandom(2).
+    /// The error from getrandom(2).
     pub fn draw() -> std::io::Result<Secret> {
         word().map(Secret)
     }
@@ -26,7 +26,7 @@ impl Secret {
     /// Parses a secret.
     ///
     /// # Errors
-    /// The text has less than 16 or more than 200 characters, or blanks.
+    /// The text has fewer than 16 or more than 200 characters, or blanks.
     pub fn parse(text: &str) -> Result<Secret, String> {
         let fits =
             (16..=200).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -63,10 +63,10 @@ impl Secret {
     }
 }
 
-/// Returns a fresh random word: 32 bytes in hex.
+/// Returns a fresh nonce: 32 random bytes in hex.
 ///
 /// # Errors
-/// The error of getrandom(2).
+/// The error from getrandom(2).
 pub fn word() -> std::io::Result<String> {
     let mut bytes = [0; 32];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

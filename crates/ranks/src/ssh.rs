@@ -1,6 +1,6 @@
 //! Starts ranks over ssh(1) without a launcher, on hosts that the user names.
 //!
-//! The command line of ssh has the host and the path of the program; the secret is passed through standard input, which
+//! ssh's command line contains the host and the path of the program; the secret is passed through standard input, which
 //! stays open: a worker ends when its ssh is gone.
 
 use std::io::Write;
@@ -41,7 +41,7 @@ impl Host {
     /// Parses a host's name.
     ///
     /// # Errors
-    /// The text is not the name of a host or user, or ssh would take it for an option.
+    /// The text is not the name of a host or user, or ssh would interpret it as an option.
     pub fn parse(text: &str) -> Result<Host, String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
         let fits =
@@ -65,7 +65,7 @@ impl Host {
 /// Parses a comma-separated list of hosts.
 ///
 /// # Errors
-/// An item is not a host; the message has the first one.
+/// An item is not a host; the message contains the first one.
 pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').map(Host::parse).collect()
 }

@@ -1,4 +1,4 @@
-//! The messages between rank 0 and the workers: frames of a length and JSON over TCP, after both ends have proven that
+//! The messages between rank 0 and the workers: frames (length, JSON) over TCP, after both ends have proven that
 //! they know the run's secret.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub const PROTOCOL: u32 = 1;
 /// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
-/// Maximum time for the proof.
+/// Maximum time for the exchange of proofs.
 const PROOF_TIME: Duration = Duration::from_secs(5);
 
 /// The first message of rank 0.
@@ -49,7 +49,7 @@ pub struct Hello {
     /// The identity of its clock; None if unknown.
     #[serde(default)]
     pub clock: Option<String>,
-    /// The report of a parent.
+    /// The report of a parent process.
     pub text: String,
     pub(crate) nonce: String,
     pub(crate) proof: String,
@@ -100,16 +100,16 @@ pub enum ToRank {
         /// Its index.
         phase: usize,
     },
-    /// Begin the phase at this time of your clock.
+    /// Begin the phase at this time by your clock.
     Go {
         /// The start.
         at: Nanos,
     },
     /// Another rank waits for one of your ops.
     Await(Point),
-    /// An op of another rank has returned.
+    /// An op of another rank that you wait for has returned.
     Reached(Point),
-    /// All shares have reached the stonewall.
+    /// Continue to the goal: all shares have reached the stonewall.
     GoOn(Goal),
     /// End the phase: another rank failed, or the user stopped the run.
     Stop,
@@ -128,7 +128,7 @@ pub enum ToRank {
     Close,
     /// The run is over: end.
     End,
-    /// End at once.
+    /// End immediately.
     Abort {
         /// The reason.
         why: String,
@@ -167,7 +167,7 @@ pub struct Stopped {
 /// The end of a phase after the stonewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goal {
-    /// Number of items that each share does.
+    /// Number of items that each share must complete.
     pub most: u64,
     /// Number of shares of the common directory, or of each rank's own directory.
     pub shares: u32,
@@ -222,9 +222,9 @@ pub enum FromRank {
     Stonewall(Stopped),
     /// The file system is synced.
     Synced {
-        /// Time at which syncfs returned, by the worker's clock.
+        /// Time at which syncfs returned, on the worker's clock.
         at: Nanos,
-        /// The reason why the data may not be durable then; None if they are.
+        /// The reason why the data may not be durable at that time; None if they are.
         doubt: Option<String>,
     },
     /// The trees were read, in the given order.
@@ -243,7 +243,7 @@ pub enum FromRank {
     },
 }
 
-/// The work of a rank in a phase; times are by its own clock.
+/// The work of a rank in a phase; times are on its own clock.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PhaseDone {
     /// Start of its first op.
@@ -277,7 +277,7 @@ pub struct PhaseDone {
 pub struct Seen {
     /// The report of the last reading.
     pub report: VerifyReport,
-    /// Number of differences of the first reading that the last one did not find.
+    /// Number of differences found by the first reading but not by the last one.
     pub stale: u64,
     /// Time from the first reading to the one that found none of them.
     pub settled: Nanos,

@@ -134,7 +134,7 @@ pub struct Acks {
 /// Reads a log; `get` returns a number of words, starting at an index.
 ///
 /// # Errors
-/// A sentence about what is wrong with it.
+/// A sentence that describes the fault of the log.
 pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'static str> {
     let header = get(0, HEADER);
     let [magic, ranks, each, events, ..] = header[..] else {

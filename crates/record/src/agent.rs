@@ -11,7 +11,7 @@ use crate::plan::FlatPlan;
 /// The agent's file name; it is installed in the folder of the main program.
 pub const NAME: &str = "fsdyno-agent";
 
-/// The environment variable with the path of another agent to use.
+/// The environment variable with the path of a different agent to use.
 pub const VARIABLE: &str = "FSDYNO_AGENT";
 
 /// Version of the data that the two exchange: mailbox, job, report, [`Handover`]. Raise it with every change after

@@ -64,7 +64,7 @@ const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 impl Job {
     /// Returns the job that prepares the disks of this one. It contains only what determines their contents, so that
-    /// equal texts of such jobs mean equal disks in one lab.
+    /// two such jobs with equal text have equal disks in one lab.
     pub fn preparation(&self) -> Job {
         let mut job = self.for_agent();
         job.trial_id = "make".into();
@@ -82,8 +82,8 @@ impl Job {
         job
     }
 
-    /// Returns the job as sent to an agent, without what the hash excludes and the agent does not need: in the lab, a
-    /// name that is one byte longer costs instructions, but must not change the result.
+    /// Returns the job as sent to an agent, without the fields that the hash excludes and the agent does not need: in
+    /// the lab, a name that is one byte longer costs instructions, but must not change the result.
     pub fn for_agent(&self) -> Job {
         let mut job = self.clone();
         job.plan.label.clear();

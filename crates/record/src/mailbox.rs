@@ -41,7 +41,7 @@ pub enum Word {
     Requests = 9,
     /// Number of bytes of the modelled disks that are stored.
     Stored = 10,
-    /// The own clock of the guest's processor (rdtsc; in the lab, nanoseconds since power-on) at the time when it
+    /// The guest processor's own clock (rdtsc; in the lab, nanoseconds since power-on) at the time when the guest was
     /// stopped to be saved.
     StoppedAt = 11,
     /// Number of bytes that the disks' servers have completed writing, including those outside the trial's phases.
@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// Returns the stage with a number; an unknown number yields [`Stage::Starting`].
+    /// Returns the stage with this number; an unknown number yields [`Stage::Starting`].
     pub fn from_word(word: u64) -> Stage {
         use Stage::*;
         [Starting, Ready, Preparing, Running, Gap, Verifying, Checking, Done]
@@ -149,7 +149,7 @@ pub enum MailboxError {
     },
 }
 
-/// A view of the mailbox; both sides hold one of the same memory.
+/// A view of the mailbox; each side holds one, of the same memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox<'a>(&'a [AtomicU64]);
 

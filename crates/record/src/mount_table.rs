@@ -5,9 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Longest time for which a client of a network file system may not see what another has changed: NFS caches the
-/// attributes of directories, and that a name does not exist, for up to 60 s (nfs(5), acdirmax), sshfs for 20 s. A tenth
-/// is added.
+/// Maximum time for which a client of a network file system may not see what another has changed: NFS caches the
+/// attributes of directories, and the absence of names, for up to 60 s (nfs(5), acdirmax), sshfs for 20 s. A tenth is
+/// added.
 pub const CLIENT_CACHE: Duration = Duration::from_secs(66);
 
 /// Types of file systems that several clients can mount and cache at the same time, other than those of FUSE.
@@ -30,7 +30,7 @@ pub struct MountLine {
     pub options: String,
     /// File system type.
     pub kind: String,
-    /// The source: usually a device's path, but it can be any text.
+    /// The source: usually a device's path, but it can be any string.
     pub source: String,
     /// The file system's options.
     pub superblock: String,
@@ -81,7 +81,7 @@ pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     Ok(id.and_then(|id| mounts(&table).find(|line| line.id == id)))
 }
 
-/// Decodes a path in /proc, in which blank, tab, newline, hash and backslash are octal numbers.
+/// Decodes a path in /proc, in which blank, tab, newline, hash and backslash are octal escapes.
 pub fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")]
         .iter()

@@ -56,7 +56,7 @@ pub struct Processor {
     /// True if the model counts the events of the issuing thread alone, for a fit, and all instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
-    /// True if the costs are derived from published figures and no such processor was measured.
+    /// True if the costs are derived from published values, without a measurement of such a processor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimate: bool,
 }

@@ -27,7 +27,7 @@ pub struct Member {
     pub rank: u32,
     /// Name of its host (uname(2)).
     pub host: String,
-    /// Its client of the file system: ranks of one number share a host and a mount.
+    /// Its client of the file system: ranks with the same number share a host and a mount.
     pub client: u32,
     /// Time from the creation of the trial's directory until this rank found it.
     pub found_ns: Nanos,
@@ -57,7 +57,7 @@ pub struct RanksPhase {
     pub views: Vec<View>,
 }
 
-/// A stonewall: after a time each share of a phase stopped, and then all went on to the largest number of items.
+/// A stonewall: after a time each share of a phase stopped, and then all continued to the maximum number of items.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stonewall {
@@ -67,9 +67,9 @@ pub struct Stonewall {
     pub reached_ns: Nanos,
     /// Items of all shares until then.
     pub items: u64,
-    /// Fewest items of a share.
+    /// Minimum number of items of a share.
     pub fewest: u64,
-    /// Most items of a share; all went on to this number.
+    /// Maximum number of items of a share; all continued to this number.
     pub most: u64,
     /// Items of all shares at the end of the phase.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -99,9 +99,9 @@ pub struct RankPhase {
     pub synced_ns: Option<Nanos>,
     /// Number of its calls.
     pub ops: u64,
-    /// Number of the phase's characteristic calls: of the kind that most calls of all ranks are of, closing aside.
+    /// Number of the phase's characteristic calls: those of the most frequent kind over all ranks, except close.
     pub items: u64,
-    /// Those until the stonewall.
+    /// Number of these calls until the stonewall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stonewall_items: Option<u64>,
     /// Median latency of these.
@@ -110,15 +110,15 @@ pub struct RankPhase {
     pub p99_ns: Nanos,
     /// 99.9th percentile.
     pub p999_ns: Nanos,
-    /// The longest.
+    /// Maximum latency.
     pub max_ns: Nanos,
     /// CPU time of its process.
     pub cpu_ns: Nanos,
-    /// Difference of its clock to that of the coordinator: what is added to the coordinator's.
+    /// Offset of its clock from the coordinator's, which is added to the coordinator's time.
     pub clock_offset_ns: i64,
     /// Uncertainty of that difference: half of the shortest round trip, and the drift since.
     pub clock_uncertainty_ns: Nanos,
-    /// True if it took more than half again as long as the median rank, and more than three times the median deviation longer.
+    /// True if its excess over the median rank is more than half of the median and more than three median deviations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straggler: bool,
 }
@@ -129,7 +129,7 @@ pub struct RankPhase {
 pub struct View {
     /// The rank that read it.
     pub rank: u32,
-    /// The rank whose directory it read; none for the directory of all.
+    /// The rank whose directory it read; none for the shared directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<u32>,
     /// Files found.

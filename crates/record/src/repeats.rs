@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The rule: a pilot, then as many repeats in total as the requested width takes.
+/// The rule: a pilot, then as many repeats in total as the requested width requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Repeats {
@@ -40,7 +40,7 @@ impl Repeats {
         Repeats { wanted: None, ..*self } == Repeats { wanted: None, ..*other }
     }
 
-    /// The rule as command-line arguments: `--width 2% --at-most 100`.
+    /// Returns the rule as command-line arguments: `--width 2% --at-most 100`.
     pub fn arguments(&self) -> String {
         format!("--width {}% --at-most {}", self.width_ppm as f64 / 1e4, self.at_most)
     }

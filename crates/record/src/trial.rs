@@ -131,7 +131,7 @@ pub struct Measured {
     pub ranks: Option<RanksMeasured>,
 }
 
-/// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is hardly idle
+/// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is rarely idle
 /// meanwhile, so these times also count its instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -157,7 +157,7 @@ pub struct Phase {
     pub name: String,
     /// Until the last call returned.
     pub returned_ns: Nanos,
-    /// Time limit of the phase, if it ends by time and not by its work, or works on what such a phase has made.
+    /// Time limit of the phase, if it ends by time and not by its work, or works on the result of such a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
     /// The unit among the operation counts whose rate represents the phase.
@@ -237,7 +237,7 @@ pub struct OpStats {
     pub p99_ns: Nanos,
     /// 99.9th percentile.
     pub p999_ns: Nanos,
-    /// The longest, exact.
+    /// Maximum latency, exact.
     pub max_ns: Nanos,
     /// Upper bound and count of each bucket that is not empty.
     pub histogram: Vec<(Nanos, u64)>,
@@ -334,7 +334,7 @@ pub struct Host {
     /// The log of the disk's requests, within the result folder (--keep-log).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// A sentence on what is missing from that log.
+    /// A sentence that describes the missing part of that log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_note: Option<String>,
 }

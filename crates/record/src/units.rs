@@ -56,7 +56,7 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
-    /// Saturates at zero: two time stamps from one clock never make a negative duration.
+    /// Saturates at zero: two time stamps from one clock never have a negative difference.
     fn sub(self, other: Nanos) -> Nanos {
         self.since(other)
     }

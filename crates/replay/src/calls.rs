@@ -145,7 +145,7 @@ impl Compiler {
         self.fs.node(inode).and_then(|node| node.size()).unwrap_or(0)
     }
 
-    /// Returns contents that were not at this place of the file before.
+    /// Returns contents that the file did not have at this offset before.
     pub(crate) fn payload(&mut self, inode: Inode, class: u8, at: u64, length: u32) -> Payload {
         let size = self.size(inode);
         let times = self.versions.entry(inode).or_default();

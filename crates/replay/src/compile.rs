@@ -1,4 +1,4 @@
-//! The second pass: makes an op of each call, in the order of the recording.
+//! The second pass: creates an op for each call, in the order of the recording.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -20,13 +20,13 @@ use crate::plan::{Compare, Opened, Place, Plan, Skip};
 /// The number of slots that are used once before any is reused, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;
 
-/// The maximum number of files open at once.
+/// The maximum number of files open at the same time.
 const MAX_OPEN: u16 = 60_000;
 
 /// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// The points for which its next op waits because of calls that made no op.
+    /// The points for which its next op waits because of calls without an op.
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
@@ -46,8 +46,9 @@ pub struct Compiler {
     op: Op,
     start_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
-    /// The number of ops of each rank, and what each rank is known to have waited for.
+    /// The number of ops of each rank.
     pub(crate) counts: Vec<u32>,
+    /// The points of other ranks for which each rank is known to have waited.
     known: Vec<HashMap<u16, u32>>,
     touches: Touches,
     /// The most recent op of all ranks: its rank, and the number of that rank's ops up to it.
@@ -58,15 +59,16 @@ pub struct Compiler {
     kinds: BTreeMap<OpKind, u64>,
     calls: u64,
     ops: u64,
-    /// The number of calls that made an op.
+    /// The number of calls with an op.
     replayed: u64,
     waiting: u64,
     phases: Phases,
     mapped_bytes: u64,
-    /// Bytes written to replace stores to mappings.
+    /// Bytes written in place of stores to mappings.
     pub(crate) stored: u64,
-    /// The names of open files, and of mapped files.
+    /// The directories and names by which open files were opened.
     pub(crate) places: HashMap<FileId, Place>,
+    /// The directories and names by which mapped files were opened.
     pub(crate) mapped: HashMap<Inode, Place>,
     written: u64,
     bytes: (u64, u64),
@@ -181,7 +183,7 @@ impl Compiler {
         self.start_of.get(&thread).copied().unwrap_or(0)
     }
 
-    /// Returns the last op of a thread, and what its next op waits for.
+    /// Returns the last op of a thread, and the points for which its next op waits.
     fn points(&self, thread: ThreadId) -> Vec<Point> {
         let mut points =
             self.threads.get(&thread).map_or_else(Vec::new, |thread| thread.carry.clone());
@@ -196,7 +198,7 @@ impl Compiler {
         points.iter().for_each(|point| add(carry, *point));
     }
 
-    /// Processes a call that makes no op but orders threads.
+    /// Processes a call that has no op but orders threads.
     fn order_only(&mut self, thread: ThreadId, thing: Thing, way: Way) {
         let also = self.points(thread);
         let rank = self.rank(thread);
@@ -220,7 +222,7 @@ impl Compiler {
         Ok(FileSlot(self.next_slot - 1))
     }
 
-    /// Makes an op of a plan, if its recorded result agrees with the tree in memory.
+    /// Creates an op from a plan, if its recorded result agrees with the tree in memory.
     fn plan(&mut self, event: &Event, plan: Plan) -> Result<(), ReplayError> {
         (self.op.call, self.op.thread) = (plan.call, 0);
         self.op.name.clear();

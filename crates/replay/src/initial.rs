@@ -27,7 +27,7 @@ const LARGE: u64 = 1 << 20;
 /// The maximum number of bytes of an initial file per op.
 const PART: u64 = 1 << 30;
 
-/// The maximum length of a symbolic link's target; a longer target is cut.
+/// The maximum length of a symbolic link's target; a longer target is truncated.
 pub const MAX_TARGET: u64 = 900;
 
 /// The state at the end of the first pass.
@@ -116,7 +116,7 @@ impl Initial {
         }
     }
 
-    /// Makes a call on the tree in memory and in the compiled form; a call that the tree refuses is omitted.
+    /// Applies a call to the tree in memory and adds it to the compiled form; a call that the tree refuses is omitted.
     fn make(&mut self, call: OpCall, name: &[u8], other: &[u8]) -> Result<bool, ReplayError> {
         (self.op.call, self.op.thread) = (call, 0);
         self.op.name.clear();

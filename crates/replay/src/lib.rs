@@ -1,14 +1,15 @@
 //! From a trace of file system calls to the form that the workload `replay` reads
 //! (`fsdyno_workload::replay::format`).
 //!
-//! A trace is read three times: once for the files that are opened at all, then in two passes. The first one makes the initial tree and finds which threads ran at the same time: each
-//! rank of the replay has threads of the recording that did not. The second pass makes an op of each call, with the
-//! points of other ranks that it has to wait for ([`order`]), and applies it to a file system in memory
-//! (`fsdyno_workload::MemoryFs`), whose end is the final tree that the trial is verified against. A call whose
-//! recorded result that file system does not explain is left out and counted.
+//! A trace is read three times: once to find the files that are opened at all, then in two passes. The first pass
+//! builds the initial tree and finds which threads ran at the same time; threads that did not can share a rank of the
+//! replay. The second pass creates an op for each call, with the points of other ranks that it has to wait for
+//! ([`order`]), and applies it to a file system in memory (`fsdyno_workload::MemoryFs`), whose final state is the tree
+//! against which the trial is verified. A call whose recorded result that file system does not explain is left out and
+//! counted.
 //!
-//! Memory: what the file system in memory has for each name, one entry for each thing that calls share, and each
-//! distinct path once. Ops are written as they are made.
+//! Memory: the data of the file system in memory for each name, one entry for each thing that calls share, and each
+//! distinct path once. Ops are written as they are created.
 
 mod calls;
 mod compile;
@@ -34,7 +35,7 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error("{0}")]
     Trace(#[from] TraceError),
-    /// It needs more than a replay can give.
+    /// It exceeds a limit of replays.
     #[error("{0}")]
     Limit(String),
     /// The compiled form cannot be stored.
@@ -45,7 +46,7 @@ pub enum ReplayError {
 /// Compiles a trace into `out`, an empty file, and returns the length of the compiled form in bytes.
 ///
 /// # Errors
-/// A trace that is damaged, or needs more threads, open files or bytes than a replay can give.
+/// A trace that is damaged, or needs more threads, open files or bytes than a replay supports.
 pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
     let mut opened = HashSet::new();
     each(trace, |item, _| {

@@ -1,4 +1,4 @@
-//! Replays stores to mapped files, which no recorder sees, as writes when the mapping is synced or ends.
+//! Replays stores to mapped files, which no recorder observes, as writes when the mapping is synced or ends.
 
 use fsdyno_trace::{At, Call, Event, FileId, NodeId};
 use fsdyno_workload::memory_fs::Inode;

@@ -2,15 +2,15 @@
 //!
 //! Each call touches things: a file's data, a directory entry, the set of names in a directory, an open file. It
 //! touches each in a certain way, and two calls that touch the same thing in different ways, or both by
-//! [`Way::Change`], keep their recorded order. Reads are therefore unordered among each other, as are calls that create
-//! or remove different names in the same directory; but a getdents64(2) or an rmdir(2) of it stays after those recorded
-//! earlier and before those recorded later. The order is that of ROOT (Weiss et al., SOSP 2013), except that reads are
-//! unordered.
+//! [`Way::Change`], keep their recorded order. Reads are therefore not ordered with respect to each other, nor are
+//! calls that create or remove different names in the same directory; but a getdents64(2) or an rmdir(2) of that
+//! directory stays after those recorded earlier and before those recorded later. The order is that of ROOT (Weiss et
+//! al., SOSP 2013), except that reads are unordered.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A point: a rank, and a number of its ops that have returned.
+/// A point: a rank, and the number of its ops that have returned.
 pub type Point = (u16, u32);
 
 /// The way in which a call touches a thing.

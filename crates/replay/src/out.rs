@@ -64,7 +64,7 @@ impl Out {
             facts: BTreeMap::new(),
         };
         out.put(&[0; HEAD])?;
-        // Offset 0 is the name that stands for none.
+        // The string at offset 0 stands for a missing name.
         out.strings.extend_from_slice(&[1, 0, b'.']);
         out.known.insert(b".".as_slice().into(), 0);
         Ok(out)
@@ -76,7 +76,7 @@ impl Out {
         Ok(())
     }
 
-    /// Returns the offset of a path or another text; each is stored once.
+    /// Returns the offset of a path or another string; each is stored once.
     pub fn string(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if let Some(at) = self.known.get(text) {
             return Ok(*at);
@@ -96,7 +96,7 @@ impl Out {
         Ok(at)
     }
 
-    /// Returns the offset of a text, or of the name that stands for none if it is empty.
+    /// Returns the offset of a string, or 0, which stands for a missing name, if it is empty.
     pub fn optional(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if text.is_empty() { Ok(0) } else { self.string(text) }
     }
@@ -137,7 +137,7 @@ impl Out {
         Ok(first)
     }
 
-    /// Adds a place at which a phase can begin: the number of ops of each rank, and of each kind, up to there.
+    /// Adds a position at which a phase can begin: the number of ops of each rank, and of each kind, up to there.
     pub fn boundary(
         &mut self,
         is_mark: bool,

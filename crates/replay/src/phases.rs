@@ -1,13 +1,13 @@
-//! The places in a recording at which a phase can begin: marks, and commands that the recorded command starts.
+//! The positions in a recording at which a phase can begin: marks, and commands that the recorded command starts.
 
 use std::collections::HashSet;
 
 use fsdyno_trace::{Call, Event, ThreadId};
 
-/// The maximum number of places of each kind; whatever follows the last one belongs to it.
+/// The maximum number of positions of each kind; whatever follows the last one belongs to it.
 const MAX_PLACES: usize = 255;
 
-/// A place at which a phase can begin.
+/// A position at which a phase can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// True for a mark, false for a command.
@@ -36,7 +36,7 @@ impl Default for Phases {
 }
 
 impl Phases {
-    /// Processes the next event; returns the place that it marks, if any.
+    /// Processes the next event; returns the position that it marks, if any.
     pub fn event(&mut self, event: &Event) -> Option<Place> {
         let thread = event.thread;
         let (is_mark, name) = match &event.call {

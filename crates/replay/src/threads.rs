@@ -36,7 +36,7 @@ impl Threads {
         (span.1, span.2) = (number, span.2 + ops);
     }
 
-    /// Gives each thread the lowest rank without a thread that ran at the same time.
+    /// Assigns to each thread the lowest rank without a thread that ran at the same time.
     pub fn ranks(self) -> Ranks {
         let mut by_begin: Vec<(u64, u64, u64, ThreadId)> = self
             .spans

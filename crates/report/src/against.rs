@@ -21,7 +21,7 @@ pub struct Basis<'b> {
     pub least: f64,
     /// The order of rows in tables; none to keep the order of the trials.
     pub sort: Option<Sort>,
-    /// The columns of tables ([`crate::columns::CHOICES`]); the usual ones if empty.
+    /// The columns of tables ([`crate::columns::CHOICES`]); the default ones if empty.
     pub columns: &'b [&'b str],
 }
 
@@ -147,8 +147,8 @@ pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
-/// For each row, whether its values are noisy and its ratios to other rows are not known any better. Paired trials of
-/// a lab can decide between two rows whose values both scatter.
+/// For each row, whether its values are noisy and its ratios to other rows are not known more precisely. Paired
+/// trials of a lab can decide between two rows whose values both scatter.
 pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     let known = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::well_known);
     let is_noisy = |(at, row): (usize, &Row<'_>)| {

@@ -32,7 +32,7 @@ pub const CHOICES: &[&str] = &[
     "ratio",
 ];
 
-/// The table of a section, one of `all` sections of a report, with the columns chosen from [`CHOICES`], or the usual
+/// The table of a section, one of `all` sections of a report, with the columns chosen from [`CHOICES`], or the default
 /// ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, Bounded, Limit};
 
-/// The extension that a compressed file's name has after the original one: `trials.ndjson.zst`.
+/// The extension appended to a compressed file's name: `trials.ndjson.zst`.
 const ENDING: &str = "zst";
 
 /// The compression level: high, because records are repetitive, written once and read often.
@@ -51,7 +51,7 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
     Ok(match is_packed(path) {
         true => {
             let mut source = BufReader::new(opened);
-            // From an empty file the library unpacks nothing, which would look like a complete file without lines.
+            // The library unpacks nothing from an empty file, which would look like a complete file without lines.
             if source.fill_buf()?.is_empty() {
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, "it is empty"));
             }

@@ -60,7 +60,7 @@ pub fn table_of(rows: &[Row]) -> Table {
     Table::of(columns(), ran(rows))
 }
 
-/// The meaning of pairs of figures, printed before the meanings of the columns.
+/// The meaning of pairs of numbers, printed before the meanings of the columns.
 pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
 /// Age of the oldest lost work, in nanoseconds.
@@ -100,8 +100,8 @@ pub fn blocks(rows: &[Row]) -> Vec<Block> {
     vec![Block::Table(table), Block::Answer(sentences(&rows).join(" ")), Block::Own(legend)]
 }
 
-/// The rows with unique names: the conditions in which rows differ are added to equal labels, such as those from two
-/// results. Unsafe rows are last.
+/// The rows with unique names: if labels are equal (for example, in two results), the conditions in which the rows
+/// differ are added to them. Unsafe rows are last.
 pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     let names = RowNames::of(rows.iter().map(subject));
     let mut new: Vec<Row> = Vec::new();
@@ -193,7 +193,7 @@ fn legend(table: &Table) -> String {
     format!("{PAIRS} {}", meanings.join(" "))
 }
 
-/// A figure of a cut: the prefix of its columns, and its value.
+/// A number measured for a cut: the prefix of its columns, and its value.
 type Figure = (&'static str, fn(&CutOutcome) -> u64);
 
 const FIGURES: &[Figure] = &[
@@ -208,7 +208,7 @@ const FIGURES: &[Figure] = &[
 ];
 
 /// The columns of the exported data, which programs know by name. They include the median, the worst and the sum of
-/// each figure over all cuts, and the number of cuts that lost something acknowledged, with the 95 % limits of their
+/// each number over all cuts, and the number of cuts that lost something acknowledged, with the 95 % limits of their
 /// share.
 fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     let fault = |row: &Row| {

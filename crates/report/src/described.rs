@@ -1,4 +1,4 @@
-//! Description of the repeats of a row in addition to their mean: spread, median, outliers, drift, warm-up, levels.
+//! Description of a row's repeats beyond their mean: spread, median, outliers, drift, warm-up, levels.
 //! No value is dropped.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const MAX_LISTED: usize = 3;
 pub struct Described {
     /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order of their runs; in the lab, where that order is meaningless, by
+    /// Seed and value of each trial, in the order in which they ran; in the lab, where that order is meaningless, by
     /// seed.
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.

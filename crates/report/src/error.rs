@@ -1,6 +1,6 @@
 //! Errors of writing a report.
 
-/// The reason why there is no report; each text completes "failed to ...".
+/// The reason why there is no report; each message completes "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The page's own template is broken.
@@ -9,12 +9,12 @@ pub enum ReportError {
     /// A record has no JSON form.
     #[error("write records as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The output has no such format.
+    /// The output is not available in this format.
     #[error(
         "print it in this format: it has no such form; use text, mail, markdown, html, csv or json"
     )]
     Format,
-    /// No trial has a workload with an original form, or none was successful.
+    /// No trial's workload has an original format, or none was successful.
     #[error(
         "print them as an original program would: no trial here has such a form; workloads that have \
          one: {0}"

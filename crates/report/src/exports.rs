@@ -18,7 +18,7 @@ pub fn method_name(method: Method) -> &'static str {
     }
 }
 
-/// The verdict as a word.
+/// The verdict as a string.
 pub fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -29,7 +29,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The schema of a set of words, each with its meaning.
+/// The schema of a set of strings, each with its meaning.
 pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
     let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
     json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})

@@ -7,7 +7,7 @@ use fsdyno_record::trial::{Outcome, ReplayReport};
 
 use crate::number::{clean, count, counted, percent};
 
-/// The maximum number of reasons that are named.
+/// The maximum number of reasons that are listed.
 const MAX_REASONS: usize = 3;
 
 /// A sentence for each recording and its settings.
@@ -22,7 +22,7 @@ pub fn sentences(trials: &[Trial]) -> Vec<String> {
     groups.values().map(|group| sentence(group)).collect()
 }
 
-/// The meaning of phases that no sync ends.
+/// The meaning of phases that do not end with a sync.
 const UNSYNCED: &str = "only the last phase is synced, as the program goes on: an earlier one has no durable time, and what it \
      leaves in memory is written in the phases after it";
 
@@ -77,7 +77,7 @@ fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
     format!("Fidelity of the replay: {}.", parts.join("; "))
 }
 
-/// The most frequent reasons why calls are left out.
+/// The most frequent reasons why calls are omitted.
 fn reasons(replay: &ReplayReport) -> String {
     if replay.replayed == replay.calls {
         return String::new();

@@ -22,7 +22,7 @@ const FILESYSTEMS: [(&str, &str, &str, u64, u64); 3] = [
     ("far", "ext4", "ext4 -J device={journal}", 112, 36),
 ];
 
-/// Workload, phase, its main op and the count of that, and whether the phase creates files.
+/// Workload, phase, its main op and the number of such ops, and whether the phase creates files.
 const PHASES: [(&str, &str, OpKind, u64, bool); 4] = [
     ("dirops", "create", OpKind::Create, 10_000, true),
     ("dirops", "delete", OpKind::Unlink, 10_000, false),

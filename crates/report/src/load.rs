@@ -16,7 +16,7 @@ pub struct Loaded {
     pub trials: Vec<Trial>,
     /// The end of each file's trials among them.
     pub ends: Vec<usize>,
-    /// The line that was truncated while it was being written; at most one in each file.
+    /// The line that was truncated while it was being written; at most one in all files.
     pub torn: Option<Torn>,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for Torn {
     }
 }
 
-/// The reason why records could not be read; each text completes "failed to ...".
+/// The reason why records could not be read; each message completes "failed to ...".
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
@@ -47,7 +47,7 @@ pub enum LoadError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A folder of result folders.
+    /// The folder is not a result, but contains result folders.
     #[error(
         "find a {RECORDS} in '{}'; name a result folder; those below it: {}", folder.display(), list_paths(below)
     )]
@@ -102,7 +102,7 @@ pub enum LoadError {
 
 impl LoadError {
     pub(crate) fn of(file: &Path, error: ReadError) -> LoadError {
-        // Named as it exists: perhaps only in its compressed form.
+        // The error names the existing file, which may be the compressed form.
         let file = compressed::find(file).unwrap_or_else(|| file.into());
         match error {
             ReadError::Io(source) if compressed::is_damage(&file, &source) => {

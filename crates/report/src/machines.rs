@@ -8,7 +8,7 @@ use fsdyno_record::Trial;
 use crate::run::Run;
 
 /// The machines that have separate sections, because a file system on one machine is not compared with a different
-/// one on a different machine. Empty unless there are several machines, all named, at least one of which ran several
+/// one on a different machine. Empty unless there are several machines, all named, and at least one of them ran several
 /// file systems.
 #[derive(Default)]
 pub struct Machines {

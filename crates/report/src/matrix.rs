@@ -1,5 +1,5 @@
-//! The comparison matrix: a row for each configuration, a column for each phase, and in each cell the ratio as in the
-//! tables of the phases, shaded by its size. The number is in the cell, so the shade only repeats it.
+//! The comparison matrix: a row for each configuration, a column for each phase, and in each cell the same ratio as in
+//! the tables of the phases, shaded by its size. The number is in the cell, so the shade only repeats it.
 
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};

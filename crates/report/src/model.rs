@@ -14,11 +14,11 @@ use crate::run::Run;
 /// One phase of one workload, over every file system that ran it.
 #[derive(Debug)]
 pub struct Section<'a> {
-    /// The workload, with the parameters that distinguish it from others of its name.
+    /// The workload, with the parameters that distinguish it from others with the same name.
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown; none in a replay or if there was no op on names: then
+    /// The op that `rate` counts and whose latency is shown. None in a replay, and if there was no op on names: then
     /// `rate` counts all ops and no latency is shown.
     pub main_op: Option<OpKind>,
     /// The work unit that `rate` counts instead of the main op, if the workload names one.
@@ -43,7 +43,7 @@ pub struct Section<'a> {
 /// One file system in one phase.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The label, and whatever distinguishes this row from others of that label.
+    /// The label, and whatever distinguishes this row from others with that label.
     pub name: String,
     /// The part of the name after the label.
     pub variant: String,
@@ -61,25 +61,25 @@ pub struct Row<'a> {
     pub each: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
-    /// Main ops (else all ops) per second, over the time to returned; none if that is zero.
+    /// Main ops (all ops if there is no main op) per second, over the time to returned; none if that time is zero.
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
-    /// The comparison with the best row, or with the baseline, with p adjusted by Holm for all comparisons of the
-    /// report; none without that row, and for that row itself.
+    /// The comparison with the best row, or with the baseline, with p adjusted by Holm's method for all comparisons of
+    /// the report; none if there is no such row, and for that row itself.
     pub comparison: Option<Comparison>,
-    /// The way in which its trials were matched for that comparison.
+    /// How its trials were matched for that comparison.
     pub how: Option<Matching>,
     /// Index of the row that it is compared with.
     pub base: Option<usize>,
-    /// Its time over that of the best row, or of the baseline; none without that row.
+    /// Its time divided by that of the best row, or of the baseline; none if there is no such row.
     pub ratio: Option<Ratio>,
     /// True if the geometric mean of its times is the smallest of several rows with several trials; single trials are
     /// not ranked.
     pub best: bool,
     /// The flags of its trials, the most serious first.
     pub flags: Vec<Flag>,
-    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; usually none.
+    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; empty for most rows.
     pub risks: Vec<String>,
 }
 
@@ -108,8 +108,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Its time, regardless of the section's measure: per operation if a phase ended by time, else to durable if that
-    /// is known, else to returned.
+    /// Its time, regardless of the section's measure: per operation if a phase ended by time, else until durable if
+    /// that is known, else until returned.
     pub fn time(&self) -> &Summary {
         let whole = self.durable.as_ref().unwrap_or(&self.returned);
         self.each.as_ref().unwrap_or(whole)
@@ -123,7 +123,7 @@ impl<'a> Row<'a> {
 }
 
 impl Section<'_> {
-    /// `create/s`, or `op/s`, of all calls, if no single op stands for the phase.
+    /// `create/s`; or `op/s`, over all calls, if no single op represents the phase.
     pub fn rate_head(&self) -> String {
         let unit = self.unit.as_deref();
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
@@ -158,7 +158,7 @@ pub struct Ratio {
 /// The significance of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The two differ; or there is no test, as for one trial of each and for the base itself.
+    /// The two differ; or there is no test, as for single trials and for the base itself.
     Plain,
     /// Undecided by several trials of both.
     Undecided,
@@ -189,7 +189,7 @@ pub struct Pair {
     pub young: usize,
     /// The aged row.
     pub aged: usize,
-    /// The aged row's measure over that of the fresh row, adjusted by Holm with all comparisons of the report.
+    /// The comparison of the aged row with the fresh row, adjusted by Holm's method with all comparisons of the report.
     pub comparison: Comparison,
     /// True if the fresh row is also the base of the aged row; the comparison is then counted once.
     pub of_row: bool,

@@ -146,7 +146,7 @@ impl Values {
         Some(Values { in_lab: runs.iter().all(|(trial, _)| trial.lab_id.is_some()), once, by_seed })
     }
 
-    /// The p-value that [`Pairing::compare_runs`] gives for both.
+    /// The p-value that [`Pairing::compare_runs`] returns for both.
     pub fn p(&self, new: &Values) -> Option<f64> {
         let position = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
         let pairs = self

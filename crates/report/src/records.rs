@@ -136,7 +136,7 @@ fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
         of_trial("repeats_at_most", |trial| {
             trial.repeats.map(|rule| rule.at_most.to_string()).unwrap_or_default()
         }),
-        // Where each run is a separate trial, this distinguishes it from others of the same plan and seed.
+        // If each run is a separate trial, this distinguishes it from others of the same plan and seed.
         of_trial("started", |trial| trial.identity().started.to_string()),
         of_phase("user_ns", |phase| phase.user_ns.0.to_string()),
         of_phase("system_ns", |phase| phase.system_ns.0.to_string()),

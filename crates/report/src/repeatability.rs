@@ -1,5 +1,5 @@
-//! Checks reproducibility: one lab identity, one plan and one seed must give bit-identical results. If two
-//! records differ, every output says so first.
+//! Checks reproducibility: one lab identity, one plan and one seed must produce bit-identical results. If two
+//! records differ, every output reports it first.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ use crate::trials::ReportedTrials;
 pub struct Published {
     /// Name: `trial` is docs/schema/trial.schema.json.
     pub name: &'static str,
-    /// What has this form, in a few words.
+    /// A short description of the data that has this form.
     pub about: &'static str,
     generate: fn() -> Schema,
 }
@@ -76,7 +76,7 @@ impl Transform for Exact {
         let is_object = schema.get("type").is_some_and(|it| *it == "object");
         let has_fields = is_object && schema.get("properties").is_some();
         if is_composed && has_fields {
-            // The fields of its alternatives are known, too.
+            // Fields of its alternatives are also known fields.
             schema.insert("unevaluatedProperties".into(), false.into());
         } else if has_fields && schema.get("additionalProperties").is_none() {
             schema.insert("additionalProperties".into(), false.into());
@@ -92,7 +92,7 @@ impl Transform for Exact {
     }
 }
 
-/// Removes the limit to known fields from the alternatives of an object, which has fields in addition to theirs.
+/// Removes the limit to known fields from the alternatives of an object, because the object has additional fields.
 fn reopen(schema: &mut Schema) {
     for key in ["anyOf", "oneOf", "allOf"] {
         let Some(Value::Array(alternatives)) = schema.get_mut(key) else { continue };

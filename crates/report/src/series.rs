@@ -19,12 +19,12 @@ use crate::table::{Block, Column, Document, Output, Rows, Style, truncate};
 /// The heights of a line of text, from zero to the largest.
 const HEIGHTS: [char; 9] = ['_', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Columns of the names before a line, and of its largest value after it.
+/// Columns for the names before a line, and for its largest value after it.
 const NAMES: usize = 12;
 const MOST: usize = 14;
 
-/// Reads the series of result folders, or of the folders of records. Series of other trials than these
-/// (superseded ones, say) are skipped, and never all in memory. A folder without series gives none. One torn
+/// Reads the series of result folders, or of the folders of records. Series of trials other than these
+/// (superseded ones, say) are skipped, and never all in memory. A folder without series yields none. One torn
 /// last line of each file is skipped and reported.
 ///
 /// # Errors
@@ -95,7 +95,7 @@ struct Interval<'a> {
     at: usize,
 }
 
-/// The columns, for programs that know them by name: new ones come last.
+/// The columns. Programs know them by name: new ones are appended.
 fn intervals<'a>() -> Vec<Column<'static, Interval<'a>>> {
     let trial = |head: &str, cell: fn(&Trial) -> String| {
         Column::words(head, move |it: &Interval<'a>| cell(it.trial))

@@ -1,4 +1,4 @@
-//! The order of the rows of a section, if a user asks for another than that of the trials.
+//! The order of the rows of a section, if a user requests one other than that of the trials.
 
 use crate::model::{Row, Section};
 

@@ -25,7 +25,7 @@ pub fn csv(parts: &[Part<'_>], basis: Basis<'_>) -> String {
     table::csv(|out| out.table(&columns(), lines))
 }
 
-/// The columns, for programs that know them by name: new ones come last.
+/// The columns. Programs know them by name: new ones are appended.
 fn columns<'s, 'a: 's>() -> Vec<Column<'static, Line<'s, 'a>>> {
     let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let half = |of: &Summary| of.relative_half_width().map(|half| half * of.mean);

@@ -11,8 +11,8 @@ use fsdyno_record::plan::{MediumPlan, VenuePlan};
 
 use crate::number::clean;
 
-/// The lines, without wrapping. A value that differs between trials is listed with the others; the rows
-/// name the one of each.
+/// The lines, without wrapping. A value that differs between trials is listed with the others; the names of the rows
+/// show which one is theirs.
 pub fn lines(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(lab(trials));
@@ -62,7 +62,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
 }
 
 /// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
-/// with the trials concerned, if it is not all.
+/// with the affected trials, if not all are affected.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     let mut all: Vec<&String> = Vec::new();
     trials
@@ -91,8 +91,8 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; for
-/// several trials the range.
+/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; with ranges
+/// for several trials.
 fn ages(trials: &[Trial]) -> Vec<String> {
     let mut ages: Vec<(String, Vec<Aged>)> = Vec::new();
     for trial in trials {
@@ -169,7 +169,7 @@ fn directories(trials: &[Trial]) -> Vec<String> {
         let made = trial.plan.medium.is_host_device();
         let mut parts = vec![place];
         match found.device.as_str() {
-            // A skipped trial has not seen it.
+            // A skipped trial did not examine it.
             "" if made => continue,
             "" if !kind.is_empty() => parts.push(kind),
             "" => {}
@@ -200,7 +200,7 @@ fn ephemeral(medium: &MediumPlan) -> Option<String> {
 /// Settings other than the defaults: axes and sysctls.
 fn settings(trials: &[&Trial]) -> Vec<String> {
     let mut parts = Vec::new();
-    // The machine stands before them.
+    // The machine is printed before them.
     for axis in AXES.iter().filter(|axis| axis.key != "machine") {
         trials.iter().filter_map(|it| axis.stated(&it.plan)).for_each(|it| put(&mut parts, it));
     }
@@ -248,7 +248,7 @@ fn labels(trials: &[Trial]) -> Vec<String> {
     lines
 }
 
-/// The media in the words of a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
+/// The media as phrases for a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
 pub fn media(trials: &[Trial]) -> Vec<String> {
     let mut media = Vec::new();
     for trial in trials {

@@ -1,4 +1,4 @@
-//! Timelines: the course of each phase over the versions of an axis, which are kernels, with the verdict of each step.
+//! Timelines: the course of each phase over the versions of an axis (kernels), with the verdict on each step.
 
 use fsdyno_axes::AXES;
 use fsdyno_record::Trial;
@@ -6,7 +6,7 @@ use fsdyno_record::Trial;
 use crate::compare::{self, CompareOptions, Metric, Row, effect, interval};
 use crate::number::clean;
 
-/// The least change of a step that is marked.
+/// The minimum relative change of a step that is marked.
 pub const LEAST: f64 = 0.03;
 
 /// A phase over the versions, by one metric.
@@ -27,7 +27,7 @@ pub struct Line {
     pub name: String,
     /// The kind of its file system.
     pub kind: String,
-    /// Its values, by the index of the version; those without trials are left out.
+    /// Its values, by the index of the version; versions without trials are omitted.
     pub points: Vec<Point>,
     /// The steps to all points but the first.
     pub steps: Vec<Row>,
@@ -38,7 +38,7 @@ pub struct Line {
 pub struct Point {
     /// The index of the version.
     pub at: usize,
-    /// The value over that of the first point; geometric means.
+    /// The value divided by that of the first point; geometric means.
     pub relative: f64,
 }
 
@@ -73,7 +73,7 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
     all
 }
 
-/// The timelines of the rows of one metric, whose versions are in no order yet.
+/// The timelines of the rows of one metric, whose versions are not in order yet.
 fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
     let mut all: Vec<Timeline> = Vec::new();
     for row in rows {
@@ -102,7 +102,7 @@ fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
     all
 }
 
-/// Adds the points of the lines, once the versions are in their order.
+/// Adds the points of the lines, after the versions have been sorted.
 fn place(timeline: &mut Timeline) {
     let at = |version: &str| timeline.versions.iter().position(|it| it == version);
     for line in &mut timeline.lines {

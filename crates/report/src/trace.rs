@@ -46,10 +46,10 @@ pub struct Summary {
     incomplete: Option<String>,
 }
 
-/// The most programs in text.
+/// The maximum number of programs listed in text.
 const PROGRAMS: usize = 12;
 
-/// The classes of file sizes: a name and the largest size in bytes.
+/// The classes of file sizes: a name and the maximum size in bytes.
 const SIZES: [(&str, u64); 6] = [
     ("empty", 0),
     ("to 4 KiB", 4 << 10),
@@ -60,10 +60,10 @@ const SIZES: [(&str, u64); 6] = [
 ];
 
 impl Summary {
-    /// Reads a trace to its end. One that is truncated gives the summary of its valid part, which says so.
+    /// Reads a trace to its end. A truncated trace yields the summary of its valid part, with a note.
     ///
     /// # Errors
-    /// A trace that is wrong.
+    /// The trace is invalid.
     pub fn read(reader: Reader<impl Read>) -> Result<Summary, TraceError> {
         let mut it = Summary {
             header: reader.header().clone(),
@@ -153,7 +153,7 @@ impl Summary {
                 self.processes += u64::from(*process);
             }
             Call::Sync { sync, .. } => *self.syncs.entry(*sync).or_default() += 1,
-            // A shell looks for a program in several directories.
+            // A shell looks for a program in several directories; the failed attempts are not counted.
             Call::Exec { program, .. } if event.result >= 0 => {
                 *self.programs.entry(clean(&program.to_string())).or_default() += 1;
             }

@@ -7,10 +7,10 @@ use fsdyno_record::trial::{Outcome, TreeReport};
 
 use crate::number::{clean, count, counted};
 
-/// The most places that are named.
+/// The maximum number of differing entries that are listed.
 const PLACES: usize = 8;
 
-/// A sentence for each command and target whose trials left trees: all one, or how they differ.
+/// A sentence for each command and target whose trials left trees: that all are equal, or how they differ.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
     let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &TreeReport)>> =
         BTreeMap::new();
@@ -60,7 +60,7 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
     )
 }
 
-/// The entries in which the trees differ, those of the second level in place of their directory.
+/// The entries in which the trees differ; entries of the second level replace their directory.
 fn places(group: &[(&Trial, &TreeReport)]) -> String {
     let paths: BTreeSet<&String> = group.iter().flat_map(|(_, tree)| tree.parts.keys()).collect();
     let differs = |path: &&&String| {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Three trials whose trees have these hashes of shape, whole and `d/log`.
+    /// The sentence on three trials whose trees have these hashes of shape, whole and `d/log`.
     fn said(hashes: [[&str; 3]; 3]) -> String {
         let mut trials = fixture::trials();
         trials.truncate(3);

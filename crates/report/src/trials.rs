@@ -26,13 +26,13 @@ use crate::{
 pub struct Trials<'a> {
     /// All trials.
     pub trials: &'a [Trial],
-    /// The same trials in the parts that are compared among themselves only.
+    /// The same trials, divided into parts; trials are compared only within their part.
     pub parts: &'a [Part<'a>],
     /// The base of ratios.
     pub basis: Basis<'a>,
 }
 
-/// The trials in a format; ends in a newline.
+/// The trials in a format; ends with a newline.
 ///
 /// # Errors
 /// Only [`ReportError::Json`], for a record that has no JSON form.
@@ -91,7 +91,7 @@ fn json(trials: &[Trial]) -> Result<String, ReportError> {
     Ok(format!("[{}]\n", lines.join(",\n")))
 }
 
-/// The subject, a table for each section, the answer, the legend, and what failed.
+/// The subject, a table for each section, the answer, the legend, and the failed trials.
 fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     let mut out = Document::default();
     out.0.extend(repeatability::differences(trials).into_iter().map(Block::Strong));
@@ -158,7 +158,7 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
     }
 }
 
-/// The marks in one line, then each flag with its meaning in few words.
+/// The marks in one line, then each flag with its meaning in a few words.
 fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let same = sections.first().map(|it| format!("= within {}", difference(it.least)));
     let marks = [
@@ -174,7 +174,7 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     marks.into_iter().chain(flags).collect()
 }
 
-/// The meaning of `~`, `=` and `?` before a ratio, if some ratio has them.
+/// The meaning of `~`, `=` and `?` before a ratio, for those that some ratio has.
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
     if has(sections, Standing::Undecided) {
@@ -189,7 +189,7 @@ pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     terms
 }
 
-/// Every flag of some row, the gravest first.
+/// Every flag of some row, the most serious first.
 pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
     let on_curves = crate::curve::flags(curves);
     let has = |flag: &Flag| {

@@ -31,7 +31,7 @@ pub fn is_point(trial: &Trial) -> bool {
 
 /// The sections of all successful trials that are not points of a curve ([`crate::curve`]), in the
 /// order of the trials: a caller that wants the user's order passes the trials in that order.
-/// Ratios are taken to the label of the baseline, or to the best of each section.
+/// Ratios are relative to the row with the baseline's label, or to the best row of each section.
 pub fn sections<'a, 'b>(trials: &'a [Trial], basis: impl Into<Basis<'b>>) -> Vec<Section<'a>> {
     sections_of(trials.iter().filter(|trial| !is_point(trial)), basis)
 }
@@ -99,7 +99,7 @@ pub fn unadjusted_sections<'a>(
     groups.into_iter().filter_map(section).collect()
 }
 
-/// The base of a section's ratios, and the measure if it is not the usual one.
+/// The base of a section's ratios, and the measure if it is not the default one.
 struct RatioOptions<'b> {
     basis: Basis<'b>,
     measure: Option<Measure>,
@@ -171,7 +171,7 @@ const METADATA: u64 = 1000;
 
 /// The most frequent op on names, after which a phase of metadata work is named. A phase that mostly moves
 /// data, or only opens existing files, is named after its most frequent call except close(2). A replay has none: its
-/// calls are those of a program, of which the most frequent one is seldom the one that takes the time.
+/// calls are those of a program, and the most frequent one is seldom the one that takes the time.
 pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let all = trials.iter().flat_map(|(_, phase)| phase.ops.values());
@@ -184,8 +184,8 @@ pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
         .map(|(kind, _)| kind)
 }
 
-/// The most frequent op of some kinds, with its count; on a tie the first in the table of kinds. None for a replay
-/// ([`main_op`]).
+/// The most frequent op of some kinds, with its count; of equally frequent ones, the first in the table of kinds. None
+/// for a replay ([`main_op`]).
 pub(crate) fn most_frequent(
     trials: &[Run<'_>],
     is: impl Fn(OpKind) -> bool,
@@ -199,14 +199,14 @@ pub(crate) fn most_frequent(
             *counts.entry(*kind).or_default() += stats.count;
         }
     }
-    // `max_by_key` takes the last of several.
+    // `max_by_key` returns the last of several.
     counts.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
-/// If the main op takes less than this part of the time of all calls, latencies are shown of another op.
+/// If the main op takes less than 1 / this of the time of all calls, the latencies of a different op are shown.
 const MAIN_PART: u64 = 10;
 
-/// The main op if it took a tenth of the time of all calls, else the op that took most.
+/// The main op if it took at least a tenth of the time of all calls, else the op that took the most time.
 pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind> {
     let mut times: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
@@ -219,7 +219,7 @@ pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind>
     main_op.filter(enough).or_else(longest)
 }
 
-/// The columns of a section's rows.
+/// The ops, the unit and the measure of a section's rows.
 struct Shown<'u> {
     main_op: Option<OpKind>,
     latency_op: Option<OpKind>,
@@ -306,7 +306,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     })
 }
 
-/// The reasons for which acknowledged data may be lost, each once.
+/// The reasons why acknowledged data may be lost, each once.
 fn risks(trials: &[Run<'_>]) -> Vec<String> {
     let mut risks: Vec<String> =
         trials.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
@@ -336,7 +336,7 @@ fn histogram(stats: &OpStats) -> Histogram {
     Histogram::from_buckets(&buckets, stats.total_ns.0, stats.max_ns.0)
 }
 
-/// The flags of every row, and the failed trials, a line each: for formats without columns for them.
+/// The flags of every row, and the failed trials, one line each, for formats that have no columns for them.
 pub fn verdicts(trials: &[Trial]) -> Vec<String> {
     let sections = sections_of(trials.iter(), None);
     let rows =

@@ -2,17 +2,17 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The least width of a column of words and of a terminal's line.
+/// The minimum width of a column of text and of a terminal's line.
 pub const SHORTEST: usize = 8;
 
 /// Wraps prose between words; lines after the first are indented. A word longer than a line is broken.
-/// Blanks before the first word stay.
+/// Spaces before the first word are kept.
 pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = text[..text.len() - text.trim_start().len()].to_string();
     let mut empty = true;
     let space = width.max(SHORTEST + indent.len());
-    // A number stays on the line of its percent sign.
+    // A number is kept on the same line as its percent sign.
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {
         let mut word = word.replace('\u{a0}', " ");

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::wire::{Sink, Source, Wire, codes, fields};
 
 codes! {
-    /// The place at which the path of a call began.
+    /// The starting point of the path of a call.
     Base, "base of a path" {
         /// At `/`.
         Root = 0, "/";
@@ -19,7 +19,7 @@ codes! {
 
 fields! {
     /// The argument of a call that names an object: the directory that holds the entry, and its name. The recorder
-    /// followed all symbolic links and `..` of the path, so that a trace has no path, and its names lead nowhere else.
+    /// followed all symbolic links and `..` of the path, so a trace contains no paths, and its names lead nowhere else.
     At {
         /// The directory; or the object itself, if there is no name.
         dir: NodeId,
@@ -27,9 +27,9 @@ fields! {
         name: Option<Name>,
         /// The object of that name when the call began; none if there was none.
         node: Option<NodeId>,
-        /// The place at which the path began.
+        /// The starting point of the path.
         base: Base,
-        /// The number of components that the kernel walked from there, with the last; 0 for an empty path.
+        /// The number of components that the kernel walked from there, including the last; 0 for an empty path.
         walked: u8,
         /// The number of components after `name`, if that is missing or not a directory: the call fails with ENOENT or
         /// ENOTDIR.
@@ -40,12 +40,12 @@ fields! {
 }
 
 impl At {
-    /// Creates the entry `name` of `dir`, given relative to that directory.
+    /// Creates the argument for the entry `name` of `dir`, given relative to that directory.
     pub fn new(dir: NodeId, name: Name, node: Option<NodeId>) -> At {
         At { dir, name: Some(name), node, base: Base::Cwd, walked: 1, beyond: 0, links: 0 }
     }
 
-    /// Creates the node itself, as `.` names it.
+    /// Creates the argument for the node itself, as `.` names it.
     pub fn itself(node: NodeId) -> At {
         At {
             dir: node,
@@ -167,7 +167,7 @@ codes! {
 codes! {
     /// The value to which utimensat(2) sets a time.
     UtimeChange, "change of a time" {
-        /// The present.
+        /// The current time.
         Now = 0, "now";
         /// A given time.
         Set = 1, "set";
@@ -185,13 +185,13 @@ codes! {
         Socket = 1, "socket";
         /// A terminal.
         Terminal = 2, "terminal";
-        /// Another device.
+        /// Any other device.
         Device = 3, "device";
         /// /proc, /sys and other files of the kernel.
         Kernel = 4, "kernel";
         /// An eventfd, memfd, epoll, inotify, ...
         Anonymous = 5, "anonymous";
-        /// A descriptor that is not open, or not known.
+        /// A descriptor that is not open, or is unknown.
         None = 6, "none";
     }
 }

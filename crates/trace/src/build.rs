@@ -11,7 +11,7 @@ use crate::name::Name;
 use crate::tree::{Entry, Kind, Root, RootKind};
 use crate::writer::Writer;
 
-/// Makes a trace: the entries of the tree, then events of 1 us, each 1 us after the end of the previous one.
+/// A builder of a trace: the entries of the tree, then events of 1 us, each 1 us after the end of the previous one.
 pub struct Builder {
     header: Header,
     items: Vec<Item>,
@@ -33,7 +33,7 @@ impl Builder {
     /// The first thread.
     pub const MAIN: ThreadId = ThreadId(0);
 
-    /// A trace with one empty root.
+    /// Creates a trace with one empty root.
     pub fn new() -> Builder {
         let header = Header {
             recorded_by: "hand".into(),
@@ -47,7 +47,7 @@ impl Builder {
         it
     }
 
-    /// Makes a node without an entry, for the field `created` of a call.
+    /// Creates a node without an entry, for the field `created` of a call.
     pub fn node(&mut self) -> NodeId {
         self.nodes += 1;
         NodeId(self.nodes - 1)
@@ -115,7 +115,7 @@ impl Builder {
         file
     }
 
-    /// Adds a successful open with O_CREAT that makes a file with mode 0644.
+    /// Adds a successful open with O_CREAT that creates a file with mode 0644.
     pub fn create(
         &mut self,
         thread: ThreadId,
@@ -149,17 +149,17 @@ impl Builder {
         self.call(thread, Call::Close { file, last: true, implicit: false }, 0);
     }
 
-    /// The header, for changes.
+    /// Returns the header, for modification.
     pub fn header(&mut self) -> &mut Header {
         &mut self.header
     }
 
-    /// The items so far, for changes.
+    /// Returns the items so far, for modification.
     pub fn items(&mut self) -> &mut Vec<Item> {
         &mut self.items
     }
 
-    /// The bytes of the trace.
+    /// Returns the bytes of the trace.
     ///
     /// # Errors
     /// None in practice: the trace is written to memory.
@@ -170,7 +170,7 @@ impl Builder {
     }
 }
 
-/// Converts a text that is a valid name; any other becomes `_`.
+/// Converts text to a name; text that is not a valid name becomes `_`.
 fn name(text: &str) -> Name {
     let valid = Name::new(text.as_bytes());
     debug_assert!(valid.is_ok(), "{text:?}");

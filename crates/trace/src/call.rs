@@ -50,7 +50,7 @@ calls! {
         flags: u32,
         /// The permission bits of a new file, before the umask is applied.
         mode: u32,
-        /// The new file, if the call made one.
+        /// The new file, if the call created one.
         created: Option<NodeId>,
         /// The open file; none if the call failed.
         file: Option<FileId>,
@@ -210,7 +210,7 @@ calls! {
     20 Rename = "rename" {
         /// The old name.
         from: At,
-        /// The new name; its node is the replaced one.
+        /// The new name; its node is the one that was replaced.
         to: At,
         /// RENAME_*.
         flags: u32,
@@ -309,7 +309,7 @@ calls! {
         waits: bool,
         /// The offset of the range in bytes.
         offset: u64,
-        /// The length of the range in bytes; 0 to the end.
+        /// The length of the range in bytes; 0 means to the end.
         length: u64,
     }
     /// chdir(2), fchdir.
@@ -330,7 +330,7 @@ calls! {
         advice: u32,
         /// The offset in bytes.
         offset: u64,
-        /// The length in bytes; 0 to the end.
+        /// The length in bytes; 0 means to the end.
         length: u64,
     }
     /// fcntl(2) with F_SETFL.
@@ -361,7 +361,7 @@ calls! {
         offset: u64,
         /// The length in bytes.
         length: u64,
-        /// True if stores to it change the file: shared and writable. The stores themselves are not seen.
+        /// True if stores to it change the file: shared and writable. The stores themselves are not recorded.
         stores: bool,
         /// True if no munmap ended it.
         implicit: bool,
@@ -407,7 +407,7 @@ calls! {
         /// True if it is the last thread of its process.
         process: bool,
     }
-    /// wait4(2), waitid: a child process has ended and its parent knows it.
+    /// wait4(2), waitid: a child process has ended and its parent has received its status.
     43 Wait = "wait" {
         /// The first thread of the child.
         child: ThreadId,

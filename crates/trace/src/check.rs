@@ -1,4 +1,4 @@
-//! Checks identities: each must be introduced once, before its first use, and used only as what it was introduced as.
+//! Checks identities: each must be introduced once, before its first use, and always be used as the same kind of thing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::event::{Event, Item};
 use crate::ids::{FileId, NodeId, ThreadId};
 use crate::tree::Kind;
 
-/// Checks the identities of a trace, item by item in the order of the trace. It needs some 16 bytes per node.
+/// Checks the identities of a trace, item by item in the order of the trace. Needs about 16 bytes per node.
 #[derive(Default)]
 pub struct Checker {
     nodes: HashMap<NodeId, Kind>,
@@ -26,7 +26,7 @@ pub struct Uses<'c> {
     pub files: [Option<FileId>; 2],
     /// A node that the call uses.
     pub node: Option<NodeId>,
-    /// The open file that the call makes.
+    /// The open file that the call creates.
     pub opens: Option<FileId>,
     /// The node that the call creates.
     pub creates: Option<(NodeId, Kind)>,

@@ -3,7 +3,7 @@
 use crate::wire::codes;
 
 codes! {
-    /// The compressibility of bytes: the share of their size that LZ4 leaves of a sample of 4 KiB.
+    /// The compressibility of bytes: the ratio of compressed to original size of a 4 KiB sample with LZ4.
     Compressibility, "class of contents" {
         /// Not sampled.
         Unknown = 0, "unknown";
@@ -39,7 +39,7 @@ impl Compressibility {
         }
     }
 
-    /// Returns the share of the size that is left, as a middle value of the class; none if the class is unknown.
+    /// Returns the ratio of compressed to original size, as a middle value of the class; none if the class is unknown.
     pub fn share(self) -> Option<f64> {
         match self {
             Compressibility::Unknown => None,

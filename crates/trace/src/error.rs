@@ -7,14 +7,14 @@ use crate::format::{FRAME_LIMIT, VERSION};
 /// An error that prevents reading more of a trace, or writing it.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The trace is invalid at this place.
+    /// The trace is invalid at this position.
     #[error("at byte {offset}{}: {problem}", .item.map(|n| format!(" (item {n} of the frame there)")).unwrap_or_default())]
     Invalid {
-        /// The offset in the trace, in bytes from its beginning: that of the header, or of the frame with the mistake.
+        /// The offset in the trace, in bytes from its beginning: that of the header, or of the frame with the error.
         offset: u64,
         /// The number of the item in that frame, from 1; none for the frame itself.
         item: Option<u64>,
-        /// The mistake.
+        /// The error.
         problem: Problem,
     },
     /// The trace ends without its end item: the part before it is valid.
@@ -35,7 +35,7 @@ pub enum TraceError {
     },
 }
 
-/// A mistake in a trace.
+/// An error in the contents of a trace.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Problem {
     /// The first bytes are not those of a trace.

@@ -9,7 +9,7 @@ use crate::ids::ThreadId;
 use crate::tree::{Entry, Root, bounded};
 use crate::wire::{Sink, Source, Wire};
 
-/// The largest number of counts, and of notes, in an end item.
+/// The maximum number of counts, and of notes, in an end item.
 const COUNTS: u64 = 1000;
 
 /// A part of a trace.
@@ -30,10 +30,10 @@ pub enum Item {
 pub struct Event {
     /// The thread that made it.
     pub thread: ThreadId,
-    /// The CPU time of the thread since its previous event, in nanoseconds, without the recorder's.
+    /// The CPU time of the thread since its previous event, in nanoseconds, excluding the recorder's.
     pub think: u64,
-    /// The wall time from the start of the command to the start of the call, in nanoseconds. The recorder's overhead
-    /// makes it longer.
+    /// The wall time from the start of the command to the start of the call, in nanoseconds, including the recorder's
+    /// overhead.
     pub start: u64,
     /// The time until it returned, in nanoseconds.
     pub duration: u64,
@@ -44,12 +44,12 @@ pub struct Event {
 }
 
 impl Event {
-    /// The wall time from the start of the command to the return of the call, in nanoseconds.
+    /// Returns the wall time from the start of the command to the return of the call, in nanoseconds.
     pub fn returned(&self) -> u64 {
         self.start.saturating_add(self.duration)
     }
 
-    /// The errno of a call that failed.
+    /// Returns the errno of a call that failed.
     pub fn errno(&self) -> Option<i64> {
         (self.result < 0).then(|| self.result.saturating_neg())
     }
@@ -84,7 +84,7 @@ impl Wire for Event {
 pub struct End {
     /// The wall time from the start of the command to its end, in nanoseconds.
     pub wall: u64,
-    /// The status of the command as wait(2) gives it; none if the command was still running.
+    /// The status of the command as wait(2) returns it; none if the command was still running.
     pub status: Option<u32>,
     /// The number of events by kind of call, for the reader to check.
     pub events: BTreeMap<CallKind, u64>,

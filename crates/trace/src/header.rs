@@ -6,7 +6,7 @@ use crate::wire::{Sink, Source, Wire};
 /// The first bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"fsdyno-t";
 
-/// The maximum length of a text in a header, in bytes.
+/// The maximum length of a string in a header, in bytes.
 pub(crate) const TEXT_LIMIT: usize = 255;
 
 /// Facts about the whole trace.
@@ -48,7 +48,7 @@ impl Wire for Header {
     }
 }
 
-/// Appends a text of at most [`TEXT_LIMIT`] bytes; a longer text is cut.
+/// Appends a string of at most [`TEXT_LIMIT`] bytes; a longer string is truncated.
 pub(crate) fn put_text(text: &str, out: &mut Sink) {
     let mut end = text.len().min(TEXT_LIMIT);
     while !text.is_char_boundary(end) {
@@ -57,7 +57,7 @@ pub(crate) fn put_text(text: &str, out: &mut Sink) {
     out.put_text(&text.as_bytes()[..end]);
 }
 
-/// Reads a text of printable characters.
+/// Reads a string of printable characters.
 pub(crate) fn text(from: &mut Source<'_>) -> Result<String, Problem> {
     let text = std::str::from_utf8(from.text(TEXT_LIMIT)?);
     let text = text.map_err(|_| Problem::Name("it is not UTF-8"))?;

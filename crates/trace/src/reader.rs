@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
         self.begun
     }
 
-    /// Returns an error at the last item, for a reader that finds a mistake in its meaning.
+    /// Returns an error at the last item, for a caller that finds an error in its meaning.
     pub fn problem(&self, problem: Problem) -> TraceError {
         let item = (self.in_frame > 0).then_some(self.in_frame);
         TraceError::Invalid { offset: self.begun, item, problem }
@@ -94,7 +94,7 @@ impl<R: Read> Reader<R> {
     /// Returns the next item; none after the end item.
     ///
     /// # Errors
-    /// A mistake in the trace, an error of the medium, or [`TraceError::Truncated`] instead of the end item: the items
+    /// An error in the trace, an error of the medium, or [`TraceError::Truncated`] instead of the end item: the items
     /// before it are valid.
     pub fn item(&mut self) -> Result<Option<Item>, TraceError> {
         if self.ended {

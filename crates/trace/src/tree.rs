@@ -101,7 +101,7 @@ impl Wire for XattrName {
 }
 
 /// An entry of a directory as it was before the program changed it. Entries of one directory are in the order in
-/// which getdents64(2) gave them. A second entry with the same node is a hard link; its other fields are ignored.
+/// which getdents64(2) returned them. A second entry with the same node is a hard link; its other fields are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The directory, introduced before this entry.
@@ -112,13 +112,13 @@ pub struct Entry {
     pub node: NodeId,
     /// Its type.
     pub kind: Kind,
-    /// Its size in bytes; of a symbolic link, the length of its target.
+    /// Its size in bytes; for a symbolic link, the length of its target.
     pub size: u64,
-    /// The bytes that it has allocated (st_blocks): less than the size for a sparse file.
+    /// The number of bytes allocated to it (st_blocks): less than the size for a sparse file.
     pub allocated: u64,
     /// Its permission bits (07777).
     pub mode: u32,
-    /// Its number of links, including those that the trace does not have.
+    /// Its number of links, including those that the trace does not contain.
     pub links: u32,
     /// Its inode number: files created in sequence mostly have ascending numbers.
     pub inode: u64,

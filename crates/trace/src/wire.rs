@@ -1,4 +1,4 @@
-//! The encoding of values: LEB128 numbers, zigzag for signed ones, and texts that are stored once and then referenced.
+//! The encoding of values: LEB128 numbers, zigzag for signed ones, and strings, stored once and then referenced.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(crate) trait Wire: Sized {
     fn get(from: &mut Source<'_>) -> Result<Self, Problem>;
 }
 
-/// The bytes of a frame that is being written, and the texts in it.
+/// The bytes of a frame that is being written, and the strings in it.
 #[derive(Default)]
 pub(crate) struct Sink {
     pub bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl Sink {
         self.bytes.push(value as u8);
     }
 
-    /// Appends a text: its number within this frame, or, if it is new, 0, its length and its bytes.
+    /// Appends a string: its number within this frame, or, if it is new, 0, its length and its bytes.
     pub fn put_text(&mut self, text: &[u8]) {
         if let Some(number) = self.texts.get(text) {
             self.put_number(*number);
@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// The bytes of a frame that is being read, and the texts so far.
+/// The bytes of a frame that is being read, and the strings so far.
 pub(crate) struct Source<'b> {
     pub bytes: &'b [u8],
     pub state: &'b mut State,
@@ -90,7 +90,7 @@ impl<'b> Source<'b> {
         Err(Problem::Number)
     }
 
-    /// Reads a text of at most `limit` bytes.
+    /// Reads a string of at most `limit` bytes.
     pub fn text(&mut self, limit: usize) -> Result<&'b [u8], Problem> {
         let number = self.number()?;
         let (from, to) = if number == 0 {
@@ -191,7 +191,7 @@ macro_rules! codes {
             /// All of them, by code.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
-            /// Its name.
+            /// Returns its name.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
             }

@@ -1,4 +1,4 @@
-//! The agent's file: where it is, and whether it fits this program.
+//! The agent's file: its location, and whether it fits this program.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,13 +9,13 @@ use fsdyno_record::bounded;
 
 use crate::error::VenueError;
 
-/// An agent that fits this program, held open: all trials of a command run the same file, even if it is replaced
-/// meanwhile.
+/// An agent that fits this program, held open so that all trials of a command run the same file, even if it is
+/// replaced in the meantime.
 #[derive(Debug)]
 pub struct Agent(File);
 
 impl Agent {
-    /// Finds the agent that [`location`] names.
+    /// Opens the agent at [`location`].
     ///
     /// # Errors
     /// [`VenueError::Missing`], with the commands that install it.
@@ -30,7 +30,7 @@ impl Agent {
             Ok(file) => Agent(file),
             Err(error) => return Err(missing(&format!("cannot be opened: {error}; {INSTALL}"))),
         };
-        // A file that is not an ELF file has no such section either.
+        // A file that is not an ELF file does not have such a section either.
         let protocol = fsdyno_lab::section(&agent.path(), SECTION).unwrap_or_default();
         match protocol.map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
             Some(Ok(PROTOCOL)) => Ok(agent),
@@ -41,14 +41,14 @@ impl Agent {
         }
     }
 
-    /// Returns the path by which this process and its children reach the open file.
+    /// Returns the path through which this process and its children access the open file.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
 
 /// Returns the path of the agent: `$FSDYNO_AGENT`, or `fsdyno-agent` in the folder of this program, or, if a package
-/// has put it there, in `../lib/fsdyno`.
+/// installed it there, in `../lib/fsdyno`.
 pub fn location() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) => path.into(),
@@ -67,7 +67,7 @@ fn agent_of(program: &Path) -> PathBuf {
     }
 }
 
-/// The commands that install it.
+/// The commands that install the agent.
 const INSTALL: &str = "'make build' in a checkout puts it next to fsdyno, 'cargo install --locked --path crates/agent' \
      next to a fsdyno that cargo installed, and FSDYNO_AGENT=/path/to/fsdyno-agent names another";
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[used]
-    // SAFETY: the section means nothing to the linker and the loader.
+    // SAFETY: the section has no meaning for the linker and the loader.
     #[unsafe(link_section = ".fsdyno.agent")]
     static OTHER: [u8; 4] = (PROTOCOL + 1).to_le_bytes();
 

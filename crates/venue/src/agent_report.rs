@@ -15,7 +15,7 @@ use crate::venue::Watch;
 /// The polling interval of the mailbox.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The time that a child has beyond the job's deadline, for its start and its end, before it is killed.
+/// Time beyond the job's deadline, for the start and end of the child, after which the child is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// An agent that has ended with a report.
@@ -28,8 +28,8 @@ pub(crate) struct FinishedAgent {
 }
 
 impl FinishedAgent {
-    /// Returns the figures that depend on this host. The agent counts ageing as preparation; here it is a
-    /// stage of its own.
+    /// Returns the values that depend on this host. The agent counts ageing as preparation; here it is a
+    /// separate stage.
     pub fn host(&self, started: String, begin: Instant) -> Host {
         let measured = &self.report.measured;
         let phases: Vec<&str> = measured.phases.iter().map(|it| it.name.as_str()).collect();
@@ -62,7 +62,7 @@ pub(crate) fn wait_for_report(
     let mut first_op = None;
     let mut stages = Stages::default();
     loop {
-        // Poll for the end first: the mailbox is then complete if the child has ended.
+        // Poll for the end first: if the child has ended, the mailbox is then complete.
         let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
         let progress = mailbox.progress();
         stages.observe(&progress, begin.elapsed());
@@ -116,7 +116,7 @@ fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
     VenueError::Failed(text)
 }
 
-/// Describes the progress of a trial in words.
+/// Describes the progress of a trial as text.
 pub(crate) fn position(progress: &Progress) -> String {
     let stage = match progress.stage {
         Stage::Starting => "its start",

@@ -25,14 +25,14 @@ pub struct Assembled {
     pub stripes: u64,
     /// The number of stripes whose copies differ or whose parity is wrong.
     pub wrong: u64,
-    /// True if it has parity.
+    /// True if the array has parity.
     pub parity: bool,
-    /// True if it has copies or parity, so that `wrong` is meaningful.
+    /// True if the array has copies or parity, so that `wrong` is meaningful.
     pub redundant: bool,
 }
 
 impl Assembled {
-    /// Describes the result in a few words.
+    /// Describes the result briefly.
     pub fn finding(&self) -> String {
         let what = if self.parity { "parity" } else { "copies" };
         match (self.redundant, self.wrong) {
@@ -45,10 +45,10 @@ impl Assembled {
     }
 }
 
-/// Assembles an array of `size` from the images of its disks, in their order.
+/// Assembles an array of `size` from the images of its disks, in order.
 ///
 /// # Errors
-/// Disks without an array; an image that cannot be read; no space for the new image.
+/// Disks that do not form an array; an image that cannot be read; no space for the new image.
 pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
     let read = |error| VenueError::io("read the image of an array's disk")(error);
     let out = |error| VenueError::io("write the image to check")(error);
@@ -101,7 +101,7 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
     Ok(assembled)
 }
 
-/// Calls `visit` with an offset in every chunk of a sparse file that has data.
+/// Calls `visit` with an offset in every chunk of a sparse file that contains data.
 fn touched(file: &File, chunk: u64, visit: &mut dyn FnMut(u64)) -> io::Result<()> {
     let mut at = 0;
     loop {

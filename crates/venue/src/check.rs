@@ -22,10 +22,10 @@ use crate::disk_image;
 use crate::error::{VenueError, from_lab};
 use crate::venue::Watch;
 
-/// The maximum number of the check's last lines that are recorded.
+/// The maximum number of last lines of the check's output that are recorded.
 const LINES: usize = 12;
 
-/// The limit of a check's host time. A check reads a sparse image in the page cache, which takes seconds at most; one
+/// The limit of a check's host time. A check of a sparse image in the page cache takes seconds at most; one
 /// that needs longer than this is in an endless loop.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
@@ -36,7 +36,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 pub const IMAGES: [&str; 2] = ["image", "journal"];
 
 /// Writes a partition of a modelled disk, as persisted on the medium, into a nameless sparse file. After a
-/// clean end everything must be persisted.
+/// clean end, everything must be persisted.
 ///
 /// # Errors
 /// A store that cannot be read; a disk whose cache was not empty at the end; no space for the image.
@@ -71,7 +71,7 @@ pub struct Images {
 
 /// Checks the file system of a successful trial, if it has a check, adds the result to the report, and returns
 /// the host time of the check. `images` opens the files to check; it is called only if there is a check, and may
-/// itself fail the trial.
+/// fail the trial.
 ///
 /// # Errors
 /// Those of `images` and [`check`].
@@ -99,7 +99,7 @@ pub fn check_trial(
 /// Runs the check of a file system on an image.
 ///
 /// # Errors
-/// A check that is not installed, cannot be started, does not end, or was stopped.
+/// The check is not installed, cannot be started, does not end, or was stopped.
 pub fn check(
     commands: &Commands,
     images: &Images,
@@ -114,7 +114,7 @@ pub fn check(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(VenueError::Failed(format!("{} has no check", commands.kind)));
     };
-    // The same lookup as for the lab's identity, so that both mean the same program.
+    // The same lookup as for the lab's identity, so that both refer to the same program.
     let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&commands.env);
     let started = Instant::now();
@@ -167,7 +167,7 @@ fn wait(
     }
 }
 
-/// Returns the reason why a check that is not clean fails its trial.
+/// Returns the reason for which a check that is not clean fails its trial.
 pub fn reason(check: &CheckReport) -> String {
     format!(
         "{} found damage ({}): {}",

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Returns the current time as RFC 3339 in UTC with microseconds: `2026-01-31T12:00:00.000000Z`. The microseconds
-/// distinguish two hosts that are started together.
+/// distinguish two hosts that are started at the same time.
 pub fn now() -> String {
     format(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
@@ -17,8 +17,8 @@ fn format(since_epoch: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01, by Howard Hinnant's `civil_from_days`
-/// (howardhinnant.github.io/date_algorithms.html), for days that are not negative.
+/// Returns the year, month and day of a day counted from 1970-01-01, using Howard Hinnant's `civil_from_days`
+/// (howardhinnant.github.io/date_algorithms.html), for non-negative days.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March, so that the leap day is the last day of its year.
     let shifted = days + 719_468;

@@ -1,6 +1,6 @@
-//! The commands of a plan that may run: always those of the catalog, never those in the plan.
+//! The commands of a plan that may run: always those of the catalog, never the ones in the plan.
 //!
-//! A plan may come from someone else's file (`fsdyno why RESULT`, `fsdyno crash --replay FILE`). All uses of a plan's
+//! A plan may come from another user's file (`fsdyno why RESULT`, `fsdyno crash --replay FILE`). All uses of a plan's
 //! command lines go through here: the agent's job, the programs of a guest, and the check that runs on this host.
 
 use std::ops::Deref;
@@ -33,7 +33,7 @@ impl Commands {
 
 #[cfg(test)]
 impl Commands {
-    /// Wraps arbitrary commands, for tests.
+    /// Wraps arbitrary commands for tests.
     pub fn made_up(plan: FilesystemPlan) -> Commands {
         Commands(plan)
     }
@@ -47,10 +47,10 @@ impl Deref for Commands {
     }
 }
 
-/// Refuses a plan whose workload is a command of the user's; only the command line that named the command runs it.
+/// Refuses a plan whose workload is a user's command; only the command line that specified the command may run it.
 ///
 /// # Errors
-/// A plan of the workload `command`.
+/// The plan has the workload `command`.
 pub fn no_command(plan: &Plan) -> Result<(), VenueError> {
     let workload = &plan.workload;
     if workload.name != command::NAME {

@@ -16,7 +16,7 @@ use crate::lab::LabVenue;
 use crate::lab_plan::{disk_of, not_a_lab};
 use crate::logged::LoggedTrial;
 
-/// Space, in bytes, for a store's tables, and for the blocks that mkfs writes, which are not logged.
+/// Space, in bytes, for a store's tables and for the blocks that mkfs writes, which are not logged.
 const TABLES: u64 = 256 << 20;
 
 /// The state of a guest after a power cut.
@@ -24,7 +24,7 @@ const TABLES: u64 = 256 << 20;
 pub struct PowerCut {
     /// The file system's partition as persisted on the medium, in a nameless sparse file.
     pub medium: File,
-    /// The partition as the drive would have returned it, had the power stayed on.
+    /// The partition as the drive would have returned it if power had not been cut.
     pub visible: File,
     /// The ranges of the partition in which the two may differ: first byte and length, ascending.
     pub volatile: Vec<(u64, u64)>,
@@ -34,7 +34,7 @@ pub struct PowerCut {
 
 impl LabVenue {
     /// Runs a job on a served disk and cuts the guest's power at the first poll of its progress for
-    /// which `now` returns true. Polls follow host time, so the moment of the cut is not reproducible.
+    /// which `now` returns true. Polls follow host time, so the time of the cut is not reproducible.
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`], and a trial that ended before the cut.
@@ -68,7 +68,7 @@ impl LabVenue {
 
 impl LabVenue {
     /// Returns the file system of a logged trial as the first cut of `order` left it, in a nameless sparse
-    /// file: the image that [`LabVenue::recover`] mounts, never mounted before.
+    /// file: the image that [`LabVenue::recover`] mounts, before any mount.
     ///
     /// # Errors
     /// A damaged log; no space for the image.
@@ -86,7 +86,7 @@ impl LabVenue {
             .map_err(|error| died(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
-        // In the worst case, each block is in its own page.
+        // In the worst case, each block needs its own page.
         let writes = log.events().iter().filter(|event| event.kind == EventKind::Write);
         let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
         let store = || {

@@ -18,7 +18,7 @@ pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
         .map_err(|error| VenueError::Failed(format!("failed to read the disk's bytes: {error}")))
 }
 
-/// Writes a part of a disk into a nameless sparse file in `workdir`.
+/// Writes a part of a disk to a nameless sparse file in `workdir`.
 ///
 /// # Errors
 /// No space for the image.

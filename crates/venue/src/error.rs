@@ -9,16 +9,16 @@ pub enum VenueError {
     /// The directory cannot be used.
     #[error(transparent)]
     Medium(#[from] MediaError),
-    /// Something is missing; the message has the command that installs it.
+    /// Something is missing; the message names the command that installs it.
     #[error("{0}")]
     Missing(String),
-    /// The trial is not run; the message has the reason.
+    /// The trial is not run; the message gives the reason.
     #[error("{0}")]
     Refused(String),
-    /// The trial ended without a report; the message has the last lines of its output.
+    /// The trial ended without a report; the message contains the last lines of its output.
     #[error("{0}")]
     Failed(String),
-    /// The trial was stopped on request, cleaned up, and leaves no record.
+    /// The trial was stopped on request; it was cleaned up and leaves no record.
     #[error("the trial was stopped")]
     Stopped,
     /// A system call around the trial failed.

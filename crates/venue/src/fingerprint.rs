@@ -1,5 +1,5 @@
 //! Host fingerprints: the kernel, the mount and the device of a trial. Trials are pooled only if these are
-//! equal.
+//! the same.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError>
     Ok(named(&kernel(), &mount, &device))
 }
 
-/// Returns the fingerprint of a trial on a device made for it: the kernel alone.
+/// Returns the fingerprint of a trial on a device that is created for it: the kernel alone.
 pub fn of_kernel() -> BTreeMap<String, String> {
     named(&kernel(), "", "")
 }
@@ -40,7 +40,7 @@ pub fn of_record(conditions: &Conditions) -> BTreeMap<String, String> {
 
 fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
     let pairs = [("kernel", kernel), ("mount", mount), ("device", device)];
-    // "unknown" (of a mount that the agent cannot find) never counts as a difference.
+    // "unknown" (for a mount that the agent cannot find) never counts as a difference.
     let known = |(_, value): &(&str, &str)| !value.is_empty() && *value != "unknown";
     pairs.into_iter().filter(known).map(|(name, value)| (name.into(), value.into())).collect()
 }

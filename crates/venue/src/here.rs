@@ -14,9 +14,9 @@ use crate::{prerequisites, tools};
 pub struct CanRun {
     /// True if it can run.
     pub can: bool,
-    /// The reason why not, or a remark.
+    /// The reason why it cannot run, or a remark.
     pub why: Option<String>,
-    /// The command or the option that makes it possible.
+    /// The command or option that makes it possible.
     pub cure: Option<String>,
 }
 
@@ -37,11 +37,11 @@ pub struct Here {
     kernel: Option<(String, Modules)>,
     /// Other kernels that the lab can run without a download.
     kernels: Vec<String>,
-    /// The problem that keeps the lab from running any file system, and the cure.
+    /// The problem that prevents the lab from running any file system, and its remedy.
     no_lab: Option<(String, String)>,
     /// The contents of /proc/filesystems.
     proc_filesystems: String,
-    /// This host's kernel, and its modules if they are on disk.
+    /// This host's kernel release, and the kernel's modules if they are on disk.
     host: (String, Option<Modules>),
     root: bool,
 }
@@ -101,7 +101,7 @@ impl Here {
         if let Err(error) = kind.check_kernel(release) {
             let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
             let cure = match (other, &kind.until) {
-                // The series may have the file system while a distribution's kernel of that series does not.
+                // The series may have the file system even if a distribution's kernel of that series does not.
                 _ if kind.kernel.is_some() => error.hint,
                 (Some(other), _) => format!("--kernel {other}"),
                 (None, Some(until)) => format!("--kernel {until}"),
@@ -152,7 +152,7 @@ impl Here {
     }
 }
 
-/// Returns the answer of the lab and the host for a file system that only `--on model` has.
+/// Returns the support of the lab and the host for a file system that only `--on model` has.
 pub fn of_a_model() -> CanRun {
     CanRun::no("it is a model in this program, not a kernel's file system", "--on model")
 }
@@ -163,7 +163,7 @@ fn without_tools(kind: &Filesystem) -> Option<CanRun> {
     (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), cure()))
 }
 
-/// Describes the backing of a file system in a word or two.
+/// Describes the backing of a file system briefly.
 pub fn backing(kind: &Filesystem) -> &'static str {
     match kind.lies_on {
         Backing::Device => "a device",

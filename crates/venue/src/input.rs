@@ -25,8 +25,8 @@ pub struct InputFile {
 const PAGE: u64 = 4096;
 
 impl InputFile {
-    /// Wraps the first `length` bytes of a private file, with their SHA-256 in hex; `path` is the path that the user
-    /// gave.
+    /// Wraps the first `length` bytes of a private file, with their SHA-256 in hex; `path` is the path given by the
+    /// user.
     ///
     /// # Errors
     /// The error of ftruncate(2) or mmap(2).
@@ -39,7 +39,7 @@ impl InputFile {
         Ok(InputFile { path: path.to_string(), sha256, file: Arc::new(file), input })
     }
 
-    /// Returns the path that the user gave.
+    /// Returns the path given by the user.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -49,7 +49,7 @@ impl InputFile {
         self.input.clone()
     }
 
-    /// Returns its entry in a plan whose `parameter` names it.
+    /// Returns the file's entry for a plan whose parameter `parameter` names the file.
     pub fn plan(&self, parameter: &str) -> InputPlan {
         let bytes = Bytes(self.input.bytes().len() as u64);
         InputPlan { parameter: parameter.to_string(), sha256: self.sha256.clone(), bytes }
@@ -71,7 +71,7 @@ impl Inputs {
         self.0.push(file);
     }
 
-    /// Returns the file that the user gave by this path.
+    /// Returns the file for this path, as given by the user.
     pub fn by_path(&self, path: &str) -> Option<&InputFile> {
         self.0.iter().find(|file| file.path == path)
     }

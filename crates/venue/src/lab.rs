@@ -29,9 +29,9 @@ use crate::profile_recorder::Recorder;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
-/// The host time without any sign of life after which a guest has hung. Every few hundred ops and every request to its
-/// disk are a sign of life; the longest silence is one system call that needs no disk, and a quadratic one may take a
-/// minute at 400 million instructions per second.
+/// The host time without any sign of life after which a guest counts as hung. Signs of life are every few hundred ops
+/// and every request to a disk; the longest silence is a system call that needs no disk, and one that takes quadratic
+/// time may last a minute at 400 million instructions per second.
 const STALL: Duration = Duration::from_secs(600);
 
 /// The limit of one trial's host time.
@@ -41,7 +41,7 @@ const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
 const NOT_REPEATABLE: &str = "accelerated by KVM: the guest ran on this host's CPU and in host time, which other work \
      disturbs; the results are not bit-identical, and there is no lab identity";
 
-/// The lab venue: one or more labs that differ in their kernel.
+/// The lab venue: one or more labs with different kernels.
 #[derive(Debug)]
 pub struct LabVenue {
     labs: BTreeMap<KernelPlan, Lab>,
@@ -49,9 +49,9 @@ pub struct LabVenue {
     workdir: PathBuf,
     cache: Cache,
     inputs: Inputs,
-    /// Changes to every guest, made by benches.
+    /// Changes to every guest, for benches.
     changes: Vec<Change>,
-    /// The result folder of request logs.
+    /// The result folder in which request logs are stored.
     logs: Option<PathBuf>,
     hooks: SetupHooks,
     /// The result of the KVM probe: the error if KVM does not work here.
@@ -59,7 +59,7 @@ pub struct LabVenue {
     guests: Mutex<BTreeMap<Key, Arc<Guest>>>,
 }
 
-/// The inputs that decide the parts of a guest: kernel, file system (and its programs, which a spec may
+/// The inputs that determine the parts of a guest: kernel, file system (with its programs, which a spec may
 /// name), hardware of its disks, CPU.
 type Key = (KernelPlan, Option<String>, Hardware, String);
 
@@ -91,12 +91,12 @@ impl LabVenue {
         self.inputs.setting(plan, seed)
     }
 
-    /// Sets the result folder of each trial's request log.
+    /// Sets the result folder in which the request log of each trial is stored.
     pub fn with_logs(self, results: Option<PathBuf>) -> LabVenue {
         LabVenue { logs: results, ..self }
     }
 
-    /// Sets the changes to each of its guests.
+    /// Sets the changes to each guest.
     pub fn with_changes(self, changes: Vec<Change>) -> LabVenue {
         LabVenue { changes, ..self }
     }
@@ -105,8 +105,8 @@ impl LabVenue {
         &self.workdir
     }
 
-    /// Runs a job until `stop` returns true, cuts the guest's power, and returns the contents of its first disk, and
-    /// the progress.
+    /// Runs a job until `stop` returns true, cuts the guest's power, and returns the contents of its first disk and
+    /// its progress.
     pub(crate) fn run_until(
         &self,
         job: &Job,
@@ -120,7 +120,7 @@ impl LabVenue {
         Ok((region, cut.progress))
     }
 
-    /// Returns the guest for a plan, packed once and shared by all trials that need the same parts.
+    /// Returns the guest for a plan; it is packed once and shared by all trials that need the same parts.
     pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = &lab_plan.kernel;
@@ -238,7 +238,7 @@ impl LabVenue {
     }
 
     /// Returns the final image of the guest's array. Wrong parity fails the trial; copies may differ, because
-    /// a page that changes while it is written, and is then freed, may differ on the two sides (md(4)).
+    /// a page that changes while it is written, and is then freed, may differ on the two disks (md(4)).
     fn array(
         &self,
         medium: &MediumPlan,
@@ -327,7 +327,7 @@ impl Venue for LabVenue {
 }
 
 impl LabVenue {
-    /// Runs a job, and profiles it if `recorder` is given.
+    /// Runs a job, and profiles it if there is a `recorder`.
     pub(crate) fn run_with(
         &self,
         job: &Job,
@@ -402,7 +402,7 @@ impl LabVenue {
     }
 }
 
-/// Returns the trial of a guest that could not prepare the disks.
+/// Returns the trial of a guest that failed to prepare the disks.
 fn unprepared(
     job: &Job,
     finished: &Finished,
@@ -415,7 +415,7 @@ fn unprepared(
     Ok(ended(report, Host { started, elapsed_ns, ..Host::default() }, booted))
 }
 
-/// Completes a trial with its identity, or the note that it has none.
+/// Completes a trial with its identity, or with the note that it has none.
 fn ended(
     mut report: AgentReport,
     host: Host,

@@ -22,8 +22,8 @@ pub(crate) fn not_a_lab() -> VenueError {
 /// address space is then 16 GiB, including its index, and its backing file is sparse.
 const STORED: Bytes = Bytes(14 << 30);
 
-/// Returns the maximum stored size of each disk: twice what the workload writes leaves space for journals and copies on
-/// write. A disk of an array gets its share.
+/// Returns the maximum stored size of each disk: twice the bytes that the workload writes, which leaves space for
+/// journals and copy-on-write. A disk of an array gets its share.
 pub(crate) fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
     let died = |error: String| VenueError::Failed(error);
     let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! A logged trial in the lab: a log of the bytes written and of the return time of each op.
 //!
-//! It is a separate run: logging takes processor time of the guest, so its times differ slightly from
+//! It is a separate run: logging takes CPU time of the guest, so its times differ slightly from
 //! those of the measured trial.
 
 use std::fs::File;
@@ -30,7 +30,7 @@ use crate::venue::Watch;
 pub struct LoggedTrial {
     /// The agent's report, without a check of the file system.
     pub report: AgentReport,
-    /// The log of bytes, followed by that of ops; a PCI region.
+    /// The log of bytes, followed by the log of ops, in a PCI region.
     pub region: Arc<File>,
     /// The request log.
     pub requests: Option<File>,
@@ -64,10 +64,10 @@ pub fn refusal(plan: &Plan) -> Option<String> {
 }
 
 impl LabVenue {
-    /// Runs a trial and logs its bytes and ops. A trial that fails is an error.
+    /// Runs a trial and logs its bytes and ops. A failed trial is an error.
     ///
     /// # Errors
-    /// Those of [`crate::Venue::run`]; [`refusal`]; a log that is too small.
+    /// Those of [`crate::Venue::run`]; the reason of [`refusal`]; a log that is too small.
     pub fn run_logged(
         &self,
         job: &Job,

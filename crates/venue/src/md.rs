@@ -1,4 +1,4 @@
-//! An md array of this host during a trial; unlike a loop device it must be stopped explicitly.
+//! An md array on this host during a trial; unlike a loop device, it must be stopped explicitly.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -10,7 +10,7 @@ use fsdyno_lab::find_program;
 
 use crate::error::{VenueError, from_lab};
 
-/// The time limit for stopping an array: mounts of a namespace are released a moment after its last process has ended.
+/// The time limit for stopping an array: mounts of a namespace are released shortly after its last process has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The numbers of our arrays: high ones, but well below those that auto-assembly uses first (127, 126, 125 and so on).
@@ -21,7 +21,7 @@ const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 pub struct Array {
     /// The device node.
     pub device: PathBuf,
-    /// The member devices; the owner holds them for longer than this array exists.
+    /// The member devices; their owner keeps them open for longer than this array exists.
     members: Vec<PathBuf>,
 }
 
@@ -43,8 +43,8 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// Stops all arrays over our loop devices and nothing else: the number may belong to another array by now, and udev
-    /// may have assembled our loop devices under a different number.
+    /// Stops all arrays on our loop devices and nothing else: the number may belong to a different array by now, and
+    /// udev may have assembled our loop devices under a different number.
     fn drop(&mut self) {
         let begin = Instant::now();
         loop {
@@ -53,7 +53,7 @@ impl Drop for Array {
                 return;
             }
             for array in ours {
-                // An array that cannot be stopped is found later by the marks of its members.
+                // An array that cannot be stopped is found later by the marks on its members.
                 let _ = stop(&array);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -64,7 +64,7 @@ impl Drop for Array {
 /// Stops an array.
 ///
 /// # Errors
-/// mdadm is missing or cannot be started. Its result is in the output.
+/// mdadm is missing or cannot be started. Its exit status is in the output.
 pub fn stop(device: &Path) -> Result<Output, VenueError> {
     let argv = array::stop(&device.to_string_lossy());
     let (program, arguments) = argv.split_first().map_or(("", &[][..]), |(a, b)| (a.as_str(), b));

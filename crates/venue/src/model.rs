@@ -29,7 +29,7 @@ fn died(error: impl std::fmt::Display) -> VenueError {
 }
 
 impl Venue for ModelVenue {
-    /// Hashes the program; the disk and the seed are part of the plan and the trial.
+    /// Returns the hash of the program; the disk belongs to the plan, and the seed to the trial.
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let model = format!("ext2 directories, revision {REVISION}");
         let components = BTreeMap::from([

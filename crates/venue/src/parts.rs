@@ -20,14 +20,14 @@ pub fn programs_of(filesystem: &Commands) -> String {
     format!("{}:{} {}", filesystem.kind, filesystem.made_kind(), programs.join(" "))
 }
 
-/// The properties of the disks that decide the parts of a guest.
+/// The properties of the disks that determine the parts of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hardware {
-    /// For each disk in order: true for an NVDIMM.
+    /// For each disk, in order: true for an NVDIMM.
     pub pmem: Vec<bool>,
-    /// The I/O schedulers of their queues.
+    /// The I/O schedulers of the disks' queues.
     pub schedulers: BTreeSet<String>,
-    /// The array that they form.
+    /// The array that the disks form, if any.
     pub raid: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub fn hardware(plan: &Plan) -> Result<Hardware, VenueError> {
     })
 }
 
-/// Returns the parts of the guest for a file system on such disks.
+/// Returns the parts of a guest for a file system on such disks.
 pub fn parts(
     agent: &Path,
     filesystem: Option<&Commands>,
@@ -57,7 +57,7 @@ pub fn parts(
 ) -> Result<Parts, VenueError> {
     let mut parts = Parts { agent: agent.to_path_buf(), ..Parts::default() };
     if hardware.pmem.contains(&false) {
-        // One device per disk and no more, because each device costs boot time.
+        // Exactly one device per disk, because each device costs boot time.
         parts.modules.push(format!("nbd nbds_max={}", hardware.pmem.len()));
     }
     if hardware.pmem.contains(&true) {
@@ -78,8 +78,8 @@ pub fn parts(
     parts.modules.extend(filesystem.modules.iter().cloned());
     let kind = catalog::get(filesystem.made_kind())
         .map_err(|error| VenueError::Failed(error.to_string()))?;
-    // The check runs on the host, so its tool is not part of the guest; a missing tool must be reported before the
-    // first trial.
+    // The check runs on the host, so its tool is not part of the guest; if it is missing, this must be reported before
+    // the first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
     let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
@@ -89,7 +89,7 @@ pub fn parts(
         parts.tools.extend(tool);
     }
     for path in &kind.files {
-        // A file that is missing on the host is not needed in the guest either.
+        // A file that does not exist on the host is not needed in the guest either.
         if let Ok(contents) = std::fs::read(path) {
             parts.files.push((path.clone(), contents));
         }

@@ -1,4 +1,4 @@
-//! Prepared images: disks that a guest other than the measured one made, cached, and copied for use.
+//! Prepared images: disks that are made by a guest other than the measured one, cached, and copied for use.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::error::{VenueError, from_run};
 pub struct SetupHooks {
     /// Receives a line about each slow step.
     pub log: fn(&str),
-    /// Set to true to cancel.
+    /// True once the preparation is to be cancelled.
     pub cancel: Arc<AtomicBool>,
 }
 
@@ -34,8 +34,8 @@ impl std::fmt::Debug for SetupHooks {
     }
 }
 
-/// Reports whether the disks of a plan's trials are prepared by another guest. An array is then created again
-/// from its prepared members by the same command: with `--assume-clean` and the same data offset mdadm writes
+/// Reports whether the disks of a plan's trials are prepared by a separate guest. An array is then created again
+/// from its prepared members by the same command: with `--assume-clean` and the same data offset, mdadm writes
 /// its superblocks and nothing else.
 fn is_prepared(plan: &Plan) -> bool {
     // A file system in memory has no disk.
@@ -44,9 +44,9 @@ fn is_prepared(plan: &Plan) -> bool {
     formatted && (plan.age().is_some() || snapshot)
 }
 
-/// Returns the job that prepares the disks of another job. Settings that are in effect only while a file system is
-/// mounted do not change one that is only formatted; they are removed, so that trials that differ only in them share an
-/// image.
+/// Returns the job that prepares the disks of the given job. Settings that take effect only while a file system is
+/// mounted do not affect one that is only formatted; they are removed, so that trials that differ only in them share
+/// an image.
 fn preparation(job: &Job) -> Job {
     let mut made = job.preparation();
     if let Some(server) = job.plan.filesystem.as_ref().and_then(of_server) {
@@ -64,8 +64,8 @@ fn preparation(job: &Job) -> Job {
     made
 }
 
-/// Returns the file system of a server as the catalog has it, which is what its disk holds; none if the plan is not for
-/// clients of a server.
+/// Returns the catalog's plan of a server's file system, which is what the server's disk holds; none if the plan is not
+/// for clients of a server.
 fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
     let below = spec.below.filter(|_| shared.is_shared())?;
@@ -74,8 +74,8 @@ fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     Some(plan)
 }
 
-/// Returns the spec of a file system without its mount options, and the options that the catalog then has; none if the
-/// spec has no mount options, or if they do not come from the spec alone.
+/// Returns the spec of a file system without its mount options, and the options that the catalog then uses; none if the
+/// spec has no mount options, or if they do not depend on the spec alone.
 fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
     let mut spec = Spec::parse(&plan.spec).ok()?;
     if plan.period.is_some() || spec.below.is_some() || spec.mount.is_empty() {
@@ -86,7 +86,7 @@ fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
     Some((made.spec, made.mount_options))
 }
 
-/// Prepares the disks of a job, if they are made by another guest: aged ones, and with `--boot snapshot`
+/// Prepares the disks of a job, if they are made by a separate guest: aged ones, and, with `--boot snapshot`,
 /// formatted ones.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ pub fn merge_report(made: &AgentReport, report: &mut AgentReport) {
     to.mkfs.clone_from(&from.mkfs);
     to.mkfs_output.clone_from(&from.mkfs_output);
     to.before_mkfs.clone_from(&from.before_mkfs);
-    // Features that only a mount shows come from the measured guest.
+    // Features that are known only after a mount come from the measured guest.
     let measured = std::mem::replace(&mut to.features, from.features.clone());
     to.features.extend(measured);
     to.aged = from.aged;

@@ -1,4 +1,4 @@
-//! Checks that this host can make, mount and check a file system, before anything is touched.
+//! Checks that this host can make, mount and check a file system, before anything is changed.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -14,7 +14,7 @@ use crate::tools;
 /// Checks that this host has what a file system and its array, if any, need.
 ///
 /// # Errors
-/// Something is missing; the message says how to get it.
+/// Something is missing; the message says how to install it.
 pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), VenueError> {
     // The file system's own kind, and that of the lower file system, if any.
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
@@ -72,7 +72,7 @@ fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Reports whether a word of a command, or a part of it, is the path of a device node or of a link to one.
+/// Reports whether an argument of a command, or a part of it, is the path of a device node or of a link to one.
 fn is_device_path(word: &str) -> bool {
     word.split([',', '=', ':']).any(|path| {
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
@@ -97,7 +97,7 @@ fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Reports whether the running kernel has a file system, built in or as modules.
+/// Reports whether the running kernel supports a file system, built in or by modules.
 pub fn has_filesystem(kind: &Filesystem) -> bool {
     let release = release();
     let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
@@ -105,7 +105,7 @@ pub fn has_filesystem(kind: &Filesystem) -> bool {
     kind.mount.kind.is_empty() || supports(kind, &proc_filesystems, modules.as_ref())
 }
 
-/// Reports whether a kernel has a file system, by its /proc/filesystems and its modules on disk.
+/// Reports whether a kernel supports a file system, according to its /proc/filesystems and its modules on disk.
 pub(crate) fn supports(
     kind: &Filesystem,
     proc_filesystems: &str,
@@ -126,7 +126,7 @@ fn listed(filesystems: &str, mount_type: &str) -> bool {
     filesystems.lines().any(|line| line.rsplit('\t').next() == Some(mount_type))
 }
 
-/// Reports whether the running kernel has a module of this name, loadable or built in.
+/// Reports whether the running kernel has a module with this name, loadable or built in.
 fn has_module(name: &str) -> bool {
     let folder = PathBuf::from("/lib/modules").join(release());
     ["modules.dep", "modules.builtin"].iter().any(|list| {
@@ -135,7 +135,7 @@ fn has_module(name: &str) -> bool {
     })
 }
 
-/// Returns the module of a line: xfs for `kernel/fs/xfs/xfs.ko.zst: ...`.
+/// Returns the module that a line names: xfs for `kernel/fs/xfs/xfs.ko.zst: ...`.
 fn module_of(line: &str) -> Option<String> {
     let file = line.split(':').next()?.rsplit('/').next()?;
     Some(file.split_once(".ko")?.0.replace('_', "-"))

@@ -18,9 +18,9 @@ use crate::venue::{FinishedTrial, Watch};
 pub struct ProfiledRun {
     /// The repeated trial.
     pub ran: FinishedTrial,
-    /// The stages in the order of their starts.
+    /// The starts of the stages, in order.
     pub seen: Vec<StageStart>,
-    /// The requests to its disks; `None` if fsdyno serves no disk.
+    /// The requests to the guest's disks; `None` if fsdyno serves none of them.
     pub log: Option<region::Logged>,
     /// The offset of the file system on its disk.
     pub start: Bytes,
@@ -29,7 +29,7 @@ pub struct ProfiledRun {
 }
 
 impl LabVenue {
-    /// Runs a job again to profile it. `code` derives the counted functions from the kernel's image.
+    /// Runs a job again to profile it. `code` derives the functions to count from the kernel's image.
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`]; a kernel without a table of its functions.

@@ -18,7 +18,7 @@ use crate::venue::Watch;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) code: Code,
-    /// Start and size of the partition of which images are taken.
+    /// Start and size of the partition that is imaged.
     pub(crate) partition: Option<(Bytes, Bytes)>,
     pub(crate) workdir: PathBuf,
     pub(crate) seen: Vec<StageStart>,
@@ -57,7 +57,7 @@ impl Recorder {
         let (Some((start, size)), Some(disk)) = (self.partition, disks.first()) else {
             return Ok(None);
         };
-        // Between a verification and the next phase the file system is only remounted.
+        // Between a verification and the next phase, the file system is only remounted.
         let verified = self.seen.last().is_some_and(|seen| seen.stage == Stage::Verifying);
         if begun.stage < Stage::Running || (begun.stage == Stage::Running && verified) {
             return Ok(None);
@@ -73,11 +73,11 @@ impl Recorder {
 pub struct StageStart {
     /// The stage.
     pub stage: Stage,
-    /// The phase that it is in or follows.
+    /// The phase that the stage is in or follows.
     pub phase: u16,
-    /// The file system's partition as its drive would have returned it; none before the first phase, and if
+    /// The file system's partition as its drive would have returned it; none before the first phase, or if
     /// the file system is not on a single served disk.
     pub image: Option<File>,
-    /// The instructions executed until then.
+    /// The instructions executed up to then.
     pub counts: Counts,
 }

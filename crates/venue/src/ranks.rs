@@ -1,4 +1,4 @@
-//! Several processes as a venue: a trial runs in a new subdirectory of a directory that all their hosts share.
+//! A group of processes as a venue: a trial runs in a new subdirectory of a directory that all their hosts share.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use crate::error::VenueError;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{clock, fingerprint};
 
-/// The venue of several processes.
+/// The venue of a group of processes.
 #[derive(Clone, Debug)]
 pub struct RanksVenue {
     group: Arc<Group>,
@@ -109,7 +109,7 @@ impl Venue for RanksVenue {
             Err(GroupError::Stopped) => return Err(VenueError::Stopped),
             Err(error) => return Err(VenueError::Failed(error.to_string())),
         };
-        // The reason why the trial failed comes first, then what could not be removed.
+        // The reason for the failure of the trial comes first, then the path that could not be removed.
         match (&mut report.reason, removed) {
             (_, Ok(())) => {}
             (None, Err(remains)) => return Err(VenueError::Failed(remains)),

@@ -1,7 +1,7 @@
 //! Recovery of file systems after power cuts, in guests of the lab.
 //!
-//! A guest tests a number of cuts of a logged trial, one after the other. A cut that hangs or kills the
-//! guest's kernel is a finding; the others continue in another guest.
+//! A guest tests several cuts of a logged trial, one after the other. A cut that hangs or kills the
+//! guest's kernel is a finding; the remaining ones continue in a new guest.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -32,8 +32,8 @@ use crate::region::Region;
 use crate::venue::Watch;
 
 /// Number of cuts per guest. A boot takes ten seconds, and a guest that dies loses the results of its earlier cuts. The
-/// number does not depend on that of parallel guests, because the time of a mount depends (by 3 % [RUN]) on what its
-/// guest did before.
+/// number does not depend on the number of parallel guests, because the time of a mount varies (by 3 % [RUN]) with what
+/// the guest did before.
 const CUTS_PER_GUEST: usize = 50;
 
 /// Limit, in virtual time, for mounting, walking and checking one cut.
@@ -76,7 +76,7 @@ impl LabVenue {
     /// `watch` receives the number of cuts done.
     ///
     /// # Errors
-    /// A guest that failed for a reason other than its cut.
+    /// A guest failed for a reason other than its cut.
     pub fn recover(
         &self,
         job: &Job,
@@ -139,7 +139,7 @@ impl Work<'_> {
         }
     }
 
-    /// Runs one guest, and removes the cuts that have a result.
+    /// Runs one guest, and removes the cuts for which it produced a result.
     fn run_guest(
         &self,
         cuts: &mut Vec<Cut>,
@@ -165,7 +165,7 @@ impl Work<'_> {
         let finished = match ran {
             Ok(finished) => finished,
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
-            // A guest that did not reach its first cut did not fail because of a cut.
+            // If a guest did not reach its first cut, no cut caused its failure.
             Err(error) if !reached_cut => return Err(from_run(error)),
             Err(error) => return self.store_failure(cuts, done as usize, error),
         };
@@ -201,7 +201,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Stores a cut that killed its guest; the guest's other cuts are tested again.
+    /// Stores the failure of a cut that killed its guest; the guest's other cuts are tested again.
     fn store_failure(
         &self,
         cuts: &mut Vec<Cut>,
@@ -211,7 +211,7 @@ impl Work<'_> {
         let how = match &error {
             RunError::Panicked { .. } => "the kernel panicked",
             RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
-            // A QEMU that was killed or gave up is an error of this host.
+            // If QEMU was killed or gave up, this is an error of the host.
             RunError::Died { powered_off: true, .. } => "the guest switched itself off",
             _ => return Err(from_run(error)),
         };
@@ -223,7 +223,7 @@ impl Work<'_> {
         let cut = cuts.remove(index);
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         known.push((cut, Found { recovery, entries: Vec::new() }));
-        // The cuts before it are no longer done.
+        // The results of the cuts before it are lost, so those are no longer done.
         self.done.fetch_sub(index as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())

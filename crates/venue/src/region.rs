@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use fsdyno_disk::store::Memory;
 
-/// Bytes that are read for a single word. A store reads one word after another, alternately from its table and
+/// Number of bytes read to get a single word. A store reads one word after another, alternately from its table and
 /// from its pages, and the table of a disk of 1 TB has half a million words.
 const WINDOW: u64 = 64 << 10;
 
@@ -19,7 +19,7 @@ pub struct Region {
     size: u64,
     /// Cached windows by number, the most recently used first.
     windows: Vec<(u64, Vec<u8>)>,
-    /// The last slice that was not read from a window.
+    /// The last slice that did not come from a window.
     buffer: Vec<u8>,
 }
 
@@ -51,8 +51,8 @@ impl Region {
     }
 }
 
-/// Reads bytes of the file. Beyond what QEMU wrote, the region is zeros, which a store takes for "never written".
-/// A read error also gives zeros, so that it shows as a damaged file system, not as a clean one.
+/// Reads bytes of the file. Beyond the last byte that QEMU wrote, the region is zeros, which a store takes for "never
+/// written". A read error also results in zeros, so that it appears as a damaged file system, not as a clean one.
 fn fill(file: &File, bytes: &mut [u8], offset: u64) {
     if file.read_exact_at(bytes, offset).is_err() {
         bytes.fill(0);
@@ -66,7 +66,7 @@ impl Memory for Region {
 
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
         let (number, at) = (offset / WINDOW, (offset % WINDOW) as usize);
-        // Whole blocks are read once each; caching them would only evict the words.
+        // Each whole block is read only once; caching it would only evict the words.
         if length <= 64 && at + length <= WINDOW as usize && offset + length as u64 <= self.size {
             self.load_window(number);
             return &mut self.windows[0].1[at..at + length];

@@ -12,8 +12,8 @@ use crate::region::Region;
 /// The folder of the logs within a result folder.
 pub const FOLDER: &str = "logs";
 
-/// Returns the name of a trial's log within a result folder: always a file in [`FOLDER`], even if the id of the
-/// trial comes from someone else's file.
+/// Returns the name of a trial's log within a result folder: always a file in [`FOLDER`], even if the trial's id
+/// comes from another user's file.
 pub fn name(trial_id: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     format!("{FOLDER}/{}.log", trial_id.chars().map(plain).collect::<String>())
@@ -23,7 +23,7 @@ pub fn name(trial_id: &str) -> String {
 /// the guest's memory.
 ///
 /// # Errors
-/// A region that is not a log; a file that cannot be written.
+/// The region is not a log, or the file cannot be written.
 pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
     let mut region = Region::open(log).map_err(VenueError::io("open the request log"))?;
     let logged = region::read(&mut region)

@@ -7,7 +7,7 @@ use fsdyno_filesystem::{Filesystem, array, catalog};
 use fsdyno_lab::find_program;
 use fsdyno_record::Plan;
 
-/// Returns the first line with a version that mkfs prints; the program is the one that a guest gets.
+/// Returns the version line that mkfs prints; the program is the same as in a guest.
 pub fn version(filesystem: &Filesystem) -> Option<String> {
     version_by(&filesystem.version)
 }

@@ -1,4 +1,4 @@
-//! The trait of venues: run one job and return its agent's report.
+//! The trait of venues, which run a job and return its agent's report.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use fsdyno_record::{Job, Plan};
 
 use crate::error::VenueError;
 
-/// The answer of a watcher: the trial continues, or is killed at once.
+/// The decision of a watcher: the trial continues, or is killed immediately.
 pub use fsdyno_lab::Watch;
 
-/// Executes trials.
+/// A venue, which executes trials.
 ///
-/// `Sync`, because several trials run in parallel, each on its own thread.
+/// It is `Sync` because several trials run in parallel, each on its own thread.
 pub trait Venue: Sync {
     /// Returns the identity of the lab that would run this plan, and its components; none on a host. Exact results of
     /// two runs may be compared only if their identities are equal.
     ///
     /// # Errors
-    /// Something that is needed to run the plan is missing.
+    /// Something that the plan needs is missing.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
     /// Returns the host fingerprint of every trial of this plan, keyed by the names of the conditions; empty if an
-    /// identity covers it. The trials of a configuration all have the same fingerprint.
+    /// identity covers it. All trials of a configuration have the same fingerprint.
     ///
     /// # Errors
     /// A target that cannot be inspected.
@@ -31,7 +31,7 @@ pub trait Venue: Sync {
         Ok(BTreeMap::new())
     }
 
-    /// Runs one trial to its end; `watch` is called about every 20 ms.
+    /// Runs one trial to its end; `watch` is called about every 10 to 20 ms.
     ///
     /// # Errors
     /// Something is missing, the trial died, or it was stopped.
@@ -56,8 +56,8 @@ pub struct Identity {
 pub struct FinishedTrial {
     /// The agent's report.
     pub report: AgentReport,
-    /// The figures that depend on the host's speed.
+    /// The values that depend on the host's speed.
     pub host: Host,
-    /// The lab; none on a host.
+    /// The identity of the lab; none on a host.
     pub identity: Option<Identity>,
 }

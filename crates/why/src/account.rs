@@ -1,7 +1,7 @@
 //! Attributes each request of a trial to a stage, the structure that it touches, and its cause.
 //!
 //! A request, with its seek and its time, counts for the structure of its first block, to which the head had to move;
-//! its bytes are divided block by block. Unattributed requests have their own row, so that the columns sum up to the
+//! its bytes are divided block by block. Unattributed requests have their own row, so that the columns add up to the
 //! log.
 
 use std::collections::BTreeMap;
@@ -241,7 +241,7 @@ impl MapsAround<'_> {
     }
 
     /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block that is
-    /// free in one map has the structure that the other map gives it; a block with two different structures is
+    /// free in one map has the structure that it has in the other map; a block with two different structures is
     /// unattributed.
     fn at(&self, byte: u64) -> (Option<Structure>, u64) {
         let before = self.moments[..self.moments.len().min(self.at + 1)].iter().rev();

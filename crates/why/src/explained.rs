@@ -105,11 +105,11 @@ pub struct Log {
     pub lost: u64,
 }
 
-/// The way of a disk to a place that does not continue the request before.
+/// The way in which a disk reaches a position that does not continue the previous request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// An arm moves; explanations of before have this one.
+    /// An arm moves; also the default for explanations stored by older versions.
     #[default]
     Seek,
     /// Nothing moves.
@@ -119,7 +119,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Returns the way of disks, at least one of which has an arm, or is a volume of a network.
+    /// Returns the kind of access to disks, given whether one of them has an arm, or is a network volume.
     pub fn of(rotational: bool, network: bool) -> Access {
         match (rotational, network) {
             (true, _) => Access::Seek,
@@ -148,7 +148,7 @@ pub struct Explained {
     pub lab_id: Option<String>,
     /// Seed.
     pub seed: u64,
-    /// The way to another place of the disk.
+    /// The kind of access to a different position of the disk.
     #[serde(default, skip_serializing_if = "Access::is_seek")]
     pub access: Access,
     /// Phases.

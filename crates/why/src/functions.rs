@@ -99,8 +99,8 @@ fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     all
 }
 
-/// Returns whether two names belong to the same function: they are equal except for leading underscores and compiler
-/// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one consists of the other's words, at least two, and more.
+/// Returns whether two names belong to the same function: they are equal except for outer underscores and compiler
+/// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one begins with all words of the other, which has at least two.
 fn is_renamed(one: &str, other: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
@@ -111,7 +111,7 @@ fn is_renamed(one: &str, other: &str) -> bool {
     one == other || (short.len() > 1 && long.starts_with(short))
 }
 
-/// The name of module functions whose address is unknown: their callers say more.
+/// The name of module functions whose address is unknown: their callers are more informative.
 const UNNAMED: &str = "?";
 
 /// The minimum part of a difference that a source must account for.

@@ -58,7 +58,7 @@ pub struct Band {
     pub rows: (u16, u16),
 }
 
-/// An empty part of a disk is omitted if it is larger than 1 / this of the disk's bytes, and at least this large.
+/// An empty part of a disk is omitted if it is larger than 1 / `EMPTY` of the disk's bytes and than `MIN_EMPTY`.
 const EMPTY: u64 = 10;
 const MIN_EMPTY: u64 = 16 << 20;
 /// The maximum number of bands; the largest empty parts between them are omitted.

@@ -1,9 +1,9 @@
 //! Divides the busy time of a disk among its requests.
 //!
-//! A disk is busy while at least one request is unanswered. Each moment of that time is charged to the request that is
+//! A disk is busy while at least one request is unanswered. Each instant of that time is charged to the request that is
 //! answered first among those that have arrived: a disk that serves one request at a time works on it (a request in
 //! service is answered before those that wait). A disk that serves several at once charges each with what it adds to
-//! the total. The shares of all requests of a disk therefore sum up to its busy time, to the nanosecond; the time that
+//! the total. The shares of all requests of a disk therefore add up to its busy time, to the nanosecond; the time that
 //! a request waited for others is not part of its own share.
 
 use std::cmp::Reverse;

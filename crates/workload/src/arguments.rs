@@ -16,12 +16,12 @@ pub struct FileSlot(pub u16);
 /// Flags of open(2) that matter to a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenFlags {
-    /// O_RDONLY (else O_WRONLY, or O_RDWR with `write`).
+    /// O_RDONLY, or O_RDWR with `write`. If neither is set, O_RDONLY is used.
     pub read: bool,
-    /// O_WRONLY or O_RDWR.
+    /// O_WRONLY, or O_RDWR with `read`.
     pub write: bool,
-    /// O_CREAT when opening an existing file, as fopen(3) sets it for appending; [`Call::Create`](crate::Call::Create)
-    /// always sets it.
+    /// O_CREAT for an open of an existing file, as fopen(3) sets it for appending;
+    /// [`Call::Create`](crate::Call::Create) always sets it.
     pub create: bool,
     /// O_EXCL.
     pub exclusive: bool,
@@ -67,7 +67,7 @@ impl OpenFlags {
 /// Percentage of zeros in each class of compressible contents.
 pub const CLASSES: [u64; 3] = [80, 50, 20];
 
-/// Computed bytes: byte `offset + k` of content `id`, for `k` below `length`.
+/// Computed bytes: bytes `offset + k` of content `id`, for each `k` below `length`.
 ///
 /// [`crate::contents`] defines those bytes; the engine and the verifier compute them, so no payload is ever stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,21 +87,21 @@ impl Payload {
     /// The workload's input file (an archive, real mail): offsets are positions in it.
     pub const INPUT: u64 = u64::MAX - 1;
 
-    /// Minimum id of a content of a class; contents of the pool without a class have ids below it.
+    /// Minimum id of a content with a class; contents of the pool without a class have smaller ids.
     pub const CLASSED: u64 = 1 << Payload::CLASS_SHIFT;
 
     /// Lowest bit of the class in an id.
     pub const CLASS_SHIFT: u32 = 60;
 
-    /// The payload of content `id` in class `class`: class 0 is incompressible, classes from 1 on are those of
-    /// [`CLASSES`].
+    /// Returns the payload of content `id` in class `class`: class 0 is incompressible, and classes from 1 on are those
+    /// of [`CLASSES`].
     pub fn classed(id: u64, class: u8, offset: u64, length: u32) -> Payload {
         let class = u64::from(class).min(CLASSES.len() as u64);
         let id = id & (Payload::CLASSED - 1) | class << Payload::CLASS_SHIFT;
         Payload { id, offset, length }
     }
 
-    /// `length` zeros from `offset` on.
+    /// Returns `length` zeros from `offset` on.
     pub fn zeros(offset: u64, length: u32) -> Payload {
         Payload { id: Payload::ZEROS, offset, length }
     }

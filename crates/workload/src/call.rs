@@ -9,7 +9,7 @@ use crate::rare::RareCall;
 /// The order in which the names of a directory are removed, determined when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveOrder {
-    /// As getdents64(2) gives them.
+    /// As getdents64(2) returns them.
     Readdir,
     /// By inode number, as GNU rm does in large directories.
     Inode,
@@ -71,9 +71,9 @@ pub enum Call {
     ChmodFile { file: FileSlot, mode: u32 },
     /// fchmodat(2).
     Chmod { dir: DirSlot, mode: u32 },
-    /// futimens(2) to `mtime` seconds; the access time is left alone (UTIME_OMIT).
+    /// futimens(2) to `mtime` seconds; the access time is left unchanged (UTIME_OMIT).
     UtimesFile { file: FileSlot, mtime: i64 },
-    /// utimensat(2) to `mtime` seconds, not following links; the access time is left alone.
+    /// utimensat(2) to `mtime` seconds, not following links; the access time is left unchanged.
     Utimes { dir: DirSlot, mtime: i64 },
     /// fchown(2) to the caller's own ids.
     ChownFile { file: FileSlot },
@@ -83,21 +83,21 @@ pub enum Call {
     Compound(Compound),
     /// syncfs(2) of the file system that the trial is on.
     Sync,
-    /// A call that generators rarely make, with its own table of facts.
+    /// A call that generators rarely make; such calls have their own table of facts.
     Rare(RareCall),
 }
 
-/// A call that the engine expands into many because only the file system knows its parts; each of
-/// them is timed and counted separately.
+/// A call that the engine expands into many because only the file system knows its parts; each part
+/// is timed and counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the call's own arguments")]
 pub enum Compound {
     /// Reads directory `name` to its end (open, getdents64 until it returns nothing, close).
     Scan { dir: DirSlot },
-    /// Reads directory `name` to its end and stats each file in the order in which it is read; with
-    /// `read` each is then opened, read in calls of that many bytes to its end, and closed.
+    /// Reads directory `name` to its end and stats each file in readdir order; with `read`, each file
+    /// is then opened, read to its end in calls of that many bytes, and closed.
     StatEach { dir: DirSlot, read: Option<u32> },
-    /// Removes the tree `name`, including its root, as `rm -r` does. With `synced` the directory is
+    /// Removes the tree `name`, including its root, as `rm -r` does. With `synced`, the directory is
     /// fsynced after each file that is removed from it.
     RemoveTree { dir: DirSlot, order: RemoveOrder, synced: bool },
     /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of
@@ -111,12 +111,12 @@ pub enum Compound {
     UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
 }
 
-/// The facts of a call on an open file, on an open directory or on the whole file system.
+/// Returns the facts of a call on an open file, on an open directory or on the whole file system.
 const fn on_slot(kind: OpKind, effect: Effect) -> Facts {
     Facts { kind: Some(kind), dir: None, effect }
 }
 
-/// The facts of a call on a name.
+/// Returns the facts of a call on a name.
 const fn on_name(kind: OpKind, dir: DirSlot, effect: Effect) -> Facts {
     Facts { kind: Some(kind), dir: Some(dir), effect }
 }
@@ -127,7 +127,7 @@ const RESERVES: &str = "reserves space, whose state after a power cut is not mod
 
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
 impl Call {
-    /// Returns the facts of the call, one row for each call. Facts common to all calls of a kind are in
+    /// Returns the facts of the call; there is one row per call. Facts common to all calls of a kind are in
     /// the table of [`OpKind`].
     #[inline(always)]
     pub fn facts(&self) -> Facts {
@@ -182,7 +182,7 @@ impl Call {
         }
     }
 
-    /// Returns the slots that the call is on or opens.
+    /// Returns the slots that the call uses or opens.
     pub fn slots(&self) -> SlotsOf {
         match *self {
             Call::OpenDir { dir, slot } => SlotsOf::dirs(dir, slot),
@@ -219,7 +219,7 @@ impl Call {
         }
     }
 
-    /// The kind that this call is counted as; none for a call that the engine expands.
+    /// Returns the kind under which this call is counted; none for a call that the engine expands.
     #[inline(always)]
     pub fn kind(&self) -> Option<OpKind> {
         self.facts().kind

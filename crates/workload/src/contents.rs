@@ -5,18 +5,18 @@ use fsdyno_record::seed;
 use crate::arguments::{CLASSES, Payload};
 use crate::input::Input;
 
-/// Size of the pool in bytes. Its contents repeat after this many bytes.
+/// Size of the pool in bytes. Contents repeat after this many bytes.
 pub const POOL: usize = 4 << 20;
 
 /// Maximum length in bytes of a slice that is contiguous wherever it starts.
 pub const MAX_SLICE: usize = 1 << 20;
 
 /// Difference between the ids of consecutive versions of a block. Up to five versions of a block have distinct
-/// contents, because no multiple of it below the fifth is a multiple of 2^22; there are no block numbers above 2^40.
+/// contents, because none of its multiples below the fifth is a multiple of 2^22; block numbers do not exceed 2^40.
 pub const VERSION: u64 = (1 << 56) + 1_000_003;
 
-/// The unit of [`Contents::thin`] in bytes: the block size of most file systems, and less than the smallest unit that
-/// any of them compresses. The pool and its tail are whole multiples of it.
+/// The unit of [`Contents::thin`] in bytes: the block size of most file systems, and smaller than the smallest unit
+/// that any of them compresses. The pool and its tail are whole multiples of it.
 pub const THINNED: usize = 4096;
 
 /// Distance between the starts of consecutive ids: an odd number near 2^22 divided by the golden ratio (Knuth 3, 6.4,
@@ -53,7 +53,7 @@ impl Contents {
         Contents { pool, input: None, classes: Default::default() }
     }
 
-    /// Contents without a pool, as a placeholder.
+    /// Creates contents without a pool, as a placeholder.
     pub fn empty() -> Contents {
         Contents { pool: Vec::new(), input: None, classes: Default::default() }
     }
@@ -63,8 +63,8 @@ impl Contents {
         Contents { input, ..self }
     }
 
-    /// Zeroes `percent` of each [`THINNED`] bytes of every content, in one run (two where a content begins within the
-    /// run), so that a compressing file system can save about that share of them.
+    /// Zeroes `percent` of each [`THINNED`] bytes of every content, in one run (two if a content begins within the
+    /// run), so that a compressing file system can save about that share of the space.
     pub fn thin(&mut self, percent: u64) {
         let kept = THINNED - THINNED * percent.min(100) as usize / 100;
         for block in self.pool.chunks_mut(THINNED).filter(|block| block.len() > kept) {
@@ -83,7 +83,7 @@ impl Contents {
         self
     }
 
-    /// Content that does not come from the main pool: zeros, that of a class, or the input.
+    /// Returns content that does not come from the main pool: zeros, content of a class, or the input.
     #[cold]
     fn special(&self, payload: Payload, length: usize) -> &[u8] {
         if payload.id == Payload::ZEROS {
@@ -101,7 +101,7 @@ impl Contents {
         &bytes[from..bytes.len().min(from.saturating_add(length))]
     }
 
-    /// The first bytes of `payload`: all of them, or [`MAX_SLICE`] if there are more; the
+    /// Returns the first bytes of `payload`: all of them, or [`MAX_SLICE`] if there are more; the
     /// caller continues with [`Contents::rest`].
     #[inline]
     pub fn slice(&self, payload: Payload) -> &[u8] {
@@ -110,7 +110,7 @@ impl Contents {
             return self.special(payload, length);
         }
         let start = Contents::start(payload);
-        // Never out of range: the start is below POOL, and the length is at most that of the pool's tail.
+        // Never out of range: the start is below POOL, and the length does not exceed that of the pool's tail.
         self.pool.get(start..start + length).unwrap_or_default()
     }
 
@@ -119,7 +119,7 @@ impl Contents {
         payload.id.wrapping_mul(STRIDE).wrapping_add(payload.offset) as usize % POOL
     }
 
-    /// The remainder of `payload` after its first `done` bytes.
+    /// Returns the remainder of `payload` after its first `done` bytes.
     #[inline]
     pub fn rest(payload: Payload, done: u32) -> Payload {
         Payload {
@@ -129,8 +129,8 @@ impl Contents {
         }
     }
 
-    /// Index of the first byte of `found` that differs from `payload`, if any; if `found` is longer than the payload,
-    /// it differs at the payload's end.
+    /// Returns the index of the first byte of `found` that differs from `payload`, if any; if `found` is longer than
+    /// the payload, it differs at the payload's end.
     pub fn difference(&self, payload: Payload, found: &[u8]) -> Option<u64> {
         let mut left = payload;
         let mut rest = found;

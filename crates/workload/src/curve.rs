@@ -1,4 +1,4 @@
-//! The points of a curve: sizes that one workload runs at, evenly or geometrically spaced.
+//! The points of a curve: the sizes at which one workload runs, evenly or geometrically spaced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ const MAX_POINTS: usize = 1000;
 /// Increasing sizes, at least two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// The given text with its numbers written out, so that equal plans have equal texts.
+    /// The given text with its numbers written in full, so that equal plans have equal texts.
     text: String,
     points: Vec<u64>,
 }
 
 impl Curve {
-    /// The sizes, in increasing order.
+    /// Returns the sizes, in increasing order.
     pub fn points(&self) -> &[u64] {
         &self.points
     }

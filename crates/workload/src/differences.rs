@@ -12,11 +12,11 @@ pub const EXAMPLES: usize = 5;
 /// The outcome of a call: 0 for success, else the error number.
 pub type OutcomeCode = u16;
 
-/// Differences by kind of call, expected outcome and actual outcome. Where both are success, the results differ.
+/// Differences by kind of call, expected outcome and actual outcome. If both are success, the results differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences(BTreeMap<(OpKind, OutcomeCode, OutcomeCode), Difference>);
 
-/// The ops that have the same difference.
+/// The ops with the same difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Number of these ops.
@@ -28,18 +28,18 @@ pub struct Difference {
 /// An op whose result differs from the expected one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Example {
-    /// Number of the op in the recording, from zero.
+    /// Number of the op among the ops of its rank in the phase, from one.
     pub call: u64,
     /// The name that is the call's argument, as in [`Op::name`].
     pub name: String,
-    /// The expected result: bytes or a size; none if the recorded call has none, or failed.
+    /// The expected result: bytes or a size; none if the recorded call has no result, or failed.
     pub expected: Option<u64>,
     /// The actual result, if the call succeeded.
     pub found: Option<u64>,
 }
 
 impl Differences {
-    /// Adds op number `call` of a recording, with its result: the negative error number, or the value returned.
+    /// Adds op number `call` of a rank, with its result: a negative error number, or the return value.
     pub fn add(&mut self, op: &Op, result: i64, call: u64) {
         let Some(kind) = op.call.kind() else { return };
         let (right, expected) = match op.expect {
@@ -69,12 +69,12 @@ impl Differences {
         }
     }
 
-    /// Number of ops.
+    /// Returns the number of ops.
     pub fn count(&self) -> u64 {
         self.0.values().map(|row| row.count).sum()
     }
 
-    /// The rows: kind, expected outcome, actual outcome, and the ops.
+    /// Returns the rows: kind, expected outcome, actual outcome, and the ops.
     pub fn rows(
         &self,
     ) -> impl Iterator<Item = (OpKind, OutcomeCode, OutcomeCode, &Difference)> + '_ {

@@ -21,7 +21,7 @@ pub enum Effect {
     OpenDir { dir: DirSlot, slot: DirSlot },
     /// Closes the directory `slot`.
     CloseDir { slot: DirSlot },
-    /// Opens the file `name` as `file`; with `create` it exists afterwards.
+    /// Opens the file `name` as `file`; with `create`, the file exists afterwards.
     Open { dir: DirSlot, file: FileSlot, flags: OpenFlags, create: bool },
     /// Closes the file `file`.
     Close { file: FileSlot },
@@ -67,7 +67,7 @@ pub struct Facts {
     pub effect: Effect,
 }
 
-/// The number in [`SlotsOf`] that stands for no slot.
+/// The number in [`SlotsOf`] that means no slot.
 pub const NO_SLOT: u16 = u16::MAX;
 
 /// The numbers of the slots that a call uses or opens; [`NO_SLOT`] for none.
@@ -80,20 +80,20 @@ pub struct SlotsOf {
 }
 
 impl SlotsOf {
-    /// None.
+    /// No slots.
     pub const NONE: SlotsOf = SlotsOf { files: [NO_SLOT; 2], dirs: [NO_SLOT; 2] };
 
-    /// One file.
+    /// Returns the slot of one file.
     pub fn file(file: FileSlot) -> SlotsOf {
         SlotsOf { files: [file.0, NO_SLOT], ..SlotsOf::NONE }
     }
 
-    /// One directory.
+    /// Returns the slot of one directory.
     pub fn dir(dir: DirSlot) -> SlotsOf {
         SlotsOf { dirs: [dir.0, NO_SLOT], ..SlotsOf::NONE }
     }
 
-    /// Two directories.
+    /// Returns the slots of two directories.
     pub fn dirs(dir: DirSlot, to: DirSlot) -> SlotsOf {
         SlotsOf { dirs: [dir.0, to.0], ..SlotsOf::NONE }
     }

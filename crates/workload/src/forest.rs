@@ -9,7 +9,7 @@ use crate::op::Name;
 /// Maximum depth of a directory below the tree's top directory.
 pub const DEEPEST: u32 = 8;
 
-/// Percentage of directories that contain another directory, by depth; it gives a mean depth of about 3, as in kernel
+/// Percentage of directories that contain a subdirectory, by depth; the resulting mean depth is about 3, as in kernel
 /// trees.
 const NESTING_PERCENT: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
 
@@ -17,21 +17,21 @@ const NESTING_PERCENT: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 1
 /// bytes per directory.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Each directory's parent; that of 0 is 0.
+    /// Each directory's parent; directory 0 is its own parent.
     parents: Vec<u32>,
     /// The number of each directory's first file, followed by the total number of files.
     firsts: Vec<u32>,
 }
 
 impl Shape {
-    /// A tree of `directories` (at least one) and `files`, drawn from `seed`.
+    /// Draws a tree of `directories` (at least one) and `files` from `seed`.
     pub fn new(directories: u32, files: u32, seed: u64) -> Shape {
         let mut draws = seed::stream(seed, "directories");
         let (mut parents, mut above) = (vec![0], vec![0]);
         for directory in 1..directories {
             let depth = above.len() - 1;
             if draws.below(100) >= NESTING_PERCENT[depth] {
-                // A sibling of the last directory or of one of its ancestors, more likely a near one.
+                // A sibling of the last directory or of one of its ancestors; near ancestors are more likely.
                 let up = draws.below(depth as u64).max(draws.below(depth as u64));
                 above.truncate(1 + up as usize);
             }
@@ -53,33 +53,33 @@ impl Shape {
         Shape { parents, firsts }
     }
 
-    /// Number of directories, including the tree's top directory.
+    /// Returns the number of directories, including the tree's top directory.
     pub fn directories(&self) -> u32 {
         self.parents.len() as u32
     }
 
-    /// Number of files.
+    /// Returns the number of files.
     pub fn files(&self) -> u32 {
         self.firsts.last().copied().unwrap_or(0)
     }
 
-    /// The parent of a directory; that of 0 is 0.
+    /// Returns the parent of a directory; directory 0 is its own parent.
     pub fn parent(&self, directory: u32) -> u32 {
         self.parents.get(directory as usize).copied().unwrap_or(0)
     }
 
-    /// The numbers of the files in a directory.
+    /// Returns the numbers of the files in a directory.
     pub fn files_of(&self, directory: u32) -> std::ops::Range<u32> {
         let first = |at: u32| self.firsts.get(at as usize).copied().unwrap_or(0);
         first(directory)..first(directory + 1)
     }
 
-    /// The directory of a file.
+    /// Returns the directory of a file.
     pub fn directory_of(&self, file: u32) -> u32 {
         (self.firsts.partition_point(|first| *first <= file) as u32).saturating_sub(1)
     }
 
-    /// A directory and all its ancestors, deepest first, without the tree's top directory.
+    /// Iterates over a directory and all its ancestors, deepest first, excluding the tree's top directory.
     pub fn upwards(&self, directory: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(directory), |below| Some(self.parent(*below)))
             .take_while(|directory| *directory > 0)
@@ -108,7 +108,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// `trees` trees of a shape.
+    /// Creates `trees` trees of a shape.
     pub fn new(trees: u64, shape: Shape) -> Forest {
         Forest {
             trees,
@@ -119,17 +119,17 @@ impl Forest {
         }
     }
 
-    /// Number of files in all trees.
+    /// Returns the number of files in all trees.
     pub fn files(&self) -> u64 {
         self.trees * u64::from(self.shape.files())
     }
 
-    /// Number of directories in all trees.
+    /// Returns the number of directories in all trees.
     pub fn directories(&self) -> u64 {
         self.trees * u64::from(self.shape.directories())
     }
 
-    /// Length of the longest name in bytes.
+    /// Returns the length of the longest name in bytes.
     pub fn longest_name(&self) -> usize {
         let last = |names: &Numbered, count: u64| names.length_of(count.saturating_sub(1));
         last(&self.file_names, self.shape.files().into())
@@ -157,7 +157,7 @@ impl Forest {
         }
     }
 
-    /// The tree and the entry at `path`; none if there is no such path.
+    /// Returns the tree and the entry at `path`; none if there is no such path.
     pub fn read(&self, path: &[u8]) -> Option<(u64, Leaf)> {
         let mut parts = path.split(|byte| *byte == b'/');
         let tree = self.tree_names.read(parts.next()?).filter(|tree| *tree < self.trees)?;
@@ -188,8 +188,8 @@ const MEDIAN: u64 = 5072;
 /// of a unit.
 const OCTAVES: i64 = 144_750;
 
-/// The size of file `number` in bytes, drawn from `seed`: approximately log-normal, with a median of 5,072 bytes and a
-/// standard deviation of 1.25 of the natural logarithm, which gives a mean of 10.9 KB; at least 11 bytes and at most
+/// Draws the size of file `number` in bytes from `seed`: approximately log-normal, with a median of 5,072 bytes and a
+/// standard deviation of the natural logarithm of 1.25, so that the mean is 10.9 KB; at least 11 bytes and at most
 /// 2.3 MB.
 ///
 /// The exponent is a sum of eight uniform draws, whose distribution is nearly normal (Irwin and Hall), and all

@@ -7,12 +7,12 @@ use std::sync::Arc;
 pub struct Input(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Input {
-    /// An input that refers to `bytes`.
+    /// Creates an input that refers to `bytes`.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Input {
         Input(Arc::new(bytes))
     }
 
-    /// All bytes of the file.
+    /// Returns all bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         self.0.as_ref().as_ref()
     }
@@ -29,12 +29,12 @@ impl std::fmt::Debug for Input {
 pub struct Setting {
     /// Seed of all random choices.
     pub seed: u64,
-    /// The file named by a parameter of [`crate::Domain::File`], if any: always an uncompressed tar archive.
+    /// The file named by a parameter of domain [`crate::Domain::File`], if any: always an uncompressed tar archive.
     pub input: Option<Input>,
 }
 
 impl Setting {
-    /// A seed without an input.
+    /// Creates a setting with a seed and without an input.
     pub fn seed(seed: u64) -> Setting {
         Setting { seed, input: None }
     }

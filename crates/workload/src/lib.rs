@@ -18,6 +18,7 @@ pub mod memory_fs;
 pub mod numbered;
 pub mod one_file;
 pub mod op;
+pub mod op_source;
 pub mod params;
 pub mod permutation;
 pub mod postmark;
@@ -46,6 +47,7 @@ pub use facts::{Effect, Facts, Synced};
 pub use input::{Input, Setting};
 pub use memory_fs::MemoryFs;
 pub use op::{After, COPY_BUFFER, Expect, Name, Op, RECORD};
+pub use op_source::{NoOps, OpSource, WorkUnits};
 pub use params::{Domain, Param, ParamError};
 pub use rare::{Advice, AllocateMode, RareCall, RenameFlag};
 pub use tar::archive::{Archive, ArchiveError, Headers};
@@ -53,6 +55,6 @@ pub use until::Items;
 pub use wall::{Pass, Wall};
 pub use widths::Widths;
 pub use workload::{
-    Expected, ExpectedKind, GapKind, Links, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill,
-    Recording, Share, ShellCommand, Threads, Tree, WorkUnits, Workload,
+    Expected, ExpectedKind, GapKind, Links, Needs, OpCounts, PhaseSpec, Prefill, Recording, Share,
+    ShellCommand, Threads, Tree, Workload,
 };

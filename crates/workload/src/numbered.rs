@@ -13,18 +13,18 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// Names of `prefix` and at least `width` digits.
+    /// Creates the family of names of `prefix` and at least `width` digits.
     pub fn new(prefix: &str, width: usize) -> Numbered {
         let width = width.clamp(1, 20);
         Numbered { prefix: prefix.as_bytes().to_vec(), width, limit: digits_limit(width) }
     }
 
-    /// Names of `prefix` and as many digits as the largest of `count` numbers needs.
+    /// Creates the family of names of `prefix` and as many digits as the largest of `count` numbers needs.
     pub fn for_count(prefix: &str, count: u64) -> Numbered {
         Numbered::new(prefix, digits(count.saturating_sub(1)))
     }
 
-    /// Length of the name of `number`, in bytes.
+    /// Returns the length of the name of `number`, in bytes.
     pub fn length_of(&self, number: u64) -> usize {
         self.prefix.len() + self.width.max(digits(number))
     }
@@ -54,7 +54,7 @@ impl Numbered {
         name.push_number(number, self.width);
     }
 
-    /// The number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = text.strip_prefix(self.prefix.as_slice())?;
         let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');
@@ -65,7 +65,7 @@ impl Numbered {
     }
 }
 
-/// Number of decimal digits of a number.
+/// Returns the number of decimal digits of a number.
 fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }

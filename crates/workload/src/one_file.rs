@@ -5,14 +5,14 @@ use fsdyno_record::OnDevice;
 use crate::op::{DirSlot, Op};
 use crate::workload::{Share, Workload};
 
-/// Number of ops of each phase that are examined for names; a workload with several files uses a second one within
-/// these ops.
+/// Number of ops of each phase and rank that are examined for names; a workload with several files uses a second one
+/// within these ops.
 const EXAMINED_OPS: usize = 4096;
 
-/// The name of a workload's only file.
+/// Returns the name of a workload's only file.
 ///
 /// # Errors
-/// The call or name that a one-file workload does not have, as a sentence.
+/// The call or name that a one-file workload cannot have, as a sentence.
 pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
     if workload.prefill().is_some() {
         return Err("its first phase reads a prepared file".to_string());

@@ -7,8 +7,8 @@ pub use crate::call::{Call, Compound, RemoveOrder};
 
 /// One file system call, or a call that the engine expands into many ([`Call::Compound`]).
 ///
-/// A generator receives the same `Op` again and again and rewrites it in place, so that the hot
-/// loop allocates nothing and copies no names.
+/// A generator receives the same `Op` each time and rewrites it in place, so that the hot loop
+/// allocates nothing and copies no names.
 #[derive(Clone, Debug)]
 pub struct Op {
     /// The call and its arguments.
@@ -21,20 +21,20 @@ pub struct Op {
     pub other: Name,
     /// The thread of the workload that issues the op, from zero.
     pub thread: u32,
-    /// The progress of another thread that the op waits for. Ops of the same thread are in order without it.
+    /// The progress of another thread that the op waits for. Ops of the same thread are ordered without it.
     pub after: After,
-    /// Further points that the op waits for if `after` is set: all of them must be reached. Only blocking calls wait
-    /// for several.
+    /// Further points that the op waits for if `after` is set; all of them must be reached. Only blocking calls wait
+    /// for several points.
     pub also_after: Vec<After>,
     /// Think time of the caller before the op: sleep, without processor time.
     pub think: Nanos,
-    /// Computing time of the caller before the op: processor time of the program that the workload models. Neither
+    /// Compute time of the caller before the op: processor time of the program that the workload models. Neither
     /// `think` nor `compute` is part of a latency.
     pub compute: Nanos,
     /// Time at which the op is due, relative to the start of the phase: it is not issued earlier, and its latency is
-    /// measured from then, even if its thread could issue it only later because the previous op had not returned. So an
-    /// op that waits for a slow one is as slow as its caller would find it (G. Tene, "coordinated omission"). Zero
-    /// means at once, with the latency measured from the op's issue.
+    /// measured from then, even if its thread could issue it only later because the previous op had not returned. An op
+    /// that waits for a slow one is thus as slow as its caller would observe (G. Tene, "coordinated omission"). Zero
+    /// means immediately, with the latency measured from the issue of the op.
     pub due: Nanos,
     /// The required outcome of the call.
     pub expect: Expect,
@@ -97,17 +97,17 @@ impl Default for Op {
 /// Powers of ten, by exponent.
 const POWERS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The limit below which [`eight_digits`] writes numbers of `width` digits; zero if it cannot.
+/// Returns the limit below which [`eight_digits`] writes numbers of `width` digits; zero if it cannot.
 pub(crate) fn digits_limit(width: usize) -> u64 {
     POWERS.get(width).copied().unwrap_or(0)
 }
 
-/// The eight digits of a number below 10^8, the first in the lowest byte.
+/// Computes the eight digits of a number below 10^8, the first in the lowest byte.
 ///
 /// The number is split into halves of four digits, quarters of two digits, then bytes of one digit, all parts of a word
-/// at once; division by 100 and by 10 is multiplication by their reciprocals in 20 and in 10 bits, exact below 10,000
-/// and below 100 (Warren, Hacker's Delight, chapter 10). A loop over digits would cost a fifth of all instructions that
-/// the engine adds to a call.
+/// in parallel; division by 100 and by 10 is multiplication by their reciprocals in 20 and in 10 bits, exact below
+/// 10,000 and below 100 (Warren, Hacker's Delight, chapter 10). A loop over digits would cost a fifth of all
+/// instructions that the engine adds to a call.
 #[inline]
 fn eight_digits(number: u32) -> u64 {
     let halves = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
@@ -142,7 +142,7 @@ impl Name {
         self.bytes[length] = 0;
     }
 
-    /// Appends bytes; those that do not fit are cut off (generators check their names when they are built).
+    /// Appends bytes; those that do not fit are cut off (generators check the lengths of names when they are built).
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
         let at = self.length as usize;
@@ -166,8 +166,8 @@ impl Name {
         self.push(&digits[at..]);
     }
 
-    /// Writes a number with at least `width` digits (at least one) at byte `at` and ends the name there, for names that
-    /// differ only in the number. `at` must be at most the length of the name.
+    /// Writes a number with at least `width` digits (at least one) at byte `at` and ends the name after it, for names
+    /// that differ only in the number. `at` must be at most the length of the name.
     #[inline]
     pub fn set_number(&mut self, at: usize, number: u64, width: usize) {
         if width > 0 && number < digits_limit(width) {
@@ -214,25 +214,25 @@ impl Name {
         self.push_number(number, width);
     }
 
-    /// The name without its NUL.
+    /// Returns the name without its NUL.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length as usize]
     }
 
-    /// Pointer to the first byte, for a system call; a NUL always ends the name.
+    /// Returns a pointer to the first byte, for a system call; a NUL always ends the name.
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.bytes.as_ptr()
     }
 
-    /// The name with its NUL, for the kernel.
+    /// Returns the name with its NUL, for the kernel.
     #[inline]
     pub fn as_bytes_with_nul(&self) -> &[u8] {
         &self.bytes[..=self.length as usize]
     }
 
-    /// The name as text, for messages.
+    /// Returns the name as text, for messages.
     pub fn display(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }

@@ -58,7 +58,7 @@ pub enum Domain {
     Trace,
     /// A line for sh(1).
     Command,
-    /// The points of a curve: the workload runs once for each, with parameter `files` set to it.
+    /// The points of a curve: the workload runs once for each point, with the parameter `files` set to it.
     Curve {
         /// Minimum of a point.
         min: u64,
@@ -73,18 +73,18 @@ pub enum Domain {
         min: u64,
         /// Maximum of a number.
         max: u64,
-        /// Maximum count of numbers.
+        /// Maximum length of the list.
         most: usize,
     },
     /// A distribution of sizes, as [`Sizes`] reads it.
     Sizes,
     /// Weights of these words, as [`Weights`] reads them.
     Weights(&'static [&'static str]),
-    /// This one word, or a value of the other domain.
+    /// This word, or a value of the other domain.
     Or(&'static str, &'static Domain),
 }
 
-/// A mistake in parameters; each message is one line that gives the correction.
+/// A mistake in parameters; each message is one line that states the correction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
     /// The workload has no such parameter.
@@ -112,7 +112,7 @@ pub enum ParamError {
     Conflict(String),
 }
 
-/// Maximum size of a path in bytes, with its NUL: PATH_MAX of Linux.
+/// Maximum size of a path in bytes, with its NUL: PATH_MAX on Linux.
 const MAX_PATH: usize = 4096;
 
 /// Maximum length of a line for sh(1) in bytes; the line is stored in each record.
@@ -123,13 +123,13 @@ fn count(text: &str) -> Option<u64> {
     text.parse().ok().map(|Count(count)| count)
 }
 
-/// The canonical spelling of a whole number or size within bounds.
+/// Returns the canonical spelling of a whole number or size within bounds.
 fn bounded(number: Option<u64>, min: u64, max: u64) -> Option<String> {
     number.filter(|number| (min..=max).contains(number)).map(|number| number.to_string())
 }
 
 impl Domain {
-    /// The canonical spelling of `text`, if the domain accepts it.
+    /// Returns the canonical spelling of `text`, if the domain accepts it.
     pub fn canonical(&self, text: &str) -> Option<String> {
         match self {
             Domain::Whole { min, max } => bounded(count(text), *min, *max),
@@ -175,7 +175,7 @@ impl Domain {
         }
     }
 
-    /// The accepted values, as text that fits after "takes".
+    /// Returns the accepted values, as text that fits after "takes".
     pub fn describe(&self) -> String {
         match self {
             Domain::Whole { min, max } => {
@@ -285,23 +285,23 @@ impl Values {
         Ok(Values(values))
     }
 
-    /// The value of `key`; empty for an unknown key.
+    /// Returns the value of `key`; empty for an unknown key.
     pub fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
 
-    /// The value of `key` as a number; none for a word.
+    /// Returns the value of `key` as a number; none for a word.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key).parse().ok()
     }
 
-    /// The value of `key` as a number, zero for a word.
+    /// Returns the value of `key` as a number; zero for a word.
     pub fn whole(&self, key: &str) -> u64 {
         self.number(key).unwrap_or(0)
     }
 
-    /// The value of `key`, or `of_set` if it is `auto`. The parameter `set` names the set of published values from
-    /// which `of_set` comes; if it is `none`, every value is allowed.
+    /// Returns the value of `key`, or `of_set` if it is `auto`. The parameter `set` names the set of published values
+    /// from which `of_set` comes; if it is `none`, every value is allowed.
     ///
     /// # Errors
     /// [`ParamError::Conflict`] if a set is named and the value differs from that of the set.
@@ -322,7 +322,7 @@ impl Values {
         }
     }
 
-    /// The numbers in the list `key`; empty if the value is a word.
+    /// Returns the numbers in the list `key`; empty if the value is a word.
     pub fn wholes(&self, key: &str) -> Vec<u64> {
         self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
     }
@@ -332,7 +332,7 @@ impl Values {
         self.text(key) == "yes"
     }
 
-    /// The values as a map, for a plan.
+    /// Returns the values as a map, for a plan.
     pub fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }

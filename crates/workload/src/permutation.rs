@@ -31,7 +31,7 @@ struct Round {
 }
 
 impl Permutation {
-    /// The bijection of `0..length` that is drawn from `seed` under `name`.
+    /// Creates the bijection of `0..length` that is drawn from `seed` under `name`.
     pub fn new(length: u64, seed: u64, name: &str) -> Permutation {
         let bits = u64::BITS - length.saturating_sub(1).leading_zeros();
         let mut draws = seed::stream(seed, name);
@@ -44,12 +44,12 @@ impl Permutation {
         Permutation { length, mask, shift: bits.div_ceil(2).max(1), rounds }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The element at `index`; `index` must be below the length.
+    /// Returns the element at `index`; `index` must be below the length.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         let mut x = index;
@@ -58,14 +58,14 @@ impl Permutation {
                 x = x.wrapping_add(round.add).wrapping_mul(round.multiply) & self.mask;
                 x ^= x >> self.shift;
             }
-            // An empty permutation has no element, and must not search for one forever.
+            // An empty permutation has no elements, and the search must not loop forever.
             if x < self.length || self.length == 0 {
                 return x;
             }
         }
     }
 
-    /// The index of `element`: `index_of(at(i)) == i`.
+    /// Returns the index of `element`: `index_of(at(i)) == i`.
     #[inline]
     pub fn index_of(&self, element: u64) -> u64 {
         let mut x = element;
@@ -81,8 +81,8 @@ impl Permutation {
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the number of correct bits, and
-/// an odd number is its own inverse modulo 8 (Warren, Hacker's Delight, 10-16).
+/// Computes the inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the number of correct
+/// bits, and an odd number is its own inverse modulo 8 (Warren, Hacker's Delight, 10-16).
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
 }
@@ -92,16 +92,16 @@ fn inverse(odd: u64) -> u64 {
 pub enum Order {
     /// 0, 1, 2 ...
     Forward,
-    /// ... 2, 1, 0; holds `n`.
+    /// ... 2, 1, 0; the value is `n`.
     Reverse(u64),
     /// The order of the permutation.
     Random(Permutation),
-    /// The order of the permutation, from its end.
+    /// The order of the permutation, from its end to its beginning.
     RandomReverse(Permutation),
 }
 
 impl Order {
-    /// The order called `forward`, `reverse` or `random` of `0..length`; a random one is drawn
+    /// Returns the order of `0..length` called `forward`, `reverse` or `random`; a random one is drawn
     /// from `seed` under `name`.
     pub fn named(order: &str, length: u64, seed: u64, name: &str) -> Order {
         match order {
@@ -111,7 +111,7 @@ impl Order {
         }
     }
 
-    /// The order of the same kind of `0..length`; a random one is drawn from `seed` under `name`.
+    /// Returns the order of `0..length` of the same kind; a random one is drawn from `seed` under `name`.
     pub fn of_length(&self, length: u64, seed: u64, name: &str) -> Order {
         let drawn = || Permutation::new(length, seed, name);
         match self {
@@ -122,7 +122,7 @@ impl Order {
         }
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     #[inline]
     pub fn at(&self, index: u64) -> u64 {
         match self {

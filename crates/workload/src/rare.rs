@@ -1,4 +1,4 @@
-//! The calls that recorded programs make and generators rarely do: one table of facts, as for [`Call`](crate::Call).
+//! The calls that recorded programs make but generators rarely do: one table of facts, as for [`Call`](crate::Call).
 
 use fsdyno_record::OpKind;
 
@@ -11,7 +11,7 @@ use crate::facts::{Effect, Facts, SlotsOf, Synced};
 pub enum RareCall {
     /// fdatasync(2).
     Fdatasync { file: FileSlot },
-    /// sync_file_range(2) that starts to write `length` bytes from `offset` on and waits for them; it makes
+    /// sync_file_range(2) that starts the writeback of `length` bytes from `offset` on and waits for it; it makes
     /// nothing durable.
     SyncRange { file: FileSlot, offset: u64, length: u64 },
     /// readlinkat(2); its result is the length of the target.

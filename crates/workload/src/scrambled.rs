@@ -5,7 +5,7 @@ use fsdyno_record::seed::mix;
 use crate::op::Name;
 use crate::permutation::Permutation;
 
-/// The alphabet of the names of a pattern.
+/// The alphabet of a family of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
     /// `0` to `9` and `a` to `f`: names like digests.
@@ -24,7 +24,7 @@ impl Alphabet {
         }
     }
 
-    /// Maximum number of letters that fit in a 63-bit number.
+    /// Returns the maximum number of letters that fit in a 63-bit number.
     fn digits(self) -> u32 {
         match self {
             Alphabet::Hex => 15,
@@ -32,7 +32,7 @@ impl Alphabet {
         }
     }
 
-    /// Number of names of `length` letters that can be numbered.
+    /// Returns the number of names of `length` letters that can be numbered.
     pub fn names(self, length: usize) -> u64 {
         (self.letters().len() as u64).pow(self.digits().min(length as u32))
     }
@@ -42,7 +42,7 @@ impl Alphabet {
 ///
 /// The first letters (15 for hex, 10 for letters and digits, fewer in shorter names) are the number itself after a
 /// bijection over all numbers that they can represent, so that names are unique and can be parsed. The letters after
-/// them are drawn from those, and checked when a name is read.
+/// them are derived from the number, and checked when a name is read.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     prefix: Vec<u8>,
@@ -54,13 +54,13 @@ pub struct Scrambled {
 }
 
 impl Scrambled {
-    /// Names of `prefix` and `length` letters; there are [`Alphabet::names`] of them.
+    /// Creates the family of names of `prefix` and `length` letters; there are [`Alphabet::names`] of them.
     pub fn new(prefix: &str, alphabet: Alphabet, length: usize, seed: u64) -> Scrambled {
         let order = Permutation::new(alphabet.names(length), seed, "names");
         Scrambled { prefix: prefix.as_bytes().to_vec(), alphabet, length, order, seed: mix(seed) }
     }
 
-    /// Length of every name in bytes.
+    /// Returns the length of every name in bytes.
     pub fn length(&self) -> usize {
         self.prefix.len() + self.length
     }
@@ -75,7 +75,7 @@ impl Scrambled {
         (0..self.length).for_each(|index| name.push(&[letters[self.letter(drawn, index)]]));
     }
 
-    /// Index in the alphabet of the letter at `index` of the name that `drawn` determines.
+    /// Returns the index in the alphabet of the letter at `index` of the name that `drawn` determines.
     fn letter(&self, drawn: u64, index: usize) -> usize {
         let base = self.alphabet.letters().len() as u64;
         let digits = self.alphabet.digits();
@@ -86,7 +86,7 @@ impl Scrambled {
         ((u128::from(draw) * u128::from(base)) >> 64) as usize
     }
 
-    /// The number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(self.prefix.as_slice())?;
         if text.len() != self.length {

@@ -12,7 +12,7 @@ pub const LARGEST: u64 = 1 << 30;
 /// Fraction bits of the fixed-point powers of two.
 const POINT: u32 = 62;
 
-/// Significant bits of a logarithm's fraction: a size is correct to one part in 2^24.
+/// Significant bits of the fraction of a logarithm: a size is correct to one part in 2^24.
 const STEPS: usize = 24;
 
 /// `2^(1/2), 2^(1/4), 2^(1/8) ...`, each the square root of the one before it.
@@ -66,7 +66,7 @@ impl Sizes {
         }
     }
 
-    /// Maximum size that can be drawn, in bytes.
+    /// Returns the maximum size that can be drawn, in bytes.
     pub fn largest(&self) -> u64 {
         match *self {
             Sizes::Fixed(size) | Sizes::Uniform { high: size, .. } => size,
@@ -76,9 +76,9 @@ impl Sizes {
     }
 }
 
-/// A size of the mix from a random word: its upper half decides the class, its lower half the size.
+/// Computes a size of the mix from a random word: its upper half decides the class, its lower half the size.
 ///
-/// The larger sizes span four octaves, from 4 KiB to 64 KiB, which are equally likely and uniform within.
+/// The larger sizes span four octaves, from 4 KiB to 64 KiB, which are equally likely; sizes within one are uniform.
 #[inline]
 pub fn mix(draw: u64) -> u64 {
     let within = draw & 0xffff_ffff;
@@ -113,7 +113,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     size.clamp(1, i128::from(LARGEST)) as u64
 }
 
-/// 2 to the power of a 32-bit fraction, with [`POINT`] fraction bits.
+/// Computes 2 to the power of a 32-bit fraction, with [`POINT`] fraction bits.
 fn power(fraction: u32) -> u64 {
     ROOTS.iter().enumerate().fold(1 << POINT, |power, (at, root)| match fraction >> (31 - at) & 1 {
         0 => power,
@@ -238,7 +238,7 @@ mod tests {
             let right = 8192.0 * (1.5f64 * normal).exp();
             let found = sizes[(200_000.0 * share) as usize] as f64;
             // Of the logarithm: the distribution of twelve sums is 0.05 off at 1 %, the draws
-            // another 0.02.
+            // add 0.02.
             assert!((found / right).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {right}");
         }
         assert!(drawn("lognormal:100:0", 100).iter().all(|size| *size == 100));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_sizes_of_a_seed_are_these_on_every_machine() {
-        // From a few lines of Python with its own SplitMix64 and floating point.
+        // Computed by a few lines of Python with a separate SplitMix64 and floating point.
         assert_eq!(drawn("lognormal:8K:1.5", 4), [2990, 5478, 5666, 12_712]);
         assert_eq!(drawn("1K-64K", 4), [2107, 26_173, 38_630, 59_134]);
         assert_eq!(drawn("mix", 4), [1428, 1652, 3908, 31_410]);

@@ -1,8 +1,8 @@
-//! The unlink of one file of the top directory: the phase in which bonnie and bigfile delete their
+//! The unlink of one file in the top directory: the phase in which bonnie and bigfile delete their
 //! large file.
 
 use crate::op::{Call, DirSlot, Op};
-use crate::workload::OpSource;
+use crate::op_source::OpSource;
 
 /// The unlink of one file.
 pub(crate) struct Unlink {
@@ -11,7 +11,7 @@ pub(crate) struct Unlink {
 }
 
 impl Unlink {
-    /// The unlink of the file `name`.
+    /// Creates the unlink of the file `name`.
     pub fn of(name: &'static [u8]) -> Unlink {
         Unlink { name, exists: true }
     }

@@ -3,16 +3,16 @@
 use fsdyno_record::Nanos;
 
 use crate::op::Op;
+use crate::op_source::OpSource;
 use crate::wall::Wall;
-use crate::workload::OpSource;
 
 /// The items of a share, each of at least one op.
 pub trait Items: OpSource {
-    /// The number of items done, and whether another one follows; none if the next op belongs to an item that has
-    /// begun, or to no item.
+    /// Returns the number of items done, and true if another item follows; none if the next op belongs to an item that
+    /// has begun, or does not belong to an item.
     fn between(&mut self) -> Option<(u64, bool)>;
 
-    /// Limits the number of items, including those done, to `most`.
+    /// Limits the total number of items, including those done, to `most`.
     fn end_after(&mut self, most: u64);
 }
 
@@ -47,7 +47,7 @@ impl OpSource for Until<'_> {
         }
         let has_op = self.ops.next(op);
         if !has_op && let Some((done, _)) = self.ops.between() {
-            // The last items may have had no op.
+            // The last items may not have had any ops.
             self.done = done;
             self.wall.pass(done, false);
         }

@@ -1,28 +1,28 @@
-//! A stonewall: each share of a phase works until a time is over, then all go on to the largest number of items that one
-//! of them has done. So all shares do the same work, and a slow one shows as a longer phase.
+//! A stonewall: each share of a phase works until a time limit, then all continue to the largest number of items that
+//! any of them has done. All shares thus do the same work, and a slow one makes the phase longer.
 
 use fsdyno_record::Nanos;
 
 /// The limit that a share consults before each of its items.
 pub trait Wall: Send {
-    /// Starts the time, at the first op of the share.
+    /// Starts the clock, at the first op of the share.
     fn begin(&mut self);
 
-    /// Returns how many items the share does in all, of which `done` are complete. Waits for the other shares when the time
-    /// is over, unless the share has no `more` items than these.
+    /// Returns the limit on the total number of items of the share, of which `done` are complete. Once the time is
+    /// over, waits for the other shares if the share has `more` items.
     fn pass(&mut self, done: u64, more: bool) -> Pass;
 }
 
-/// The answer of a [`Wall`].
+/// The result of [`Wall::pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Most items that the share does.
+    /// Maximum total number of items that the share does.
     pub most: u64,
-    /// Time since the start of the phase if the share has waited, which is no part of a latency; else zero.
+    /// Time since the start of the phase at which a wait of the share ended, which is not part of a latency; else zero.
     pub waited_until: Nanos,
 }
 
 impl Pass {
-    /// No end yet.
+    /// A result without a limit and without a wait.
     pub const GO_ON: Pass = Pass { most: u64::MAX, waited_until: Nanos(0) };
 }

@@ -1,9 +1,9 @@
-//! Weights of words: how often each of several actions is done, given as `create:20,read:80`.
+//! Weights of words: the relative frequencies of several actions, given as `create:20,read:80`.
 
 use fsdyno_record::quote::short;
 use fsdyno_record::{Count, suggest};
 
-/// The largest weight.
+/// Maximum weight.
 const MOST: u64 = 1_000_000;
 
 /// A weight for each word of a table, in its order; at least one is not zero.
@@ -11,7 +11,7 @@ const MOST: u64 = 1_000_000;
 pub struct Weights(Vec<u64>);
 
 impl Weights {
-    /// Parses `WORD:WEIGHT,WORD:WEIGHT...`; a word that is not named has the weight zero.
+    /// Parses `WORD:WEIGHT,WORD:WEIGHT...`; a word that is not given has the weight zero.
     ///
     /// # Errors
     /// A short description of the mistake.
@@ -40,8 +40,8 @@ impl Weights {
         }
     }
 
-    /// The canonical spelling of these weights: the words in their order, without those of weight
-    /// zero.
+    /// Returns the canonical spelling of these weights: the words in table order, without those of
+    /// weight zero.
     pub fn show(&self, words: &[&str]) -> String {
         let parts: Vec<String> = words
             .iter()
@@ -52,17 +52,17 @@ impl Weights {
         parts.join(",")
     }
 
-    /// The weight of the word with index `at`; zero beyond the table.
+    /// Returns the weight of the word with index `at`; zero beyond the table.
     pub fn of(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
     }
 
-    /// The sum of all weights, at least one.
+    /// Returns the sum of all weights, at least one.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// The index of the word that `number`, below the total, falls to.
+    /// Returns the index of the word that `number`, which must be below the total, selects.
     #[inline]
     pub fn pick(&self, mut number: u64) -> usize {
         for (at, weight) in self.0.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Calls on whole trees whose parts only the file system knows.
 
 use crate::op::{Call, Op};
-use crate::workload::OpSource;
+use crate::op_source::OpSource;
 
 /// A call on a whole tree: the call, its name, and its other name if any.
 pub type WholeTree = (Call, &'static [u8], &'static [u8]);
@@ -10,7 +10,7 @@ pub type WholeTree = (Call, &'static [u8], &'static [u8]);
 pub struct WholeTrees(std::vec::IntoIter<WholeTree>);
 
 impl WholeTrees {
-    /// The calls in this order.
+    /// Creates the sequence of these calls.
     pub fn new(calls: Vec<WholeTree>) -> WholeTrees {
         WholeTrees(calls.into_iter())
     }

@@ -1,46 +1,46 @@
-//! The shape of a regular tree: how many directories each directory of a level has.
+//! The shape of a regular tree: the number of subdirectories per directory at each level.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fsdyno_record::Count;
 
-/// Most levels of a tree.
+/// Maximum number of levels of a tree.
 const MAX_LEVELS: usize = 5;
-/// Most directories in a directory.
+/// Maximum number of directories in a directory.
 const MAX_WIDE: u64 = 1_000_000;
-/// Most directories of the last level; more would be a typing error.
+/// Maximum number of directories at the last level; more would be a typing error.
 const MAX_LEAVES: u64 = 500_000_000;
 
-/// Directories per directory, the top level first.
+/// Numbers of directories per directory, the top level first.
 ///
-/// The leaves are numbered from left to right; those below one directory have numbers in a row, so
-/// that everything about a path is division.
+/// The leaves are numbered from left to right; those below one directory have consecutive numbers, so
+/// that paths are computed by division.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Widths(Vec<u64>);
 
 impl Widths {
-    /// The widths, one to five of them, each at least one.
+    /// Returns the one to five widths, each at least one.
     pub fn each(&self) -> &[u64] {
         &self.0
     }
 
-    /// Number of levels of directories.
+    /// Returns the number of levels of directories.
     pub fn levels(&self) -> usize {
         self.0.len()
     }
 
-    /// Number of leaves below one directory of a level, 0 being the top level.
+    /// Returns the number of leaves below one directory of a level; 0 is the top level.
     pub fn leaves_below(&self, level: usize) -> u64 {
         self.0.iter().skip(level + 1).product()
     }
 
-    /// Number of directories without directories.
+    /// Returns the number of directories without subdirectories.
     pub fn leaves(&self) -> u64 {
         self.0.iter().product()
     }
 
-    /// Number of directories in all.
+    /// Returns the total number of directories.
     pub fn directories(&self) -> u64 {
         let levels = self.0.iter().scan(1, |above, width| {
             *above *= width;

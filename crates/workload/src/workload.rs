@@ -1,27 +1,27 @@
-//! The interface of a workload: phases of ops, their exact counts, and the tree they leave.
+//! The interface of a workload: phases of ops, their exact counts, and the tree that they leave.
 
 use std::collections::BTreeMap;
 
 use fsdyno_record::trial::ReplayReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
-use crate::differences::Differences;
-use crate::op::{Op, Payload};
+use crate::op::Payload;
+use crate::op_source::{OpSource, WorkUnits};
 use crate::until::{Items, Until};
 use crate::wall::Wall;
 
 /// Exact number of ops by kind.
 ///
-/// A count that only the file system decides (such as the getdents64(2) calls of a directory) is
-/// omitted, and the workload's doc says so.
+/// Counts that only the file system determines (such as the number of getdents64(2) calls on a
+/// directory) are omitted, and the workload's doc states this.
 pub type OpCounts = BTreeMap<OpKind, u64>;
 
 /// A share of the work: that of rank `rank` among `ranks` threads or processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// From zero.
+    /// The rank, from zero.
     pub rank: u32,
-    /// At least one.
+    /// Number of ranks, at least one.
     pub ranks: u32,
 }
 
@@ -33,17 +33,17 @@ impl Share {
 /// The step between two phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapKind {
-    /// No step of its own: the caches stay as they are, but the phase before is synced for its
-    /// times and verified before this one begins.
+    /// No separate step: the caches stay as they are, but the previous phase is synced for its times and
+    /// verified before this one begins.
     None,
-    /// Nothing at all, as in the original benchmark: the phase before is neither synced nor verified, and has
-    /// no synced or durable time.
+    /// Nothing at all, as in the original benchmark: the previous phase is neither synced nor verified, and
+    /// has no synced or durable time.
     BackToBack,
-    /// sync the file system.
+    /// Sync the file system.
     Sync,
-    /// sync, then drop the caches.
+    /// Sync, then drop the caches.
     Drop,
-    /// sync, unmount, mount.
+    /// Sync, unmount, mount.
     Remount,
 }
 
@@ -52,12 +52,12 @@ impl GapKind {
     pub const ALL: [GapKind; 5] =
         [GapKind::None, GapKind::BackToBack, GapKind::Sync, GapKind::Drop, GapKind::Remount];
 
-    /// The kind of this name; [`GapKind::None`] for any other word, which no parameter accepts.
+    /// Returns the kind with this name; [`GapKind::None`] for any other string, which no parameter accepts.
     pub fn named(word: &str) -> GapKind {
         GapKind::ALL.into_iter().find(|kind| kind.name() == word).unwrap_or(GapKind::None)
     }
 
-    /// The name in records and `--set`.
+    /// Returns the name in records and `--set`.
     pub fn name(self) -> &'static str {
         match self {
             GapKind::None => "none",
@@ -76,7 +76,7 @@ pub struct PhaseSpec {
     pub name: &'static str,
     /// The step before it.
     pub gap: GapKind,
-    /// Verifies the tree on disk after it (before the next gap).
+    /// True if the tree on disk is verified after it (before the next gap).
     pub verify: bool,
     /// Number of threads that can share it.
     pub threads: Threads,
@@ -84,7 +84,7 @@ pub struct PhaseSpec {
 
 impl PhaseSpec {
     /// If a phase follows another back to back, moves the verification of the first to after the second:
-    /// between the two nothing may be read.
+    /// nothing may be read between the two.
     pub fn chained(mut phases: Vec<PhaseSpec>) -> Vec<PhaseSpec> {
         for next in 1..phases.len() {
             if phases[next].gap == GapKind::BackToBack {
@@ -107,7 +107,7 @@ pub enum Threads {
 }
 
 impl Threads {
-    /// The number of threads for `requested` ones.
+    /// Returns the number of threads if `requested` threads are requested.
     pub fn of(self, requested: u32) -> u32 {
         match self {
             Threads::One => 1,
@@ -117,71 +117,16 @@ impl Threads {
     }
 }
 
-/// Work done in a phase, in the workload's own units: `files read`, `transactions`. A unit's name
-/// ends in `bytes` if and only if it counts bytes.
-pub type WorkUnits = BTreeMap<&'static str, u64>;
-
-/// A stream of ops. The caller passes the same `Op` each time.
-pub trait OpSource {
-    /// Rewrites `op` into the next one; false at the end.
-    fn next(&mut self, op: &mut Op) -> bool;
-
-    /// Requests an early end because the phase's time is up: the source goes on until all its files
-    /// are closed and its current work is complete, then [`OpSource::next`] returns false. Only a
-    /// source of a phase with a [`Workload::limit`], or one that ends by [`Workload::ends_with`],
-    /// reacts.
-    fn finish(&mut self) {}
-
-    /// Reports that the last op failed for lack of space (ENOSPC); returns true if the phase is
-    /// meant to end so. Then the op counts as not done, and the ops that follow clean up.
-    fn full(&mut self) -> bool {
-        false
-    }
-
-    /// Reports that the file system does not support the last op (EOPNOTSUPP); returns true if
-    /// there is another way. Then the op counts as not done, and the ops that follow use it.
-    fn unsupported(&mut self) -> bool {
-        false
-    }
-
-    /// Reports that the last op had a result other than [`Op::expect`]: the negative error number, or what it
-    /// returned. Returns true if the phase goes on; then the op counts as done.
-    fn differed(&mut self, _op: &Op, _result: i64) -> bool {
-        false
-    }
-
-    /// The ops with unexpected results, for a source that continues after them.
-    fn differences(&mut self) -> Differences {
-        Differences::default()
-    }
-
-    /// The amount of the phase that is done, in units that [`Workload::tree_after`] and similar
-    /// methods understand; valid once [`OpSource::next`] has returned false.
-    fn done(&self) -> u64 {
-        0
-    }
-}
-
-/// No ops: the share of a rank that has nothing to do.
-#[derive(Clone, Copy, Debug)]
-pub struct NoOps;
-
-impl OpSource for NoOps {
-    fn next(&mut self, _: &mut Op) -> bool {
-        false
-    }
-}
-
 /// The expected entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Directory, file or symbolic link, and its contents.
     pub kind: ExpectedKind,
-    /// Its permission bits, where the workload sets them.
+    /// Its permission bits, if the workload sets them.
     pub mode: Option<u32>,
-    /// Its modification time in seconds, where the workload sets it.
+    /// Its modification time in seconds, if the workload sets it.
     pub mtime: Option<i64>,
-    /// The group of hard links it belongs to, if it has several.
+    /// The group of hard links to which it belongs, if it has several links.
     pub links: Option<Links>,
 }
 
@@ -192,21 +137,21 @@ pub enum ExpectedKind {
     Directory,
     /// A regular file with one content from its beginning to its end.
     File(Payload),
-    /// A regular file of this many bytes, whose contents [`Tree::piece`] gives part by part.
+    /// A regular file of this many bytes, whose contents [`Tree::piece`] returns part by part.
     Pieces(u64),
-    /// A regular file of this many bytes, in an order that only the file system decided: an archive
-    /// of a tree. The tree unpacked from it can be verified, so its bytes need not be.
+    /// A regular file of this many bytes, whose order only the file system determines: an archive of
+    /// a tree. The tree unpacked from it can be verified, so its bytes need not be.
     Sized(u64),
-    /// A symbolic link; [`Tree::target`] gives its target.
+    /// A symbolic link; [`Tree::target`] returns its target.
     Symlink,
 }
 
 /// The hard links of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
-    /// Names of one group are one inode.
+    /// The group; names in one group refer to one inode.
     pub group: u64,
-    /// Number of links that the inode has.
+    /// Number of links to the inode.
     pub count: u64,
 }
 
@@ -216,17 +161,17 @@ impl Expected {
     /// A symbolic link.
     pub const SYMLINK: Expected = Expected::new(ExpectedKind::Symlink);
 
-    /// An entry of this kind with any attributes.
+    /// Creates an expected entry of this kind with any attributes.
     pub const fn new(kind: ExpectedKind) -> Expected {
         Expected { kind, mode: None, mtime: None, links: None }
     }
 
-    /// A regular file with this content.
+    /// Creates an expected regular file with this content.
     pub const fn file(payload: Payload) -> Expected {
         Expected::new(ExpectedKind::File(payload))
     }
 
-    /// A regular file of this many bytes, made of pieces.
+    /// Creates an expected regular file of this many bytes that consists of pieces.
     pub const fn pieces(length: u64) -> Expected {
         Expected::new(ExpectedKind::Pieces(length))
     }
@@ -241,28 +186,28 @@ impl Expected {
         Expected { mtime: Some(mtime), ..self }
     }
 
-    /// Requires it to be one of several hard links.
+    /// Requires the entry to be one of several hard links.
     pub const fn with_links(self, links: Links) -> Expected {
         Expected { links: Some(links), ..self }
     }
 }
 
-/// The tree that a phase leaves, in closed form: the verifier walks the file system, looks each
-/// path up and compares the totals, so that nothing lost and nothing extra can hide.
+/// The tree that a phase leaves, in closed form: the verifier walks the file system, looks up
+/// each path and compares the totals, so that missing and extra entries are always found.
 pub trait Tree {
-    /// The expected entry at `path` (below the trial's root, without a leading slash); none if
-    /// nothing may be there.
+    /// Returns the expected entry at `path` (below the trial's root, without a leading slash); none if
+    /// nothing may exist there.
     fn lookup(&self, path: &[u8]) -> Option<Expected>;
-    /// Expected number of files (all entries but directories, each hard link counted).
+    /// Returns the expected number of files (all entries except directories; each hard link counts).
     fn files(&self) -> u64;
-    /// Expected number of directories, without the trial's root.
+    /// Returns the expected number of directories, excluding the trial's root.
     fn directories(&self) -> u64;
-    /// The content of a file of [`ExpectedKind::Pieces`] from byte `offset` on, up to the end of one payload
-    /// payload (the rest of the file at most); `offset` is below the file's length.
+    /// Returns the content of a file of [`ExpectedKind::Pieces`] from byte `offset` on, up to the end of one
+    /// payload (at most the rest of the file); `offset` is below the file's length.
     fn piece(&self, _path: &[u8], _offset: u64) -> Option<Payload> {
         None
     }
-    /// Target of the symbolic link at `path`.
+    /// Returns the target of the symbolic link at `path`.
     fn target(&self, _path: &[u8]) -> Option<Vec<u8>> {
         None
     }
@@ -271,39 +216,39 @@ pub trait Tree {
 /// Requirements of a workload on its file system, computed before it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Maximum number of bytes of file data that exist at once.
+    /// Maximum number of bytes of file data that exist at the same time.
     pub bytes: Bytes,
-    /// Maximum number of files and directories that exist at once.
+    /// Maximum number of files and directories that exist at the same time.
     pub inodes: u64,
-    /// Longest single name.
+    /// Length of the longest single name in bytes.
     pub longest_name: usize,
 }
 
-/// The preparation of the first phase's tree, outside the measured time.
+/// The creation of the tree that the first phase finds, outside the measured time.
 pub struct Prefill<'a> {
-    /// The ops that make it.
+    /// The ops that create the tree.
     pub ops: Box<dyn OpSource + Send + 'a>,
     /// The tree after them.
     pub tree: Box<dyn Tree + 'a>,
 }
 
-/// Facts of a recording that is replayed.
+/// Facts about a recording that is replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The type of file system that it was made on; empty if unknown.
     pub file_system: String,
     /// True if an op with a result other than the recorded one can fail the trial.
     pub strict: bool,
-    /// How faithful the replay is to the recording, in sentences.
+    /// Sentences about the fidelity of the replay to the recording.
     pub notes: Vec<String>,
-    /// The same in numbers.
+    /// The fidelity of the replay in numbers.
     pub report: ReplayReport,
 }
 
-/// A command of the user's.
+/// A command given by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// A line for sh(1) that runs before it and is not measured.
+    /// A line for sh(1) that runs before the command and is not measured.
     pub setup: Option<String>,
     /// The line for sh(1) that is timed.
     pub command: String,
@@ -311,57 +256,57 @@ pub struct ShellCommand {
 
 /// A workload with its parameters bound.
 pub trait Workload: Send + Sync {
-    /// The timed phases, in order.
+    /// Returns the timed phases, in order.
     fn phases(&self) -> Vec<PhaseSpec>;
-    /// The ops of a phase that fall to `share`.
+    /// Returns the ops of a phase that belong to `share`.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_>;
-    /// Number of ops of each kind in the whole phase if `ranks` threads share it.
+    /// Returns the number of ops of each kind in the whole phase if `ranks` threads share it.
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts;
-    /// Parameters without effect under the values of the others; plans omit them.
+    /// Returns the parameters that have no effect with the values of the other ones; plans omit them.
     fn unused_params(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Work of the whole phase in the workload's own units, if ops alone do not express it.
+    /// Returns the work of the whole phase in the workload's own units, if ops alone do not express it.
     fn work_units(&self, _phase: usize) -> WorkUnits {
         WorkUnits::new()
     }
-    /// The unit of [`Workload::work_units`] whose rate represents the phase in tables; none if files or
-    /// bytes do.
+    /// Returns the unit of [`Workload::work_units`] whose rate represents the phase in tables; none if files
+    /// or bytes do.
     fn unit(&self, _phase: usize) -> Option<&'static str> {
         None
     }
-    /// The tree after a phase.
+    /// Returns the tree after a phase.
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_>;
-    /// Space, inodes and name length it requires.
+    /// Returns the space, inodes and name length that the workload requires.
     fn needs(&self) -> Needs;
 
-    /// Maximum number of the [`Needs::bytes`] bytes that a store has to hold if it omits blocks of one repeated
-    /// byte.
+    /// Returns the maximum number of the [`Needs::bytes`] bytes that a store must hold if it omits blocks of one
+    /// repeated byte.
     fn stored(&self) -> Bytes {
         if self.zeros() == 100 { Bytes(0) } else { self.needs().bytes }
     }
 
-    /// The tree that the first phase finds, if creating it is not part of the work: one thread
-    /// creates it before that phase, outside the measurement.
+    /// Returns the tree that the first phase finds, if its creation is not part of the work: one thread
+    /// creates it before that phase, outside the measured time.
     fn prefill(&self) -> Option<Prefill<'_>> {
         None
     }
 
-    /// Percentage of its contents that is zeros ([`crate::Contents::thin`]).
+    /// Returns the percentage of its contents that is zeros ([`crate::Contents::thin`]).
     fn zeros(&self) -> u64 {
         0
     }
 
-    /// Time after which a phase is stopped by [`OpSource::finish`]; none if it ends by itself.
+    /// Returns the time after which a phase is stopped by [`OpSource::finish`]; none if it ends by itself.
     ///
     /// The work of such a phase is not known in advance: its [`Workload::counts`] and
     /// [`Workload::work_units`] are empty, and [`Workload::tree`] is the tree before it. The `_after`
-    /// methods compute them from the work that each rank's source reports as done.
+    /// methods compute the actual values from the work that each rank's source reports as done.
     fn limit(&self, _phase: usize) -> Option<Nanos> {
         None
     }
 
-    /// The rank whose end ends the phase: when it has no more ops, the others are requested to
+    /// Returns the rank whose end ends the phase: when it has no more ops, the others are requested to
     /// finish ([`OpSource::finish`]).
     ///
     /// The work of the others is not known in advance: [`Workload::counts`], [`Workload::work_units`]
@@ -371,23 +316,23 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// The phase that can end by a stonewall, and the unit of its items; none if no phase can end that way.
+    /// Returns the phase that a stonewall can end, and the unit of its items; none if there is no such phase.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         None
     }
 
-    /// Returns the workload that replaces this one from the phase of [`Workload::stonewalled`] on, once each of `shares`
-    /// shares has done `most` items of that phase, or all that it has; None if this one continues.
+    /// Returns the workload that replaces this one from the phase of [`Workload::stonewalled`] on, once each of the
+    /// `shares` shares has done `most` items of that phase or all its items; none if this workload continues.
     fn after_stonewall(&self, _most: u64, _shares: u32) -> Option<Box<dyn Workload>> {
         None
     }
 
-    /// What a share does in the phase of [`Workload::stonewalled`], item by item; none if it has no part in it.
+    /// Returns the ops of a share in the phase of [`Workload::stonewalled`], item by item; none if it has no ops there.
     fn items(&self, _share: Share) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
 
-    /// The ops of [`Workload::ops`], except that in the phase of [`Workload::stonewalled`] the items stop when `wall` says so.
+    /// Returns the ops of [`Workload::ops`]; `wall` limits the items in the phase of [`Workload::stonewalled`].
     fn ops_until<'a>(
         &'a self,
         phase: usize,
@@ -401,39 +346,40 @@ pub trait Workload: Send + Sync {
         }
     }
 
-    /// Facts of the recording that it replays, if it does.
+    /// Returns facts about the recording that the workload replays, if it replays one.
     fn recording(&self) -> Option<Recording> {
         None
     }
 
-    /// The command that its one phase runs, which then has no ops; the agent runs it only if it was given on the command line.
+    /// Returns the command that its only phase runs; that phase has no ops. The agent runs only commands that were
+    /// given on the command line.
     fn command(&self) -> Option<&ShellCommand> {
         None
     }
 
-    /// Number of slots of open files that its threads share; none if each thread has its own files. Directory
-    /// slots then are file slots, and slot 0 is the trial's root.
+    /// Returns the number of slots of open files that its threads share; none if each thread has its own files. If
+    /// slots are shared, directory slots are file slots, and slot 0 is the trial's root.
     fn shared_slots(&self) -> Option<u16> {
         None
     }
 
-    /// Returns true if it goes on until its file system is full: then its phases are known exactly
+    /// Returns true if it continues until its file system is full: then its phases are known exactly
     /// only afterwards, as with a [`Workload::limit`], and [`OpSource::full`] ends them.
     fn fills(&self) -> bool {
         false
     }
 
-    /// [`Workload::counts`] of a phase of which rank `r` has done `done[r]` ([`OpSource::done`]).
+    /// Returns the [`Workload::counts`] of a phase in which rank `r` has done `done[r]` ([`OpSource::done`]).
     fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
         self.counts(phase, done.len() as u32)
     }
 
-    /// [`Workload::work_units`] of a phase of which rank `r` has done `done[r]`.
+    /// Returns the [`Workload::work_units`] of a phase in which rank `r` has done `done[r]`.
     fn work_units_after(&self, phase: usize, _done: &[u64]) -> WorkUnits {
         self.work_units(phase)
     }
 
-    /// [`Workload::tree`] after a phase of which rank `r` has done `done[r]`.
+    /// Returns the [`Workload::tree`] after a phase in which rank `r` has done `done[r]`.
     fn tree_after(&self, phase: usize, _done: &[u64]) -> Box<dyn Tree + '_> {
         self.tree(phase)
     }

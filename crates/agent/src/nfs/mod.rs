@@ -26,7 +26,7 @@ use network::{Host, Network};
 /// The number of the server's threads: the default of Debian's nfs-kernel-server.
 const THREADS: u32 = 8;
 
-/// The maximum number of attempts to unmount the exported file system: the kernel releases it a moment after the server
+/// The maximum number of attempts to unmount the exported file system: the kernel releases it shortly after the server
 /// has ended.
 const MAX_TRIES: u32 = 500;
 
@@ -39,7 +39,7 @@ pub struct Shared {
     queue: Queue,
     /// The options in the spec that belong to NFS and its export.
     options: Vec<String>,
-    /// The folder in which each client has its mount point.
+    /// The folder that contains the mount point of each client.
     base: PathBuf,
     network: Option<Network>,
     roots: Vec<OwnedFd>,
@@ -77,7 +77,7 @@ impl Shared {
         self.base.join(format!("client{client}"))
     }
 
-    /// Returns the number of the host that mounts the file system only to observe it.
+    /// Returns the number of the host that mounts the file system only to examine it.
     fn observer(&self) -> u16 {
         self.clients + 1
     }
@@ -89,7 +89,7 @@ impl Shared {
     /// Exports a folder and mounts it for each client.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors from the kernel.
     pub fn mount(&mut self, folder: &Path) -> io::Result<()> {
         if self.network.is_none() {
             forbid_local_io()?;
@@ -112,7 +112,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts the process that answers calls to rpcbind and MOUNT, which only version 3 makes.
+    /// Starts the process that answers calls to rpcbind and MOUNT, which are made only for NFS version 3.
     fn answer_calls(&self) -> io::Result<()> {
         if self.version() != "3" {
             return Ok(());
@@ -164,7 +164,7 @@ impl Shared {
     /// Unmounts the export for all clients, stops the server and unmounts the exported file system.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// Errors from the kernel.
     pub fn unmount(&mut self, folder: &Path) -> io::Result<()> {
         self.roots.clear();
         for client in 1..=self.clients {
@@ -185,7 +185,7 @@ impl Shared {
     /// Syncs the mounts of all clients.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors from the kernel.
     pub fn sync(&self) -> io::Result<()> {
         self.roots.iter().try_for_each(|root| Ok(rustix::fs::syncfs(root)?))
     }
@@ -193,7 +193,7 @@ impl Shared {
     /// Mounts the export for one more client, which has nothing in its cache, while `look` examines the trial's folder.
     ///
     /// # Errors
-    /// What the kernel refuses or `look` reports.
+    /// Errors from the kernel or `look`.
     pub fn observed<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
         let root = self.mount_for(self.observer())?;
         let seen = look(root.as_fd());
@@ -209,7 +209,7 @@ fn forbid_local_io() -> io::Result<()> {
     write_if_there("/sys/module/nfs/parameters/localio_enabled", "N")
 }
 
-/// Writes to a kernel file if this kernel has it; such files cannot be created.
+/// Writes to a kernel file if this kernel has it.
 fn write_if_there(path: &str, text: &str) -> io::Result<()> {
     match fs::File::options().write(true).open(path) {
         Ok(mut file) => file.write_all(text.as_bytes()),

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use fsdyno_record::Nanos;
 
-/// linux/if_link.h, linux/if_addr.h, linux/neighbour.h, linux/veth.h, linux/pkt_sched.h.
+/// Constants from linux/if_link.h, linux/if_addr.h, linux/neighbour.h, linux/veth.h and linux/pkt_sched.h.
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MASTER: u16 = 10;
@@ -71,7 +71,7 @@ impl Netlink {
         if socket < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just opened, and has no other owner.
+        // SAFETY: just opened, without any other owner.
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) }, sequence: 0 })
     }
 
@@ -105,7 +105,7 @@ impl Netlink {
         self.create(libc::RTM_NEWLINK, body)
     }
 
-    /// Makes an interface a port of a bridge.
+    /// Adds an interface to a bridge as a port.
     pub fn join(&mut self, name: &str, bridge: &str) -> io::Result<()> {
         let mut body = Body::of_link(index(name)?, 0, 0);
         body.word(IFLA_MASTER, index(bridge)? as u32);
@@ -214,7 +214,7 @@ impl Netlink {
 /// Returns the index of an interface in the caller's namespace.
 fn index(name: &str) -> io::Result<i32> {
     let text = std::ffi::CString::new(name).map_err(io::Error::other)?;
-    // SAFETY: takes a string that ends with a zero.
+    // SAFETY: takes a NUL-terminated string.
     match unsafe { libc::if_nametoindex(text.as_ptr()) } {
         0 => Err(io::Error::other(format!("there is no interface {name}"))),
         index => Ok(index as i32),
@@ -226,7 +226,7 @@ fn index(name: &str) -> io::Result<i32> {
 struct Body(Vec<u8>);
 
 impl Body {
-    /// Starts with a struct ifinfomsg.
+    /// Creates a body that starts with a struct ifinfomsg.
     fn of_link(index: i32, flags: u32, changed: u32) -> Body {
         let mut body = Body(vec![0; 4]);
         body.0.extend(index.to_ne_bytes());

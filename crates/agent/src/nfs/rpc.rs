@@ -1,4 +1,4 @@
-//! Answers for the two small ONC RPC programs without which the kernel neither serves nor mounts NFS version 3: rpcbind
+//! Answers calls to the two small ONC RPC programs that the kernel needs to serve and mount NFS version 3: rpcbind
 //! (100000), which records where programs listen, and MOUNT (100005), which returns the file handle of an export.
 //!
 //! RFC 5531 (messages), RFC 1833 (rpcbind), RFC 1813 appendix I (MOUNT). On a real server, the daemons rpcbind and

@@ -1,7 +1,7 @@
 //! The kernel's NFS server without daemons.
 //!
-//! The kernel asks daemons for what it does not know: whom an address belongs to, what a client may see, what a file
-//! handle means (Documentation/filesystems/nfs/rpc-cache.rst). There is only one export and one kind of client, so all
+//! The kernel asks daemons which clients an address belongs to, which exports a client may access, and what a file
+//! handle is (Documentation/filesystems/nfs/rpc-cache.rst). There is only one export and one kind of client, so all
 //! answers are given in advance, and the kernel never has to ask.
 
 use std::fs;
@@ -18,7 +18,7 @@ use super::rpc;
 /// The folder of the kernel's control files for its server.
 const NFSD: &str = "/proc/fs/nfsd";
 
-/// The minimum grace period that the kernel accepts, in seconds.
+/// The shortest grace period that the kernel accepts, in seconds.
 const MIN_GRACE: &str = "10";
 
 /// The maximum time to wait for the end of the grace period.
@@ -36,8 +36,8 @@ const ASYNC: u32 = 0x10;
 const NO_SUBTREE_CHECK: u32 = 0x400;
 const FSID: u32 = 0x2000;
 
-/// The file handle of the root of the export with fsid 0: version 1, no authentication, a file system by number (1),
-/// its root (0).
+/// The file handle of the root of an export with fsid 0: version 1, no authentication, a file system by number (1),
+/// and its root (0).
 pub const ROOT_HANDLE: [u8; 8] = [1, 0, 1, 0, 0, 0, 0, 0];
 
 /// The exported folder and the settings of the server.
@@ -45,7 +45,7 @@ pub const ROOT_HANDLE: [u8; 8] = [1, 0, 1, 0, 0, 0, 0, 0];
 pub struct Export<'a> {
     /// The folder.
     pub folder: &'a Path,
-    /// True if the server replies before the changes of a call are on its disk.
+    /// True if the server replies before the changes made by a call are persisted.
     pub is_async: bool,
     /// True if version 3 of the protocol is served.
     pub version_3: bool,
@@ -69,8 +69,8 @@ pub fn start(export: &Export<'_>) -> io::Result<()> {
     wait_for_end_of_grace()
 }
 
-/// Waits for the end of the grace period, in which clients of an earlier server could reclaim what they had open. The
-/// server ends it at once only with a daemon that remembers clients.
+/// Waits for the end of the grace period, in which clients of an earlier server could reclaim their open files. The
+/// server ends it early only with a daemon that remembers clients.
 fn wait_for_end_of_grace() -> io::Result<()> {
     let end = clock::now() + MAX_GRACE;
     while !fs::read_to_string(format!("{NFSD}/v4_end_grace"))?.starts_with('Y') {

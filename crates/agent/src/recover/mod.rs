@@ -1,9 +1,9 @@
 //! Recovers a file system repeatedly from the states that power cuts leave.
 //!
-//! The log of a trial's bytes is in the region of the input; the cuts to try are in the text of the job. The builder's
-//! certain medium is in the second disk's region; the disk to be mounted is in the first's. For each cut, that disk is
-//! written, served by the modelled disk starting from rest, mounted, walked, unmounted and checked, in a separate
-//! process, which may die or hang; each outcome is put where the venue sees it at once.
+//! The log of a trial's bytes is in the region of the input; the cuts to try are in the text of the job. The persisted
+//! medium is in the second disk's region; the disk to be mounted is in the first's. For each cut, that disk is
+//! written, served by a modelled disk that starts idle, mounted, walked, unmounted and checked, in a separate
+//! process, which may die or hang; each outcome is immediately written where the venue reads it.
 
 mod walk;
 
@@ -40,7 +40,7 @@ use crate::tool::{self, Ran};
 const MOUNT_POINT: &str = "/mnt";
 /// Words in kernel messages that indicate damage.
 const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
-/// The maximum number of such lines that are kept per cut.
+/// The maximum number of kernel messages about damage that are kept per cut.
 const LINES: usize = 8;
 
 /// Tries all cuts of the request.
@@ -125,7 +125,7 @@ struct Context<'a> {
 
 impl Context<'_> {
     /// Tries one cut in a separate process. If it dies or hangs, the guest is ended, because its kernel can no longer
-    /// be trusted; the record then holds what was seen of that.
+    /// be trusted; the record then describes how that happened.
     fn in_a_child(&self, index: u32) -> io::Result<()> {
         let context = *self;
         let child = process::fork(move || context.try_cut(index))?;
@@ -173,8 +173,8 @@ impl Context<'_> {
         self.recover(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
         put(&recovery, &tree)?;
-        // If a process mounts a device whose file system is still mounted, the kernel gives it that file system: the
-        // next image would be seen through this one. The remaining cuts are therefore left to another guest.
+        // If a device is mounted whose file system is still mounted, the kernel returns that same file system, and the
+        // next image would be read through the old one. The remaining cuts are therefore left to a different guest.
         if self.target(&device, shared).is_mounted()? {
             return Err(io::Error::other("what a cut left cannot be unmounted"));
         }
@@ -191,7 +191,7 @@ impl Context<'_> {
         let mut target = self.target(device, shared);
         match self.mount_and_walk(&mut target, recovery, tree) {
             Ok(None) => {}
-            // It was readable and is perhaps still mounted: it must not be checked or repaired then.
+            // It was readable but may still be mounted, so it must not be checked or repaired.
             Ok(Some(why)) => {
                 recovery.unclean = Some(format!("it could not be unmounted cleanly: {why}"));
                 return Ok(());
@@ -230,7 +230,7 @@ impl Context<'_> {
     }
 
     /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `after_repair` the
-    /// time of the mount, or why it could not be mounted even so.
+    /// time of the mount, or why it still could not be mounted.
     fn repaired(
         &self,
         argv: &[String],
@@ -317,7 +317,7 @@ fn end(device: &BlockDevice) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a record where the venue sees it.
+/// Appends a record to the results that the venue reads.
 fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let head = windows.slice(request::RESULTS_OFFSET + 8, 8);
@@ -351,7 +351,7 @@ fn damage(log: &mut File) -> Vec<String> {
     loop {
         let length = match log.read(&mut record) {
             Ok(length @ 1..) => length,
-            // Some messages were overwritten before they were read; the next read continues with the oldest that exists
+            // Some messages were overwritten before they were read; the next read continues with the oldest one left
             // (kmsg ABI).
             Err(error) if error.raw_os_error() == Some(libc::EPIPE) => continue,
             _ => break,

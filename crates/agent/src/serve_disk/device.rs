@@ -31,11 +31,11 @@ const FLAG_SEND_FLUSH: u64 = 1 << 2;
 const FLAG_SEND_FUA: u64 = 1 << 3;
 const FLAG_SEND_TRIM: u64 = 1 << 5;
 
-/// Socket buffer size of each side. The kernel doubles it, for its own overhead: enough for the largest request, 1280
+/// Socket buffer size of each side. The kernel doubles it for its own overhead. It holds the largest request, 1280
 /// KiB, so that driver and server need not switch to each other in the middle of one.
 const SOCKET_BUFFER: usize = 1 << 20;
 
-/// Memory that the kernel keeps free per disk. A write is put into the socket even while memory is short, because
+/// Memory that the kernel keeps free per disk. Writes are sent to the socket even while memory is short, because
 /// writing is what frees memory, and the driver then allocates from a reserve that no other allocation may use; if that
 /// is empty, the driver gives up and the write fails. A full socket takes half of this.
 const RESERVE_KB: u64 = 4096;
@@ -95,7 +95,7 @@ pub struct BlockDevice {
 /// Starts the server and the driver of a disk, and waits until the kernel sees the disk.
 ///
 /// # Errors
-/// What forking, the store or the driver report; a disk that does not appear.
+/// Errors from fork(2), the store or the driver; a disk that does not appear.
 pub fn start(
     regions: Regions,
     served: Served<'_>,
@@ -129,7 +129,7 @@ pub fn start(
     Ok(BlockDevice { name, path, server, driver })
 }
 
-/// Makes the kernel keep the reserve of this number of disks; a guest of 1 GiB already does so for one disk.
+/// Makes the kernel keep the reserve of this number of disks; by default, a guest of 1 GiB keeps enough for one disk.
 fn keep_free(disks: u64) -> io::Result<()> {
     let there: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
     let wanted = disks * RESERVE_KB;

@@ -1,4 +1,4 @@
-//! Serves the modelled disk as a block device: an NBD server inside the guest, waiting on its own clock.
+//! Serves the modelled disk as a block device: an NBD server inside the guest, waiting on the guest's own clock.
 
 mod device;
 mod protocol;

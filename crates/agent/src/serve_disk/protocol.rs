@@ -1,7 +1,7 @@
 //! The bytes that the kernel's nbd driver and its server exchange.
 //!
 //! Source: the NBD protocol, "Transmission phase" (NetworkBlockDevice/nbd, doc/proto.md), with
-//! simple replies, which is what linux/drivers/block/nbd.c speaks.
+//! simple replies, as linux/drivers/block/nbd.c expects.
 
 use fsdyno_disk::{Action, Request};
 
@@ -17,7 +17,7 @@ const REPLY_MAGIC: u32 = 0x6744_6698;
 /// `NBD_CMD_FLAG_FUA`, in the upper half of the type word.
 const FLAG_FUA: u32 = 1 << 16;
 
-/// `EINVAL`, as the protocol spells errors.
+/// `EINVAL`, as the protocol encodes errors.
 pub const EINVAL: u32 = 22;
 /// `ENOSPC`.
 pub const ENOSPC: u32 = 28;
@@ -25,27 +25,27 @@ pub const ENOSPC: u32 = 28;
 /// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Something for the disk; `length` bytes of payload follow a write.
+    /// A request for the disk; `length` bytes of payload follow a write.
     Disk {
-        /// The request in the disk's terms; its id is the driver's handle.
+        /// The request as the disk model takes it; its id is the driver's handle.
         request: Request,
         /// Bytes to transfer.
         length: u32,
     },
-    /// The driver is done.
+    /// The driver disconnects.
     Disconnect,
 }
 
 /// A malformed request; the reply carries `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The stream is out of step; nothing can follow.
+    /// The stream is out of sync; nothing after it can be parsed.
     Magic,
-    /// The request itself is impossible; `payload` bytes of it still have to be read.
+    /// The request itself is invalid; its `payload` bytes still have to be read.
     Invalid {
         /// The driver's handle.
         id: u64,
-        /// Bytes that follow.
+        /// Number of payload bytes that follow.
         payload: u32,
     },
 }
@@ -54,11 +54,11 @@ fn u32_at(bytes: &[u8; REQUEST_LENGTH], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Reads a request's header for a disk of `sectors` sectors of 512 bytes.
+/// Parses a request's header for a disk of `sectors` sectors of 512 bytes.
 ///
 /// # Errors
-/// [`Malformed`]: a wrong magic, an unknown command, a range that is not whole sectors or reaches
-/// past the end.
+/// [`Malformed`]: a wrong magic, an unknown command, a range that is not in whole sectors or extends
+/// past the end of the disk.
 pub fn parse(bytes: &[u8; REQUEST_LENGTH], sectors: u64) -> Result<Command, Malformed> {
     if u32_at(bytes, 0) != REQUEST_MAGIC {
         return Err(Malformed::Magic);
@@ -86,7 +86,7 @@ pub fn parse(bytes: &[u8; REQUEST_LENGTH], sectors: u64) -> Result<Command, Malf
     Ok(Command::Disk { request, length: if action == Action::Flush { 0 } else { length } })
 }
 
-/// A reply's header.
+/// Returns the header of a reply.
 pub fn reply(id: u64, errno: u32) -> [u8; REPLY_LENGTH] {
     let mut bytes = [0; REPLY_LENGTH];
     bytes[..4].copy_from_slice(&REPLY_MAGIC.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The server's loop: takes requests, asks the model when they complete, and answers then.
+//! The server's loop: takes requests, queries the model for their completion times, and replies at those times.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -21,15 +21,15 @@ use crate::memory::Windows;
 /// Maximum number of requests in flight: more than the driver can have (linux/drivers/block/nbd.c: 128 tags).
 const MAX_IN_FLIGHT: usize = 256;
 
-/// Instructions that the driver needs to put 1 KiB of payload into the socket, including switches: the server waits as
+/// Instructions that the driver needs to send 1 KiB of payload, including context switches: the server waits as
 /// long as the guest's processor takes for them. Determined by experiment at one instruction per nanosecond with a
 /// streaming write (200 files of 1 MiB, ext4, hdd-7200): with 800, 1,200, 1,700, 2,500 the server took 0.79, 0.61,
 /// 0.62, 0.64 ns per byte, and answers were 0.09, 0.10, 0.47, 1.11 ms later than due. In the model, a request has
 /// arrived before its payload.
 const DRIVER_INSTRUCTIONS_PER_KIB: u64 = 1200;
 
-/// The polling interval of an idle disk that has bytes in its cache: it destages them when idle, and they are persisted
-/// from then on although no request arrives.
+/// The polling interval of an idle disk that has bytes in its cache: it destages them while idle, so that they
+/// become persisted although no request arrives.
 const IDLE_POLL: Nanos = Nanos(1_000_000_000);
 
 /// Maximum number of parts of one write that can reach the medium, according to the model, before all of its bytes have
@@ -51,13 +51,13 @@ pub struct Server {
     /// The guest's processor, whose speed determines how long a payload takes to arrive.
     cpu: CpuPlan,
     in_flight: Vec<InFlight>,
-    /// The sectors of the disk, first and end, whose bytes are still arriving from the driver.
+    /// The range of sectors (first, and one past the last) whose bytes are still arriving from the driver.
     coming: Option<(u64, u64)>,
-    /// The ranges of them that the model has already persisted, first and count.
+    /// The ranges of those sectors (first, count) that the model has already persisted.
     early: Vec<(u64, u64)>,
     /// The time by which the server is woken before an answer is due; see [`waking`].
     lead: Nanos,
-    /// The stored bytes of this disk that the mailbox already includes; it holds the sum over all disks.
+    /// The stored bytes of this disk that are already included in the mailbox's sum over all disks.
     reported: u64,
     /// The bytes written to this disk that the mailbox already includes, likewise.
     reported_written: u64,
@@ -71,9 +71,9 @@ struct InFlight {
     stage: Stage,
     phase: u16,
     errno: u32,
-    /// True once all of it has arrived; a write's payload follows its header.
+    /// True once the whole request has arrived; a write's payload follows its header.
     whole: bool,
-    /// The time at which the model completed it, if that was before all of it had arrived.
+    /// The time at which the model completed it, if that was before the whole request had arrived.
     due: Option<Nanos>,
     /// Its event in the log of bytes, starting at 1; 0 if there is none.
     event: u32,
@@ -128,7 +128,7 @@ impl Server {
         }
     }
 
-    /// Returns the same server, logging also the bytes of all writes and when they reach the medium.
+    /// Returns the same server, which also logs the bytes of all writes and when they reach the medium.
     pub fn with_data(self, data: Option<data::Writer<Windows>>) -> Server {
         Server { data, ..self }
     }
@@ -154,10 +154,10 @@ impl Server {
         }
     }
 
-    /// Leaves the CPU to the driver until it has put a write's payload into the socket, and meanwhile answers what is
-    /// due. Reading at once would switch between driver and server at every page, which took three times the
-    /// instructions. A driver that needs longer than expected, for example because of a processor profile, gets the
-    /// rest of the time at its observed rate, until it makes no more progress.
+    /// Yields the CPU to the driver until it has sent a write's payload to the socket, and meanwhile answers requests
+    /// due. Reading immediately would switch between driver and server at every page, which took three times the
+    /// instructions. A driver that needs longer than expected, for example because of a processor profile, is given the
+    /// remaining time at its observed rate, until it makes no more progress.
     fn let_payload_come(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
         let instructions = u64::from(length) * DRIVER_INSTRUCTIONS_PER_KIB / 1024;
         let mut ready = arrived + self.cpu.time_of(instructions);
@@ -204,8 +204,8 @@ impl Server {
         self.record_persisted()
     }
 
-    /// Records what has reached the medium. For a write whose bytes are still arriving, the bytes that they overwrite
-    /// are persisted, which may have been acknowledged; the new bytes follow when they have arrived.
+    /// Records what has reached the medium. For a write whose bytes are still arriving, the bytes that these overwrite
+    /// are recorded as persisted, since they may have been acknowledged; the new bytes follow once they have arrived.
     fn record_persisted(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.persisted() {
             self.persisted(first, count);
@@ -316,7 +316,7 @@ impl Server {
                 self.store.trim(offset, u64::from(length));
                 Ok(0)
             }
-            // For untimed requests, there is no model time to wait for.
+            // For untimed requests, the model has no completion time to wait for.
             Action::Flush if to == Destination::Medium => {
                 self.store.persist_all();
                 Ok(0)
@@ -360,7 +360,7 @@ impl Server {
         Ok(())
     }
 
-    /// Translates a request for the partition into one for the disk that it is on.
+    /// Translates a request for the partition into one for the whole disk.
     fn on_disk(&self, request: Request) -> Request {
         Request { sector: request.sector + self.partition.start.0 / 512, ..request }
     }
@@ -403,7 +403,7 @@ impl Server {
         }
     }
 
-    /// Answers a request that was due at a time of the model, or an untimed one.
+    /// Answers a request that the model completed at the time `due`, or an untimed one.
     fn answer(&mut self, held: &InFlight, due: Option<Nanos>) -> io::Result<()> {
         let InFlight { request, errno, .. } = held;
         let late = due.map_or(Nanos(0), |due| clock::now().since(due));
@@ -427,7 +427,7 @@ impl Server {
             fua: request.fua,
             untimed: due.is_none(),
             failed: *errno != 0,
-            // The log fills in its own disk.
+            // The log fills in the disk's number.
             disk: 0,
             stage: held.stage,
             phase: held.phase,

@@ -8,7 +8,7 @@ use fsdyno_record::{Bytes, Nanos};
 
 use crate::memory::shared_with_children;
 
-/// One side's view; both processes access the same words.
+/// One process's view of the memory; both processes access the same words.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared(&'static [AtomicU64]);
 
@@ -23,7 +23,7 @@ enum Word {
     Discards,
     BytesRead,
     BytesWritten,
-    /// Arm movements plus one; 0 if there is no arm.
+    /// Arm movements plus one; 0 if the disk has no arm.
     Seeks,
     Busy,
     Peak,
@@ -41,7 +41,7 @@ impl Shared {
     /// Creates words that are all zero.
     ///
     /// # Errors
-    /// What mmap(2) reports.
+    /// Errors from mmap(2).
     pub fn new() -> io::Result<Shared> {
         Ok(Shared(shared_with_children(Word::Count as usize)?))
     }

@@ -14,7 +14,7 @@ use crate::tool;
 /// The kernel's name of the array in a guest.
 pub const NAME: &str = "md0";
 
-/// Settings of the array itself that affect its speed, where its level has them.
+/// Settings of the array itself that affect its speed, if its level has them.
 const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "group_thread_cnt"];
 
 /// Assembles the array as `/dev/NAME`, and adds the commands and the outcome to the conditions. Everything arbitrary is

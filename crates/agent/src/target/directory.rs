@@ -1,4 +1,4 @@
-//! A directory as it is: nothing is formatted, and what needs root is done only with root.
+//! A directory as it is: nothing is formatted, and steps that need root are done only as root.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use fsdyno_workload::GapKind;
 use super::Target;
 use crate::account;
 
-/// A subdirectory that the venue made and hands over by descriptor.
+/// A subdirectory that the venue created and passes as a descriptor.
 pub struct Directory {
     root: OwnedFd,
     mount: Option<MountLine>,
@@ -22,10 +22,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The trial's tree lies below `root`.
+    /// Creates a target whose tree is in the directory `root`.
     ///
     /// # Errors
-    /// What fstat(2) reports.
+    /// Errors from fstat(2).
     pub fn new(root: OwnedFd) -> io::Result<Directory> {
         let mount = mount_table::of_file(root.as_fd())?;
         let caches = DeviceCaches::below(root.as_fd(), mount.as_ref())?;

@@ -18,7 +18,7 @@ pub struct ModelledDisk {
     pub name: String,
     /// Its disk profile, if it is modelled.
     pub spec: Option<DiskSpec>,
-    /// Its role.
+    /// Its role in the file system.
     pub role: DiskRole,
     /// The part of it that is used.
     pub partition: Partition,
@@ -35,7 +35,7 @@ pub enum Medium {
         /// Its server's counters.
         shared: Shared,
     },
-    /// As a device that responds at once and has no server (the lab's NVDIMM).
+    /// As a device that responds immediately and has no server (the lab's NVDIMM).
     Instant {
         /// The kernel's name: `pmem0`.
         name: String,
@@ -77,7 +77,7 @@ impl ModelledDisk {
         !matches!(self.medium, Medium::Instant { .. })
     }
 
-    /// Configures its block queue as its disk profile says; returns, in sentences, what cannot be set in its driver.
+    /// Configures its block queue as its disk profile specifies; describes, in sentences, what the driver cannot do.
     ///
     /// # Errors
     /// A setting that the kernel refuses or changes.

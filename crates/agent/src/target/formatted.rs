@@ -1,4 +1,4 @@
-//! A file system made and mounted for one trial on modelled disks or on devices of this host.
+//! A file system that is created and mounted for one trial on modelled disks or on devices of this host.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::nfs;
 use crate::proven::Held;
 use crate::serve_disk::Shared;
 
-/// A freshly made file system.
+/// A file system created for a trial.
 pub struct Formatted {
     pub(super) plan: FilesystemPlan,
     pub(super) mounting: Mounting,
@@ -34,7 +34,7 @@ pub struct Formatted {
     pub(super) array: String,
     /// The number that UUIDs are drawn from, if it differs from the seed.
     pub(super) uuids: Option<u64>,
-    /// The devices of this host that it is on, checked again before each command that writes to them.
+    /// The devices of this host that it uses, checked again before each command that writes to them.
     pub(super) held: Arc<[Held]>,
     pub(super) scheduler: Option<String>,
     pub(super) mount_point: PathBuf,
@@ -44,7 +44,7 @@ pub struct Formatted {
     pub(super) shared: Option<nfs::Shared>,
     /// The processes that do its work, if the kernel does not.
     pub(super) workers: Workers,
-    /// True once mkfs has run, perhaps in another guest.
+    /// True once mkfs has run, possibly in a different guest.
     made: bool,
     /// True once its disks are prepared.
     laid_out: bool,
@@ -82,13 +82,13 @@ impl Formatted {
         }
     }
 
-    /// Returns the same target for a host, where other arrays and UUIDs exist too: with another array name, with the
+    /// Returns the same target for a host, where other arrays and UUIDs exist too: with its own array name, with the
     /// number that UUIDs are drawn from, and with the handles that reserve the devices for us.
     pub fn with_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 
-    /// Shares it over a network, if there is one.
+    /// Returns the same target, shared over a network if there is one.
     pub fn shared(self, shared: Option<nfs::Shared>) -> Formatted {
         Formatted { shared, ..self }
     }
@@ -98,7 +98,7 @@ impl Formatted {
         self.held.iter().try_for_each(Held::prove)
     }
 
-    /// Returns the same target on disks that another guest has already formatted, if `made`.
+    /// Returns the same target on disks that a different guest has already formatted, if `made`.
     pub fn made(self, made: bool) -> Formatted {
         Formatted { made, ..self }
     }
@@ -108,7 +108,7 @@ impl Formatted {
         Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 
-    /// Returns the kernel's name for the device that the file system is on.
+    /// Returns the kernel's name for the device of the file system.
     pub(super) fn device_name(&self) -> &str {
         match self.raid {
             Some(_) => &self.array,
@@ -133,7 +133,7 @@ impl Formatted {
         [Some(self.device_path()), journal].into_iter().flatten().collect()
     }
 
-    /// Returns the words of a command with device, journal and UUIDs filled in.
+    /// Returns the arguments of a command with device, journal and UUIDs filled in.
     pub fn filled(&self, template: &[String]) -> Vec<String> {
         let device = self.device_path();
         let journal = self.journal().map(ModelledDisk::path);
@@ -198,7 +198,7 @@ impl Target for Formatted {
     fn root(&self) -> BorrowedFd<'_> {
         match &self.root {
             Some(root) => root.as_fd(),
-            // Between unmount and mount there is no tree; the current directory is used instead, so that a misuse shows
+            // Between unmount and mount there is no tree; the current directory is used instead, so that misuse shows
             // up as a wrong tree in verification and not as a crash of PID 1.
             None => rustix::fs::CWD,
         }

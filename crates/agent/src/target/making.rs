@@ -15,7 +15,7 @@ use super::{ModelledDisk, array};
 use crate::block_queue;
 use crate::tool;
 
-/// Number of last lines of a tool's output that are kept.
+/// Number of lines kept from the end of a tool's output.
 const TOOL_LINES: usize = 12;
 
 impl Formatted {
@@ -71,7 +71,7 @@ impl Formatted {
         let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
         ran.good(&conditions.mkfs)?;
-        // If there is no separate command for them, mkfs has just printed the features.
+        // If no separate command prints the features, mkfs has just printed them.
         let shown = if self.plan.features.is_empty() {
             ran
         } else {
@@ -100,7 +100,7 @@ impl Formatted {
         self.export()
     }
 
-    /// Does the first mount of the file system's life in advance.
+    /// Performs the first mount of a new file system in advance.
     pub(super) fn settle(&mut self, conditions: &mut Conditions) -> io::Result<()> {
         self.mount()?;
         self.unmount()?;
@@ -113,7 +113,7 @@ impl Formatted {
     }
 }
 
-/// Reads a word that a file system stores at a fixed offset of its device.
+/// Reads a 32-bit word that a file system stores at a fixed offset of its device.
 fn feature_word(device: &Path, word: &FeatureWord) -> io::Result<u32> {
     let mut bytes = [0; 4];
     File::open(device)?.read_exact_at(&mut bytes, word.at)?;

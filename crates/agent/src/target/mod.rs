@@ -1,4 +1,4 @@
-//! The place of the trial's tree: a file system made for it, or an existing directory.
+//! The location of the trial's tree: a file system created for it, or an existing directory.
 
 mod array;
 mod directory;
@@ -36,10 +36,10 @@ pub struct WrittenAt {
     pub any: bool,
 }
 
-/// The place of a trial's tree and what can be done to it between phases.
+/// The location of a trial's tree, and the operations on it between phases.
 pub trait Target {
-    /// Makes what the trial's tree lies on, without mounting it; untimed from here on. Records in the conditions what
-    /// was done. A target that is used as it is makes nothing.
+    /// Creates the file system of the trial's tree, without mounting it; untimed from here on. The conditions record
+    /// what was done. A target that is used as it is creates nothing.
     ///
     /// # Errors
     /// A command that failed, with its own message.
@@ -54,7 +54,7 @@ pub trait Target {
     /// A command that failed, with its own message.
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()>;
 
-    /// Returns the time that preparation took; `None` if nothing was made.
+    /// Returns the time that preparation took; `None` if nothing was created.
     fn setup(&self) -> Option<Setup> {
         None
     }
@@ -70,7 +70,7 @@ pub trait Target {
     /// Calls `look` with the tree for verification: for a shared one, through a client that has nothing in its cache.
     ///
     /// # Errors
-    /// What `look` or the kernel reports.
+    /// Errors from `look` or the kernel.
     fn observed(
         &self,
         look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
@@ -83,25 +83,25 @@ pub trait Target {
         None
     }
 
-    /// Does the step between two phases; returns what was actually done, in the words of `Gap::done`.
+    /// Executes the step between two phases; returns what was actually done, as a value of `Gap::done`.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors from the kernel.
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str>;
 
-    /// Marks the start of a phase: everything that is counted by phase starts again.
+    /// Marks the start of a phase: all per-phase counters restart.
     fn start_phase(&mut self) {}
 
     /// Calls syncfs(2) on the tree's file system.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors from the kernel.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Empties the device's own cache, after [`Target::sync`]; returns true if it is now known to be empty.
     ///
     /// # Errors
-    /// What the kernel reports.
+    /// Errors from the kernel.
     fn flush_device(&mut self) -> io::Result<bool>;
 
     /// Sets whether requests take the disk's time (they do not while formatting, verifying and checking).
@@ -136,12 +136,12 @@ pub trait Target {
         None
     }
 
-    /// Returns the processes to exclude from the trial's figures.
+    /// Returns the processes to exclude from the trial's measurements.
     fn instruments(&self) -> Instruments {
         Instruments::default()
     }
 
-    /// Takes it down; afterwards the venue has it checked.
+    /// Takes the target down; the venue then has it checked.
     ///
     /// # Errors
     /// An unmount that fails.

@@ -20,8 +20,8 @@ use crate::{mount_info, tool};
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 
 impl Formatted {
-    /// The trial's own directory on what is mounted; without a file system an empty one where it would be:
-    /// in the guest's memory, or on a host in a tmpfs of the trial's own.
+    /// Opens the trial's own directory on what is mounted; without a file system, an empty one at the same path:
+    /// in the guest's memory, or, on a host, in a tmpfs of the trial's own.
     fn open_root(&mut self) -> io::Result<()> {
         let trial = self.mount_point.join("trial");
         if !trial.is_dir() {
@@ -32,7 +32,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Mounts it, and opens the trial's own directory on it.
+    /// Mounts the file system, and opens the trial's own directory on it.
     pub(super) fn mount(&mut self) -> io::Result<()> {
         self.prove()?;
         match &self.mounting {
@@ -67,12 +67,12 @@ impl Formatted {
         Ok(())
     }
 
-    /// The mount point of the file system below another.
+    /// Returns the mount point of the lower file system.
     pub(super) fn place_below(&self) -> PathBuf {
         self.mount_point.with_extension("below")
     }
 
-    /// Mounts the file system that was made, and the other over an empty and an upper layer on it.
+    /// Mounts the lower file system, and the upper one over an empty lower layer and an upper layer on it.
     fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
         let place = self.place_below();
         fs::create_dir_all(&place)?;
@@ -80,13 +80,13 @@ impl Formatted {
         self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
         let laid = self.lay_over(&place);
         if laid.is_err() {
-            // What lies below counts as not mounted then; the next check relies on that.
+            // The target then counts as not mounted, which the next check relies on.
             let _ = rustix::mount::unmount(&place, UnmountFlags::empty());
         }
         laid
     }
 
-    /// Mounts a file system over layers on the one that is mounted at `place`.
+    /// Mounts a file system over layers on the file system that is mounted at `place`.
     fn lay_over(&self, place: &Path) -> io::Result<()> {
         let mut options = Vec::new();
         for layer in ["lower", "upper", "work"] {
@@ -94,8 +94,8 @@ impl Formatted {
             fs::create_dir_all(&path)?;
             options.push(format!("{layer}dir={}", path.display()));
         }
-        // What `volatile` leaves behind forbids another mount, since after a crash the layers may be damaged
-        // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here nothing crashed.
+        // The marker that `volatile` leaves prevents the next mount, since after a crash the layers may be damaged
+        // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here, nothing has crashed.
         let mark = place.join("work").join("work/incompat/volatile");
         match fs::remove_dir_all(mark) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -112,7 +112,7 @@ impl Formatted {
         self.run_on_pool(|pool| &pool.import)
     }
 
-    /// Exports that pool.
+    /// Exports the pool, if it is mounted from one.
     pub(super) fn export(&self) -> io::Result<()> {
         self.run_on_pool(|pool| &pool.export)
     }
@@ -123,7 +123,7 @@ impl Formatted {
         tool::run(&argv, &self.plan.env)?.good(&argv)
     }
 
-    /// The source of the mount: the device or its pool; a file system on none is named after itself in /proc/mounts.
+    /// Returns the source of the mount: the device or its pool; without a device, the type, as shown in /proc/mounts.
     pub(super) fn source(&self, kind: &str) -> PathBuf {
         if let Some(pool) = &self.plan.pool {
             return PathBuf::from(&pool.name);
@@ -151,15 +151,15 @@ impl Formatted {
         })
     }
 
-    /// The kernel's last message where all of them are of this trial: in the lab.
+    /// Returns the kernel's last message if all its messages belong to this trial, as in the lab.
     fn kernels_word(&self) -> String {
         if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
     }
 
-    /// True if anything is mounted at its mount point, or at that of the file system below it.
+    /// Returns true if anything is mounted at its mount point or at that of the lower file system.
     ///
     /// # Errors
-    /// What reading the table of mounts reports.
+    /// Errors from reading the mount table.
     pub fn is_mounted(&self) -> io::Result<bool> {
         for place in [&self.seen_at(), &self.place_below()] {
             if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
@@ -169,7 +169,7 @@ impl Formatted {
         Ok(false)
     }
 
-    /// Unmounts it, and drops what is cached of its devices.
+    /// Unmounts the file system, and drops the page cache of its devices.
     pub(super) fn unmount(&mut self) -> io::Result<()> {
         self.root = None;
         self.unmount_shared()?;
@@ -185,8 +185,8 @@ impl Formatted {
         self.drop_devices_cache()
     }
 
-    /// Drops what the page cache holds of the devices: what mkfs wrote, and the metadata that file systems
-    /// keep there. The kernel does so after the last close of a device, but a driver or the keeper keeps
+    /// Drops the page cache of the devices: the blocks that mkfs wrote, and the metadata that file systems
+    /// keep there. The kernel does so at the last close of a device, but a driver or the keeper holds
     /// it open.
     pub(super) fn drop_devices_cache(&self) -> io::Result<()> {
         for path in self.paths() {
@@ -199,7 +199,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Says into the conditions what is mounted.
+    /// Records in the conditions what is mounted.
     pub(super) fn tell_mount(&self, conditions: &mut Conditions) -> io::Result<()> {
         if let Mounting::Raw = self.mounting {
             conditions.mount = format!("none: {} itself", self.device_path().display());

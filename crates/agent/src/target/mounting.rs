@@ -8,7 +8,7 @@ use fsdyno_workload::GapKind;
 pub enum Mounting {
     /// By the kernel, on its device.
     Device,
-    /// By the kernel, in memory, where nothing is made, dropped or durable.
+    /// By the kernel, in memory, where nothing is formatted, dropped or durable.
     Memory,
     /// By the kernel, as an overlay with an empty lower and an upper layer on another file system, which is mounted
     /// first.
@@ -46,7 +46,7 @@ impl Mounting {
         }
     }
 
-    /// Returns true if files are stored in memory and not on a device.
+    /// Returns true if files are stored in memory instead of on a device.
     pub fn in_memory(&self) -> bool {
         match self {
             Mounting::Memory => true,
@@ -55,8 +55,8 @@ impl Mounting {
         }
     }
 
-    /// Returns true if a completed sync and a flush of the device's cache make changes durable: not if a process may
-    /// hold them back, nor if overlayfs has an option that disables syncing.
+    /// Returns true if a completed sync and a flush of the device's cache make changes durable: false if a process may
+    /// hold them back, or if overlayfs has an option that disables syncing.
     pub fn syncs_are_durable(&self, options: &str) -> bool {
         match self {
             Mounting::Device | Mounting::Raw => true,
@@ -77,7 +77,7 @@ impl Mounting {
         }
     }
 
-    /// Returns the name of a gap: if nothing is mounted, a remount only drops what the page cache holds of the device.
+    /// Returns the name of a gap: if nothing is mounted, a remount only drops the page cache of the device.
     pub fn name_of(&self, done: GapKind) -> &'static str {
         match (self, done) {
             (Mounting::Raw, GapKind::Remount) => GapKind::Drop.name(),
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(mounting.syncs_are_durable("noatime"), durable, "{right:?}");
         }
         assert!(!on(Mounting::Device, "xfs").syncs_are_durable("noatime,volatile"));
-        // It is unknown what that option means to another file system.
+        // The meaning of that option for a different file system is unknown.
         assert!(Mounting::Device.syncs_are_durable("volatile"));
     }
 

@@ -42,7 +42,7 @@ impl Formatted {
         Ok(rustix::fs::syncfs(File::open(self.place_below())?)?)
     }
 
-    /// Returns the path at which users see the file system: the first, if there are several mounts.
+    /// Returns the path at which users access the file system: the first, if there are several mounts.
     pub(super) fn seen_at(&self) -> PathBuf {
         self.shared.as_ref().map_or(self.mount_point.clone(), nfs::Shared::first)
     }

@@ -20,11 +20,11 @@ use crate::process;
 /// write to a slow disk.
 const LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
 
-/// The time without CPU time or waiting for a device after which a process counts as hung.
+/// The time after which a process that neither uses CPU time nor waits for a device counts as hung.
 const STILL: Nanos = Nanos(60 * 1_000_000_000);
 
-/// The maximum time until the mount appears after its command has ended: a command that daemonizes has mounted before,
-/// or will soon after.
+/// The maximum time until the mount appears after its command has ended: a command that daemonizes has already mounted,
+/// or mounts soon afterwards.
 const MOUNT_DELAY: Nanos = Nanos(10_000_000_000);
 
 /// The maximum time for a process to end after it has stopped serving.
@@ -32,7 +32,7 @@ const END_LIMIT: Nanos = Nanos(500_000_000);
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Number of last lines of the command's output that are kept.
+/// Number of lines kept from the end of the command's output.
 const LINES: usize = 6;
 
 /// The processes that do the work of a mounted file system.
@@ -42,13 +42,13 @@ pub struct Workers {
     said: Option<OutputTail>,
     /// The processes seen at work, so that their end is noticed even if it is immediate.
     pids: Vec<Pid>,
-    /// Our children that existed before the command: the modelled disks' servers.
+    /// The children of this process that existed before the command: the modelled disks' servers.
     others: Vec<Pid>,
 }
 
 /// Runs the command until something is mounted at `at`.
 ///
-/// This process starts nothing else while the file system is mounted: all children that it has then but did not have
+/// This process starts nothing else while the file system is mounted: all children that it then has but did not have
 /// before are assumed to belong to the file system, and are waited for after the unmount.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ impl Workers {
     }
 
     /// Describes the end of the first process seen at work that should still run; `None` while all do. To be called
-    /// after a call has failed: the failure is visible a moment before the end of the process that served it.
+    /// after a call has failed: a failure becomes visible shortly before the end of the process that served the call.
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
         let started = clock::now();
@@ -147,8 +147,8 @@ impl Workers {
         Ok(children()?.into_iter().filter(|child| !self.others.contains(&child.pid)).collect())
     }
 
-    /// Waits, after the unmount, until all have ended: until then they may write. One that ends may leave its child to
-    /// us, so they are listed again until there are none.
+    /// Waits, after the unmount, until all have ended: until then they may write. A process may leave its child to
+    /// us when it ends, so they are listed again until there are none.
     ///
     /// # Errors
     /// A process that does not end, or ends with a failure.
@@ -345,7 +345,7 @@ mod tests {
             if children()? != known || !workers.now().is_empty() {
                 return Err(io::Error::other("a child is left"));
             }
-            // Once unmounted, nothing is waited for.
+            // Returns immediately, since nothing is left to wait for.
             workers.wait()?;
             // Waits until it has ended, but does not reap it.
             let ends = |pid: Pid| {
@@ -356,7 +356,7 @@ mod tests {
             ends(Pid::from_child(&bad))?;
             let pids = vec![Pid::from_child(&bad)];
             let ended = Workers { said: said(), pids, others: others.clone() }.wait();
-            // One that works may take its time, and one that does not is not waited for.
+            // A process that makes progress is waited for, a hung one is not.
             let mut hangs = Command::new("sleep").arg("1000").spawn()?;
             let mut workers = Workers { said: said(), pids: Vec::new(), others };
             workers.look();

@@ -1,4 +1,4 @@
-//! Makes what a workload's first phase finds: before it, untimed, and reads it back.
+//! Creates the files that a workload's first phase expects, untimed before that phase, and reads them back.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use fsdyno_workload::{GapKind, Prefill, Workload};
 use super::{Trial, failed, failure};
 
 impl Trial<'_> {
-    /// Makes what the first phase finds, untimed, and reads it back to check it.
+    /// Creates the files that the first phase expects, untimed, and reads them back to check them.
     pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
         self.set_up_command(workload)?;
         let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.makes_calls())

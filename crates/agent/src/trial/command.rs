@@ -20,7 +20,7 @@ pub(super) struct Spent {
 }
 
 impl Trial<'_> {
-    /// Runs the setup of a command, if there is one; it is not part of any figure.
+    /// Runs the setup of a command, if there is one; it is not part of any measurement.
     pub(super) fn set_up_command(&mut self, workload: &dyn Workload) -> Result<(), String> {
         let Some(shell) = workload.command() else { return Ok(()) };
         if self.job.task != Task::Command {

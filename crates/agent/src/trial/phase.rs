@@ -209,7 +209,7 @@ struct Issued {
     opened: Account,
     counts_before: Option<ProcessorCounts>,
     written_at: Option<WrittenAt>,
-    /// The number of threads that run at the same time.
+    /// The number of threads that can run at the same time.
     together: u32,
 }
 
@@ -221,7 +221,7 @@ struct Settled {
     durable: Option<Nanos>,
     /// Size of dirty pages when the last call returned.
     dirty: Option<Bytes>,
-    /// CPU time spent on reading their size.
+    /// CPU time spent on reading the size of dirty pages.
     reading_cpu: Nanos,
     counts_returned: Option<ProcessorCounts>,
     counts_read: Option<ProcessorCounts>,

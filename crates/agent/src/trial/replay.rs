@@ -1,4 +1,4 @@
-//! Prepares a trial for a replay and closes it: files that all threads share, contents that compress, results that are
+//! Prepares a trial for a replay and closes it: files that all threads share, compressible contents, and results to be
 //! compared.
 
 use std::sync::Arc;

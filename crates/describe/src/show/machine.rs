@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Shown, origin};
 
-/// Describes the machine of this name or in this file, as text and as JSON.
+/// Describes the machine with this name or in this file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.

@@ -7,7 +7,7 @@ use fsdyno_report::table::Prose;
 
 use super::Shown;
 
-/// Describes the period of this name, as text and as JSON.
+/// Describes the period with this name, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name.

@@ -1,4 +1,4 @@
-//! `fsdyno show schema`: prints a JSON Schema of what the program stores or prints for other programs.
+//! `fsdyno show schema`: prints a JSON Schema of data that the program stores, or prints for other programs.
 
 use fsdyno_campaign::Failure;
 use fsdyno_record::suggest;
@@ -11,7 +11,7 @@ pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
     schemas::ALL.iter()
 }
 
-/// Returns the schema of this name, as text and as JSON.
+/// Returns the schema with this name, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Shown;
 
-/// Describes the study of this name or in this file, as text and as JSON.
+/// Describes the study with this name or in this file, as text and as JSON.
 ///
 /// # Errors
 /// An unknown name, or an invalid file.
@@ -106,7 +106,7 @@ fn published(table: &Published, prose: Prose) -> String {
     text
 }
 
-/// Describes the check of a claim in words.
+/// Describes the check of a claim as text.
 fn test(claim: &Claim) -> String {
     let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
     let check = match &claim.test {
@@ -128,7 +128,7 @@ fn test(claim: &Claim) -> String {
     check + &published
 }
 
-/// Describes a cell in words.
+/// Describes a cell as text.
 fn name(cell: &Cell) -> String {
     let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };

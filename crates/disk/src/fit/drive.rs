@@ -12,10 +12,10 @@ use crate::spec::DiskSpec;
 pub trait Drive {
     /// Returns the size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
-    /// Reads `sectors` sectors from `sector` on; returns the time from submission until the last byte arrived.
+    /// Reads `sectors` sectors from `sector` on; returns the time from submission until the last byte arrives.
     ///
     /// # Errors
-    /// The kernel's error; `Interrupted` if the user stops it.
+    /// The kernel's error; `Interrupted` if the user stops the probe.
     fn read(&mut self, sector: u64, sectors: u32) -> io::Result<Nanos>;
     /// Reads `sectors` sectors at each of these offsets with `depth` reads in flight; returns the total time.
     ///

@@ -21,7 +21,7 @@ const MIN_SEEKS: usize = 100;
 /// Number of rounds of the curve fit, each with the geometry of the previous one.
 const ROUNDS: usize = 4;
 
-/// Number of rotational positions over which the model's own waits are averaged.
+/// Number of rotational positions over which the rotational delays of the model are averaged.
 const ANGLES: u64 = 8;
 
 /// Candidates for the additional overhead of a read that misses the drive's memory, in microseconds.
@@ -34,7 +34,7 @@ const SPEEDS: [u32; 11] =
 /// Fits the model to the samples of a drive of `sectors` sectors.
 ///
 /// # Errors
-/// The reason why they are not those of a rotating disk.
+/// The reason why the samples are not those of a rotating disk.
 pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, FitError> {
     if samples.seeks.len() < MIN_SEEKS {
         return Err(FitError::TooFew(samples.seeks.len()));
@@ -52,10 +52,10 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     // A platter cannot deliver more than the interface transfers.
     let rates = Rates { outer, inner, interface_kb: interface_kb.max(outer) };
     let parameters = measured_parameters((rpm, rpm_from), &rates, overhead_us, facts);
-    // One command's overhead and another's seek overlap only if several commands are in flight, so
-    // the reads with a queue separate the two.
+    // One command's overhead overlaps with another's seek only if several commands are in flight, so
+    // the reads with a queue separate the overhead from the seek.
     let mut best: Option<(f64, DiskSpec, Vec<Parameter>, usize)> = None;
-    // A drive without a queue shows only their sum.
+    // A drive without a queue shows only the sum of overhead and seek.
     let (misses, from) = match facts.queue.depth {
         1 => {
             (&MISSES[..1], "not measured: a drive without a queue shows only its sum with the seek")
@@ -168,8 +168,8 @@ fn controller(samples: &Samples) -> (u64, u64) {
     (small.0.saturating_sub(transfer) / 1000, rate)
 }
 
-/// Returns the rates of the outermost and the innermost zone in kB/s. Over the share x of the tracks, the
-/// rate falls linearly from a to b, so the share y of the bytes before x is given by
+/// Returns the rates of the outermost and the innermost zone in kB/s. Over the fraction x of the tracks, the
+/// rate falls linearly from a to b, so the fraction y of the bytes before x is given by
 /// y (a + b) / 2 = a x - (a - b) x^2 / 2; hence rate^2 = a^2 - y (a^2 - b^2).
 fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
     let points: Vec<(f64, f64)> = samples
@@ -189,7 +189,7 @@ fn rates(samples: &Samples, sectors: u64, zones: u64) -> (u64, u64) {
         points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>() / spread.max(1e-9);
     let edge = |at: f64| (mean_y + slope * (at - mean_x)).max(1.0).sqrt();
     let (a, b) = (edge(0.0), edge(1.0).min(edge(0.0)));
-    // The ends of the line are half a zone beyond the middles of the first and last zones.
+    // The ends of the line are half a zone beyond the middle of the first and the last zone.
     let half = (a - b) / (2 * zones) as f64;
     (((a - half) as u64).max(100), ((b + half) as u64).max(100))
 }
@@ -198,7 +198,7 @@ fn zones(base: &DiskSpec) -> u32 {
     hdd(base).map_or(1, |hdd| hdd.zones)
 }
 
-/// Returns the revolutions per minute and their source. After a block has been read, the end of the previous
+/// Returns the revolutions per minute and their source. After a block has been read, the end of the preceding
 /// block passes the head one revolution minus one block later.
 fn rotation_speed(
     samples: &Samples,
@@ -223,7 +223,7 @@ fn rotation_speed(
     }
 }
 
-/// Returns estimates of the seeks of writes and of the age limit.
+/// Returns estimates of the seek times of writes and of the age limit.
 fn estimates(seeks: [u64; 3], turn_us: u64, depth: u32) -> [Value; 2] {
     let [nearest, average, full] = seeks;
     let average = average + 1000;
@@ -264,7 +264,7 @@ struct Curve {
 }
 
 /// Fits the seek times by least squares. The model's seek time is linear in the three seek times of its data
-/// sheet, so three curves that each differ in one of them give the derivatives, whatever "average" means to
+/// sheet, so three curves that each differ in one of these give the derivatives, whatever "average" means in
 /// the model.
 fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, FitError> {
     let mut seeks = [1000.0, 9000.0, 18_000.0];
@@ -277,7 +277,7 @@ fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, F
         used = 0;
         for (movement, read) in movements.iter().zip(&samples.seeks[1..]) {
             let rest = read.time.0 as f64 / 1e3 - without_seek - movement.time;
-            // Rotational delay differs from its mean by at most half a revolution.
+            // The rotational delay differs from its mean by at most half a revolution.
             if round > 0 && rest.abs() > 0.75 * turn_us as f64 {
                 continue;
             }
@@ -304,7 +304,7 @@ fn set(spec: &mut DiskSpec, seeks: [f64; 3]) {
     }
 }
 
-/// Returns the valid seek times nearest to the fitted ones: with noise, the fitted curve may decrease.
+/// Returns the valid seek times nearest to the fitted ones: noise may make the fitted curve decrease.
 fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     let nearest = seeks[0].clamp(100.0, 5000.0);
     let average = seeks[1].clamp(nearest * 1.1, 100_000.0);
@@ -341,8 +341,8 @@ fn time_without_seek(samples: &Samples, spec: &DiskSpec) -> Result<f64, FitError
     Ok((times / ANGLES as f64 - seeks) / (samples.seeks.len() - 1) as f64)
 }
 
-/// A movement of the arm: its time in microseconds by the current curve, and the derivatives with
-/// respect to the curve's three seek times.
+/// A movement of the arm: its time in microseconds according to the current curve, and the derivatives
+/// with respect to the curve's three seek times.
 struct Movement {
     time: f64,
     slopes: [f64; 3],
@@ -387,7 +387,7 @@ fn seek(drive: &Geometry, from: u64, to: u64) -> f64 {
     drive.seek(from.cylinder.abs_diff(to.cylinder), false) as f64 / 1e3
 }
 
-/// Solves three linear equations by elimination, the largest pivot first; none if they are dependent.
+/// Solves three linear equations by elimination, largest pivot first; none if they are dependent.
 fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     for at in 0..3 {
         let pivot = (at..3).max_by(|x, y| a[*x][at].abs().total_cmp(&a[*y][at].abs()))?;
@@ -447,7 +447,7 @@ pub fn sources(
     Ok(sources)
 }
 
-/// Predicts these reads with a disk model.
+/// Predicts the times of these reads with a disk model.
 pub fn predict(checks: &[Check], spec: &DiskSpec) -> Result<Vec<Prediction>, FitError> {
     spec.validate()?;
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! Fits the catalog's disk models to timed reads of a real drive, and gives the prediction error for
+//! Fits the catalog's disk models to timed reads of a real drive, and reports the prediction error for
 //! reads that were not part of the fit.
 //!
-//! Each parameter comes from reads that isolate it: the controller's overhead from hits in the
-//! drive's memory, the rotation from reading backwards, the rates from long reads. The seeks
-//! are fitted by least squares to the times of single reads, minus the model's time of everything
+//! Each parameter is determined by reads that isolate it: the controller's overhead by hits in the
+//! drive's memory, the rotation by reading backwards, the rates by long reads. The seeks
+//! are fitted by least squares to the times of single reads, minus the model's time for everything
 //! but the seek; reads with a queue separate them from overhead that overlaps. Solid-state
 //! disks have a different model ([`fit_flash`]). Nothing is written, so all parameters of writes are
 //! estimates, and are marked as such.
@@ -23,7 +23,7 @@ use fsdyno_record::Nanos;
 
 use crate::spec::{DiskSpec, Queue, SpecError};
 
-/// Facts about a drive that need no probe.
+/// Facts about a drive that are known without a probe.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// One-sentence description.
@@ -80,7 +80,7 @@ pub struct Fitted {
     pub predictions: Vec<Prediction>,
     /// Number of seeks in the fit; 0 for a solid-state disk.
     pub seeks: usize,
-    /// Number of excluded seeks that rotation cannot explain: other load, retries, cache hits.
+    /// Number of seeks excluded because rotation cannot explain their times: other load, retries, cache hits.
     pub outliers: usize,
 }
 
@@ -97,7 +97,7 @@ impl Fitted {
 /// An error in fitting a drive.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// The drive is faster than a platter turns.
+    /// The drive is faster than any rotating platter.
     #[error(
         "random reads took {took_us} us on average, less than half a revolution ({half_us} us): \
          this is not a rotating disk (but flash, a virtual disk, or a cache in front of it)"

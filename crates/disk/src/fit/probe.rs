@@ -12,7 +12,7 @@ pub const BLOCK: u32 = 8;
 /// Sectors of a large read from the drive's memory: 64 KiB.
 pub const LARGE: u32 = 128;
 
-/// Sectors of one request of a long read: 256 KiB, as in the kernel's read-ahead, and below the maximum
+/// Sectors of one request of a long read: 256 KiB, twice the kernel's default read-ahead and below the maximum
 /// request size of any controller.
 const PIECE: u32 = 512;
 
@@ -23,7 +23,7 @@ const OFFSETS: u64 = 13;
 const MAX_LONG: u64 = (64 << 20) / crate::SECTOR;
 const MIN_LONG: u64 = (4 << 20) / crate::SECTOR;
 
-/// Minimum length of the short seeks, in sectors (16 MiB): beyond read-ahead.
+/// Minimum length of the short seeks, in sectors (16 MiB): beyond the drive's read-ahead.
 const MIN_SEEK: u64 = (16 << 20) / crate::SECTOR;
 
 /// Queue depth of the reads that reveal how much overhead overlaps with seeks.
@@ -45,7 +45,7 @@ pub struct Timed {
     pub time: Nanos,
 }
 
-/// A contiguous long read, after a piece that moved the arm there.
+/// A contiguous long read, after the read of a piece that moved the arm to its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Long {
     /// Its first sector.
@@ -76,7 +76,7 @@ pub struct Samples {
     pub cached: Vec<Nanos>,
     /// Repeated reads of [`LARGE`] sectors.
     pub cached_large: Vec<Nanos>,
-    /// Reads of blocks in descending order, each of which takes a revolution.
+    /// Reads of blocks in descending order, each of which takes one revolution.
     pub backwards: Vec<Nanos>,
     /// Long reads from the first sector to the last.
     pub long: Vec<Long>,
@@ -122,7 +122,7 @@ fn turns(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
             times.push(drive.read(middle, sectors)?);
         }
     }
-    // Tracks are longest at the outer edge, so most reads stay on one track.
+    // Tracks are longest at the outer edge, so most consecutive reads stay on one track.
     let mut spent = Nanos(0);
     let mut sector = (drive.sectors() / 100).max(1 << 16) / u64::from(BLOCK) * u64::from(BLOCK);
     drive.read(sector, BLOCK)?;
@@ -160,7 +160,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
         at = if draws.below(2) == 0 {
             draws.below(blocks)
         } else {
-            // Seeks of all lengths, each doubling with the same probability.
+            // Seeks of all lengths; each power of two has the same probability.
             let max_doublings = (blocks / (MIN_SEEK / u64::from(BLOCK))).max(2).ilog2();
             let doublings = draws.below(u64::from(max_doublings)) as u32;
             let shortest = (MIN_SEEK / u64::from(BLOCK)) << doublings;
@@ -175,7 +175,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
     Ok(())
 }
 
-/// Makes random small reads in batches of `per_thread` per thread, until `max_reads` or `budget` is reached.
+/// Performs random small reads in batches of `per_thread` per thread, until `max_reads` or `budget` is reached.
 pub fn random(
     drive: &mut dyn Drive,
     depth: u32,
@@ -187,7 +187,7 @@ pub fn random(
     let mut draws = seed::stream(u64::from(depth), "places of the check");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut check = Check { depth, batch, offsets: Vec::new(), time: Nanos(0) };
-    // Batches let the probe end in time; each is long enough that its start and end do not matter.
+    // Batches let the probe end in time; each is long enough to make its start and end negligible.
     while check.time < budget && check.offsets.len() < max_reads {
         let offsets: Vec<u64> =
             (0..batch).map(|_| draws.below(blocks) * u64::from(BLOCK)).collect();

@@ -2,8 +2,8 @@
 //!
 //! The difference between a random read and a repeated one gives the flash's sensing time; long sequential
 //! reads give the interface's rate; the rate with the most reads in flight (32, or 128 for NVMe) gives the
-//! command overhead, and that with one in flight the latency. The number of dies, and the share of sensing in
-//! a read, are found by search with the model itself, with the help of the reads with 4 and 16 in flight.
+//! command overhead, and the rate with one in flight the latency. The number of dies, and the fraction of sensing
+//! in a read, are found by a search with the model itself, using also the reads with 4 and 16 in flight.
 
 use std::io;
 
@@ -28,13 +28,13 @@ fn base(facts: &Facts) -> &'static str {
     }
 }
 
-/// Queue depths of the fit, and those of the check.
+/// Queue depths of the fit and of its check; those of NVMe drives follow.
 const FITTED: [u32; 4] = [1, 4, 16, 32];
 const CHECKED: &[u32] = &[2, 8];
 const FITTED_NVME: [u32; 4] = [1, 4, 16, 128];
 const CHECKED_NVME: &[u32] = &[2, 8, 32, 64];
 
-/// Reads per thread in one batch (enough that starting the threads matters little), and maximum number of
+/// Reads per thread in one batch (enough to make the start of the threads negligible), and maximum number of
 /// reads at one depth (enough for a rate accurate to 1 %, few enough for a fast search).
 const READS_PER_THREAD: u32 = 256;
 const MAX_READS: usize = 16_384;
@@ -44,24 +44,24 @@ const LONG: [u32; 2] = [64, 256];
 const LONG_DEPTH: u32 = 32;
 
 /// Minimum time of a read from flash: the fastest kinds need about 3 us to sense a page, plus the transfer
-/// to the host. Memory answers in 1 to 2 us.
+/// to the host. Memory responds in 1 to 2 us.
 const MIN_FLASH_TIME: Nanos = Nanos(5_000);
 
 /// Candidates for the number of dies.
 const DIES: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Candidates for the sensing time, in percent of a read at depth 1, in addition to the measured share, which is wrong
-/// for a drive that serves a repeated read from its own memory, or does not cache it.
+/// Candidates for the sensing time, in percent of a read at depth 1, in addition to the measured time. That is
+/// wrong for a drive that serves a repeated read from its own memory, or does not cache it.
 const SHARES: [u64; 4] = [20, 40, 60, 80];
 
 /// Maximum number of rounds of fitting the command time and the latency.
 const MAX_ROUNDS: u32 = 8;
 
 /// Minimum improvement of the error, the logarithm of a ratio of rates, for choosing a sensing time other than
-/// the measured one; no other is tried if the error of the measured one is below it.
+/// the measured one; no other is tried if the error with the measured one is below it.
 const MIN_IMPROVEMENT: f64 = 0.01;
 
-/// Maximum prediction error in percent; above it the fit is refused, since similar drives differ by less.
+/// Maximum prediction error in percent; a fit with a larger one is refused, since similar drives differ by less.
 const MAX_ERROR: f64 = 30.0;
 
 /// The measurements of a solid-state disk.
@@ -127,7 +127,7 @@ pub fn probe_flash(
     Ok(samples)
 }
 
-/// Measures the mean time of a sequential read of `sectors` sectors, with a queue.
+/// Measures the mean time of a sequential read of `sectors` sectors with a queue.
 fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result<Nanos> {
     /// Number of reads in one run, and number of runs.
     const RUN: u64 = 1024;
@@ -149,14 +149,14 @@ fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result
 /// Fits the read side of the model to the samples of a drive of `sectors` sectors.
 ///
 /// # Errors
-/// The reason why they are not those of flash.
+/// The reason why the samples are not those of flash.
 pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<Fitted, FitError> {
     let each = |check: &Check| Nanos(check.time.0 / check.offsets.len().max(1) as u64);
     let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
     if each(one) < MIN_FLASH_TIME {
         return Err(FitError::Memory { took: each(one), least: MIN_FLASH_TIME });
     }
-    // The additional time of the larger size is the interface time of the additional bytes.
+    // The additional time of the larger size is the interface's time for the additional bytes.
     let more = samples.long[1].0.saturating_sub(samples.long[0].0).max(1);
     let rate = u64::from(LONG[1] - LONG[0]) * SECTOR * 1_000_000 / more;
     let rate = rate.clamp(100, 100_000_000);
@@ -228,8 +228,8 @@ impl Parameters {
         let add = |time: &mut u64, more: f64| {
             *time = (*time as f64 + more).round().clamp(1.0, 100_000_000.0) as u64;
         };
-        // The two affect each other slightly, so at least two rounds; more if the dies are nearly the bottleneck
-        // too, since a longer command then lengthens a read by less.
+        // The two affect each other slightly, so there are at least two rounds; more are needed if the dies are also
+        // nearly a bottleneck, since a longer command then lengthens a read by less.
         for round in 1..=MAX_ROUNDS {
             let command = off(all, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
@@ -262,7 +262,7 @@ fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec
     let whole = spec.capacity.0;
     spec.capacity = capacity;
     let ssd = ssd_mut(&mut spec)?;
-    // The same number of superblocks as the catalog's disk.
+    // As many superblocks as the catalog's disk.
     let block = u128::from(ssd.block.0) * u128::from(ssd.dies) * u128::from(capacity.0)
         / u128::from(whole)
         / u128::from(parameters.dies);

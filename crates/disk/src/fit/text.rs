@@ -26,7 +26,7 @@ pub fn write(fitted: &Fitted, facts: &Facts) -> Result<String, toml::ser::Error>
 }
 
 impl Fitted {
-    /// A line for each queue depth: measured rate, predicted rate, error.
+    /// Returns a line for each queue depth: measured rate, predicted rate, error.
     pub fn errors(&self) -> Vec<String> {
         let line = |check: &super::Prediction| {
             format!(

@@ -1,11 +1,11 @@
 //! The request log as a file, `logs/<trial_id>.log` in a result folder: about 10 bytes per request.
 //!
-//! 8 bytes `fsdynolg`, then u32 version (1), u64 entries, u64 lost entries, all little-endian; then
-//! the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
+//! It begins with 8 bytes `fsdynolg`, u32 version (1), u64 entries and u64 lost entries, all little-endian;
+//! then come the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
 //! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), then, if bit 5 is set, the disk (u8), stage
 //! (u8) and phase, then the time since the previous arrival, the response time, the distance from
-//! the sector after the previous request (zigzag), and the sectors. Numbers are LEB128. Disk,
-//! stage and phase stay valid until the next entry with bit 5; all start at 0.
+//! the end of the previous request (zigzag), and the number of sectors. Numbers are LEB128. Disk,
+//! stage and phase remain valid until the next entry with bit 5; all start at 0.
 
 use std::io::{self, Write};
 
@@ -23,13 +23,13 @@ const CONTEXT: u8 = 1 << 5;
 /// An error in reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// It does not begin like a log.
+    /// A file that does not begin like a log.
     #[error("it is not a request log of fsdyno (run with --keep-log writes them to logs/)")]
     NoLog,
-    /// It has an unsupported version.
+    /// A log of an unsupported version.
     #[error("it is a request log of version {0}, and this fsdyno reads version {VERSION}")]
     Version(u32),
-    /// It is truncated or damaged.
+    /// A truncated or damaged entry.
     #[error("request {at} of {entries} is truncated or damaged")]
     Damaged {
         /// The entry's number, from 1.
@@ -37,12 +37,12 @@ pub enum LogError {
         /// Number of entries in the header.
         entries: u64,
     },
-    /// Bytes follow the last entry.
+    /// Bytes after the last entry.
     #[error("bytes follow its last request")]
     Trailing,
 }
 
-/// Writes a log. Its entries must be in order of arrival; one that is not is stored with the arrival
+/// Writes a log. Its entries must be in order of arrival; an entry out of order is stored with the arrival
 /// time of the previous one.
 ///
 /// # Errors
@@ -106,7 +106,7 @@ pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
 }
 
 impl Entries<'_> {
-    /// Returns the number of entries in the header.
+    /// Returns the number of entries according to the header.
     pub fn promised(&self) -> u64 {
         self.entries
     }

@@ -1,7 +1,7 @@
 //! The request log: each request of a disk, its arrival, and its response time.
 //!
-//! In the guest, a disk's server always writes it to host memory ([`region`]), so that
-//! keeping it does not change results. The host converts it to a file a third as large
+//! In the guest, a disk's server always writes it to host memory ([`region`]), so that a request to
+//! keep it does not change results. The host converts it to a file of a third of its size
 //! ([`file`]). On request, the bytes are logged too ([`data`]).
 
 pub mod data;
@@ -16,7 +16,7 @@ use crate::disk::Action;
 /// A completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Arrival: when its header was read, on the guest's clock.
+    /// Arrival time: when the request's header was read, on the guest's clock.
     pub arrived: Nanos,
     /// Response time of the model, including the wait behind other requests; 0 if untimed.
     /// The server's own delay is not included.
@@ -29,11 +29,11 @@ pub struct Entry {
     pub sectors: u32,
     /// True if a write had to be persisted before completion (FUA).
     pub fua: bool,
-    /// True if it completed at once, outside the model (mkfs, verification).
+    /// True if it completed immediately, outside the model (mkfs, verification).
     pub untimed: bool,
     /// True if it completed with an error.
     pub failed: bool,
-    /// Index of the guest's disk; [`region::Writer`] sets its own.
+    /// Index of the guest's disk; [`region::Writer`] replaces it with its own.
     pub disk: u8,
     /// Stage of the trial at arrival.
     pub stage: Stage,
@@ -44,7 +44,7 @@ pub struct Entry {
 const FUA: u8 = 1 << 2;
 const UNTIMED: u8 = 1 << 3;
 const FAILED: u8 = 1 << 4;
-/// Defined bits of the flags; the lowest two are the action.
+/// Defined bits of the flags; the two lowest are the action.
 const KNOWN: u8 = 3 | FUA | UNTIMED | FAILED;
 
 impl Entry {
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-/// A blank entry.
+/// An entry with all fields zero.
 const BLANK: Entry = Entry {
     arrived: Nanos(0),
     response: Nanos(0),

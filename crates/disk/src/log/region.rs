@@ -4,7 +4,7 @@
 //! A part begins with a header of one block (magic, version, entries, lost entries) and holds entries
 //! of 32 bytes, in order of completion. Words are little-endian:
 //! arrival, response, first sector, then sector count (32 bits), flags (8), disk (8), stage (3), phase (13).
-//! The count is written after the entry, so that a guest that is stopped leaves only complete entries.
+//! The count is written after the entry, so that a guest that is killed leaves only complete entries.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -14,7 +14,7 @@ use fsdyno_record::mailbox::Stage;
 use super::{BLANK, Entry};
 use crate::store::Memory;
 
-/// Size of a disk's part in bytes; the host allocates it only as it is written.
+/// Size of a disk's part in bytes; the host allocates space only as it is written.
 pub const PART: u64 = 512 << 20;
 /// Maximum number of disks of a guest.
 pub const MAX_DISKS: u64 = 16;
@@ -38,8 +38,8 @@ pub struct Writer<M> {
 }
 
 impl<M: Memory> Writer<M> {
-    /// Creates an empty log of disk number `disk`; if its part does not fit (a region smaller
-    /// than [`SIZE`]) all entries are lost.
+    /// Creates an empty log of disk number `disk`; if its part does not fit (in a region smaller
+    /// than [`SIZE`]), all entries are lost.
     pub fn create(mut memory: M, disk: u8) -> Writer<M> {
         if start(disk) + HEADER <= memory.size() {
             put(memory.slice(start(disk), 32), [MAGIC, VERSION, 0, 0]);
@@ -85,7 +85,7 @@ pub struct Logged {
 /// Reads the log of all disks from a region.
 ///
 /// # Errors
-/// A description of what is wrong: an unsupported version, or impossible counts.
+/// A description of the problem: an unsupported version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
     let mut logged = Logged::default();
     for disk in 0..MAX_DISKS as u8 {

@@ -34,13 +34,13 @@ macro_rules! models {
 }
 
 models! {
-    /// Every request completes at once.
+    /// Every request completes immediately.
     Instant,
     /// A hard disk: arm, platter, command queue, caches.
     Hdd,
     /// A solid-state disk: link, write buffer, translation layer, dies.
     Ssd,
-    /// A network block volume: limits of requests and bytes with burst credit, a distribution of latencies.
+    /// A network block volume: limits on requests and bytes with burst credit, and a distribution of latencies.
     Network,
     /// A shingled hard disk that hides its bands: media cache, cleaning.
     Smr,

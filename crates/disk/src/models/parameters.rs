@@ -7,10 +7,10 @@ use crate::spec::{Check, DiskSpec, SpecError};
 
 /// The parameters of a model, as in a disk profile.
 pub(crate) trait Parameters {
-    /// Checks that they are in range.
+    /// Checks that the parameters are in range.
     ///
     /// # Errors
-    /// [`SpecError::Parameter`] for the first that is not.
+    /// [`SpecError::Parameter`] for the first that is not in range.
     fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError>;
 
     /// Returns the maximum rates; none if requests take no time.
@@ -19,7 +19,7 @@ pub(crate) trait Parameters {
     /// Builds an idle disk.
     fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
 
-    /// Returns the same disk after all of it has been overwritten in random order, if the model can start in that state.
+    /// Returns the same model as if the whole disk had been overwritten at random, if it can start in that state.
     fn full(&self) -> Option<Model> {
         None
     }

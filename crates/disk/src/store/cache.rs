@@ -18,8 +18,8 @@ pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
 impl<M: Memory> Store<M> {
     /// Persists `count` sectors from `first`, as they are visible now.
     ///
-    /// Bytes written to a sector while an older write to it was being destaged are
-    /// persisted with it: a drive may write newer bytes early. Sectors that are not cached do not change.
+    /// If a sector was written again while it was being destaged, its newer bytes are
+    /// persisted, too: a drive may write newer bytes early. Sectors that are not cached do not change.
     pub fn persist(&mut self, first: u64, count: u64) {
         let capacity = self.header.capacity.0;
         let from = first.saturating_mul(SECTOR).min(capacity);
@@ -55,7 +55,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Passes every volatile range of bytes (first byte and length) to `out`, in ascending order; a power cut
-    /// loses these.
+    /// would lose these.
     pub fn volatile(&mut self, out: &mut dyn FnMut(u64, u64)) {
         let blocks = self.header.capacity.0.div_ceil(BLOCK);
         let mut range: Option<(u64, u64)> = None;
@@ -81,7 +81,7 @@ impl<M: Memory> Store<M> {
         range.into_iter().for_each(|(first, end)| out(first, end - first));
     }
 
-    /// Returns the medium's bytes of a partly cached block.
+    /// Returns the medium's content of a partly cached block.
     pub(super) fn mixed(&mut self, entry: Entry) -> [u8; BLOCK as usize] {
         let mut bytes = [0; BLOCK as usize];
         for sector in 0..PER_BLOCK {

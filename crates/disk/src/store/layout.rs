@@ -1,15 +1,15 @@
 //! The layout of a store in its region: header, table, entries, free list. All words are little-endian.
 //!
-//! Offset 0 holds the header (one block), followed by the table (a u32 for each chunk of 2 MiB:
-//! the slot of its page, 0 for none), then slots of 4 KiB, each a block of the disk or a page of
-//! 512 entries. Slot numbers count from 1. Free slots are threaded through their first word.
+//! The header is at offset 0 (one block), followed by the table (a u32 for each chunk of 2 MiB:
+//! the slot of its page, 0 if it has none), then slots of 4 KiB, each a block of the disk or a page of
+//! 512 entries. Slots are numbered from 1. Free slots are linked through their first word.
 //!
-//! An entry is one word of 64 bits: the visible content, the medium's content, and which
-//! sectors differ. Every change to a block is one store of that word, so that a power cut between
+//! An entry is one word of 64 bits: the visible content, the medium's content, and the mask of the sectors
+//! that differ. Every change to a block is one store of that word, so that a power cut between
 //! any two instructions of the guest leaves each block in its old or its new state. Words are written
 //! in this order: the header (an allocated slot leaves the free list before it is filled),
-//! the bytes, the entry, and only then the release of a slot that no entry refers to. So a power cut
-//! may leak slots, and may tear the bytes of the one request in transfer from the driver; it
+//! the bytes, the entry, and only then the release of a slot that no entry refers to. A power cut
+//! may therefore leak slots, and may tear the bytes of the one request being received from the driver; it
 //! loses nothing else.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -22,18 +22,18 @@ use super::{Memory, OpenError};
 pub const BLOCK: u64 = 4096;
 /// Number of entries in a page, and hence of blocks in a chunk.
 pub const PAGE_ENTRIES: u64 = BLOCK / 8;
-/// The mask of a block whose sectors are all volatile.
+/// The mask of a block with only volatile sectors.
 pub const ALL: u8 = 0xff;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynost");
 const VERSION: u64 = 2;
-/// Bits of one of the two codes in an entry.
+/// Number of bits of each of the two codes in an entry.
 const CODE_BITS: u32 = 28;
 /// The bit of a code that marks a repeated byte (in the low 8 bits) instead of a slot's number.
 const REPEATED: u64 = 1 << (CODE_BITS - 1);
-/// Maximum number of slots in an entry's code: 512 GiB of blocks.
+/// Maximum number of slots that the code of an entry can represent: 512 GiB of blocks.
 const MAX_SLOTS: u64 = REPEATED - 1;
-/// Offset of the fields that change: next, free, stored, cached.
+/// Offset of the header's changing fields: next, free, stored, cached.
 const CHANGING_AT: u64 = 32;
 
 /// The content of a block.
@@ -48,7 +48,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Returns the content with which the next block continues a run of this one.
+    /// Returns the content that the next block must have to continue a run.
     pub fn next(self) -> Content {
         match self {
             Content::Slot(slot) => Content::Slot(slot + 1),
@@ -72,8 +72,8 @@ pub struct Entry {
     pub visible: Content,
     /// The medium's content of the sectors in `mask`.
     pub medium: Content,
-    /// Volatile sectors, the first in the lowest bit. For all others the medium holds
-    /// the visible content.
+    /// Mask of the volatile sectors, the first in the lowest bit. The medium holds the visible content of all
+    /// others.
     pub mask: u8,
 }
 
@@ -84,11 +84,11 @@ impl Entry {
     }
 }
 
-/// Offset of an entry in the region.
+/// The offset of an entry in the region.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryAddress(u64);
 
-/// The header's fields, written back after each change.
+/// The header's fields, which are written back after each change.
 #[derive(Clone, Debug)]
 pub struct Header {
     pub capacity: Bytes,
@@ -98,11 +98,11 @@ pub struct Header {
     next: u64,
     /// Head of the free list; 0 if it is empty.
     free: u64,
-    /// Number of allocated slots of blocks, not counting those of pages.
+    /// Number of slots allocated to blocks, without those allocated to pages.
     pub stored: u64,
     /// Number of blocks with volatile sectors.
     pub cached: u64,
-    /// The last chunk looked up, and the offset of its page. Pages never move.
+    /// The chunk looked up last, and the offset of its page. Pages never move.
     last: Option<(u64, u64)>,
 }
 
@@ -157,7 +157,7 @@ impl Header {
         self.update(memory);
     }
 
-    /// Writes the changing fields, before all later stores in program order.
+    /// Writes the changing fields, after all earlier and before all later stores in program order.
     pub fn update(&self, memory: &mut impl Memory) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.next, self.free, self.stored, self.cached];
@@ -165,7 +165,7 @@ impl Header {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Clears the table, writing only non-zero parts, so that a sparse file stays sparse.
+    /// Clears the table, writing only blocks that are not zero, so that a sparse file stays sparse.
     pub fn clear_table(&self, memory: &mut impl Memory) {
         for at in (BLOCK..data_at(self.capacity)).step_by(BLOCK as usize) {
             let page = memory.slice(at, BLOCK as usize);
@@ -201,7 +201,7 @@ impl Header {
             return None;
         }
         let page = u32_at(memory, BLOCK + chunk * 4);
-        // A page beyond the region's slots means a damaged region.
+        // A page beyond the region's slots means that the region is damaged.
         if page == 0 || u64::from(page) > self.slots {
             return None;
         }
@@ -244,7 +244,7 @@ impl Header {
         match code & ((1 << CODE_BITS) - 1) {
             0 => Content::Untouched,
             code if code & REPEATED != 0 => Content::Repeated(code as u8),
-            // Not `next`: after a power cut, the header may be one request behind the entries.
+            // Not compared with `next`: after a power cut, the header may be one request behind the entries.
             slot if slot <= self.slots => Content::Slot(slot as u32),
             _ => Content::Untouched,
         }
@@ -260,7 +260,7 @@ impl Header {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Allocates a slot for a block of the disk. It is free until [`Header::update`].
+    /// Allocates a slot for a block of the disk. In the region, it remains free until [`Header::update`].
     pub fn take_block(&mut self, memory: &mut impl Memory) -> Option<u32> {
         let slot = self.take(memory)?;
         self.stored += 1;
@@ -271,7 +271,7 @@ impl Header {
         if self.free != 0 {
             let slot = self.free as u32;
             let next = u64::from(u32_at(memory, self.offset_of(slot)));
-            // A list with a slot that was never allocated is damaged; it ends here.
+            // A list that contains a slot that was never allocated is damaged; it ends here.
             self.free = if next < self.next { next } else { 0 };
             return Some(slot);
         }

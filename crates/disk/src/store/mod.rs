@@ -1,8 +1,8 @@
 //! The disk's bytes: a compact store in a region of memory that grows with the data written.
 //!
 //! Everything is in the region, so that the host can open the same file afterwards: a header, a
-//! table with one entry for each 2 MiB of disk, pages of entries for each 4 KiB block, and the
-//! blocks. A block that was never written, or that holds one byte repeated, is neither stored nor
+//! table with one entry for each 2 MiB of disk, pages with one entry for each 4 KiB block, and the
+//! blocks. A block that was never written, or that holds one repeated byte, is neither stored nor
 //! read. Nothing is allocated on the heap.
 //!
 //! The volatile write cache is real: the store holds both the visible and the medium's content of
@@ -17,10 +17,10 @@ use layout::{ALL, BLOCK, Content, Entry, EntryAddress, Header, PAGE_ENTRIES};
 
 pub use write::Destination;
 
-/// Maximum size of a slice that the store requests from its memory and passes to a sink or source, in bytes.
+/// Maximum size of a slice that the store requests from its memory or passes to a sink or source, in bytes.
 pub const MAX_SLICE: usize = 1 << 20;
 
-/// The region of a store.
+/// The region that holds a store.
 pub trait Memory {
     /// Returns `length` bytes from `offset` on. The store requests only bytes within [`Memory::size`], and at
     /// most [`MAX_SLICE`] of them.
@@ -54,7 +54,7 @@ impl<M: Memory> Memory for &mut M {
 /// An error in opening a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Too little memory for header and table.
+    /// Too little memory for the header and the table.
     #[error("lay out a disk of {capacity} in {size}: its tables alone take {least}")]
     TooSmall {
         /// The disk's capacity.
@@ -116,7 +116,7 @@ pub struct Store<M> {
     header: Header,
 }
 
-/// Returns the size of a region for a disk of `capacity` of which at most `limit` bytes are stored.
+/// Returns the size of a region for a disk of `capacity` that stores at most `limit` bytes.
 pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
     let blocks = limit.0.div_ceil(BLOCK);
     // In the worst case each stored block needs its own page of entries.
@@ -125,7 +125,7 @@ pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
 }
 
 impl<M: Memory> Store<M> {
-    /// Creates an empty disk, whatever the region holds.
+    /// Creates an empty disk, regardless of the region's content.
     ///
     /// # Errors
     /// [`OpenError::TooSmall`].
@@ -166,7 +166,7 @@ impl<M: Memory> Store<M> {
     /// contiguous bytes. Bytes beyond the disk's end read as zeros.
     ///
     /// # Errors
-    /// The sink's own.
+    /// Errors from the sink.
     pub fn read_with<E>(
         &mut self,
         offset: u64,
@@ -194,12 +194,12 @@ impl<M: Memory> Store<M> {
     }
 
     /// Discards the whole blocks within a range, on the medium too; they read as zeros afterwards.
-    /// Partial blocks at its ends, for which TRIM promises nothing, do not change. A drive may discard
-    /// at any time after the request; this one does it at once.
+    /// Partial blocks at its ends, for which TRIM guarantees nothing, do not change. A drive may discard
+    /// at any time after the request; this one discards immediately.
     pub fn trim(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length).min(self.header.capacity.0) / BLOCK;
         let first = offset.div_ceil(BLOCK);
-        // From the last to the first, so that the free list returns them in ascending order.
+        // From the last to the first, so that the free list returns slots in ascending order.
         let mut block = end;
         while block > first {
             block -= 1;
@@ -216,7 +216,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Passes every block that does not read as zeros in a view to `out`, with its offset on the
-    /// disk, in ascending order; contiguous blocks come in one slice.
+    /// disk, in ascending order; blocks with contiguous slots are passed in one slice.
     pub fn export(&mut self, view: View, out: &mut dyn FnMut(u64, &[u8])) {
         let end = self.header.capacity.0;
         let mut at = 0;
@@ -238,7 +238,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Returns the content of the block at byte `at`, and the end of the run of the same kind (for slots:
+    /// Returns the content of the block at byte `at`, and the end of the run of blocks of the same kind (for slots:
     /// contiguous in memory), at most `end` rounded up to a block.
     fn run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);

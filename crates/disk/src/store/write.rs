@@ -1,6 +1,6 @@
 //! Writing to a store without copying: the source fills the slots directly.
 //!
-//! Bytes for the cache get a new slot, and the block's old slot remains the medium's until they are
+//! Bytes for the cache go to a new slot, and the block's old slot remains the medium's until they are
 //! persisted. Bytes are copied only if a part of a block is written.
 
 use super::cache::sectors;
@@ -12,11 +12,11 @@ use super::{MAX_SLICE, Memory, Store, StoreError};
 pub enum Destination {
     /// The drive's volatile cache, until [`Store::persist`].
     Cache,
-    /// The medium, at once.
+    /// The medium, immediately.
     Medium,
 }
 
-/// Blocks of one write with contiguous slots.
+/// Blocks of one write that have contiguous slots.
 struct Run {
     /// First slot.
     slot: u32,
@@ -30,11 +30,11 @@ struct Run {
 
 impl<M: Memory> Store<M> {
     /// Makes `source` fill `length` bytes from `offset`, in order, in slices of contiguous
-    /// slots (at most [`MAX_SLICE`]). Slots of blocks that hold one repeated byte are
-    /// freed. After a failure, bytes filled before stay written.
+    /// slots (at most [`MAX_SLICE`]). Slots of blocks that then hold one repeated byte are
+    /// freed. After a failure, the bytes filled before it remain written.
     ///
     /// # Errors
-    /// [`StoreError`]: full, beyond the end (before any call of `source`), or the source's own.
+    /// [`StoreError`]: full, beyond the end (before any call of `source`), or an error from the source.
     pub fn write_with<E>(
         &mut self,
         to: Destination,
@@ -79,7 +79,7 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// Returns the longest run from `at` with contiguous slots; none if there is no slot for its first block.
+    /// Returns the longest run from `at` with contiguous slots; none if no slot is left for its first block.
     fn next_run(&mut self, to: Destination, at: u64, end: u64) -> Option<Run> {
         let block = at / BLOCK;
         let address = self.header.entry_address_or_new(&mut self.memory, block)?;
@@ -92,7 +92,7 @@ impl<M: Memory> Store<M> {
             None => (self.header.take_block(&mut self.memory)?, true),
         };
         let mut run = Run { slot, start: at, end: stop, fresh };
-        // Only whole blocks join, since partial blocks are completed with their old bytes.
+        // Only whole blocks join a run, since partial blocks are completed with their old bytes.
         if at % BLOCK == 0 {
             while run.end + BLOCK <= end && run.end - run.start < MAX_SLICE as u64 {
                 let next = slot + ((run.end - run.start) / BLOCK) as u32;
@@ -105,7 +105,7 @@ impl<M: Memory> Store<M> {
         Some(run)
     }
 
-    /// Returns true if the whole of `block` can be written into slot `next`, its own or, if `fresh`, a newly
+    /// Returns true if the whole of `block` can be written into slot `next`: its own slot or, if `fresh`, a newly
     /// allocated one.
     fn join(&mut self, to: Destination, block: u64, next: u32, fresh: bool) -> bool {
         let Some(address) = self.header.entry_address_or_new(&mut self.memory, block) else {
@@ -130,7 +130,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Preserves the medium's content before the sectors `now` of a partly cached block are overwritten:
-    /// copies those that are visible and on the medium. None if the region is full.
+    /// copies the sectors whose visible content is the medium's. None if the region is full.
     fn preserve_medium(&mut self, address: EntryAddress, now: u8) -> Option<()> {
         let entry = self.entry(address);
         let newly = now & !entry.mask;
@@ -142,7 +142,7 @@ impl<M: Memory> Store<M> {
             _ => self.header.take_block(&mut self.memory)?,
         };
         self.header.update(&mut self.memory);
-        // All sectors that the mask leaves to `visible` may be overwritten here: they are never read.
+        // Sectors of the slot outside the mask may be overwritten: they are read from `visible`, never from here.
         let bytes = self.mixed(entry);
         self.memory.slice(self.header.offset_of(kept), BLOCK as usize).copy_from_slice(&bytes);
         let (medium, mask) = (Content::Slot(kept), entry.mask | newly);
@@ -166,7 +166,7 @@ impl<M: Memory> Store<M> {
             }
         }
         let filled = source(self.memory.slice(from + run.start % BLOCK, length as usize));
-        // From the last to the first, so that the last allocated slots are simply returned,
+        // From the last to the first, so that the slots allocated last are simply returned,
         // and the free list returns the others in ascending order.
         for block in (first..run.end.div_ceil(BLOCK)).rev() {
             let slot = run.slot + (block - first) as u32;
@@ -199,7 +199,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Sets the entry of a block after its sectors `now` were filled: its slot or repeated
-    /// byte, and the sectors on the medium.
+    /// byte, and which sectors are on the medium.
     fn set_written(&mut self, to: Destination, address: EntryAddress, slot: u32, now: u8) {
         let old = self.entry(address);
         let from = self.header.offset_of(slot);
@@ -219,13 +219,13 @@ impl<M: Memory> Store<M> {
         };
         self.replace(address, old, new);
         if visible != Content::Slot(slot) && old.visible != Content::Slot(slot) {
-            // It was allocated for this write, and no entry refers to it.
+            // The slot was allocated for this write, and no entry refers to it.
             self.header.release(&mut self.memory, slot);
         }
     }
 }
 
-/// Returns the visible slot of a block if it may be written, which one with the medium's bytes never may.
+/// Returns the visible slot of a block if it may be overwritten; one that holds the medium's bytes never may.
 fn writable_slot(to: Destination, entry: Entry) -> Option<u32> {
     match entry.visible {
         Content::Slot(slot) if to == Destination::Medium || entry.mask != 0 => Some(slot),
@@ -233,7 +233,7 @@ fn writable_slot(to: Destination, entry: Entry) -> Option<u32> {
     }
 }
 
-/// Returns true if both certainly hold the same bytes.
+/// Returns true if both are known to hold the same bytes without reading a slot.
 fn certainly_equal(one: Content, other: Content) -> bool {
     let byte = |content| match content {
         Content::Untouched => Some(0),
@@ -247,7 +247,7 @@ fn certainly_equal(one: Content, other: Content) -> bool {
 fn repeated_byte(block: &[u8]) -> Option<u8> {
     let (head, rest) = block.split_first_chunk::<8>()?;
     let byte = head[0];
-    // Most blocks differ in the first few bytes; the rest is compared with the block shifted by eight.
+    // Most blocks differ in the first few bytes; the rest is compared with the block shifted by eight bytes.
     let same = *head == [byte; 8] && *rest == block[..rest.len()];
     same.then_some(byte)
 }

@@ -32,10 +32,10 @@ pub struct NewOpcodes {
 }
 
 impl NewOpcodes {
-    /// Probes the kernel of a ring.
+    /// Probes the kernel for the opcodes.
     ///
     /// # Errors
-    /// The kernel is older than Linux 5.6, so that too few calls could use the ring.
+    /// The kernel is older than Linux 5.6, with opcodes for too few calls.
     pub fn of(ring: &IoUring) -> io::Result<NewOpcodes> {
         let mut probe = Probe::new();
         let probed = ring.submitter().register_probe(&mut probe);
@@ -91,7 +91,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A rank with only the trial's root open.
+    /// Creates a rank with only the trial's root open.
     pub fn new(root: OwnedFd, contents: &Arc<Contents>) -> Lane {
         Lane {
             own: Sync::new(root, Arc::clone(contents)),
@@ -106,7 +106,7 @@ impl Lane {
         }
     }
 
-    /// Duration of the sleep from `now` on before the op, which is due in `ahead`.
+    /// Returns the duration of the sleep from `now` on before the op, which is due in `ahead`.
     pub fn pause(&mut self, now: Nanos, ahead: Nanos) -> Nanos {
         match std::mem::take(&mut self.wake) {
             Nanos(0) => self.op.think.max(ahead),
@@ -135,7 +135,7 @@ impl Lane {
         last
     }
 
-    /// The call as an entry; none if the kernel has no opcode for it.
+    /// Returns the call as an entry; `None` if the kernel has no opcode for it.
     #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
     pub fn entry(&mut self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
         let name = as_ptr(&self.op.name);
@@ -177,7 +177,7 @@ impl Lane {
             Call::Setxattr { file, length } if opcodes.set_xattr => {
                 self.set_xattr(file, length, contents)
             }
-            // No opcode in this kernel, or (the rest) in any.
+            // No opcode in this kernel or, for the rest, in any kernel.
             Call::Rename { .. }
             | Call::Unlink { .. }
             | Call::Rmdir { .. }
@@ -253,7 +253,7 @@ impl Lane {
             .build()
     }
 
-    /// The rest of a write as an entry.
+    /// Returns the rest of a write as an entry.
     fn write(
         &self,
         file: FileSlot,
@@ -302,7 +302,7 @@ impl Lane {
         Err(meter.failure(&self.op, self.own.path_of(&self.op), Halt::Stopped))
     }
 
-    /// Takes a result after a failure, without checking it: an opened file is stored, to be closed in the end.
+    /// Takes a result after a failure, without checking it: an opened file is stored, to be closed at the end.
     pub fn settle(&mut self, result: i32) {
         if self.step == LaneStep::Call {
             self.apply_result(result);

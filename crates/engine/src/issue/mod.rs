@@ -17,7 +17,7 @@ pub mod uring;
 
 /// An issuer of calls: one way to reach the kernel, or none.
 pub trait Issuer {
-    /// Makes the call of `op` and returns the kernel's result: the negative error number, or the
+    /// Makes the call of `op`, and returns the kernel's result: the negative error number, or the
     /// bytes moved, or zero for a call that moves none.
     fn issue(&mut self, op: &Op) -> i64;
 
@@ -33,7 +33,7 @@ pub trait Issuer {
         true
     }
 
-    /// The path of an op, relative to the trial's root, for messages.
+    /// Returns the path of an op, relative to the trial's root, for messages.
     fn path_of(&self, op: &Op) -> String {
         op.name.display()
     }

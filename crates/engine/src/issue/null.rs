@@ -1,4 +1,4 @@
-//! An issuer that makes no calls: what remains is the instrument overhead.
+//! An issuer that makes no calls: the remaining time is the instrument overhead.
 
 use fsdyno_workload::{Expect, Op};
 
@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use crate::issue::Issuer;
 use crate::meter::Meter;
 
-/// Returns the result that the workload expects, without making the call. An op that only a file system
-/// could expand makes no calls.
+/// Returns the result that the workload expects, without making the call. An op that can be expanded
+/// only on a file system makes no calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 

@@ -18,7 +18,7 @@ const SYNC_NOW: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
     | libc::SYNC_FILE_RANGE_WRITE
     | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
-/// The file of a call on extended attributes.
+/// The file that a call on extended attributes refers to.
 enum XattrOf {
     Path(CString),
     File(RawFd),
@@ -57,7 +57,7 @@ impl Sync {
                     libc::truncate(self.full_path(dir, &op.name).as_ptr(), length as libc::off_t)
                 }
                 RareCall::Rename { dir, to, how } => {
-                    // No wrapper in every C library.
+                    // Not every C library has a wrapper.
                     let (dir, to, flags) = (self.dir(dir), self.dir(to), rename_flags(how));
                     libc::syscall(libc::SYS_renameat2, dir, name, to, other, flags) as c_int
                 }
@@ -85,7 +85,7 @@ impl Sync {
         done(result)
     }
 
-    /// A file by its name; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
+    /// Names a file; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
     /// to a directory.
     fn named(&self, dir: DirSlot, op: &Op) -> XattrOf {
         XattrOf::Path(self.full_path(dir, &op.name))
@@ -137,7 +137,7 @@ impl Sync {
         self.size(result)
     }
 
-    /// The size after a call that filled the status: of a regular file or symbolic link, else 0.
+    /// Returns the size after a call that filled the status: of a regular file or symbolic link, else 0.
     fn size(&mut self, result: c_int) -> i64 {
         if result < 0 {
             return failed();
@@ -176,7 +176,7 @@ impl Sync {
         }
     }
 
-    /// A path to a name below an open directory, for calls that take no directory.
+    /// Returns a path to a name below an open directory, for calls that take no directory.
     fn full_path(&self, dir: DirSlot, name: &Name) -> CString {
         let mut path = format!("/proc/self/fd/{}/", self.dir(dir)).into_bytes();
         path.extend_from_slice(name.as_bytes());
@@ -196,7 +196,7 @@ fn remove_attribute(of: &XattrOf, op: &Op) -> c_int {
     }
 }
 
-/// The result of a call that returns a length, without the length.
+/// Converts the result of a call that returns a length: drops the length.
 fn as_done(result: isize) -> c_int {
     if result < 0 { -1 } else { 0 }
 }
@@ -218,10 +218,10 @@ fn copy_range((from, to): (RawFd, RawFd), from_offset: u64, offset: u64, length:
     copied as i64
 }
 
-/// Gives advice about a range; the call returns the error number.
+/// Calls posix_fadvise(3) on a range; it returns a positive error number.
 fn fadvise(fd: RawFd, offset: u64, length: u64, advice: Advice) -> i64 {
     let (offset, length) = (offset as libc::off_t, length as libc::off_t);
-    // SAFETY: takes numbers alone.
+    // SAFETY: takes only numbers.
     -i64::from(unsafe { libc::posix_fadvise(fd, offset, length, advice_word(advice)) })
 }
 
@@ -231,9 +231,9 @@ fn statfs(fd: RawFd) -> c_int {
     unsafe { libc::fstatfs(fd, statfs.as_mut_ptr()) }
 }
 
-/// Seeks from the beginning; the result is the position.
+/// Seeks from the beginning; returns the position.
 fn seek(fd: RawFd, offset: u64) -> i64 {
-    // SAFETY: takes numbers alone.
+    // SAFETY: takes only numbers.
     let at = unsafe { libc::lseek(fd, offset as libc::off_t, libc::SEEK_SET) };
     if at < 0 { failed() } else { at }
 }

@@ -11,14 +11,14 @@ use crate::issue::sync::Sync;
 use crate::kernel;
 use crate::meter::Meter;
 
-/// Issues calls on a device as [`Sync`] does on files.
+/// Issues calls on a device, as [`Sync`] does on files.
 pub struct Raw {
     files: Sync,
     device: CString,
 }
 
 impl Raw {
-    /// An issuer of calls on `device`; calls that are not on a file go to `files`.
+    /// Creates an issuer of calls on `device`; calls that are not on a file go to `files`.
     pub fn new(files: Sync, device: CString) -> Raw {
         Raw { files, device }
     }

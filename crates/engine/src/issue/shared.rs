@@ -1,6 +1,6 @@
-//! Blocking calls on descriptors that all threads share, as those of a recorded program.
+//! Blocking calls on descriptors that all threads share, like those of a recorded program.
 //!
-//! Files and directories have one numbering here: the directory slot `n` is the file slot `n`, opened with
+//! Files and directories share one numbering here: the directory slot `n` is the file slot `n`, opened with
 //! O_DIRECTORY. Slot 0 is the trial's root.
 
 use std::os::fd::{OwnedFd, RawFd};
@@ -23,7 +23,7 @@ const CLOSED: RawFd = -1;
 pub struct Slots(Box<[AtomicI32]>);
 
 impl Slots {
-    /// A table of `count` slots, all closed.
+    /// Creates a table of `count` slots, all closed.
     pub fn new(count: u16) -> Slots {
         Slots((0..count).map(|_| AtomicI32::new(CLOSED)).collect())
     }
@@ -53,7 +53,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An issuer of calls below `root` on the files in `slots`.
+    /// Creates an issuer of calls below `root` on the files in `slots`.
     pub fn new(root: OwnedFd, contents: Arc<Contents>, slots: Arc<Slots>) -> Shared {
         let mut calls = Sync::new(root, contents);
         calls.files.resize(slots.0.len(), CLOSED);
@@ -66,7 +66,7 @@ impl Shared {
         self.slots.0.get(usize::from(slot)).map_or(CLOSED, |fd| fd.load(Ordering::Acquire))
     }
 
-    /// Puts a descriptor in a slot of the table, and closes the one before.
+    /// Puts a descriptor in a slot of the table, and closes the previous one.
     fn put(&self, slot: u16, fd: RawFd) {
         let Some(place) = self.slots.0.get(usize::from(slot)) else { return };
         let before = place.swap(fd, Ordering::AcqRel);
@@ -85,7 +85,7 @@ impl Issuer for Shared {
         for slot in used.files {
             if slot != NO_SLOT && !opens {
                 let fd = match effect {
-                    // The slot is released before the call, as a number is free for the next open.
+                    // The slot is released before the call, since close(2) frees its number for the next open.
                     Effect::Close { .. } => self.slots.0[..]
                         .get(usize::from(slot))
                         .map_or(CLOSED, |place| place.swap(CLOSED, Ordering::AcqRel)),

@@ -36,16 +36,16 @@ pub struct Sync {
     /// Buffer of reads, as long as the longest read so far.
     pub(super) buffer: AlignedBuffer,
     owner: (libc::uid_t, libc::gid_t),
-    /// The last flags of an open and their kernel values: a workload uses few.
+    /// The last flags of an open and their kernel values: a workload uses few combinations.
     flags: (OpenFlags, c_int),
-    /// Target of results that are not used; here and not on the stack of the loop.
+    /// Buffer for results that are not used; here rather than on the stack of the loop.
     pub(super) status: Box<Status>,
 }
 
 impl Sync {
-    /// An issuer of calls below `root`, the trial's own directory.
+    /// Creates an issuer of calls below `root`, the trial's own directory.
     pub fn new(root: OwnedFd, contents: Arc<Contents>) -> Sync {
-        // SAFETY: these two calls take nothing and cannot fail.
+        // SAFETY: these two calls take no arguments and cannot fail.
         let owner = unsafe { (libc::geteuid(), libc::getegid()) };
         let flags = OpenFlags::default();
         Sync {
@@ -159,7 +159,7 @@ impl Sync {
         self.dirs.get_mut(slot.0 as usize).map_or(CLOSED, |fd| std::mem::replace(fd, CLOSED))
     }
 
-    /// The first `length` bytes of the read buffer.
+    /// Returns the first `length` bytes of the read buffer.
     pub(super) fn read_buffer(&mut self, length: usize) -> &mut [u8] {
         self.buffer.first(length)
     }
@@ -196,14 +196,14 @@ impl Sync {
 
     fn read(&mut self, file: FileSlot, length: u32) -> i64 {
         let fd = self.file(file);
-        // SAFETY: the buffer is valid for writing the length that is given.
+        // SAFETY: the buffer is valid for writing the given length.
         self.read_parts(length, |at, part, _| unsafe { libc::read(fd, at, part) })
     }
 
     fn read_at(&mut self, file: FileSlot, offset: u64, length: u32) -> i64 {
         let fd = self.file(file);
         self.read_parts(length, |at, part, done| {
-            // SAFETY: the buffer is valid for writing the length that is given.
+            // SAFETY: the buffer is valid for writing the given length.
             unsafe { libc::pread(fd, at, part, (offset + done as u64) as libc::off_t) }
         })
     }
@@ -459,13 +459,13 @@ pub(super) fn failed() -> i64 {
     -i64::from(Errno::last().0)
 }
 
-/// The result of a call that returns zero or -1.
+/// Converts the result of a call that returns zero or -1.
 #[inline]
 pub(super) fn done(result: c_int) -> i64 {
     if result < 0 { failed() } else { 0 }
 }
 
-/// Leaves the access time unchanged and sets the modification time in whole seconds.
+/// Returns times that leave the access time unchanged and set the modification time in whole seconds.
 fn times(mtime: i64) -> [libc::timespec; 2] {
     let omit = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };
     [omit, libc::timespec { tv_sec: mtime as libc::time_t, tv_nsec: 0 }]

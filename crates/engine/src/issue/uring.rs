@@ -65,7 +65,7 @@ struct PhaseState<'a> {
 pub type Sources<'a> = [Box<dyn OpSource + Send + 'a>];
 
 impl Uring {
-    /// A ring for as many ranks as there are roots, each the trial's own directory.
+    /// Creates a ring for as many ranks as there are roots, each the trial's own directory.
     ///
     /// # Errors
     /// The reason why io_uring is not available, with a remedy.
@@ -80,7 +80,7 @@ impl Uring {
     /// Issues all ops of all sources; the first source belongs to rank `first`.
     ///
     /// # Errors
-    /// The first op with another result than its workload expects; the failure of another thread. Queued
+    /// The first op with a result that its workload does not expect; the failure of another thread. Queued
     /// entries are then never submitted, so that the ring cannot be used again.
     pub fn run(
         &mut self,
@@ -141,7 +141,7 @@ impl Uring {
         });
     }
 
-    /// Waits with the whole thread, when nothing is in flight and all lanes wait.
+    /// Blocks the whole thread when nothing is in flight and all lanes wait.
     fn wait(&self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
         let points: Vec<After> = state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
         state.progress.wait(&points).map_err(|halt| {
@@ -198,7 +198,7 @@ impl Uring {
         }
     }
 
-    /// Makes a call in the thread itself.
+    /// Makes a call from the thread itself.
     fn call(&mut self, state: &mut PhaseState<'_>, at: usize) -> Result<(), Failure> {
         let Lane { own, op, step, .. } = &mut self.lanes[at];
         let meter = &mut state.meter;
@@ -231,7 +231,7 @@ impl Uring {
         // SAFETY: names, buffers, status and time live in the lane or in the contents, which do not
         // move until the entry completes (see `drain`).
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(at as u64)) };
-        // The queue holds one entry of each lane.
+        // The queue has room for one entry per lane.
         pushed.map_err(|_| self.failed(state, at, Errno(libc::EBUSY)))?;
         self.queued += 1;
         Ok(())

@@ -12,8 +12,8 @@ use crate::tree::ustar::{BLOCK, Header};
 const READ: i32 = libc::O_RDONLY | libc::O_NOFOLLOW;
 const LONG: usize = RECORD as usize;
 
-/// Packs the tree `from` into the new file `archive`, with member names from the path of
-/// `from`; computes for `compute` before each record, as if it were compressed.
+/// Packs the tree `from` into the new file `archive`, with member names that start with the path of
+/// `from`; spins for `compute` before each record, as if it were compressed.
 ///
 /// # Errors
 /// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
@@ -114,7 +114,7 @@ fn file(
     Ok(())
 }
 
-/// Unpacks the file `archive` below the directory `to`; computes for `compute` after each record,
+/// Unpacks the file `archive` below the directory `to`; spins for `compute` after each record,
 /// as if it were decompressed.
 ///
 /// # Errors
@@ -137,13 +137,13 @@ struct Source {
     file: OwnedFd,
     archive: TreePath,
     record: Vec<u8>,
-    /// Bytes of the record used so far.
+    /// Number of bytes of the record used so far.
     at: usize,
     compute: Nanos,
 }
 
 impl Source {
-    /// The next blocks that hold `most` bytes, or as many as the record still has.
+    /// Returns the next blocks that hold `most` bytes, or as many as the record still has.
     fn blocks(&mut self, calls: &mut Calls<'_, '_>, most: usize) -> Result<&[u8], Failure> {
         if self.at == LONG {
             if calls.read(&self.file, &self.archive, &mut self.record)? != LONG {
@@ -211,7 +211,7 @@ fn set_finished(
     Ok(())
 }
 
-/// The bytes of one file, a record a call.
+/// Writes the bytes of one file, one record per call.
 fn data(
     calls: &mut Calls<'_, '_>,
     source: &mut Source,

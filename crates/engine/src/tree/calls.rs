@@ -22,7 +22,7 @@ pub struct TreePath {
 }
 
 impl TreePath {
-    /// The path `path` below `dir`.
+    /// Creates the path `path` below `dir`.
     pub fn new(dir: RawFd, path: &Name) -> TreePath {
         TreePath { dir, path: path.clone() }
     }
@@ -67,12 +67,12 @@ pub struct Calls<'a, 'm> {
 }
 
 impl<'a, 'm> Calls<'a, 'm> {
-    /// Calls timed by `meter`; new files belong to `owner`.
+    /// Creates calls that are timed by `meter`; new files belong to `owner`.
     pub fn new(meter: &'a mut Meter<'m>, owner: (libc::uid_t, libc::gid_t)) -> Calls<'a, 'm> {
         Calls { meter, owner }
     }
 
-    /// The failure of a call, or of one not made because it would fail.
+    /// Returns the failure of a call, or of a call not made because it would fail.
     pub fn fail<T>(&self, op: OpKind, path: &TreePath, errno: i32) -> Result<T, Failure> {
         self.end(op, path, Errno(errno).into())
     }
@@ -98,12 +98,12 @@ impl<'a, 'm> Calls<'a, 'm> {
         Ok(result)
     }
 
-    /// Processor time of the program that makes the calls.
+    /// Spins for the processor time of the program that makes the calls.
     pub fn compute(&mut self, time: Nanos) {
         self.meter.compute_between(time);
     }
 
-    /// fstatat(2), not following links.
+    /// Calls fstatat(2), not following links.
     pub fn stat(&mut self, path: &TreePath) -> Result<Status, Failure> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
         let at = status.as_mut_ptr();
@@ -119,7 +119,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         })
     }
 
-    /// openat(2), counted as `op`.
+    /// Calls openat(2), counted as `op`.
     pub fn open(
         &mut self,
         op: OpKind,
@@ -134,20 +134,20 @@ impl<'a, 'm> Calls<'a, 'm> {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// close(2).
+    /// Calls close(2).
     pub fn close(&mut self, file: OwnedFd) {
         drop(file);
         self.meter.returned(OpKind::Close);
     }
 
-    /// mkdirat(2), for the owner alone until its attributes are set.
+    /// Calls mkdirat(2) with access for the owner only, until the attributes are set.
     pub fn make_directory(&mut self, path: &TreePath) -> Result<(), Failure> {
         // SAFETY: the path ends in NUL and lives as long as the call.
         let result = unsafe { libc::mkdirat(path.dir, path.at(), 0o700) };
         self.done(OpKind::Mkdir, path, result.into()).map(drop)
     }
 
-    /// read(2); returns the number of bytes read.
+    /// Calls read(2); returns the number of bytes read.
     pub fn read(
         &mut self,
         file: &OwnedFd,
@@ -161,7 +161,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         Ok(got as usize)
     }
 
-    /// write(2) of all bytes, as one op, even if it takes several calls.
+    /// Writes all bytes with write(2), as one op, even if it takes several calls.
     pub fn write(&mut self, file: &OwnedFd, path: &TreePath, bytes: &[u8]) -> Result<(), Failure> {
         let mut written = 0;
         while written < bytes.len() {
@@ -189,7 +189,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         // SAFETY: the times live as long as the call.
         let result = unsafe { libc::futimens(fd, times.as_ptr()) };
         self.done(OpKind::Utimes, path, result.into())?;
-        // SAFETY: these two take numbers only.
+        // SAFETY: these two take only numbers.
         let result = unsafe { libc::fchown(fd, uid, gid) };
         self.done(OpKind::Chown, path, result.into())?;
         // SAFETY: as above.
@@ -217,7 +217,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         self.done(OpKind::Chmod, path, result.into()).map(drop)
     }
 
-    /// All names of a directory in the order read, each followed by NUL.
+    /// Returns all names of a directory in the order read, each followed by NUL.
     pub fn names(&mut self, path: &TreePath) -> Result<Vec<u8>, Failure> {
         let name = std::ffi::CStr::from_bytes_until_nul(path.path.as_bytes_with_nul());
         let mut directory = match Directory::open(path.dir, name.unwrap_or_default(), 0) {
@@ -246,7 +246,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     }
 }
 
-/// Leaves the access time unchanged and sets the modification time in whole seconds.
+/// Returns times that leave the access time unchanged and set the modification time in whole seconds.
 fn times(mtime: i64) -> [libc::timespec; 2] {
     let omit = libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT };
     [omit, libc::timespec { tv_sec: mtime as libc::time_t, tv_nsec: 0 }]

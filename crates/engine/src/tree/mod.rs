@@ -2,8 +2,8 @@
 //!
 //! The calls are those of cp -a (GNU coreutils 9.1) and tar (GNU tar 1.34) as strace shows them, with
 //! three exceptions. Queries that the trees of a benchmark do not need are omitted:
-//! extended attributes, ACLs, a second stat of a file just opened. Where cp would try a clone
-//! or copy_file_range(2) it reads and writes, as on a file system that has neither. And
+//! extended attributes, ACLs, a second stat of a file just opened. If cp would try a clone
+//! or copy_file_range(2), it reads and writes, as on a file system that has neither. And
 //! tar's reads and writes of a file are whole records from the file's beginning, not cut where a
 //! record of the archive ends, so that their number does not depend on the order of the names.
 

@@ -31,7 +31,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The block of this header and `path`, which must fit into the field for the name; none if
+    /// Returns the block of this header and `path`, which must fit into the field for the name; `None` if
     /// a value does not fit.
     pub fn block(&self, path: &[u8]) -> Option<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
@@ -55,7 +55,7 @@ impl Header {
         Some(block)
     }
 
-    /// Parses the header in a block and its path, without the slash of a directory; none if invalid.
+    /// Parses the header in a block and its path, without the slash of a directory; `None` if invalid.
     pub fn read(block: &[u8]) -> Option<(Header, Name)> {
         let block: &[u8; BLOCK] = block.try_into().ok()?;
         let right = block[MAGIC] == *b"ustar\x0000" && read(&block[CHECKSUM])? == checksum(block);
@@ -92,7 +92,7 @@ fn read(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
 }
 
-/// The sum of the header's bytes, the field for the sum taken as spaces.
+/// Returns the sum of the header's bytes, with the checksum field taken as spaces.
 fn checksum(block: &[u8; BLOCK]) -> u64 {
     let space = |at: usize, byte: u8| if CHECKSUM.contains(&at) { b' ' } else { byte };
     block.iter().enumerate().map(|(at, byte)| u64::from(space(at, *byte))).sum()

@@ -15,7 +15,7 @@ pub const VARIANT: Variant = Variant {
     index: true,
 };
 
-/// The number of half-MD4 in a root (DX_HASH_HALF_MD4).
+/// The number that stands for half-MD4 in a root (DX_HASH_HALF_MD4).
 const HALF_MD4: u8 = 1;
 
 /// Offset, in a root, of the number of levels of nodes below it (dx_root_info.indirect_levels).
@@ -28,7 +28,7 @@ const IN_ROOT: usize = 32;
 const IN_NODE: usize = 8;
 
 /// Size of an index entry: a hash and a block. The hash of a node's first entry is implicitly zero;
-/// its field holds limit and count.
+/// its field holds the limit and the count.
 const ENTRY: usize = 8;
 
 struct Indexed {
@@ -169,7 +169,7 @@ impl Indexed {
         self.index = true;
     }
 
-    /// Splits a full block of entries; returns the one of the two blocks to which a name of this hash belongs
+    /// Splits a full block of entries; returns which of the two blocks a name with this hash belongs to
     /// (do_split).
     fn split(&self, blocks: &mut Blocks, frame: Frame, leaf: usize, hash: u32) -> usize {
         let mut all: Vec<(u32, Used)> = Vec::new();
@@ -180,7 +180,7 @@ impl Indexed {
         all.sort_by_key(|(hash, _)| *hash);
         let middle = all.len() / 2;
         let from = all.get(middle).map_or(hash, |(hash, _)| *hash);
-        // If the middle falls between two entries with the same hash, its lowest bit marks that.
+        // If the middle falls between two entries with the same hash, the lowest bit of the hash marks that.
         let continued = middle > 0 && all[middle - 1].0 == from;
         let (low, high): (Vec<_>, Vec<_>) = {
             let high = all.split_off(middle);

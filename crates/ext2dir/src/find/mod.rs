@@ -7,12 +7,12 @@ pub mod indexed;
 use crate::blocks::Blocks;
 use crate::dirent;
 
-/// The position of an entry.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The number of the block in the directory.
     pub block: usize,
-    /// The offset of its first byte in the block.
+    /// The offset of the entry's first byte in the block.
     pub offset: usize,
 }
 
@@ -34,7 +34,7 @@ pub trait FindEntry: Send {
     /// Drops state that is not on disk, as an unmount does.
     fn forget(&mut self) {}
 
-    /// Initializes the state from the disk; `index` tells whether the directory has an index.
+    /// Initializes the state from the disk; `index` is true if the directory has an index.
     fn on_mount(&mut self, _index: bool) {}
 
     /// Returns true if the directory has an index on disk.
@@ -64,7 +64,7 @@ pub fn by_name(name: &str) -> Option<&'static Variant> {
     ALL.iter().find(|variant| variant.name == name)
 }
 
-/// Scans all blocks from `start` on, wrapping around after the last one.
+/// Scans all blocks from `start` on, wrapping around after the last block.
 fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
     let count = blocks.count();
     let start = if start < count { start } else { 0 };
@@ -79,7 +79,7 @@ fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
     None
 }
 
-/// Puts a name into the first free space, from the first block on; the name of each entry passed is also compared, in
+/// Puts a name into the first free space, from the first block on; the name of each entry passed is compared too, in
 /// case the new name already exists (ext2_add_link).
 fn add_anywhere(blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) {
     let mut block = 0;

@@ -163,7 +163,7 @@ impl Work<'_> {
         self.runner.trials(&words, repeat, &out)
     }
 
-    /// Returns the conditions in words.
+    /// Returns the conditions as text.
     fn setting(&self) -> String {
         format!("{} files, names of {} bytes", self.files, self.name)
     }
@@ -217,7 +217,7 @@ fn filesystem(trial: &Trial) -> String {
     trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
 }
 
-/// Returns the largest of each error of several validations, in percent.
+/// Returns the maximum of each kind of error over several validations, in percent.
 fn errors(all: &[&Validation]) -> Errors {
     let largest = |figure: fn(&Validation) -> f64| {
         let share = all.iter().map(|found| figure(found)).fold(0.0, f64::max);

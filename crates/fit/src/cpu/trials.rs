@@ -31,7 +31,7 @@ impl Runner<'_> {
         kernel.flat_map(|kernel| ["--kernel".to_string(), kernel]).collect()
     }
 
-    /// Runs `fsdyno run` with these words and returns its trials; none if it was stopped.
+    /// Runs `fsdyno run` with these arguments and returns its trials; none if it was stopped.
     pub fn trials(
         &self,
         words: &[&str],
@@ -85,7 +85,7 @@ pub fn kernel_of_this_machine() -> Option<String> {
     None
 }
 
-/// Refuses measurements that other programs disturbed. `times` has the repetitions of each operation, ascending.
+/// Refuses measurements that other programs disturbed. `times` contains the repetitions of each operation, ascending.
 pub fn refuse_noise<'t>(
     times: impl Iterator<Item = &'t Vec<f64>>,
     repeats: u32,

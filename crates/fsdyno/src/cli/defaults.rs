@@ -28,7 +28,7 @@ const fn key(name: &'static str, beaten_by: &'static [&'static str]) -> Key {
     Key { name, beaten_by, names_only: false }
 }
 
-/// The variable with the machine for commands that name none.
+/// The variable with the machine for commands without one.
 const MACHINE: &str = "FSDYNO_MACHINE";
 
 /// A machine on the command line has its own disk, CPU and RAM; a directory or a drive has no lab.
@@ -46,7 +46,7 @@ const KEYS: &[Key] = &[
     key("threshold", &[]),
 ];
 
-/// The variable that names a file to use in place of the usual ones; if empty, none is used.
+/// The variable that names a file to use in place of the default ones; if empty, none is used.
 const VARIABLE: &str = "FSDYNO_CONFIG";
 
 /// The name of the file in the current directory, and in `fsdyno/` in the user's configuration folder.
@@ -61,7 +61,7 @@ struct Default {
     place: String,
 }
 
-/// Inserts the defaults of the files that apply to a parsed command line. Returns the new words, and a note for the
+/// Inserts the defaults of the files that apply to a parsed command line. Returns the new arguments, and a note for the
 /// user; none if no default applies.
 ///
 /// # Errors
@@ -170,7 +170,7 @@ fn parse(file: &str, text: &str, command: &Command) -> Result<Vec<Default>, Stri
     Ok(defaults)
 }
 
-/// Finds the key of this name.
+/// Finds the key with this name.
 fn known(name: &str, command: &Command) -> Result<&'static Key, String> {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return Ok(key);

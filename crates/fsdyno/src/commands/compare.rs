@@ -69,7 +69,7 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
     Ok(compared?)
 }
 
-/// The failure of a command with one result: the axes along which its trials can be compared.
+/// Returns the failure for a command with only one result; it names the axes along which its trials can be compared.
 fn second_result(args: &Compare) -> Result<Failure, Failure> {
     let by: Vec<String> = compare::axes(&read_all(&find(&args.base)?)?)
         .into_iter()

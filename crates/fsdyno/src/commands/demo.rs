@@ -18,9 +18,9 @@ use crate::output::say;
 struct Size {
     /// Candidates; those that cannot run here are omitted.
     filesystems: &'static [&'static str],
-    /// The words after `fsdyno run` on every venue.
+    /// The arguments of `fsdyno run` on every venue.
     work: &'static str,
-    /// The additional words in the lab.
+    /// The additional arguments in the lab.
     lab: &'static str,
 }
 

@@ -9,7 +9,7 @@ use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// The name that stands for the processor instead of a device. A file of that name is ./cpu.
+/// The name that stands for the processor instead of a device. A file with that name is given as ./cpu.
 const CPU: &str = "cpu";
 
 /// Measures, fits and writes.

@@ -7,12 +7,12 @@ use fsdyno_campaign::about::find;
 use crate::cli::{Command, Showable};
 use crate::exit::Failure;
 
-/// The command with the path of each result that it names.
+/// Returns the command with each name of a result replaced by its path.
 ///
 /// # Errors
-/// A name that no result has, or several have.
+/// A name that no result has, or that several have.
 pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
-    // compare finds its own, because a name that no result has leaves a bisection undecided.
+    // compare resolves its own names, because a name that no result has leaves a bisection undecided.
     for path in results(&mut command) {
         *path = find(path)?;
     }
@@ -20,7 +20,7 @@ pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
         Command::Show(show) if [Showable::Series, Showable::Ranks].contains(&show.kind) => {
             show.name = find(Path::new(&show.name))?.to_string_lossy().into_owned();
         }
-        // A name of a study comes first.
+        // The name of a study takes precedence.
         Command::Study(study) if study.check.is_some() && !is_study(&study.study) => {
             study.study = find(Path::new(&study.study))?.to_string_lossy().into_owned();
         }
@@ -33,7 +33,7 @@ fn is_study(name: &str) -> bool {
     fsdyno_study::file::catalog::names().contains(&name)
 }
 
-/// The results among the arguments of a command.
+/// Returns the results among the arguments of a command.
 fn results(command: &mut Command) -> Vec<&mut PathBuf> {
     match command {
         Command::Report(report) => report.results.iter_mut().collect(),

@@ -129,7 +129,7 @@ fn dry(
     Ok(missing.map_or(Exit::Success, |failure| failure.exit))
 }
 
-/// Makes all checks that a run makes before its first trial.
+/// Performs all checks that a run performs before its first trial.
 fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::look(folder)?;

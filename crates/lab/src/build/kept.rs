@@ -16,14 +16,14 @@ use crate::error::LabError;
 /// The cache folder of these kernels, with one root folder per kernel.
 pub(crate) const FOLDER: &str = "built-kernels";
 
-/// The file in the modules folder that records what the kernel was built from.
+/// The file in the modules folder that records the sources of the kernel.
 const ORIGIN: &str = "fsdyno-build";
 
 /// The names of the kernels that can be built, with the command for each.
 const BUILDS: &[(&str, &str)] =
     &[("reiser4", "fsdyno kernel build reiser4 --linux SOURCE --reiser4 SOURCE")];
 
-/// Reports whether a kernel that was built here is the requested one.
+/// Reports whether a kernel that was built on this host is the requested one.
 pub fn is_named(release: &str, wish: &str) -> bool {
     release == wish || name(release) == Some(wish)
 }
@@ -40,7 +40,7 @@ fn name(release: &str) -> Option<&str> {
     Some(release.rsplit_once('-')?.1)
 }
 
-/// Returns the line that records what the kernel of a modules folder was built from, if it was built here.
+/// Returns the line that records the sources of the kernel with this modules folder, if it was built on this host.
 pub fn origin(modules: &Path) -> Option<String> {
     let bytes = bounded::read(&modules.join(ORIGIN), &PARTS).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end().to_string())

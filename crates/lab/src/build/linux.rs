@@ -10,7 +10,7 @@ use crate::error::LabError;
 /// Applies the changes to a source tree.
 ///
 /// # Errors
-/// A file that differs from Linux 5.10 at the place of a change.
+/// A file that differs from Linux 5.10 at the location of a change.
 pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     change_writeback(build, tree)?;
     for (file, old, new) in CHANGES {
@@ -63,15 +63,15 @@ const CHANGES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The header that declares what Reiser4 calls in fs/read_write.c.
+/// The header that declares the functions that Reiser4 calls in fs/read_write.c.
 pub(super) const HEADER: &str = "\
 #include <linux/fs.h>
 ssize_t new_sync_read(struct file *filp, char __user *buf, size_t len, loff_t *ppos);
 loff_t default_llseek_unlocked(struct file *file, loff_t offset, int whence);
 ";
 
-/// Lines for Reiser4's Makefile, for that header and for callbacks of list_sort(), whose arguments became const during
-/// 5.10.
+/// Lines for Reiser4's Makefile, for that header and for callbacks of list_sort(), whose arguments became const in
+/// the course of 5.10.
 pub(super) const FLAGS: &str = "\n\
     ccflags-y += -include $(srctree)/fs/reiser4/fsdyno.h -Wno-error=incompatible-pointer-types\n";
 
@@ -118,7 +118,7 @@ const ADDITIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The head of a function around the loop over a superblock's dirty inodes, which file systems may call.
+/// The head of a function for the loop over a superblock's dirty inodes, so that file systems can call it.
 const LOOP: &str = "\
 long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *wb,
 \t\t\t\t struct writeback_control *wbc,
@@ -159,8 +159,8 @@ long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *w
 void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb);
 ";
 
-/// Turns the loop in fs-writeback.c into a separate function that takes the control block from its caller, and moves
-/// the declaration of a piece of work into the header.
+/// Turns the loop in fs-writeback.c into a separate function that receives the control block from its caller, and moves
+/// the declaration of a work item into the header.
 fn change_writeback(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     let path = tree.join("fs/fs-writeback.c");
     let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;

@@ -1,7 +1,7 @@
 //! Kernels that no distribution ships, built on this host and stored in the cache: `fsdyno kernel build`.
 //!
 //! A build runs in its own cache folder with the host's compiler, and all of its output goes to a log. Only a finished
-//! kernel gets its final name, so an interrupted build leaves nothing that a lab would use; the next build of the same
+//! kernel gets its final name, so an interrupted build leaves nothing that a lab would use; the next build with that
 //! name removes the leftovers.
 
 mod kept;
@@ -56,7 +56,7 @@ pub struct Manner {
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The release of the kernel, as `--kernel` takes it.
+    /// The release of the kernel, as the argument of `--kernel`.
     pub release: String,
     /// The elapsed time.
     pub elapsed: Duration,
@@ -79,14 +79,14 @@ struct Build<'a> {
     started: Instant,
     manner: Manner,
     say: &'a dyn Fn(&str),
-    /// Its lock, held until the end.
+    /// The build's lock, held until the end.
     _lock: File,
 }
 
 impl Drop for Build<'_> {
     fn drop(&mut self) {
         if !self.manner.keep {
-            // The next build removes whatever is left.
+            // The next build removes leftovers.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
@@ -211,7 +211,7 @@ fn has_header(name: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Replaces a text that must occur exactly once in a file.
+/// Replaces text that must occur exactly once in a file.
 fn replace_once(build: &Build<'_>, file: &Path, old: &str, new: &str) -> Result<(), LabError> {
     let text = fs::read_to_string(file).map_err(LabError::io("read", file))?;
     match text.matches(old).count() {

@@ -1,5 +1,5 @@
 //! Linux 5.10 with Reiser4, in a small configuration. The user provides Reiser4's source and, unless Debian's is used,
-//! Linux's.
+//! that of Linux.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const NAME: &str = "reiser4";
 /// The Debian package of Linux's source.
 const LINUX: &str = "linux-source-5.10";
 
-/// The kernel series that the changes to Linux are for.
+/// The kernel series for which the changes to Linux are made.
 const SERIES: &str = "5.10.";
 
 /// The Reiser4 commit for that series, for messages.
@@ -42,7 +42,7 @@ const NEEDS: &[Need] = &[
     Need { what: "gelf.h", package: "libelf-dev" },
 ];
 
-/// Options in addition to those of docs/kernel.config: the ones that contain the latter in menus, and those that the
+/// Options in addition to those of docs/kernel.config: menu options that enable those, and options that the
 /// guest's programs use.
 const CONFIG: &str = include_str!("reiser4.config");
 
@@ -62,7 +62,7 @@ pub struct Sources {
 /// Builds the kernel and stores it in the cache.
 ///
 /// # Errors
-/// A missing program or source, a source of a different version, [`LabError::NotBuilt`].
+/// A missing program or source, a source of a different version, or [`LabError::NotBuilt`].
 pub fn reiser4(
     sources: &Sources,
     manner: Manner,
@@ -139,10 +139,10 @@ fn debian_source(cache: &Cache, say: &dyn Fn(&str)) -> Result<(Source, TempDir),
     Ok((Source::Archive(file), package))
 }
 
-/// Patches and configures the tree, and returns a line that records what it is made from.
+/// Patches and configures the tree, and returns a line that records its sources.
 fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabError> {
     let reiser4 = source::hash(place)?;
-    // A source that has been built before contains generated files.
+    // A source that was built before contains generated files.
     build.run(&["make", "mrproper"], tree)?;
     let linux = source::hash(tree)?;
     linux::change(build, tree)?;
@@ -185,7 +185,7 @@ fn install(
         .and_then(|()| fs::copy(tree.join("arch/x86/boot/bzImage"), &image));
     copied.map_err(LabError::io("write", &image))?;
     let modules = root.join("lib/modules").join(&release);
-    // These links point to the source, which is removed.
+    // These links point to the source, which will be removed.
     for link in ["build", "source"] {
         let _ = fs::remove_file(modules.join(link));
     }
@@ -220,7 +220,7 @@ fn configuration() -> String {
     text
 }
 
-/// Returns an option that the lab needs but a configuration lacks, if there is one.
+/// Returns an option that the lab needs and a configuration lacks, if there is one.
 fn absent(config: &str) -> Option<&'static str> {
     let wanting = config::wanting(config);
     let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
@@ -269,7 +269,7 @@ mod tests {
         folder
     }
 
-    /// The files of a Reiser4 source that are checked, as for Linux 5.10.
+    /// The files of a Reiser4 source that are checked, with the contents of the port to Linux 5.10.
     const RIGHT: [(&str, &str); 4] = [
         ("super_ops.c", ""),
         ("Kconfig", ""),

@@ -1,4 +1,4 @@
-//! The sources of a build: a folder, or a tar file of one.
+//! The sources of a build: a folder, or a tar file of a folder.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -23,7 +23,7 @@ pub enum Source {
     Archive(PathBuf),
 }
 
-/// Creates an error about a source.
+/// Returns an error about a source.
 pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
     LabError::WrongSource { what: source.display().to_string(), why: why.into() }
 }
@@ -73,7 +73,7 @@ impl Source {
     }
 }
 
-/// Copies a folder except for what is not source.
+/// Copies a folder, except for files that are not source.
 fn copy_folder(build: &Build<'_>, folder: &Path, to: &Path) -> Result<(), LabError> {
     let packed = build.folder.join("source.tar");
     let (file, from) = (packed.display().to_string(), folder.display().to_string());

@@ -34,7 +34,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// The number of consecutive polls for which a machine must be asleep to count as stopped.
 const POLLS_ASLEEP: u32 = 5;
 
-/// The maximum number of last lines in errors, of the console and of QEMU's output each.
+/// The maximum number of last lines in errors, separately for the console and for QEMU's output.
 const LINES: usize = 60;
 
 /// The time for a guest to power off once its report is complete.
@@ -50,7 +50,7 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
-    /// The profile, in a profiled run.
+    /// The profile; none in a run that is not profiled.
     profile: Option<Profile>,
     /// The socket of QEMU's control protocol, until it is connected.
     socket: Option<UnixStream>,
@@ -72,7 +72,7 @@ pub fn run(
     profile(boots, machine, snapshot, job, None, watch)
 }
 
-/// A callback for the start of a stage; it receives the disks, and the counts so far.
+/// A callback for the start of a stage; it receives the disks and the counts so far.
 pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
 
 /// Runs a guest as [`run`] does; with `profiling`, counts instructions by the code of the kernel, and calls the
@@ -94,7 +94,7 @@ pub fn profile(
         Some(snapshot) => {
             let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
-            // This happens while QEMU loads: the disks are not part of a snapshot, and are not read yet.
+            // This is done while QEMU loads: the disks are not part of a snapshot, and are not read yet.
             lay_image(machine, &run.disks)?;
             match loading.and_then(|()| run.go_on()) {
                 Ok(()) => run.watch(on_begun, watch),
@@ -126,12 +126,12 @@ pub fn cut(
     }
     run.process.kill().map_err(host("end QEMU"))?;
     run.guarded()?;
-    // Reads the progress again, because the guest continued until it was killed.
+    // Reads the progress again, because the guest ran until it was killed.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
 }
 
-/// Boots a guest until it stops, saves it into `file`, and returns the moment of its stop by its own clock, in
+/// Boots a guest until it stops, saves it into `file`, and returns the time at which it stopped, by its own clock, in
 /// nanoseconds.
 ///
 /// # Errors
@@ -158,8 +158,8 @@ fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
 }
 
 impl<'a> Run<'a> {
-    /// Connects to QEMU's control protocol, but not while a guest boots: each command wakes QEMU's main loop, which
-    /// then serves timers of the guest that its processor would have served at a different instruction.
+    /// Connects to QEMU's control protocol. Not to be used while a guest boots: each command wakes QEMU's main loop,
+    /// which then serves timers of the guest that its processor would have served at a different instruction.
     fn control(&mut self) -> io::Result<&mut Qmp> {
         if let Some(socket) = self.socket.take() {
             self.control = Some(Qmp::start(socket)?);
@@ -175,8 +175,8 @@ impl<'a> Run<'a> {
         control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
     }
 
-    /// Resumes the guest once everything is loaded. The socket stays open to the end, because closing it would wake
-    /// QEMU's main loop too.
+    /// Resumes the guest once everything is loaded. The socket stays open until the end, because closing it would also
+    /// wake QEMU's main loop.
     fn go_on(&mut self) -> io::Result<()> {
         let control = self.control()?;
         while control.status()? == "inmigrate" {
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the reason why QEMU did not execute a command: its end, or its own error.
+    /// Returns the reason why QEMU did not execute a command: it ended, or it reported an error.
     fn refused(mut self, action: &'static str, error: io::Error) -> RunError {
         let seen = Instant::now();
         while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
         let mut stages = Stages::default();
         let mut last = (self.progress()?, Instant::now());
         loop {
-            // Poll for the end first: the mailbox is then complete if the guest has ended.
+            // Poll for the end first: if the guest has ended, the mailbox is then complete.
             let ended = self.process.poll().map_err(host("wait for QEMU"))?;
             let progress = self.progress()?;
             if let Some(on_begun) = on_begun.as_mut() {

@@ -21,7 +21,7 @@ use crate::processor::Plugin;
 use crate::profile::{Code, Profile};
 use crate::qemu::{self, Inherited};
 
-/// The programs and settings that a guest boots with.
+/// The programs and settings with which a guest boots.
 #[derive(Clone, Copy, Debug)]
 pub struct Boots<'a> {
     /// QEMU.
@@ -34,7 +34,7 @@ pub struct Boots<'a> {
     pub files: &'a [AsHashed],
     /// The guest's CPU.
     pub cpu: &'a CpuPlan,
-    /// Additional words on the kernel's command line.
+    /// Additional arguments on the kernel's command line.
     pub more_words: &'a str,
 }
 

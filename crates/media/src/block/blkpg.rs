@@ -38,7 +38,7 @@ struct Argument {
 /// Adds a partition to the kernel's table of a drive; nothing is written to the drive.
 ///
 /// # Errors
-/// `BUSY` if it would overlap another, `INVAL` if the drive supports no partitions.
+/// `BUSY` if it would overlap another partition, `INVAL` if the drive supports no partitions.
 pub fn add(drive: BorrowedFd<'_>, number: u32, part: Part) -> Result<(), Errno> {
     let sizes = (i64::try_from(part.start.0), i64::try_from(part.size.0));
     let (Ok(start), Ok(length)) = sizes else { return Err(Errno::INVAL) };

@@ -17,7 +17,7 @@ use super::{InspectedDrive, blkid, blkpg, inspect};
 use crate::Device;
 
 /// Time limit for temporary conditions: a device node that has yet to appear, a lock of udev, a descriptor that a
-/// child has for a moment.
+/// child briefly holds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Number of bytes cleared at each end of the data part: more than libblkid reads.
@@ -67,13 +67,13 @@ impl Claim {
         // A partition cannot be opened exclusively while the whole drive is, so close the drive first.
         drop(held);
         claim.guard = Some(claim.open_part(GUARD)?);
-        // No other process took the data part meanwhile.
+        // Check that no other process has taken the data part in the meantime.
         drop(claim.open_part(DATA)?);
         claim.write_mark(claim.mark.left.clone())?;
         Ok(claim)
     }
 
-    /// Removes the two partitions and adds them again, so that their positions are certain to be right.
+    /// Removes the two partitions and adds them again, so that their positions are known to be correct.
     fn add_parts(&mut self) -> Result<(), BlockError> {
         self.remove_parts().map_err(|error| BlockError::io("free", self.drive.path(), error))?;
         self.has_parts = true;
@@ -108,7 +108,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Opens a partition for writing, exclusively; waits for its node and for another user.
+    /// Opens a partition for writing, exclusively; waits for its node to appear and for another user to release it.
     fn open_part(&self, number: u32) -> Result<File, BlockError> {
         let path = self.drive.part_path(number);
         let parts = self.drive.parts();
@@ -153,18 +153,18 @@ impl Claim {
         Ok(Device { path, size, held, what: self.what() })
     }
 
-    /// Returns its description in records.
+    /// Returns the description of the drive for records.
     pub fn what(&self) -> String {
         format!("{} {}", self.drive.model(), self.mark.serial)
     }
 
-    /// Clears both ends of the data part, so that the next mkfs finds a blank drive as in the lab: some refuse to
-    /// overwrite a file system. Then records the UUIDs in that command: contents with one of them are ours from
-    /// here on, however this process ends.
+    /// Clears both ends of the data part, so that the next mkfs finds a blank drive, as in the lab: some mkfs programs
+    /// refuse to overwrite a file system. Then records the UUIDs in the mkfs command: contents with one of them are
+    /// ours from here on, however this process ends.
     ///
     /// # Errors
-    /// Errors from the kernel; `ResourceBusy` if it is still mounted after a while: the mount of a killed trial
-    /// ends a moment after its last process.
+    /// Errors from the kernel; `ResourceBusy` if the part is still mounted after the time limit: the mount of a killed
+    /// trial ends shortly after its last process.
     pub fn blank(&self, mkfs: &[String]) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);
         let part = self.open_part(DATA)?;

@@ -28,7 +28,7 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Finds the drive to which a path refers at this moment.
+    /// Finds the drive to which a path currently refers.
     ///
     /// # Errors
     /// A path that is not a whole drive.
@@ -90,7 +90,7 @@ impl Drive {
     /// Opens the drive for reading.
     ///
     /// # Errors
-    /// An error from the kernel, or the path refers to a different drive by now.
+    /// An error from the kernel, or a path that now refers to a different drive.
     pub fn open_to_read(&self) -> Result<File, BlockError> {
         self.open(OFlags::empty())
     }
@@ -98,7 +98,7 @@ impl Drive {
     /// Opens the drive for reading, exclusively.
     ///
     /// # Errors
-    /// As [`Drive::open_to_read`]; `ResourceBusy` if another process has it.
+    /// Those of [`Drive::open_to_read`]; `ResourceBusy` if the drive is already claimed.
     pub fn open_to_hold(&self) -> Result<File, BlockError> {
         self.open(OFlags::EXCL)
     }
@@ -114,7 +114,7 @@ impl Drive {
         Ok(file)
     }
 
-    /// Checks that the opened device is this drive: a link may refer to another one by now, and a number may
+    /// Checks that the opened device is this drive: a link may now refer to a different device, and a number may
     /// have been reused.
     fn check(&self, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
         let status =

@@ -22,7 +22,7 @@ pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>)
     reasons.extend(users);
     let opened = match seen.drive.open_to_read() {
         Ok(opened) => opened,
-        // If it cannot be opened, the reasons known so far are the better answer.
+        // If the drive cannot be opened, the reasons found so far are more useful than that error.
         Err(_) if !reasons.is_empty() => return Ok((seen, reasons)),
         Err(error) => return Err(error),
     };
@@ -62,7 +62,7 @@ fn intrinsic_reasons(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Re
     reasons
 }
 
-/// Returns the users of a drive, and whether one of them is an fsdyno, which has our guard part open.
+/// Returns the users of a drive, and whether one of them is another fsdyno, which has the guard part open.
 fn find_users(seen: &InspectedDrive, parts: &[KernelPart]) -> (Vec<Reason>, bool) {
     let mut users = users::of(&seen.drive, parts);
     let guard = parts.iter().find(|part| part.number == GUARD && seen.layout.has(part));
@@ -82,7 +82,7 @@ fn own_mark(seen: &InspectedDrive, opened: &File) -> Result<Option<DriveMark>, B
     Ok(mark.filter(|mark| mark.serial == seen.serial && mark.size == seen.drive.size()))
 }
 
-/// Returns reasons for contents that fsdyno has not left on the drive.
+/// Returns reasons for contents that fsdyno did not leave on the drive.
 fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     let (path, size) = (seen.drive.path(), seen.drive.size());
     let mut reasons = Vec::new();
@@ -111,7 +111,7 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     Ok(reasons)
 }
 
-/// Returns a signature at one of the other usual starts of a first partition, if there is no table.
+/// Returns a signature at one of the other common starts of a first partition, if there is no table.
 fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
         if let Some(found) = blkid::at(&seen.drive.path(), part)? {

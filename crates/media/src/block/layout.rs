@@ -5,7 +5,7 @@ use fsdyno_record::Bytes;
 /// The number of the partition for the file system.
 pub const DATA: u32 = 1;
 
-/// The number of the partition that is held open and has the mark.
+/// The number of the partition that is held open and contains the mark.
 pub const GUARD: u32 = 2;
 
 /// The alignment of partitioning tools, and the space that they leave free at both ends.
@@ -14,15 +14,15 @@ const MIB: u64 = 1 << 20;
 /// The first byte of the file system's partition.
 pub const DATA_START: u64 = MIB;
 
-/// The smallest drive that is used: hardly a file system of the catalog fits a smaller one.
+/// The minimum size of a drive: hardly any file system of the catalog fits on a smaller one.
 pub const LEAST: Bytes = Bytes(16 * MIB);
 
 /// Sectors before the first mebibyte at which partitioning tools start a first partition: a GPT's first free
 /// sector (34) and macOS's (40), DOS's second track (63), and the alignments of cards and early flash drives.
 const EARLY_STARTS: [u64; 8] = [34, 40, 63, 64, 128, 256, 512, 1024];
 
-/// The last mebibyte that is checked as a start; from the first on every mebibyte is: sectors 2048, 4096, 8192,
-/// 32768 (after a reserved partition of Windows) and so on.
+/// The last mebibyte that is checked as a start. Every mebibyte from the first to this one is checked: sectors
+/// 2048, 4096, 8192, 32768 (after a reserved partition of Windows) and so on.
 const LAST_START: u64 = 32;
 
 /// A range of the drive.
@@ -76,7 +76,7 @@ impl Layout {
         starts.map(move |start| Part { start: Bytes(start), size: Bytes(end - start) })
     }
 
-    /// Reports whether a partition of the kernel is one of these.
+    /// Reports whether a partition of the kernel is one of these parts.
     pub fn has(&self, part: &KernelPart) -> bool {
         match part.number {
             DATA => part.part == self.data,

@@ -22,8 +22,8 @@ pub struct LeftDrive {
     pub foreign: Option<Signature>,
 }
 
-/// Returns the drives of this machine that are not in use and have fsdyno's partitions and signature. Only drives with our partitions
-/// are opened, read-only; without root privileges the result is empty.
+/// Returns the drives of this machine that are not in use and have fsdyno's partitions and mark. Only drives with
+/// our partitions are opened, read-only; without root privileges the result is empty.
 pub fn left_drives() -> Vec<LeftDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut found: Vec<LeftDrive> = entries
@@ -49,7 +49,8 @@ impl LeftDrive {
     ///
     /// # Errors
     /// [`BlockError::Foreign`] if the data part has contents that are not fsdyno's: the partitions stay, because
-    /// they give access to it. Also if the drive must be refused for a reason that has arisen since, and errors from the kernel.
+    /// they give access to these contents. Also a reason to refuse the drive that has arisen since, and errors from
+    /// the kernel.
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
         // From here on no other process can take the drive or a partition of it.

@@ -37,7 +37,7 @@ pub fn plain(uuid: &str) -> String {
     uuid.replace('-', "").to_lowercase()
 }
 
-/// Returns the UUIDs in a command, and the words that could be FAT volume numbers.
+/// Returns the UUIDs in a command, and the arguments that could be FAT volume numbers.
 pub fn uuids_in(argv: &[String]) -> Vec<String> {
     let is_uuid = |piece: &&str| piece.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
     let other = |letter: char| !letter.is_ascii_hexdigit() && letter != '-';

@@ -12,12 +12,12 @@
 //! | guard  | data: for mkfs and mount             | not used       |
 //! ```
 //!
-//! Both parts are partitions in the kernel's table only (blkpg(2)'s ioctl, as `addpart` makes them): no
+//! Both parts are partitions in the kernel's table only (blkpg(2)'s ioctl, as `addpart` creates them): no
 //! table is written. This has three effects. The guard is held open with O_EXCL, so no other process can
 //! take the whole drive, while mkfs, mount and fsck can take the data part exclusively. The mark is in the
 //! guard, where no mkfs and no discard can reach it. And nothing of ours is at the positions of a whole
-//! drive's signatures, so any signature found there is someone else's. It costs 2 MiB of the drive, and on
-//! each request the kernel adds the partition's start, as it does for most file systems in use.
+//! drive's signatures, so any signature found there is someone else's. It costs 2 MiB of the drive, and the kernel
+//! adds the partition's start to each request, as for most file systems in use.
 
 mod blkid;
 mod blkpg;
@@ -89,12 +89,12 @@ impl InspectedDrive {
         self.layout.data.size
     }
 
-    /// Returns its description in records: `disk MODEL SERIAL`.
+    /// Returns the description of the drive for records: `disk MODEL SERIAL`.
     pub fn what(&self) -> String {
         format!("{} {}", self.drive.model(), self.serial)
     }
 
-    /// Describes the steps of claiming and releasing, in words and commands.
+    /// Describes the steps of claiming and releasing, as prose and commands.
     pub fn steps(&self) -> Vec<String> {
         let (node, layout) = (self.drive.path().display().to_string(), self.layout);
         let part = |number: u32, part: layout::Part| {

@@ -31,7 +31,7 @@ pub enum Reason {
     Held {
         /// The device in use.
         part: String,
-        /// The user, in words.
+        /// A description of the user.
         by: String,
     },
     /// Another device is the same drive (multipath).
@@ -56,7 +56,7 @@ pub enum Reason {
     Partitions(Vec<String>),
     /// It has signatures.
     Signed(Vec<Signature>),
-    /// There is a signature at a usual start of a first partition, but no table.
+    /// There is a signature at a common start of a first partition, but no table.
     Lost {
         /// The signature.
         found: Signature,
@@ -169,7 +169,7 @@ pub enum BlockError {
     /// This user has no permission.
     #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
-    /// The path refers to a device different from before.
+    /// The path now refers to a different device.
     #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
     Changed {
         /// The path as given.
@@ -189,7 +189,7 @@ pub enum BlockError {
         /// All reasons.
         reasons: Vec<Reason>,
     },
-    /// A killed fsdyno left its partitions, and one has different contents by now.
+    /// A killed fsdyno left its partitions, and one of them now has different contents.
     #[error("{}", foreign_message(.path, .part, .serial, .found))]
     Foreign {
         /// The drive.
@@ -212,7 +212,7 @@ pub enum BlockError {
         known: bool,
         /// The serial number given.
         given: Option<String>,
-        /// The right serial number.
+        /// The correct serial number.
         serial: String,
     },
     /// A tool is missing.
@@ -231,7 +231,7 @@ pub enum BlockError {
     /// A system call failed.
     #[error("failed to {what} '{}': {source}", .path.display())]
     Io {
-        /// The attempt.
+        /// The attempted action.
         what: &'static str,
         /// The path.
         path: PathBuf,
@@ -262,7 +262,7 @@ fn join_reasons(reasons: &[Reason]) -> String {
     reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Explains a partition that stays: the commands to inspect it, to rescue it, and to give it up.
+/// Explains a partition that is left in place: the commands to inspect it, to rescue it, and to give it up.
 fn foreign_message(path: &Path, part: &Path, serial: &str, found: &str) -> String {
     let (path, part) = (path.display(), part.display());
     format!(

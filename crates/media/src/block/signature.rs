@@ -1,4 +1,4 @@
-//! Signatures of contents, as libblkid knows them.
+//! Signatures of contents, as libblkid identifies them.
 
 use std::fmt;
 

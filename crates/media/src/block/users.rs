@@ -119,7 +119,7 @@ fn swap(all: &[UsedDevice]) -> Vec<Reason> {
     used.map(|used| Reason::Swap { part: used.name.clone() }).collect()
 }
 
-/// Returns the device-mapper, md, bcache and similar devices on top, by the kernel's links.
+/// Returns the device-mapper, md, bcache and similar devices on top of a device, from the kernel's links.
 fn holders(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder.join("holders")).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries.map(|entry| holder(&entry.path())).collect();
@@ -196,7 +196,7 @@ fn loops(all: &[UsedDevice]) -> Vec<Reason> {
 const POLLS: (u32, u64) = (5, 100);
 
 /// Returns processes that keep the drive open for writing, such as a virtual machine or a database. Readers (udev,
-/// drive monitors) lose nothing, and tools that inspect every device open it only for a moment.
+/// drive monitors) lose nothing, and tools that inspect every device open it only briefly.
 fn writers(all: &[UsedDevice]) -> Vec<Reason> {
     let mut writers = current_writers(all, processes());
     for _ in 1..POLLS.0 {
@@ -211,7 +211,7 @@ fn writers(all: &[UsedDevice]) -> Vec<Reason> {
     writers.into_iter().map(reason).collect()
 }
 
-/// Returns the devices that these processes have open for writing at this moment.
+/// Returns the devices that these processes currently have open for writing.
 fn current_writers(
     all: &[UsedDevice],
     processes: impl Iterator<Item = PathBuf>,

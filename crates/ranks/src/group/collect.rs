@@ -60,7 +60,7 @@ struct Answers<T> {
 }
 
 impl State {
-    /// Sends a message to all ranks. A rank that is gone is detected by its silence.
+    /// Sends a message to all ranks. A rank that is gone is detected because it stays silent.
     pub(super) fn tell(&self, message: &ToRank) {
         for peer in &self.peers {
             let _ = peer.wire.send(message);
@@ -177,11 +177,11 @@ impl State {
         }
     }
 
-    /// Forwards a rank's wait for an op to the rank that executes the op.
+    /// Forwards a rank's request to wait for an op to the rank that executes the op.
     fn route(&mut self, rank: u32, point: Point) {
         let Some((phase, plan, threads)) = &self.waits.phase else { return };
         let known = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
-        // A peer that cannot be reached is detected by its silence.
+        // A peer that cannot be reached is detected because it stays silent.
         if known >= point.ops {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
             return;
@@ -202,7 +202,7 @@ impl State {
         }
     }
 
-    /// Ends the wait if a rank is silent, a call hangs, or the deadline has passed.
+    /// Aborts the wait if a rank is silent, a call hangs, or the deadline has passed.
     fn check<T>(
         &mut self,
         all: &mut Answers<T>,

@@ -41,7 +41,7 @@ pub(super) struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// True unless the issuer is `null`, which makes no calls.
+    /// Returns true unless the issuer is `null`, which makes no calls.
     pub(super) fn has_calls(&self) -> bool {
         self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
     }
@@ -59,8 +59,8 @@ impl Course<'_> {
         Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, unit))
     }
 
-    /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase whose items it works
-    /// on.
+    /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase on whose items it
+    /// works.
     pub(super) fn stonewall_before(&self, index: usize) -> Option<Nanos> {
         let (walled, _) = self.work.stonewalled()?;
         self.plan.stonewall.filter(|_| walled <= index)

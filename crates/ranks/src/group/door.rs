@@ -12,13 +12,13 @@ use super::Event;
 use crate::secret::Secret;
 use crate::wire::{self, Ear, FromRank, Role};
 
-/// The prefix of the reason if a process of this run was rejected: the run cannot begin without it.
+/// The prefix of the reason why a process of this run was rejected: the run cannot begin without it.
 pub(super) const MISFIT: &str = "misfit: ";
 
 /// Maximum number of callers that are being authenticated at the same time.
 const MAX_CALLERS: usize = 4096;
 
-/// Handle of the thread, which ends when this is shut or dropped.
+/// Handle of the thread, which ends when the handle is shut or dropped.
 pub(super) struct Door {
     closed: Arc<AtomicBool>,
 }
@@ -37,7 +37,7 @@ impl Door {
         std::thread::spawn(move || {
             while !is_closed.load(Ordering::Relaxed) {
                 let wait = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-                // An interrupted wait merely ends early.
+                // An interrupted wait only ends early.
                 let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&wait));
                 while let Ok((stream, address)) = listener.accept() {
                     if callers.fetch_add(1, Ordering::Relaxed) >= MAX_CALLERS {
@@ -118,6 +118,6 @@ fn listen(rank: u32, mut ear: Ear, events: &Sender<Event>) {
             return;
         }
     }
-    // As above.
+    // Ignored for the same reason as above.
     let _ = events.send(Event::Gone(rank));
 }

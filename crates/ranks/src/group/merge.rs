@@ -15,11 +15,11 @@ use crate::wire::PhaseDone;
 /// A phase as the ranks report it.
 pub(super) struct PhaseOfRanks<'a> {
     pub(super) name: &'a str,
-    /// The work of each rank; times are by its own clock.
+    /// The work of each rank; times are on its own clock.
     pub(super) done: &'a [PhaseDone],
     /// The clock of each rank.
     pub(super) clocks: &'a [Clock],
-    /// Time at which each rank's client was synced, by the rank's own clock.
+    /// Time at which each rank's client was synced, on the rank's own clock.
     pub(super) synced: &'a [Option<Nanos>],
 }
 
@@ -143,7 +143,7 @@ fn operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
     merged.iter().map(|(kind, histogram)| (*kind, stats(histogram))).collect()
 }
 
-/// Returns the most frequent kind of call; open, close and readdir only if there is no other kind.
+/// Returns the most frequent kind of call; open, close or readdir only if there is no other kind.
 fn main_kind(ops: &BTreeMap<OpKind, OpStats>) -> Option<OpKind> {
     let aside = |kind: &OpKind| matches!(kind, OpKind::Open | OpKind::Close | OpKind::Readdir);
     let most = |all: &mut dyn Iterator<Item = (&OpKind, &OpStats)>| {

@@ -25,18 +25,18 @@ use door::Door;
 
 pub use course::Trial;
 
-/// The time limits of rank 0.
+/// The timeouts of rank 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// For all ranks to connect.
+    /// Timeout for all ranks to connect.
     pub gather: Duration,
-    /// For a sign of life of a rank.
+    /// Timeout for a sign of life from a rank.
     pub silence: Duration,
-    /// For a rank in a phase to complete an operation.
+    /// Timeout for a rank in a phase to complete an operation.
     pub stuck: Duration,
-    /// For a client to be synced, or its caches to be dropped; both show no progress.
+    /// Timeout for a client to be synced, or its caches to be dropped; neither shows progress.
     pub sync: Duration,
-    /// For ranks to stop; after that they are aborted.
+    /// Timeout for ranks to stop; after that, they are aborted.
     pub stop: Duration,
 }
 
@@ -150,7 +150,7 @@ impl Group {
     /// Waits until all ranks have connected; `stop` is called often, and ends the wait if it returns true.
     ///
     /// # Errors
-    /// A rank does not connect, connects twice, or has a different version; the message has the rank numbers.
+    /// A rank does not connect, connects twice, or has a different version; the message contains the rank numbers.
     pub fn gather(
         listener: TcpListener,
         secret: &Secret,
@@ -201,7 +201,7 @@ impl Group {
         self.ranks
     }
 
-    /// True if the mount of rank 0 may hang.
+    /// Returns true if the mount of rank 0 may hang.
     pub fn own_mount_hangs(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).own_hangs
     }

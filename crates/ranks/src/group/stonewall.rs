@@ -47,7 +47,7 @@ impl Walls {
         self.goal
     }
 
-    /// True if all shares of a rank have stopped and wait for others.
+    /// Returns true if all shares of a rank have stopped and wait for other ranks.
     pub(super) fn holds(&self, rank: usize) -> bool {
         let mut own = self.stopped.chunks(self.threads.0.max(1) as usize).skip(rank);
         let all = own.next().is_some_and(|own| own.iter().all(Option::is_some));

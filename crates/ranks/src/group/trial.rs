@@ -20,12 +20,12 @@ use crate::clocks::Clock;
 use crate::launcher::Kind;
 use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
 
-/// Time from the order to begin a phase until it begins, and additional time per rank, so that the order reaches the
+/// Time from the order to begin a phase to its start, and additional time per rank, so that the order reaches the
 /// last rank in time.
 const LEAD: Nanos = Nanos(3_000_000);
 const LEAD_PER_RANK: Nanos = Nanos(60_000);
 
-/// Time of a client's sync, and the reason why its data may not be durable then; None for the client's other ranks.
+/// Time of a client's sync, and why its data may not be durable at that time; None for the client's other ranks.
 type Synced = Option<(Nanos, Option<String>)>;
 
 fn died(error: impl ToString) -> GroupError {
@@ -190,7 +190,7 @@ impl State {
         let leaders = self.leaders();
         for peer in &self.peers {
             let kind = if leaders.contains(&peer.hello.rank) { kind } else { GapKind::None };
-            // A peer that cannot be reached is noticed by its silence.
+            // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&ToRank::Gap { kind: kind.name().to_string() });
         }
         self.works = false;
@@ -226,7 +226,7 @@ impl State {
         }
         let at = clock::now() + LEAD + Nanos(LEAD_PER_RANK.0 * self.peers.len() as u64);
         for peer in &self.peers {
-            // A peer that cannot be reached is noticed by its silence.
+            // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&ToRank::Go { at: peer.clock.to_theirs(at) });
         }
         let done = self.collect(&doing, course.deadline, watch, &|answer| match answer {
@@ -258,7 +258,7 @@ impl State {
         Ok(())
     }
 
-    /// True if the data of a client may not be durable when its file system is synced; adds the first reason to the
+    /// Returns true if a client's data may not be durable when its file system is synced; adds the first reason to the
     /// notes.
     fn doubt(&self, course: &mut Course<'_>, synced: &[Synced]) -> bool {
         let doubts = self.peers.iter().zip(synced);
@@ -271,7 +271,7 @@ impl State {
         true
     }
 
-    /// Syncs each client; returns the time, by the clock of its rank, and the reason why its data may not be durable
+    /// Syncs each client; returns the time, on the clock of its rank, and the reason why its data may not be durable
     /// then.
     fn sync(&mut self, course: &Course<'_>, watch: Watch<'_>) -> Result<Vec<Synced>, GroupError> {
         let leaders = self.leaders();
@@ -280,7 +280,7 @@ impl State {
                 true => ToRank::Sync,
                 false => ToRank::Gap { kind: GapKind::None.name().to_string() },
             };
-            // A peer that cannot be reached is noticed by its silence.
+            // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&order);
         }
         self.works = false;
@@ -340,7 +340,7 @@ impl State {
         .map(drop)
     }
 
-    /// Lets ranks read and compare trees; if there are several clients, a client different from the one that made the
+    /// Lets ranks read and compare trees; if there are several clients, by a client other than the one that created the
     /// tree.
     fn verify(
         &mut self,
@@ -352,7 +352,7 @@ impl State {
         let readers = self.readers(course, phase);
         for (peer, trees) in self.peers.iter().zip(&readers) {
             let (trees, settle) = (trees.clone(), course.trial.settle);
-            // A peer that cannot be reached is noticed by its silence.
+            // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&ToRank::Verify { phase, trees, settle });
         }
         let seen =

@@ -49,7 +49,7 @@ fn other_of(clients: &[u32], rank: usize) -> usize {
 /// Adds the observations to the measured values.
 ///
 /// # Errors
-/// A difference remained; the message has the first one.
+/// A difference remained; the message contains the first one.
 pub(super) fn add(
     course: &mut Course<'_>,
     phase: usize,

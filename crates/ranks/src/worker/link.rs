@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-/// Waits for ranks in other processes, by way of rank 0.
+/// Waits for ranks in other processes, through rank 0.
 impl Elsewhere for State {
     fn wait(&self, point: After) -> Result<(), Halt> {
         let After { thread, ops } = point;

@@ -20,7 +20,7 @@ use trial::Trial;
 /// The parameters of a worker, which its parent passes through its standard input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Join {
-    /// The address of rank 0 and the secret ([`Meeting::to_text`]).
+    /// The address of rank 0 and the secret (see [`Meeting::to_text`]).
     pub meeting: String,
     /// Its rank.
     pub rank: u32,
@@ -66,7 +66,7 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         ..Hello::default()
     };
     let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
-    // The workload alone decides on modes, not the umask of the caller's shell.
+    // The workload alone determines modes, not the umask of the caller's shell.
     rustix::process::umask(rustix::fs::Mode::empty());
     let (sender, orders) = mpsc::channel();
     let link = Link::start(wire, ear, sender);

@@ -15,7 +15,7 @@ use super::trial::Trial;
 use crate::wire::{FromRank, PhaseDone};
 
 impl Trial {
-    /// True if a phase would end at a stonewall.
+    /// Returns true if a phase would end at a stonewall.
     fn is_walled(&self, index: usize) -> bool {
         self.work.stonewalled().is_some_and(|(walled, _)| walled == index)
     }

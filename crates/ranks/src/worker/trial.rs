@@ -43,7 +43,7 @@ fn failed(what: &str) -> impl FnOnce(Errno) -> Trouble + '_ {
 }
 
 impl Trial {
-    /// Finds the trial's directory and makes the workload.
+    /// Finds the trial's directory and builds the workload.
     pub(super) fn prepare(
         preparation: Preparation,
         join: &Join,
@@ -138,8 +138,8 @@ impl Trial {
         Ok(GapKind::Drop.name())
     }
 
-    /// Compares a tree with the expected tree after a phase. If caches may explain differences, reads the tree again
-    /// until the differences are gone or the time is over.
+    /// Compares a tree with the expected tree after a phase. If caches may explain differences, rereads the tree
+    /// until the differences are gone or the time is up.
     fn verify(
         &self,
         phase: usize,
@@ -204,6 +204,6 @@ fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
 /// Raises the limit on open files to the maximum that the system allows.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, the usual limit holds, and a phase that needs more reports the error.
+    // If this fails, the default limit applies, and a phase that needs more reports the error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

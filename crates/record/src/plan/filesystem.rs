@@ -9,7 +9,7 @@ use crate::age::AgePlan;
 /// The name of the network file system in the catalog.
 pub const NFS: &str = "nfs";
 
-/// The commands and options to make, mount, inspect and check a file system.
+/// The commands and options to create, mount, inspect and check a file system.
 ///
 /// In every argv the agent replaces `{device}`, `{journal}`, `{uuid}`, `{hash_seed}`, `{volume_id}` and
 /// `{uuid:NAME}`; identifiers come from the seed.
@@ -63,7 +63,7 @@ pub struct FilesystemPlan {
     /// The lower file system, if this one is stacked on another. All commands above then apply to the lower one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<BelowPlan>,
-    /// True if mkfs is followed by an untimed mount and unmount, because the first mount ever does work
+    /// True if mkfs is followed by an untimed mount and unmount, because the very first mount does work
     /// that no later one does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub settles: bool,

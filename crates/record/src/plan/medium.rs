@@ -90,7 +90,7 @@ pub struct DiskPlan {
     pub spec: Shared<Value>,
 }
 
-/// A kind of device that fsdyno makes for one trial, with the size given in `--on KIND:SIZE`.
+/// A kind of device that fsdyno creates for one trial, with the size given in `--on KIND:SIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EphemeralSize {
     /// The kind.
@@ -99,7 +99,7 @@ pub struct EphemeralSize {
     pub size: Bytes,
 }
 
-/// A kind of device that fsdyno makes for one trial.
+/// A kind of device that fsdyno creates for one trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EphemeralKind {
     /// A loop device over a file.
@@ -191,7 +191,7 @@ impl MediumPlan {
         self.modelled()?.journal.as_ref()
     }
 
-    /// Returns the devices that are made for each trial, if it has any.
+    /// Returns the devices that are created for each trial, if it has any.
     pub fn ephemeral(&self) -> Option<(EphemeralSize, &EphemeralPlan)> {
         let (kind, plan) = match self {
             MediumPlan::Loop(plan) => (EphemeralKind::Loop, plan),

@@ -106,7 +106,7 @@ impl TryFrom<StoredPlan> for Plan {
 }
 
 impl Plan {
-    /// Returns the value of `--fs` that makes this file system again, with its label; `None` for an existing directory.
+    /// Returns the value of `--fs` that recreates this file system, with its label; `None` for an existing directory.
     pub fn filesystem_request(&self) -> Option<String> {
         let spec = &self.filesystem.as_ref()?.spec;
         Some(if self.label == *spec { spec.clone() } else { format!("{}={spec}", self.label) })

@@ -20,7 +20,7 @@ pub struct NetworkPlan {
 }
 
 impl NetworkPlan {
-    /// The round-trip time between a client and the server, without transmission.
+    /// Returns the round-trip time between a client and the server, excluding transmission time.
     pub fn round_trip(&self) -> Nanos {
         Nanos(self.delay_ns.0.saturating_mul(4))
     }

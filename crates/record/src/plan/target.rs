@@ -11,7 +11,7 @@ pub enum Target {
     Lab,
     /// A model of a file system.
     Model,
-    /// A device that is made for each trial.
+    /// A device that is created for each trial.
     Ephemeral(EphemeralSize),
     /// The path of a directory or of a drive.
     Path(String),

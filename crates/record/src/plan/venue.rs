@@ -35,13 +35,13 @@ pub enum VenuePlan {
 pub struct RanksPlan {
     /// Number of ranks; each has the plan's threads.
     pub ranks: u32,
-    /// True if each rank does the whole workload in a directory of its own, instead of a share of one.
+    /// True if each rank does the whole workload in its own directory, instead of a share of one workload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
-    /// In each phase a rank works on what the rank this far behind it worked on in the phase before.
+    /// Shift between phases: a rank works on the share that the rank this far behind it had in the previous phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shift: u32,
-    /// Time after which the ranks go on to the largest number of items that one of them has done, if they do.
+    /// Time after which the ranks continue to the maximum number of items that one of them has done, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stonewall: Option<Nanos>,
 }
@@ -52,7 +52,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl RanksPlan {
-    /// Returns the share of a rank in a phase and, with own directories, the directory.
+    /// Returns the share of a rank in a phase and, if each rank has its own directory, the number of that directory.
     pub fn share_of(&self, rank: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
         let moved = u64::from(self.shift) * (phase as u64 % ranks);
@@ -93,7 +93,7 @@ pub struct LabPlan {
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
     /// Name of the machine that disk, CPU and RAM come from, as far as the user named none of them; for tables. It is
-    /// no part of the plan's hash, which covers disk, CPU and RAM themselves.
+    /// not part of the plan's hash, which covers disk, CPU and RAM themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Number of clients that mount the file system, if it is shared over a network.
@@ -122,7 +122,7 @@ impl LabPlan {
     }
 }
 
-/// A kernel: its release, and for several builds of one release the request that tells them apart.
+/// A kernel: its release, and for several builds of one release the request that distinguishes them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

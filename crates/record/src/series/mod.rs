@@ -1,7 +1,7 @@
 //! Time series of a phase: the ops that returned in each interval, and the dirty bytes at its end.
 //!
 //! Series are stored in a sidecar of the result folder, `series.ndjson`, one line per successful trial, in the order of
-//! `trials.ndjson`; the trial's own record contains only figures of whole phases. In the lab, the clock is virtual, and
+//! `trials.ndjson`; the trial's own record contains only values of whole phases. In the lab, the clock is virtual, and
 //! a line is bit-identical on every machine, as is [`crate::trial::Trial::measured`].
 
 mod phase;

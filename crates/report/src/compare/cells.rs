@@ -19,7 +19,7 @@ use crate::number::clean;
 /// The trials of one plan in one result.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// `dirops files=1000 on ext4`, with whatever distinguishes it from others of that name in its result.
+    /// `dirops files=1000 on ext4`, with whatever distinguishes it from other cells with that name in its result.
     pub name: String,
     /// The workload, and the rest of the name.
     pub place: Place,
@@ -39,14 +39,14 @@ pub struct Place {
     pub kind: String,
 }
 
-/// Two cells of equal conditions.
+/// Two cells with equal conditions.
 #[derive(Debug)]
 pub struct Pair<'a> {
-    /// The base.
+    /// The base cell.
     pub base: Cell<'a>,
-    /// The new one.
+    /// The new cell.
     pub new: Cell<'a>,
-    /// The step from the one to the other, if both are of one result.
+    /// The step from the base to the new cell, if both are from one result.
     pub step: Option<Step>,
 }
 
@@ -141,8 +141,8 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 }
 
 /// Matches the cells of one result that differ only in an axis, each with the cell of the next value. Values are in
-/// the order of the trials, versions in version order. A cell without a neighbour, and cells of one value that
-/// something else distinguishes, are not matched.
+/// the order of the trials, versions in version order. Not matched are a cell without a neighbour, and cells of one
+/// value that also differ in something else.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
     let along = Along::new(axis, trials.iter().map(|trial| &trial.plan));
     let all = cells(trials);
@@ -258,7 +258,7 @@ fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
     }
 }
 
-/// The conditions of a plan: all of it except the parts that a comparison may be about. Two trials are of one kind if
+/// The conditions of a plan: all of it except the parts that a comparison may be about. Two trials are comparable if
 /// these are equal.
 pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
@@ -294,7 +294,7 @@ fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
     Subject { lab_id: cell.identity(), ..cell.trials[0].into() }
 }
 
-/// Names cells by workload and label, and by the conditions that distinguish them from others of that name.
+/// Names cells by workload and label, and by the conditions that distinguish them from others with that name.
 fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
     let names = RowNames::of_comparison(base.iter().map(subject), new.iter().map(subject));
     for cell in base.iter_mut().chain(new) {

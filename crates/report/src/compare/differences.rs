@@ -73,7 +73,7 @@ const INDEPENDENT: [&str; 7] =
 
 type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
 
-/// All facts that may differ, each with the values that occur in trials of the cell, in the order of the number in
+/// All facts that may differ, each with the values that occur in trials of the cell, ordered by the number in
 /// the key. A trial that failed may have no conditions, so empty values are skipped.
 fn facts(cell: &Cell<'_>) -> Facts {
     let mut facts = Facts::new();
@@ -88,7 +88,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
         let conditions = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
         add(1, "fsdyno", trial.program());
-        // A prefix is enough to distinguish it; the records have all of it.
+        // A prefix is enough to distinguish it; the records have the whole identity.
         let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
         add(2, "lab identity", lab.collect());
         add(3, "kernel", conditions.kernel.clone());

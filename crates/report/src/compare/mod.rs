@@ -46,7 +46,7 @@ pub struct CompareOptions {
 /// The comparison of two results.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// The axis whose values are compared, if both sides are of one result.
+    /// The axis whose values are compared, if both sides are from one result.
     pub by: Option<&'static str>,
     /// The requested measure.
     pub metric: Metric,
@@ -110,7 +110,7 @@ pub struct Unfinished {
 pub enum Bisect {
     /// No phase takes longer by more than the threshold.
     Good,
-    /// Some phase does.
+    /// Some phase takes longer by more than the threshold.
     Bad,
     /// The trials do not decide.
     Undecided,
@@ -220,7 +220,7 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
     }
 }
 
-/// The comparison, or the reason why it has no row.
+/// The comparison, or the reason why it has no rows.
 fn compared(
     by: Option<&'static str>,
     CompareOptions { metric, threshold }: CompareOptions,
@@ -284,7 +284,7 @@ impl Compared {
     }
 
     /// The result for a bisection: bad if some phase certainly takes longer by more than the threshold; good only
-    /// if every phase of every cell of the base certainly does not.
+    /// if certainly no phase of any cell of the base does.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
         let lacks = self.alone.iter().any(|alone| alone.side == Side::Base);

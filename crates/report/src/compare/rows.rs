@@ -60,7 +60,7 @@ pub enum Mark {
     BySpace,
     /// There is only one value on a side, or one pair.
     Single,
-    /// A value is zero or unknown, and has no ratio.
+    /// A value is zero or unknown, so there is no ratio.
     NoRatio,
     /// A flag of the trials forbids a verdict.
     Withheld,
@@ -81,16 +81,16 @@ pub enum Mark {
 pub struct Row {
     /// The cell.
     pub cell: String,
-    /// The parts of its name, if both sides are of one result.
+    /// The parts of its name, if both sides are from one result.
     pub place: Place,
-    /// The step along an axis, if both sides are of one result.
+    /// The step along an axis, if both sides are from one result.
     pub step: Option<Step>,
     /// The phase.
     pub phase: String,
     /// The measure that was compared.
     pub measure: Measure,
-    /// Number of values of the base, and their geometric mean (the arithmetic one if a value is zero); none if
-    /// it was not measured in all of them.
+    /// Number of values of the base, and their geometric mean (arithmetic if a value is zero); none if
+    /// a value was not measured.
     pub base: (usize, Option<f64>),
     /// Number and mean of values of the new result.
     pub new: (usize, Option<f64>),
@@ -111,7 +111,7 @@ pub struct ExplainedStep {
     pub seed: u64,
     /// Instructions per op of the threads that issue ops, of the base.
     pub base: f64,
-    /// The same of the new side.
+    /// Instructions per op of the same threads, of the new side.
     pub new: f64,
     /// The function that accounts for most of the difference, or else for the largest part of it; none without a
     /// difference.
@@ -235,7 +235,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     let mut risks: Vec<String> = all.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
     risks.sort();
     risks.dedup();
-    // The mark "by returned" already says that it is not durable.
+    // The mark "by returned" already shows that it is not durable.
     flags.retain(|flag| *flag != Flag::NotDurable);
     marks.extend(flags.into_iter().map(Mark::Flag));
     Some(Row {

@@ -1,4 +1,4 @@
-//! Texts that every format of a comparison shares.
+//! Text that every format of a comparison shares.
 
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
@@ -115,7 +115,7 @@ pub fn effect_meaning(compared: &Compared) -> String {
     format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials")
 }
 
-/// The meaning of an undecided row.
+/// The meaning of the verdict "undecided".
 const UNDECIDED: &str = "the interval allows more than one verdict; more seeds narrow it";
 
 /// The meaning of the verdicts and the marks, by name.
@@ -240,7 +240,7 @@ pub fn difference(difference: &Difference) -> String {
     format!("{what}: {base} -> {new}{place}")
 }
 
-/// `only in BASE: dirops on xfs`; of one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
+/// `only in BASE: dirops on xfs`; for steps within one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
 pub fn alone(compared: &Compared, alone: &Unmatched) -> String {
     match compared.by {
         Some(_) => format!("without a neighbour: {}", alone.what),

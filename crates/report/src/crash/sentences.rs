@@ -13,8 +13,8 @@ use crate::number;
 /// The confidence of all limits.
 const LEVEL: f64 = 0.95;
 
-/// Shares of cuts. The first one below half of the present limit is the next goal: the number of cuts without a loss
-/// that would show it is suggested.
+/// Shares of cuts. The first one below half of the current limit is the next goal: the number of cuts that would
+/// demonstrate it, if none of them has a loss, is suggested.
 const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 
 /// Losses of acknowledged work by file system, with the limits of their share; cuts whose result could not be
@@ -54,7 +54,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The confidence limits of the share of such cuts that lose something acknowledged; none without cuts.
+/// The confidence limits of the share of cuts that lose something acknowledged; none without cuts.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
     let (lost, cuts) = (violations_of(row), row.tried.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))

@@ -4,7 +4,7 @@
 //! before its clock starts. Rates and shares of CPU are truncated as in the original. CPU time is that of the threads
 //! that issue ops; it extends to the phase's last stamp, so it includes their part of the final sync. The longest op
 //! is that of the calls that the phase measures, without the sync that ends it: a run of bonnie++ reports 49 us as
-//! the longest op of the rewrite of 16 MiB, fsync included.
+//! the longest op of the rewrite of 16 MiB, although that phase calls fsync.
 //!
 //! Where bonnie++ 2.00a departs from its own format, this follows the format: the program always leaves the chunk
 //! size empty, and writes the number of directories one field too late.
@@ -25,9 +25,9 @@ const IO: [(usize, usize, &str, &[OpKind]); 5] = [
     (15, 41, "char-read", &[OpKind::Read]),
     (17, 42, "block-read", &[OpKind::Read]),
 ];
-/// The same for the seeks.
+/// The same fields for the seeks.
 const SEEKS: (usize, usize, &str, &[OpKind]) = (19, 43, "seeks", &[OpKind::Read, OpKind::Write]);
-/// The same for the phases of the small files; the sync that ends a phase is not one of these calls.
+/// The same fields for the phases of the small files; the sync that ends a phase is not one of these calls.
 const FILES: [(usize, usize, &str, &[OpKind]); 6] = [
     (26, 44, "create-seq", CREATE),
     (28, 45, "stat-seq", STAT),

@@ -1,4 +1,4 @@
-//! The report of fdtree: whole seconds and whole rates, each followed by the exact value in brackets.
+//! The report of fdtree: whole seconds and whole rates, each followed by the exact value in square brackets.
 //!
 //! The script reads bash's SECONDS before and after each phase and divides whole numbers; a phase of
 //! less than a second has rate 0. Its phases follow each other immediately, so this report concatenates the times

@@ -11,7 +11,7 @@ use fsdyno_record::trial::Outcome;
 const OPERATIONS: [(&str, &str); 3] =
     [("create", "File creation"), ("stat", "File stat"), ("delete", "File removal")];
 
-/// The SUMMARY of each plan whose trials ranks shared, in the order of the trials; empty if there is none.
+/// The SUMMARY of each plan whose trials were shared by ranks, in the order of the trials; empty if there is none.
 pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
     let good = |trial: &&Trial| {
         let shared = trial.measured.ranks.is_some() && trial.plan.workload.name == "dirops";

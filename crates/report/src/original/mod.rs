@@ -15,14 +15,14 @@ use crate::error::ReportError;
 /// Formats a successful trial as the original program does; the text ends in a newline.
 type Form = fn(&Trial) -> String;
 
-/// Each workload with the format of its original.
+/// Each workload with the format of its original program.
 const FORMS: &[(&str, Form)] =
     &[("fdtree", fdtree::form), ("bonnie", bonnie::form), ("postmark", postmark::form)];
 
 /// Formats all successful trials, one after the other.
 ///
 /// # Errors
-/// [`ReportError::NoOriginal`] if no successful trial has such a form.
+/// [`ReportError::NoOriginal`] if no successful trial has such a format.
 pub fn original(trials: &[Trial]) -> Result<String, ReportError> {
     let form_of = |trial: &&Trial| {
         let form = FORMS.iter().find(|(name, _)| *name == trial.plan.workload.name)?.1;

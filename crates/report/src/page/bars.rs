@@ -41,7 +41,7 @@ pub struct Bar {
     pub name: String,
     /// Its colour and hatch.
     pub look: Look,
-    /// Its value in words.
+    /// Its value, as text.
     pub value: String,
     /// Its parts, starting at zero.
     pub parts: Vec<Part>,
@@ -90,7 +90,7 @@ impl Bar {
     }
 }
 
-/// The class of a box in the key that stands for the colour of each row: that of the first row.
+/// The class of a box in the key that represents the colour of each row: that of the first row.
 pub fn own(rows: &[Row<'_>], looks: &Looks) -> String {
     rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
 }

@@ -137,7 +137,7 @@ impl Looks {
     }
 }
 
-/// The patterns of the hatches, `hatch1` and on, for the page or for a separate chart.
+/// The patterns of the hatches, `hatch1` and so on, for the page or for a separate chart.
 pub fn patterns() -> String {
     let mut svg = String::from("<defs>");
     for (index, Hatch { turn, apart, crossed }) in HATCHES.iter().enumerate() {

@@ -128,7 +128,7 @@ fn compared_sentence(rows: &[Row]) -> String {
     format!("{least}{most} cut{s}{each} of {rows}, all of them mounted, walked and checked.")
 }
 
-/// The first violations of each row, in words.
+/// The first violations of each row, as sentences.
 fn examples(rows: &[Row]) -> Vec<String> {
     const EACH: usize = 3;
     let mut lines = Vec::new();

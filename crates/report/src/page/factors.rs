@@ -1,4 +1,4 @@
-//! The picture of a study's tables of factors: rows by columns; the farther a cell is from the best, the darker it
+//! The chart of a study's tables of factors: rows by columns; the farther a cell is from the best, the darker it
 //! is.
 
 use super::chart::{Anchor, Chart, percent, truncate};

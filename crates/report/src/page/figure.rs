@@ -6,7 +6,7 @@ use crate::table::Table;
 /// A chart and the numbers that it shows.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The word for it in file names: `latency`.
+    /// Its name in file names: `latency`.
     pub slug: &'static str,
     /// The heading.
     pub title: String,

@@ -108,7 +108,7 @@ fn point(
     ));
 }
 
-/// Writes the names of lines above their ends, moved up where they would overlap.
+/// Writes the names of lines above their ends, moved up if they would overlap.
 fn names(chart: &mut Chart, mut ends: Vec<(f64, f64, String)>) {
     const LINE: f64 = 15.0;
     ends.sort_by(|a, b| b.1.total_cmp(&a.1));

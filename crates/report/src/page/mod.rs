@@ -1,9 +1,9 @@
 //! The page: one self-contained report.html with every number, chart and condition; and the same
 //! charts as files.
 //!
-//! A [`figure::Figure`] is a chart with its table. Each kind of chart is a module here that makes figures of a
-//! section; [`bars`] and [`chart`] draw. Parts that would make the page too large are omitted, and the page says so
-//! ([`budget`]).
+//! A [`figure::Figure`] is a chart with its table. Each kind of chart is a module here that creates figures of a
+//! section; [`bars`] and [`chart`] draw. Parts that would make the page too large are omitted, and the page reports
+//! this ([`budget`]).
 
 mod aged;
 mod bars;

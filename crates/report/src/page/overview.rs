@@ -85,7 +85,7 @@ struct Dot {
     interval: Option<(f64, f64)>,
     /// True if its ratio is significant, as in the tables.
     significant: bool,
-    /// Its value and its verdict, in words.
+    /// Its value and its verdict, as text.
     measured: String,
     verdict: &'static str,
 }
@@ -303,7 +303,7 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
     }
 }
 
-/// The dots of each phase in words.
+/// The dots of each phase, as text.
 fn describe(phases: &[Phase]) -> String {
     let dot = |dot: &Dot| {
         let open = if dot.significant || dot.base { "" } else { ", undecided" };

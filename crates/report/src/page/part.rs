@@ -31,7 +31,7 @@ pub struct Part {
 pub struct FigureView {
     /// Its anchor.
     pub id: String,
-    /// The word for it in file names.
+    /// Its name in file names.
     pub slug: &'static str,
     /// Its title.
     pub title: String,

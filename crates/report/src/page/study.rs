@@ -79,7 +79,7 @@ struct VerdictView {
 }
 
 impl VerdictView {
-    /// A claim's verdict: muted if the experiment differs from the study's.
+    /// The display of a claim's verdict: muted if the experiment differs from the study's.
     fn of_claim(claim: &Claim) -> VerdictView {
         let word = VerdictView::of(claim.verdict);
         let class = if claim.is_full() { word.class } else { "scaled" };

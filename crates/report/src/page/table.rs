@@ -4,7 +4,7 @@ use super::colour::Look;
 use crate::table::{Head, Kind, Row, Table};
 
 impl Table {
-    /// An empty table. A head that begins with `<` marks a column of words, and `±` is the spread of the column
+    /// An empty table. A head that begins with `<` marks a column of text, and `±` is the spread of the column
     /// before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {

@@ -80,7 +80,7 @@ fn part(tuned: &Tuned, result: &TunedFilesystem, look: Look, budget: &mut Budget
     }
 }
 
-/// The figure of the absolute change by each option alone, the largest first; slower options are in a neutral tone.
+/// The figure of the absolute change by each option alone, the largest first; slower options have a neutral tone.
 fn worth(result: &TunedFilesystem, look: Look) -> Figure {
     let bar = |it: &crate::tune::OptionWorth| {
         let change = it.alone.or(it.average).unwrap_or(0.0);

@@ -77,7 +77,7 @@ fn claims(variant: &Variant) -> Table {
 
 fn tone(claim: &Claim) -> Tone {
     match claim.verdict {
-        // Another experiment's verdict must not look like the study's.
+        // The verdict of a different experiment must not look like the study's.
         _ if !claim.is_full() => Tone::Faint,
         Verdict::Reproduced | Verdict::StillHolds => Tone::Good,
         Verdict::NoLongerHolds | Verdict::Reversed => Tone::Bad,

@@ -108,7 +108,7 @@ mod tests {
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        // In front a sentence that links there, and all of it at the end.
+        // A sentence at the front links there, and all of it is at the end.
         assert!(
             at("href=\"#w0\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"w0\"")
         );

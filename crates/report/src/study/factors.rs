@@ -147,7 +147,7 @@ impl Factors {
     }
 }
 
-/// Columns by row, by what they have in common.
+/// Columns by row, grouped by what they have in common.
 type Places = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 fn put(places: &mut Places, what: &str, row: &str, column: &str) {
@@ -155,7 +155,7 @@ fn put(places: &mut Places, what: &str, row: &str, column: &str) {
     rows.entry(row.to_string()).or_default().push(column.to_string());
 }
 
-/// `ext4 (server-2026, pi-2024); xfs`: a row in all columns by its label alone.
+/// `ext4 (server-2026, pi-2024); xfs`: a row that has all columns is named by its label alone.
 fn places(rows: &BTreeMap<String, Vec<String>>, all: usize) -> String {
     let place = |(row, columns): (&String, &Vec<String>)| match columns.len() {
         n if n == all => row.clone(),

@@ -26,7 +26,7 @@ pub fn count(variant: &Variant) -> String {
         n => format!(" ({n} of them by one seed)"),
     };
     match all {
-        // The means of several tables are one more.
+        // The table of the means of the other tables is not counted.
         0 if !variant.factors.is_empty() => {
             let own = variant.factors.iter().filter(|it| it.best.iter().any(Option::is_some));
             format!("{} of factors, no claims", counted(own.count(), "table"))
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// `Published: Author, 2008`; `None` for a study of its own.
+/// `Published: Author, 2008`; `None` for a study without a publication.
 pub fn published(judged: &Judged) -> Option<String> {
     (!judged.source.is_empty()).then(|| format!("Published: {}", judged.source))
 }
@@ -135,7 +135,7 @@ pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// The notes of a claim, and its verdict at full scale if this is at another scale.
+/// The notes of a claim, and its verdict at full scale if this one is at a different scale.
 pub fn claim_notes(claim: &Claim) -> Vec<String> {
     let mut notes: Vec<String> = claim.notes.iter().map(|note| clean(note)).collect();
     if let Some(full) = claim.full_scale.as_ref().filter(|_| !claim.is_full()) {
@@ -156,10 +156,10 @@ pub fn claim_notes(claim: &Claim) -> Vec<String> {
     notes
 }
 
-/// A table as text: for each row a line of published numbers, one of measured ones, and one of ratios if any is
-/// known; the row's label is in the first.
+/// A table as text: for each row a line of published numbers, a line of measured ones, and a line of ratios if any is
+/// known; the row's label is in the first line.
 pub struct Grid {
-    /// The heads, those of the label and of the kind of line first.
+    /// The heads; those of the label and of the kind of line come first.
     pub heads: Vec<String>,
     /// The lines of each row.
     pub rows: Vec<Vec<Vec<String>>>,
@@ -257,7 +257,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
         notes.push(clean(&format!("{DOUBT} {}: {why}", places.join("; "))));
     }
     for (why, places) in missing {
-        // The reason of a whole row or table is given once.
+        // The reason for a whole row or table is given once.
         let where_ = match places.len() {
             n if n == every => "nothing".to_string(),
             _ => whole_rows(table, &places),
@@ -267,7 +267,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     notes
 }
 
-/// The places, those of a whole row by its label alone.
+/// The cells; a row whose cells are all listed is named by its label alone.
 fn whole_rows(table: &Table, places: &[String]) -> String {
     let mut named: Vec<String> = Vec::new();
     for row in &table.rows {

@@ -307,7 +307,7 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// The results alone.
+    /// The results without additions.
     pub fn of(judged: &'a Judged) -> Results<'a> {
         let records = Trials { trials: &[], parts: &[], basis: None.into() };
         Results { judged, extras: Extras::default(), records }
@@ -317,7 +317,7 @@ impl<'a> Results<'a> {
 impl Output for Results<'_> {
     fn document(&self) -> Document {
         let mut out = document::document(self.judged);
-        // Before the counts, which come first.
+        // These go before the counts, which are the first items.
         if let Some(Block::Items(first)) = out.0.first_mut() {
             first.splice(0..0, self.extras.not_run());
         }

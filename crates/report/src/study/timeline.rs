@@ -9,7 +9,7 @@ use crate::number::clean;
 pub struct Timeline<'a> {
     /// `as then`.
     pub conditions: &'a str,
-    /// Its points, from the oldest kernel on.
+    /// Its points, starting with the oldest kernel.
     pub points: Vec<&'a Variant>,
 }
 
@@ -99,9 +99,9 @@ impl Timeline<'_> {
     }
 }
 
-/// The mark of a claim whose verdict differs between kernels, and its meaning.
+/// The mark of a claim whose verdict differs between kernels.
 const CHANGES: &str = "*";
-/// See [`CHANGES`].
+/// The meaning of [`CHANGES`].
 pub const CHANGES_MEAN: &str = "* the verdict differs between kernels.";
 
 /// Returns true if the verdicts of a claim differ.
@@ -143,7 +143,7 @@ mod tests {
         );
         assert_eq!(table.rows[0][1][..2], ["", "remove s"]);
         assert_eq!(table.rows[1][0][2..], ["148", "-", "-"]);
-        // In all output formats, and before the variants by themselves.
+        // In all output formats, and before the individual variants.
         for format in [Format::Text, Format::Mail, Format::Markdown] {
             let text = format.write(&Results::of(&judged), Style::default()).unwrap();
             let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));

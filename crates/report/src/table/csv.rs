@@ -2,7 +2,7 @@
 
 use super::data::Column;
 
-/// A writer of rows of data, such as one line for each. The column heads are the first row.
+/// A writer of rows of data, such as the lines of a CSV file. The column heads are the first row.
 pub trait Rows {
     /// Writes a row.
     fn row(&mut self, cells: &[String]);

@@ -3,25 +3,25 @@
 /// The kind of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Numbers, to the right.
+    /// Numbers, right-aligned.
     #[default]
     Number,
-    /// The spread of the column before it, to the right.
+    /// The spread of the column before it, right-aligned.
     Spread,
-    /// Words, to the left.
+    /// Text, left-aligned.
     Words,
     /// A verdict: a word with the tone of its row.
     Verdict,
-    /// The group of adjacent rows. Text prints it as a line above them.
+    /// The group of adjacent rows. Text output prints it as a line above them.
     Group,
     /// Details that only a record has the space for ([`Fit::Records`]).
     Detail,
-    /// Notes on a row. Text prints them behind the row if they fit, else below it.
+    /// Notes on a row. Text output prints them after the row if they fit, else below it.
     Notes,
 }
 
 impl Kind {
-    /// Returns true for a column of words.
+    /// Returns true if cells are left-aligned.
     pub fn is_left(self) -> bool {
         !matches!(self, Kind::Number | Kind::Spread)
     }
@@ -34,17 +34,17 @@ pub struct Head {
     pub text: String,
     /// The kind of its cells.
     pub kind: Kind,
-    /// The highest is omitted first where space is short; 0 stays.
+    /// The columns with the highest priority are omitted first if space is short; 0 is never omitted.
     pub priority: u8,
     /// Its meaning for the legend; empty if the head is clear.
     pub meaning: String,
     /// Its name in the legend, if that is not its head.
     pub term: &'static str,
-    /// The meaning of the column before it and this one, where both are displayed and the other has none.
+    /// The joint meaning of this column and the one before it, if both are displayed and the other one has no meaning.
     pub joint: &'static str,
     /// Its name in a sentence, if that is not its head.
     pub in_words: &'static str,
-    /// The subject of its cells, if the table's title names another.
+    /// The subject of its cells, if it differs from the one that the table's title names.
     pub of: Option<&'static str>,
     /// True if it is not displayed because it has no value in any row.
     pub empty: bool,
@@ -61,12 +61,12 @@ impl Head {
 pub struct Column<'c, R: ?Sized> {
     /// Its head.
     pub head: Head,
-    /// Its cell of a row.
+    /// Returns its cell of a row.
     pub cell: Box<dyn Fn(&R) -> String + 'c>,
 }
 
 impl<'c, R: ?Sized> Column<'c, R> {
-    /// A column of a kind.
+    /// Creates a column of a kind.
     pub fn new(
         kind: Kind,
         head: impl Into<String>,
@@ -76,41 +76,41 @@ impl<'c, R: ?Sized> Column<'c, R> {
         Column { head, cell: Box::new(cell) }
     }
 
-    /// A column of numbers.
+    /// Creates a column of numbers.
     pub fn number(head: impl Into<String>, cell: impl Fn(&R) -> String + 'c) -> Column<'c, R> {
         Column::new(Kind::Number, head, cell)
     }
 
-    /// A column of words.
+    /// Creates a column of text.
     pub fn words(head: impl Into<String>, cell: impl Fn(&R) -> String + 'c) -> Column<'c, R> {
         Column::new(Kind::Words, head, cell)
     }
 
-    /// The column with its meaning.
+    /// Sets its meaning.
     pub fn means(mut self, meaning: impl Into<String>) -> Column<'c, R> {
         self.head.meaning = meaning.into();
         self
     }
 
-    /// The column with its priority: the highest is omitted first.
+    /// Sets its priority: the highest is omitted first.
     pub fn priority(mut self, priority: u8) -> Column<'c, R> {
         self.head.priority = priority;
         self
     }
 
-    /// The column with its joint meaning with the column before it.
+    /// Sets the joint meaning of the column before it and this one.
     pub fn after(mut self, joint: &'static str) -> Column<'c, R> {
         self.head.joint = joint;
         self
     }
 
-    /// The column with another name in sentences.
+    /// Sets a different name for sentences.
     pub fn in_words(mut self, name: &'static str) -> Column<'c, R> {
         self.head.in_words = name;
         self
     }
 
-    /// The column with another name in the legend.
+    /// Sets a different name for the legend.
     pub fn term(mut self, term: &'static str) -> Column<'c, R> {
         self.head.term = term;
         self
@@ -148,7 +148,7 @@ pub struct Row {
     pub shades: Vec<i8>,
 }
 
-/// The form in text of a table that is wider than the terminal.
+/// The text form of a table that is wider than the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// Columns are omitted by priority; then the names of the rows are truncated.
@@ -169,10 +169,10 @@ pub enum Fit {
     Stack {
         /// The width of the terminal; none for a pipe, where each row stays one line.
         within: Option<usize>,
-        /// True if text prints the heads.
+        /// True if the heads are printed.
         heads: bool,
     },
-    /// Every row is a paragraph, however wide the terminal is: its cells are sentences.
+    /// Every row is a paragraph, regardless of the terminal's width: its cells are sentences.
     Records,
 }
 
@@ -189,18 +189,18 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Lines directly below it.
     pub details: Vec<String>,
-    /// Further lines, which a brief text omits.
+    /// Further lines, which are omitted from brief text.
     pub more: Vec<String>,
-    /// Its form in text if it is too wide.
+    /// Its text form if it is too wide.
     pub fit: Fit,
-    /// Tables of one number are laid out alike, so that they line up.
+    /// The number of its layout: tables with the same number have the same column widths.
     pub alike: usize,
     /// Number of rows omitted because the page has no space for them.
     pub left_out: usize,
 }
 
 impl Table {
-    /// The table of these rows.
+    /// Creates a table of these rows.
     pub fn of<'r, R: 'r>(
         columns: Vec<Column<'_, R>>,
         rows: impl IntoIterator<Item = &'r R>,
@@ -211,7 +211,7 @@ impl Table {
         Table { rows, heads: columns.into_iter().map(|it| it.head).collect(), ..Table::default() }
     }
 
-    /// The table of these cells, whose first `words` columns are words.
+    /// Creates a table of these cells, whose first `words` columns are text.
     pub fn grid(heads: Vec<String>, words: usize, rows: Vec<Vec<String>>) -> Table {
         let kind = |at: usize| if at < words { Kind::Words } else { Kind::Number };
         let head = |(at, text)| Head { text, kind: kind(at), ..Head::default() };
@@ -231,27 +231,27 @@ impl Table {
         self
     }
 
-    /// The table with this title.
+    /// Sets the title.
     #[must_use]
     pub fn titled(mut self, title: impl Into<String>) -> Table {
         self.title = title.into();
         self
     }
 
-    /// The table that fits like this.
+    /// Sets the text form for a table that is too wide.
     #[must_use]
     pub fn fit(mut self, fit: Fit) -> Table {
         self.fit = fit;
         self
     }
 
-    /// The places of the columns that are not empty.
+    /// The indices of the columns that are displayed: neither empty nor details.
     pub fn shown(&self) -> impl Iterator<Item = usize> + '_ {
         let shown = |head: &Head| !head.empty && head.kind != Kind::Detail;
         (0..self.heads.len()).filter(move |at| shown(&self.heads[*at]))
     }
 
-    /// The title, with what these columns are of, if that is not what it says: `dirops create (p50, p99: fsync)`.
+    /// The title, with the subject of these columns if it differs from the title's: `dirops create (p50, p99: fsync)`.
     pub fn title_of(&self, shown: impl Iterator<Item = usize>) -> String {
         let of: Vec<&Head> = shown.map(|at| &self.heads[at]).filter(|it| it.of.is_some()).collect();
         let names: Vec<&str> = of.iter().map(|head| head.text.as_str()).collect();

@@ -1,4 +1,4 @@
-//! A document for people: what a command says, as data. The renderers are next to it.
+//! A document for people: the output of a command, as data. The renderers are next to it.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ pub struct Document(pub Vec<Block>);
 pub enum Block {
     /// A heading.
     Title(String),
-    /// A title and what it is about, one paragraph each.
+    /// A title and its subject, one paragraph each.
     Lead(Vec<String>),
-    /// Lines of a drawing in characters, as they are.
+    /// Lines of a drawing made of characters, printed unchanged.
     Verbatim(Vec<String>),
     /// A sentence that must not be missed.
     Strong(String),
-    /// The answer that the tables give, in sentences: documents that are read from the top have it before them.
+    /// The answer that follows from the tables, in sentences. Documents that are read from the top have it before them.
     Answer(String),
     /// A paragraph.
     Paragraph(String),
-    /// A paragraph of our own words, whose markup is intended.
+    /// A paragraph written by fsdyno, whose markup is intended.
     Own(String),
     /// A list.
     Items(Vec<String>),
-    /// A list with a heading of its own; nothing if it has no items.
+    /// A list with a separate heading; nothing if it has no items.
     List(&'static str, Vec<String>),
     /// A table.
     Table(Table),
@@ -51,7 +51,7 @@ pub struct Legend {
     pub notes: Vec<String>,
     /// The flags, after them.
     pub flags: Vec<Term>,
-    /// The marks and flags in few words: in a brief text they take the place of the others.
+    /// The marks and flags in a few words: they replace the other entries in a brief text.
     pub brief: Vec<String>,
 }
 
@@ -150,8 +150,8 @@ impl Failure {
     }
 }
 
-/// The meaning of columns, given with their places in their tables: one entry for each term, and one for adjacent
-/// columns of one meaning.
+/// The meaning of columns, given with their indices in their tables: one entry for each term, and one for adjacent
+/// columns with the same meaning.
 pub fn legend<'h>(columns: impl Iterator<Item = (usize, &'h Head)>) -> Vec<Term> {
     let mut places: BTreeMap<usize, &Head> = BTreeMap::new();
     columns.for_each(|(at, head)| _ = places.entry(at).or_insert(head));

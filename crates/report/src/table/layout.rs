@@ -1,24 +1,24 @@
-//! The columns of alike tables that fit into a line, and their widths.
+//! The columns of tables with the same layout that fit into a line, and their widths.
 
 use unicode_width::UnicodeWidthStr;
 
 use super::data::{Fit, Head, Kind, Table};
 
-/// The least width to which the names of rows are wrapped ...
+/// The minimum width to which the names of rows are wrapped.
 const MIN_NAME: usize = 16;
-/// ... and to which they are truncated.
+/// The minimum width to which the names of rows are truncated.
 const SHORTEST: usize = 8;
 
 /// The widths of columns.
 pub struct Layout {
-    /// By place in the table; 0 for a column that is not displayed.
+    /// By index in the table; 0 for a column that is not displayed.
     pub widths: Vec<usize>,
     /// The spaces between columns.
     pub gap: usize,
 }
 
 impl Layout {
-    /// Columns are dropped alike from all tables; the highest priority goes first, and digits are never truncated.
+    /// Drops the same columns from all tables, those with the highest priority first. Digits are never truncated.
     pub fn of(tables: &[&Table], width: usize) -> Layout {
         let mut priorities: Vec<u8> =
             tables.iter().flat_map(|table| columns(table)).map(|(_, head)| head.priority).collect();
@@ -57,16 +57,16 @@ impl Layout {
         Layout { widths, gap }
     }
 
-    /// The places of a table's columns that are displayed.
+    /// The indices of a table's columns that are displayed.
     pub fn shown<'t>(&self, table: &'t Table) -> impl Iterator<Item = usize> + use<'t, '_> {
         columns(table).map(|(at, _)| at).filter(|at| self.widths[*at] > 0)
     }
 
-    /// A line of a table: its cells by place. Columns that only an alike table has stay blank.
+    /// A line of a table: its cells by index. Columns that only other tables of the layout have stay blank.
     pub fn line(&self, table: &Table, cell: impl Fn(usize) -> String, mark: &str) -> String {
         let mut line = String::new();
         for (at, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
-            // An alike table may have more columns.
+            // Another table of the layout may have more columns.
             let Some(head) = table.heads.get(at) else { continue };
             let text = if head.empty { String::new() } else { truncate(&cell(at), *width, mark) };
             if !line.is_empty() {
@@ -78,7 +78,7 @@ impl Layout {
     }
 }
 
-/// Text with spaces up to a width.
+/// A text padded with spaces to a width.
 pub fn padded(text: &str, width: usize, left: bool) -> String {
     let pad = " ".repeat(width.saturating_sub(text.width()));
     if left { format!("{text}{pad}") } else { format!("{pad}{text}") }
@@ -90,7 +90,7 @@ fn columns(table: &Table) -> impl Iterator<Item = (usize, &Head)> {
     table.heads.iter().enumerate().filter(move |(_, head)| in_line(head))
 }
 
-/// The place of the rows' names: the first column of words.
+/// The index of the column with the rows' names: the first column of text.
 pub fn label(tables: &[&Table]) -> Option<usize> {
     let first = tables.first()?;
     columns(first).find(|(_, head)| head.kind.is_left()).map(|(at, _)| at)
@@ -101,7 +101,7 @@ fn needs(widths: &[usize], gap: usize) -> usize {
     used.map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// The width of every column over all tables. Names have `names` at most.
+/// The width of every column over all tables; names have at most `names` columns.
 fn widths(tables: &[&Table], shown: &[u8], names: usize) -> Vec<usize> {
     let mut widths = vec![0; tables.iter().map(|table| table.heads.len()).max().unwrap_or(0)];
     for table in tables {
@@ -140,7 +140,7 @@ pub fn broken(name: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Text truncated to a width in columns, with a mark at its end that has no other meaning in a table.
+/// A text truncated to a width in columns, with a mark at its end that has no other meaning in a table.
 pub fn truncate(text: &str, width: usize, mark: &str) -> String {
     if text.width() <= width {
         return text.into();

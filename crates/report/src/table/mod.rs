@@ -1,6 +1,6 @@
 //! Tables: columns with their heads, cells and meanings.
 //!
-//! Every command and the page make tables of this one type. A command's output is an [`Output`]: a
+//! Every command and the page use this one type for tables. A command's output is an [`Output`]: a
 //! [`Document`] for people, rows for spreadsheets and JSON for programs. Each format is one file here and its
 //! rows in [`Format`].
 
@@ -71,7 +71,7 @@ impl Format {
     /// Writes a command's output in this format; ends in a newline.
     ///
     /// # Errors
-    /// A record that has no such form, and [`ReportError::Format`] for a format that this output does not have.
+    /// A record has no such form; [`ReportError::Format`] if this output is not available in this format.
     pub fn write(self, it: &dyn Output, style: Style) -> Result<String, ReportError> {
         Ok(match self {
             Format::Text => text::text(&it.document(), style, false),
@@ -93,7 +93,7 @@ pub trait Output {
     /// The output for people.
     fn document(&self) -> Document;
 
-    /// The output for a mailing list, unless everything is requested.
+    /// The output for a mailing list; the document is used instead if everything is requested.
     fn mail(&self) -> Document {
         self.document()
     }
@@ -107,7 +107,7 @@ pub trait Output {
     /// A record that has no JSON form.
     fn json(&self) -> Result<String, ReportError>;
 
-    /// The output in a format that only some commands have; none if this one does not have it.
+    /// The output in a format that only some commands have; none if this command does not have it.
     fn own(&self, _: Own) -> Option<Result<String, ReportError>> {
         None
     }

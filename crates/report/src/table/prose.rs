@@ -4,10 +4,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::text::stacked;
 
-/// The widest line of prose that is comfortable to read.
+/// The maximum width of a line of prose that is comfortable to read.
 const READABLE: usize = 100;
 
-/// The place that a plain text is written for.
+/// The destination of plain text.
 #[derive(Clone, Copy, Debug)]
 pub struct Prose {
     /// Columns of a line of prose.
@@ -33,7 +33,7 @@ impl Prose {
         text.lines().map(|line| self.indented(line, 0)).collect()
     }
 
-    /// Wraps one paragraph, indented by `by` columns, its further lines by two more.
+    /// Wraps one paragraph, indented by `by` columns; lines after the first are indented by two more.
     pub fn indented(self, text: &str, by: usize) -> String {
         let limit = self.width.min(READABLE);
         let mut out = String::new();

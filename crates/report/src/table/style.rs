@@ -1,4 +1,4 @@
-//! The width and the colours of a text for people.
+//! The width and the colours of text for people.
 
 /// The terminal's capabilities; the caller checks for a terminal and `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,5 +18,5 @@ impl Default for Style {
     }
 }
 
-/// Columns of a mail: a quoted reply still fits into 80 columns.
+/// Columns of an email: a quoted reply still fits into 80 columns.
 pub const MAIL_WIDTH: usize = 72;

@@ -1,4 +1,4 @@
-//! Text of a given width, for a terminal, and plain ASCII for a mail.
+//! Text of a given width, for a terminal, and plain ASCII for an email.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::style::Style;
 use crate::number::clean;
 use crate::wrap::wrap;
 
-/// The mark of truncated text: a mail is ASCII, and `~` has a meaning of its own.
+/// The marks of truncated text, the second for email, which is ASCII; `~` has a different meaning.
 const CUT: &str = "…";
 const CUT_ASCII: &str = "..";
 
 /// Indentation of the lines of a record.
 const RECORD: &str = "      ";
 
-/// The document as text. In plain ASCII for a mail.
+/// The document as text; in plain ASCII for an email.
 pub fn text(document: &Document, style: Style, ascii: bool) -> String {
-    // Before widths are computed, because `±` is one column and its spelling two.
+    // Done before widths are computed, because `±` takes one column and its ASCII spelling two.
     let document = if ascii { respelled(document.clone()) } else { document.clone() };
     let mut writer =
         Writer { document: &document, style, ascii, out: String::new(), layouts: BTreeMap::new() };
@@ -36,7 +36,7 @@ struct Writer<'d> {
     style: Style,
     ascii: bool,
     out: String,
-    /// The layouts of alike tables.
+    /// The layouts of tables, by layout number.
     layouts: BTreeMap<usize, Layout>,
 }
 
@@ -113,7 +113,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The columns that fit into a line.
+    /// Writes a table with the columns that fit into a line.
     fn columns(&mut self, table: &Table) {
         self.layout(table);
         let Some(layout) = self.layouts.remove(&table.alike) else { return };
@@ -148,7 +148,7 @@ impl Writer<'_> {
         self.layouts.insert(table.alike, layout);
     }
 
-    /// A row and the rest of its name, with its notes behind it if they fit, else below it.
+    /// Writes a row and the rest of its name, with its notes after it if they fit, else below it.
     fn row(&mut self, row: &Row, line: &str, names: Vec<String>, notes: &str) {
         let fits = line.width() + 2 + notes.width() <= self.style.width;
         let painted = self.paint(code(row.tone), line);
@@ -161,7 +161,7 @@ impl Writer<'_> {
         }
     }
 
-    /// As many blocks of columns as the width needs.
+    /// Writes a table as blocks of columns, as many as the width requires.
     fn blocks(&mut self, table: &Table, labels: usize, indent: usize) {
         let all = lines(table);
         let width = |at: usize| all.iter().map(|line| line[at].width()).max().unwrap_or(0);
@@ -189,7 +189,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A line for each row if that fits, otherwise a column for each row, with as many in a line as fit.
+    /// Writes a line for each row if that fits, otherwise a column for each row, with as many in a line as fit.
     fn transposed(&mut self, table: &Table) {
         let lefts: Vec<bool> = table.heads.iter().map(|head| head.kind.is_left()).collect();
         let all = lines(table);
@@ -228,14 +228,14 @@ impl Writer<'_> {
         }
     }
 
-    /// A line for each row; one that is too wide is stacked, one cell per line.
+    /// Writes a line for each row; one that is too wide is stacked, one cell per line.
     fn stacked(&mut self, table: &Table, within: Option<usize>, heads: bool) {
         let mut all = lines(table);
         all[0].iter_mut().for_each(|head| *head = head.to_uppercase());
         self.out.push_str(&stacked(&all[usize::from(!heads)..], within).concat());
     }
 
-    /// A record: its name, its verdict and what it is about, then its other cells.
+    /// Writes a record: its name, its verdict and its subject, then its other cells.
     fn record(&mut self, table: &Table, row: &Row) {
         let verdict = table.heads.iter().position(|head| head.kind == Kind::Verdict).unwrap_or(0);
         let word = &row.cells[verdict];
@@ -253,7 +253,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The meaning of the displayed columns, and the names of those that did not fit.
+    /// Writes the meaning of the displayed columns, and the names of those that did not fit.
     fn legend(&mut self, own: &Legend) {
         let (mut shown, mut dropped): (Vec<(usize, &Head)>, Vec<&str>) = Default::default();
         for table in self.document.tables() {
@@ -286,7 +286,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Marks and flags in few words, and where the rest is.
+    /// Writes marks and flags in a few words, and where the rest is explained.
     fn brief(&mut self, brief: &[String], omitted: Option<String>) {
         let more = (!self.ascii).then(|| "--verbose explains columns and flags".to_string());
         let last: Vec<String> = omitted.into_iter().chain(more).collect();
@@ -299,7 +299,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The file systems that ran in each lab: enough of its identity to distinguish it.
+    /// Writes the file systems that ran in each lab, with enough of its identity to distinguish it.
     fn labs(&mut self, labs: &[Lab]) {
         let space = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
         let width = labs.iter().map(|lab| lab.rows.width()).max().unwrap_or(0).min(space);
@@ -352,8 +352,8 @@ fn lines(table: &Table) -> Vec<Vec<String>> {
     std::iter::once(heads).chain(table.rows.iter().map(|row| row.cells.clone())).collect()
 }
 
-/// Lines of a table, each column as wide as its widest cell; none if one is too long. The columns of words are to
-/// the left, columns without text are omitted.
+/// Lines of a table, each column as wide as its widest cell; none if one is too long. Columns of text are
+/// left-aligned; empty columns are omitted.
 fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<String>> {
     let columns = table.first().map_or(0, Vec::len);
     let wide = |at: usize| table.iter().map(|row| row[at].width()).max().unwrap_or(0);
@@ -428,7 +428,7 @@ fn respelled(mut document: Document) -> Document {
     document
 }
 
-/// Plain ASCII for a mail; a character without an ASCII spelling becomes a question mark. Line breaks stay.
+/// Plain ASCII for an email; a character without an ASCII spelling becomes a question mark. Line breaks are kept.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -6,14 +6,14 @@ use crate::error::ReportError;
 use crate::number::{self, clean};
 use crate::table::{Block, Column, Document, Kind, Legend, Output, Rows, Table};
 
-/// The configurations that tables show.
+/// The maximum number of configurations in a table.
 const SHOWN: usize = 10;
 
 fn changed(part: Option<f64>) -> String {
     part.map_or("-".into(), change)
 }
 
-/// The columns of the worth of options.
+/// The columns of the effects of options.
 pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
     vec![
         Column::words("option", |it: &OptionWorth| clean(&it.what)),
@@ -162,7 +162,7 @@ impl Tuned {
     }
 }
 
-/// A table whose columns are laid out with those of its kind.
+/// A table whose columns are laid out like those of other tables of its kind.
 fn of_kind(alike: usize, table: Table) -> Table {
     Table { alike, ..table }
 }

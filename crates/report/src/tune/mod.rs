@@ -1,4 +1,4 @@
-//! The result of `fsdyno tune`: the recommended options of each file system, what each option is worth, and the
+//! The result of `fsdyno tune`: the recommended options of each file system, the effect of each option, and the
 //! evidence.
 
 mod document;
@@ -29,13 +29,13 @@ pub struct Tuned {
     pub tune: u32,
     /// The workload with its parameters.
     pub workload: String,
-    /// What was minimised, in words.
+    /// The quantity that was minimised, as text.
     pub objective: String,
-    /// Where trials ran, in words.
+    /// The target on which trials ran, as text.
     pub target: String,
     /// True if no value was tried that gives up durability or security.
     pub safe: bool,
-    /// The least relative difference that matters.
+    /// The smallest relative difference that matters.
     pub least: f64,
     /// The file systems, in the order of the command.
     pub filesystems: Vec<TunedFilesystem>,
@@ -56,46 +56,46 @@ pub struct TunedFilesystem {
     pub default_seconds: f64,
     /// Time of the recommended options in the search, in seconds.
     pub seconds: f64,
-    /// The recommended options against the default, on seeds that took no part in the search.
+    /// The comparison of the recommended options with the default, on seeds that were not used in the search.
     pub confirmed: Option<Ratio>,
     /// The options that won the search but were not confirmed.
     pub unconfirmed: Option<String>,
-    /// The phases at the default and with the recommended options.
+    /// The phases with the default and with the recommended options.
     pub phases: Vec<PhaseChange>,
-    /// The worth of each value, the largest first.
+    /// The effect of each value, the largest first.
     pub effects: Vec<OptionWorth>,
-    /// Pairs of values that are worth another amount together.
+    /// Pairs of values whose joint effect differs from the sum of their separate effects.
     pub interactions: Vec<Pair>,
     /// Values that were not tried.
     pub dropped: Vec<Reason>,
-    /// Options that mkfs or mount refused, with its words.
+    /// Options that mkfs or mount refused, with the message of the program.
     pub refused: Vec<Reason>,
     /// The evidence.
     pub certificate: Evidence,
     /// The measured points, the fastest first.
     pub points: Vec<PointTime>,
-    /// Confirmations with another size and another workload.
+    /// Confirmations with a different size and a different workload.
     pub truth: Vec<Truth>,
     /// Time, losses and space of the candidates.
     pub front: Vec<Candidate>,
     /// Number of trials.
     pub trials: u64,
-    /// The standard deviation of one trial's time relative to the default's, as a part of it.
+    /// The standard deviation of one trial's time relative to the default's, as a fraction.
     pub noise: f64,
     /// True if the budget ended before the neighbourhood of the recommended options was measured.
     pub cut_short: bool,
-    /// Two sentences on why it is faster; empty if that was not explained.
+    /// Two sentences on why the recommended options are faster; empty if that was not explained.
     pub why: Vec<String>,
 }
 
-/// Options as a user sets them.
+/// Options in the forms in which a user sets them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The options in the words of the space.
+    /// The options in the notation of the space.
     pub words: String,
-    /// The file system as `--fs` takes it.
+    /// The file system in the notation of `--fs`.
     pub spec: String,
-    /// The command that makes it.
+    /// The command that creates it.
     pub mkfs: String,
     /// The line of /etc/fstab.
     pub fstab: String,
@@ -103,7 +103,7 @@ pub struct Settings {
     pub sysctls: Vec<String>,
     /// The block scheduler.
     pub scheduler: Option<String>,
-    /// What it gives up, with reasons.
+    /// What the options give up, with reasons.
     pub gives_up: Vec<String>,
 }
 
@@ -116,54 +116,54 @@ pub struct Ratio {
     pub interval: Option<(f64, f64)>,
     /// Number of pairs, or of trials on the smaller side.
     pub n: usize,
-    /// True if the difference is significant, and larger than the least one.
+    /// True if the difference is significant, and larger than the smallest difference that matters.
     pub holds: bool,
 }
 
-/// A phase at the default and with the recommended options.
+/// A phase with the default and with the recommended options.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseChange {
     /// Its name.
     pub name: String,
     /// Its weight in the objective.
     pub weight: f64,
-    /// Seconds at the default.
+    /// Seconds with the default.
     pub default_seconds: f64,
     /// Seconds with the recommended options.
     pub seconds: f64,
 }
 
-/// What a value of an option is worth. Changes are relative: -0.1 is 10 % less time.
+/// The effect of a value of an option. Changes are relative: -0.1 is 10 % less time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OptionWorth {
     /// The option and its value: `NAME=VALUE`.
     pub what: String,
-    /// The option in words.
+    /// The description of the option.
     pub about: String,
     /// The text that sets it.
     pub sets: String,
-    /// The change alone, all else at its default.
+    /// The change by this value alone, with all other options at their defaults.
     pub alone: Option<f64>,
-    /// The standard deviation of the logarithm of that by noise.
+    /// The standard deviation, caused by noise, of the logarithm of that change.
     pub alone_deviation: f64,
-    /// The change in the company of the recommended options.
+    /// The change in combination with the recommended options.
     pub with_winner: Option<f64>,
-    /// The change on average over the space, by the model.
+    /// The average change over the space, by the model.
     pub average: Option<f64>,
-    /// True if it changes nothing measurable.
+    /// True if it has no measurable effect.
     pub is_nothing: bool,
     /// True if it is recommended.
     pub is_recommended: bool,
-    /// What it gives up, with reasons.
+    /// What the value gives up, with reasons.
     pub gives_up: Vec<String>,
 }
 
-/// Two values that are worth another amount together than each by itself.
+/// Two values whose joint effect differs from the sum of their separate effects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// One value.
     pub one: String,
-    /// The other one.
+    /// The other value.
     pub other: String,
     /// The additional change of both together.
     pub change: f64,
@@ -171,33 +171,33 @@ pub struct Pair {
     pub deviation: f64,
 }
 
-/// Something with its reason.
+/// A subject, with a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// The thing.
+    /// The subject.
     pub what: String,
     /// The reason.
     pub why: String,
 }
 
-/// The evidence on a space, its values by name.
+/// The evidence on a space, with values by name.
 pub type Evidence = fsdyno_tune::Evidence<ExcludedValue>;
 
-/// A value all of whose points are excluded.
+/// A value for which all points are excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExcludedValue {
     /// The value.
     pub what: String,
-    /// Each point with it takes longer by at least this part.
+    /// The minimum fraction by which every point with this value takes longer.
     pub least: f64,
 }
 
 /// A measured point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointTime {
-    /// The point in the words of its space.
+    /// The point in the notation of its space.
     pub words: String,
-    /// The file system as `--fs` takes it.
+    /// The file system in the notation of `--fs`.
     pub spec: String,
     /// The time in seconds.
     pub seconds: f64,
@@ -207,39 +207,39 @@ pub struct PointTime {
     pub trials: usize,
 }
 
-/// A confirmation under conditions that took no part in the search.
+/// A confirmation under conditions that were not used in the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
     /// The conditions.
     pub what: String,
-    /// The recommended options against the default; none if it could not be measured.
+    /// The comparison of the recommended options with the default; none if it could not be measured.
     pub ratio: Option<Ratio>,
     /// The reason why it could not be measured.
     pub failed: Option<String>,
 }
 
-/// A candidate with what it costs.
+/// A candidate with its costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The options in the words of the space.
+    /// The options in the notation of the space.
     pub words: String,
     /// The time in seconds.
     pub seconds: f64,
-    /// Power cuts after which acknowledged work was lost, or the file system could not be mounted.
+    /// Number of power cuts after which acknowledged work was lost, or the file system could not be mounted.
     pub losses: Option<u64>,
     /// Number of power cuts.
     pub cuts: u64,
     /// The upper bound of the probability of such a loss, with 95 % confidence.
     pub bound: Option<f64>,
-    /// Power cuts after which a repair was necessary.
+    /// Number of power cuts after which a repair was necessary.
     pub repairs: u64,
     /// Space in use at the end of the last phase, in bytes.
     pub space: u64,
-    /// What it gives up by its space.
+    /// What the candidate gives up, according to its space.
     pub gives_up: Vec<String>,
     /// True if no other candidate is better in one of time, losses and space, and not worse in the others.
     pub is_on_front: bool,
-    /// The reason why its power was not cut.
+    /// The reason why no power cuts were tried.
     pub uncut: Option<String>,
 }
 
@@ -259,7 +259,7 @@ impl Tuned {
     }
 }
 
-/// Marks the candidates that no other one dominates in time, losses and space.
+/// Marks the candidates that no other candidate dominates in time, losses and space.
 pub fn mark_front(all: &mut [Candidate]) {
     let values: Vec<(f64, u64, u64)> =
         all.iter().map(|it| (it.seconds, it.losses.unwrap_or(u64::MAX), it.space)).collect();

@@ -62,7 +62,7 @@ pub fn recommendation(tuned: &Tuned, of: &TunedFilesystem) -> String {
     format!("{name}: {} changes the time of the default by {by}.", clean(&of.recommended.words))
 }
 
-/// What the certificate of a file system says.
+/// The sentences of a file system's certificate.
 pub fn certificate(it: &Evidence) -> Vec<String> {
     let of = match it.is_whole {
         true => format!("of {} possible points", count(it.points)),
@@ -100,7 +100,7 @@ pub fn certificate(it: &Evidence) -> Vec<String> {
     all
 }
 
-/// Phases that the recommended options make slower by more than the least difference, with what to do.
+/// Phases that the recommended options slow down by more than the smallest difference that matters, with advice.
 pub fn disagreement(tuned: &Tuned, of: &TunedFilesystem) -> Option<String> {
     let slower =
         of.phases.iter().filter(|it| it.seconds > it.default_seconds * (1.0 + tuned.least));

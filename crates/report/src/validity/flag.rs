@@ -22,20 +22,20 @@ pub enum Flag {
     AboveDeviceSpeed,
     /// The phase requested cold caches and found warm ones.
     NotCold,
-    /// No proof that the device's own cache was empty.
+    /// There is no proof that the device's own cache was empty.
     NotDurable,
     /// The phase returned too soon to mean anything.
     TooShort,
-    /// The instrument took over [`crate::validity::INSTRUMENT_LIMIT`] of the time.
+    /// The instrument took more than [`crate::validity::INSTRUMENT_LIMIT`] of the time.
     InstrumentBound,
-    /// CPU time by instructions took over [`crate::validity::CPU_LIMIT`] of the time.
+    /// CPU time that is counted in instructions took more than [`crate::validity::CPU_LIMIT`] of the time.
     CpuBound,
     /// The repeats scatter by more than [`crate::validity::NOISE_LIMIT`] of their mean, or their interval is wider than
-    /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is no better known.
+    /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is not known more precisely.
     Noisy,
 }
 
-/// A flag is written as its words in tables.
+/// Writes a flag as its name in tables.
 impl Serialize for Flag {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
@@ -56,7 +56,7 @@ impl JsonSchema for Flag {
 }
 
 impl Flag {
-    /// Every flag, the gravest first.
+    /// Every flag, the most serious first.
     pub const ALL: &[Flag] = &[
         Flag::CheckFailed,
         Flag::NoCalls,
@@ -72,7 +72,7 @@ impl Flag {
         Flag::Noisy,
     ];
 
-    /// The words in tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Flag::CheckFailed => "CHECK FAILED",
@@ -90,7 +90,7 @@ impl Flag {
         }
     }
 
-    /// The meaning in few words.
+    /// The meaning in a few words.
     pub fn brief(self) -> &'static str {
         match self {
             Flag::CheckFailed => {
@@ -203,7 +203,7 @@ impl Flag {
             | Flag::TooShort
             | Flag::InstrumentBound
             | Flag::CpuBound => Bearing::Weakens,
-            // Without a time to durable the time to returned is compared, and the report says so.
+            // Without a time to durable, the time to returned is compared, and the report states this.
             Flag::NotDurable | Flag::Noisy => Bearing::None,
         }
     }

@@ -1,4 +1,4 @@
-//! Flags: conditions that limit what a result means, judged from the record of a phase alone.
+//! Flags: conditions that limit what a result means, determined from the record of a phase alone.
 
 mod flag;
 
@@ -15,12 +15,12 @@ pub use self::flag::{Bearing, Flag};
 /// measured (design.md, Rules).
 pub const INSTRUMENT_LIMIT: f64 = 0.03;
 
-/// The shortest time to returned of a phase on a host: below it, clock, scheduler and caches do not
+/// The minimum time to returned of a phase on a host: below it, the effects of clock, scheduler and caches do not
 /// average out; bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
 pub const MIN_ON_HOST: Nanos = Nanos(500_000_000);
 
-/// The shortest time in the lab. Virtual time has no jitter, so it may be lower, but periodic work
-/// (jbd2, write-back) must still be small compared with a phase: pyperf's least time of a sample
+/// The minimum time in the lab. Virtual time has no jitter, so it may be lower, but periodic work
+/// (jbd2, write-back) must still be small compared with a phase: pyperf's minimum time of a sample
 /// (`--min-time`).
 pub const MIN_IN_LAB: Nanos = Nanos(100_000_000);
 
@@ -31,32 +31,32 @@ pub const CPU_LIMIT: f64 = 0.90;
 pub const NOISE_LIMIT: f64 = 0.10;
 
 /// Half the 95 % interval, relative, above which a mean is too uncertain to be read as a number: the
-/// same tenth, for the displayed interval. With two or three repeats the interval is too wide long
-/// before the deviation is (1.1 % and 4.0 % of the mean make a tenth).
+/// same tenth, for the displayed interval. With two or three repeats, the interval reaches the limit long
+/// before the deviation does (at a deviation of 1.1 % or 4.0 % of the mean).
 pub const INTERVAL_LIMIT: f64 = 0.10;
 
-/// How far above its device a result must be to be flagged: a baseline measured on the device itself
-/// is no more exact. [OWN] linuxinsight's write of 63 MB/s on a platter of 57 (2006) is 10 % above.
+/// The relative excess over the device's speed above which a result is flagged: a baseline measured on the device
+/// itself is no more exact. [OWN] linuxinsight's write of 63 MB/s on a platter of 57 (2006) is 10 % above.
 pub const SPEED_SLACK: f64 = 0.05;
 
-/// The highest speed of a device: sequential bytes per second, from its baseline or its model.
+/// The maximum speed of a device: sequential bytes per second, from its baseline or its model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceSpeed {
     /// Bytes read per second.
     pub read: f64,
-    /// Bytes written per second, its own cache emptied.
+    /// Bytes written per second, including emptying its own cache.
     pub write: f64,
 }
 
 /// One phase in one trial.
 pub type Run<'a> = (&'a Trial, &'a Phase);
 
-/// The flags of repeats of one phase, the gravest first. A fault of kind in any repeat flags all; a matter of
+/// The flags of repeats of one phase, the most serious first. A fault in any repeat flags all; a condition of
 /// size (too short, the instrument's share, the CPU's) is judged by their sum, because their mean is displayed.
 /// `speed` returns the speed of a trial's device, if it is known.
 ///
-/// [`Flag::Unsafe`] and [`Flag::Noisy`] are not judged here: the first follows from the options of a plan, the
-/// second from what the trials are compared with.
+/// [`Flag::Unsafe`] and [`Flag::Noisy`] are not determined here: the first follows from the options of a plan, the
+/// second from the comparisons of the trials.
 pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSpeed>) -> Vec<Flag> {
     let any =
         |of: &dyn Fn(&Trial, &Phase) -> bool| runs.iter().any(|(trial, phase)| of(trial, phase));
@@ -85,8 +85,8 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
     Flag::ALL.iter().copied().filter(judge).collect()
 }
 
-/// Returns true if a phase of a replay is not synced at its end, since the program goes on: what it leaves in memory
-/// belongs to the phases after it.
+/// Returns true if a phase of a replay is not synced at its end, because the program continues: data that it leaves in
+/// memory belongs to the phases after it.
 fn goes_on(trial: &Trial, phase: &Phase) -> bool {
     trial.conditions.replay.is_some() && phase.synced_ns.is_none()
 }
@@ -113,7 +113,7 @@ fn share_of_time(runs: &[Run<'_>], on: impl Fn(&Trial, &Phase) -> Nanos) -> f64 
     if spent == 0.0 { 0.0 } else { spent / all }
 }
 
-/// CPU time that is a count of instructions: in the lab, that of the threads that issue the calls and of kernel
+/// CPU time that is counted in instructions: in the lab, that of the threads that issue the calls and of kernel
 /// threads.
 fn by_instructions(trial: &Trial, phase: &Phase) -> Nanos {
     if trial.plan.lab().is_none_or(|lab| lab.accel == AccelPlan::Kvm) {

@@ -25,7 +25,7 @@ pub fn document(it: &Explained, other: Option<&Explained>) -> Document {
     out
 }
 
-/// The trial, and the one that it is compared with; pages use it too.
+/// The title: the trial, and the one that it is compared with; pages use it too.
 pub fn title(it: &Explained, other: Option<&Explained>) -> String {
     let against = other.map(|other| {
         let workload = match other.workload == it.workload {

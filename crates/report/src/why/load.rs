@@ -11,8 +11,8 @@ use fsdyno_why::stored::FILE;
 
 use crate::load::{LoadError, Torn};
 
-/// Reads the explanations in result folders, or in the folders of records; those of other trials than these
-/// (superseded ones, say) are skipped. A folder without explanations gives none. One torn last line of each
+/// Reads the explanations in result folders, or in the folders of records; those of trials other than these
+/// (superseded ones, say) are skipped. A folder without explanations yields none. One torn last line of each
 /// file is skipped and reported.
 ///
 /// # Errors

@@ -13,12 +13,12 @@ use crate::table::{Document, Output, Rows};
 pub(crate) use document::title;
 pub use load::{load_why, read_why};
 
-/// A trial to print, compared with another if there is one.
+/// A trial to print, compared with another one if given.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'a> {
     /// The trial.
     pub it: &'a Explained,
-    /// The other one.
+    /// The other trial.
     pub other: Option<&'a Explained>,
 }
 

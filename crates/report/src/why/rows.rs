@@ -12,16 +12,16 @@ use fsdyno_why::{Access, Explained, Phase, Row};
 use crate::number::{self, clean};
 use crate::table::{Column, Table};
 
-/// Number of functions of a phase in a table.
+/// The maximum number of functions of a phase in a table.
 const SHOWN: usize = 12;
 
 /// The rows of a phase or gap, one for each structure and cause, with their sums.
 pub struct Requests {
     /// The phase, or the gap between phases.
     pub place: String,
-    /// How long the disk was busy there.
+    /// The time for which the disk was busy there.
     pub busy: Nanos,
-    /// The head of the column of requests that do not continue the one before.
+    /// The head of the column of requests that do not continue the previous request.
     elsewhere: &'static str,
     /// Its rows.
     pub rows: Vec<Row>,
@@ -66,12 +66,12 @@ pub fn requests(of: &Requests) -> Table {
     Table::of(columns, &of.rows)
 }
 
-/// The structure that a row touches.
+/// The name of the structure that a row touches.
 pub fn what(row: &Row) -> &'static str {
     row.structure.map_or("unattributed", |structure| structure.name())
 }
 
-/// Bytes in short form.
+/// A number of bytes in short form.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "0".into(),
@@ -89,7 +89,7 @@ pub fn sums(it: &Explained) -> String {
     let Some(account) = &it.account else { return String::new() };
     let all = account.sum(|_| true);
     let (requests, time) = account.attributed();
-    // Never rounded up to all.
+    // Rounded down, so that it is not shown as 100 % unless all are attributed.
     let down = |share: f64| (share * 10_000.0).floor() / 100.0;
     let cut = match it.log.lost {
         0 => String::new(),

@@ -28,15 +28,15 @@ struct Devices {
     array: Option<Array>,
     data: Vec<Device>,
     journal: Option<Device>,
-    /// Dropped last, after the others are closed.
+    /// Dropped last, after all others are closed.
     _release: LoopRelease,
 }
 
-/// Loop devices with the names of their backing files; drop waits until they are detached: the kernel detaches a loop
-/// device shortly after its last user has ended, once its data has been written out.
+/// Loop devices with the names of their backing files. Dropping it waits until they are detached: the kernel detaches
+/// a loop device shortly after its last user has ended, once its data have been written.
 struct LoopRelease(Vec<(PathBuf, String)>);
 
-/// The time limit for detaching: a loop device that is still in use after that is not in use by our trial.
+/// The time limit for detaching: a loop device that is still in use after that is in use by something else.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl LoopRelease {
@@ -92,7 +92,7 @@ impl Devices {
         self.data.iter().chain(&self.journal)
     }
 
-    /// Returns what the agent needs to know about the devices.
+    /// Returns the information about the devices that the agent needs.
     fn handover(&self, uuids: u64) -> Handover {
         let device = |device: &Device| HandedDevice {
             fd: device.held.as_raw_fd(),
@@ -112,7 +112,7 @@ impl Devices {
         self.all().map(|device| device.held.as_fd()).collect()
     }
 
-    /// Reports whether the page cache holds their backing files, so that an unmount leaves them warm.
+    /// Reports whether the page cache holds the devices' backing files, so that data stay cached after an unmount.
     fn are_cached(&self) -> bool {
         self.all().any(|it| loops::is_loop(&it.path) && !loops::is_direct(&it.path))
     }
@@ -136,8 +136,8 @@ fn in_memory(medium: &MediumPlan) -> bool {
     matches!(medium, MediumPlan::Ram(_))
 }
 
-/// Marks gaps whose remount left the backing file in the page cache: such a gap is not what the workload requested. It
-/// is not called for `ram:`, which requests memory.
+/// Marks gaps whose remount left the backing file in the page cache: such a gap is not what the workload requested.
+/// This is not called for `ram:`, where memory is the requested medium.
 fn mark_warm_gaps(report: &mut AgentReport) {
     for gap in report.measured.gaps.iter_mut().filter(|gap| gap.done == REMOUNT) {
         gap.done = format!("{REMOUNT}, the loop's file still cached");
@@ -201,7 +201,7 @@ pub fn fingerprint(
     Ok(fingerprint)
 }
 
-/// Runs one trial on devices that are made for it.
+/// Runs one trial on devices that are created for it, or on a drive.
 pub fn run(
     venue: &HostVenue,
     job: &Job,

@@ -1,5 +1,5 @@
 //! The host venue: the agent runs as a child process in a new subdirectory of the user's directory, or on
-//! devices that are made for it.
+//! devices that are created for it.
 
 mod device;
 
@@ -69,7 +69,7 @@ impl HostVenue {
         &self.folder
     }
 
-    /// Starts an agent with the handover, the mailbox, and its input; it also inherits `open`.
+    /// Starts an agent with the handover, the mailbox, and its input; the agent also inherits `open`.
     pub(crate) fn start(
         &self,
         shared: &SharedMailbox,

@@ -44,7 +44,7 @@ pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
 
 fn find(image: &[u8], what: &[u8], from: usize) -> Option<usize> {
     let rest = image.get(from..)?;
-    // Search for the first byte, where a plain search is slow.
+    // Searches for the first byte before it compares, because a plain search is slow.
     let mut at = 0;
     while let Some(step) = rest.get(at..)?.iter().position(|byte| *byte == what[0]) {
         at += step;

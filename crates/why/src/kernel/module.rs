@@ -70,7 +70,7 @@ struct Sections {
     relocated: Vec<(u64, (usize, usize))>,
     /// The positions of code sections in the module.
     places: BTreeMap<u64, u64>,
-    /// The code; `None` where the kernel changes it.
+    /// The code; `None` for bytes that the kernel changes.
     code: Vec<Option<u8>>,
     size: u64,
 }

@@ -114,7 +114,7 @@ impl Names {
         Names { functions, unplaced, end }
     }
 
-    /// Returns the function at an address; one outside all known code has no name.
+    /// Returns the function at an address; an address outside all known code has no name.
     pub fn of(&self, address: u64) -> Function {
         let unknown = || Function { name: "?".into(), layer: "module".into() };
         match self.functions.range(..=address).next_back() {

@@ -19,7 +19,7 @@ pub struct Calls {
     pub all: BTreeSet<u64>,
     /// Addresses called after all modules were loaded; each lies in one of them.
     pub late: BTreeSet<u64>,
-    /// First bytes of the called code, where known.
+    /// First bytes of the called code, if known.
     pub codes: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -98,7 +98,8 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
     }
     let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
     let as_good = votes.values().filter(|votes| **votes == best).count();
-    // At least 80 % of the calls into the module must go to starts of functions; the rest may be jumps from elsewhere in the kernel.
+    // At least 80 % of the calls into the module must go to starts of functions; the rest may be jumps from
+    // elsewhere in the kernel.
     let within = left.range(address..address + module.size).count() as u64;
     (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
 }

@@ -200,7 +200,7 @@ const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
 /// Entry point of all system calls.
 const SYSTEM_CALL: &str = "do_syscall_64";
-/// A server makes at least 1 / this of its system calls on its socket: it reads, answers, and reads the time.
+/// At least 1 / this of a server's system calls are on its socket: it reads, answers, and reads the time.
 const AT_SOCKET: u64 = 10;
 /// Prefixes of functions that are called only by readers of /proc or /sys. No workload reads these.
 const PROC_READERS: &[&str] =

@@ -60,7 +60,7 @@ pub enum Structure {
     /// A tree block that was freed before the map was made (btrfs); its tree is unknown.
     FreedTree,
     /// The last block of the device, which is unused: a mount reads it to check that the device is as large as the
-    /// superblock says (xfs, reiserfs).
+    /// superblock states (xfs, reiserfs).
     DeviceEnd,
     /// No block: a flush of the drive's cache.
     Flush,
@@ -116,7 +116,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Reads the map of a file system, named as in the catalog, from an image. If its tools answer block by block, only
+    /// Reads the map of a file system, named as in the catalog, from an image. If its tools print block by block, only
     /// the ranges of `wanted`, which must be in ascending order, are queried.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ mod tests {
             let mut map = Map::default();
             let mut table = [None; 100];
             for (start, length, which) in strokes {
-                // One stroke in 21 clears a range.
+                // One mark in 21 clears a range.
                 let structure = (which < 20).then(|| Structure::ALL[which].0);
                 match structure {
                     Some(structure) => map.paint(start..start + length, structure),

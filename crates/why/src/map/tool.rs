@@ -20,7 +20,7 @@ fn mapped() -> String {
     }
 }
 
-/// The error in reading a map.
+/// An error in reading a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// A tool is not installed.
@@ -75,7 +75,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Creates a tool with the usual deadline.
+    /// Creates a tool with the default deadline.
     pub const fn new(name: &'static str) -> Tool {
         Tool { name, deadline: DEADLINE }
     }

@@ -39,13 +39,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Number of blocks, including a shorter last one.
+    /// Returns the number of blocks, including a shorter last one.
     pub fn blocks(&self) -> u64 {
         self.size.div_ceil(self.block)
     }
 
-    /// The content at `offset` of version `version`, in a file of `block`-byte blocks, up to the end of the block or of the file.
-    /// `offset` must be below the size.
+    /// Returns the content of version `version` at `offset`, in a file of `block`-byte blocks, up to the end of the
+    /// block or of the file. `offset` must be below the size.
     pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
         let (index, within) = (offset / block, offset % block);
         let length = (block - within).min(self.size - offset) as u32;
@@ -59,13 +59,13 @@ impl Layout {
         unit < units && self.write_order.index_of(unit) < self.writes
     }
 
-    /// Number of fsyncs among the random writes of a rank.
+    /// Returns the number of fsyncs among the random writes of a rank.
     pub fn fsyncs(&self, share: Share) -> u64 {
         of_rank(self.writes, share).checked_div(self.fsync).unwrap_or(0)
     }
 }
 
-/// Number of items out of `all` that a rank gets: every `ranks`-th, starting at the rank's own number.
+/// Returns the number of items out of `all` that a rank gets: every `ranks`-th, starting at the rank's own number.
 pub fn of_rank(all: u64, share: Share) -> u64 {
     let ranks = u64::from(share.ranks);
     all / ranks + u64::from(u64::from(share.rank) < all % ranks)

@@ -3,7 +3,8 @@
 use crate::bigfile::layout::{Layout, NAME, RANDOM, of_rank};
 use crate::contents::MAX_SLICE;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
-use crate::workload::{OpSource, Share};
+use crate::op_source::OpSource;
+use crate::workload::Share;
 
 const ROOT: DirSlot = DirSlot::ROOT;
 const FILE: FileSlot = FileSlot(0);
@@ -37,7 +38,7 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// A sweep that writes `version` of all blocks, to a new file if `new`, else to the existing one.
+    /// Creates a sweep that writes `version` of all blocks, to a new file if `new`, else to the existing one.
     pub fn new(layout: &'a Layout, version: u64, new: bool) -> Sweep<'a> {
         Sweep { layout, version, new, offset: 0, step: SweepStep::Open }
     }
@@ -66,7 +67,7 @@ impl OpSource for Sweep<'_> {
     }
 }
 
-/// The next op of random access.
+/// The next op of a [`Seek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeekStep {
     Open,
@@ -88,7 +89,7 @@ pub struct Seek<'a> {
 }
 
 impl<'a> Seek<'a> {
-    /// The random reads of a rank if `read`, else its random writes.
+    /// Creates the random reads of a rank if `read`, else its random writes.
     pub fn new(layout: &'a Layout, read: bool, share: Share) -> Seek<'a> {
         let all = if read { layout.reads } else { layout.writes };
         Seek {
@@ -116,7 +117,7 @@ impl<'a> Seek<'a> {
         }
     }
 
-    /// The step after an open, a read, a write or an fsync.
+    /// Returns the step after an open, a read, a write or an fsync.
     fn then(&self) -> SeekStep {
         if self.left > 0 { SeekStep::Unit } else { SeekStep::Close }
     }
@@ -160,7 +161,7 @@ enum ReserveStep {
 }
 
 impl<'a> Reserve<'a> {
-    /// The reservation of the whole file.
+    /// Creates the reservation of the whole file.
     pub fn new(layout: &'a Layout) -> Reserve<'a> {
         Reserve { layout, step: ReserveStep::Create }
     }

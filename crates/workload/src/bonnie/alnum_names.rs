@@ -1,4 +1,4 @@
-//! Generates and parses names of ten hexadecimal digits and up to twelve random letters, as bonnie++ makes them.
+//! Generates and parses names of ten hexadecimal digits and up to twelve random letters, as bonnie++ does.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
@@ -23,7 +23,7 @@ impl AlnumNames {
     /// Maximum length of a name in bytes.
     pub const LONGEST: usize = DIGITS + LETTERS as usize;
 
-    /// Names whose letters are drawn from `seed`, before or after the number.
+    /// Creates a family of names whose letters are drawn from `seed` and placed before or after the number.
     pub fn new(seed: u64, letters_first: bool) -> AlnumNames {
         AlnumNames { seed: mix(seed ^ u64::from(letters_first)), letters_first }
     }
@@ -45,13 +45,13 @@ impl AlnumNames {
         }
     }
 
-    /// Number of letters in the name of `number`, and the stream from which they are drawn.
+    /// Returns the number of letters in the name of `number`, and the stream from which they are drawn.
     fn letters(&self, number: u64) -> (usize, SplitMix64) {
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
         (draws.below(LETTERS + 1) as usize, draws)
     }
 
-    /// The number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
     pub fn read(&self, text: &[u8]) -> Option<u64> {
         let digits = if self.letters_first {
             text.get(text.len().checked_sub(DIGITS)?..)?

@@ -5,16 +5,17 @@ use fsdyno_record::{Nanos, OpKind, seed};
 
 use crate::contents::VERSION;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op_source::OpSource;
 use crate::permutation::Permutation;
-use crate::workload::{Expected, OpCounts, OpSource};
+use crate::workload::{Expected, OpCounts};
 
 const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE };
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
 const MODE: u32 = 0o600;
 
-/// Size in bytes of the blocks that each have a content of their own in the pass in small units; its
-/// unit is a part of a block.
+/// Size in bytes of the blocks with distinct contents in the pass in small units; the unit of that
+/// pass is a part of a block.
 const CHAR_BLOCK: u64 = 4096;
 
 /// The last writer of a block.
@@ -83,12 +84,12 @@ pub struct State {
 }
 
 impl BigFile {
-    /// The ops of a pass.
+    /// Returns the ops of a pass.
     pub fn pass(&self, pass: Pass) -> Sweep<'_> {
         Sweep { file: self, pass, at: 0, step: SweepStep::Open }
     }
 
-    /// The exact op counts of a pass.
+    /// Returns the exact op counts of a pass.
     pub fn pass_counts(&self, pass: Pass) -> OpCounts {
         let calls = pass.bytes.div_ceil(u64::from(pass.unit));
         let mut counts = match pass.kind {
@@ -105,12 +106,12 @@ impl BigFile {
         counts
     }
 
-    /// The ops of a seeker.
+    /// Returns the ops of a seeker.
     pub fn seeker(&self, rank: u32) -> Seeker<'_> {
         Seeker { file: self, rank: u64::from(rank), round: 0, ticket: 0, step: SeekerStep::Open }
     }
 
-    /// The exact op counts of all seekers.
+    /// Returns the exact op counts of all seekers.
     pub fn seek_counts(&self) -> OpCounts {
         let seekers = u64::from(self.seeks.seekers);
         let updates = self.seeks.updates();
@@ -127,12 +128,12 @@ impl BigFile {
         counts
     }
 
-    /// The expected entry at its path.
+    /// Returns the expected entry at its path.
     pub fn expected(&self, state: State) -> Expected {
         Expected::pieces(state.size).with_mode(MODE)
     }
 
-    /// The expected content from byte `offset` to the end of its block or of the file; none past the end.
+    /// Returns the expected content from byte `offset` to the end of its block or of the file; none past the end.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
         let left = state.size.checked_sub(offset).filter(|left| *left > 0)?;
         if state.seeks_done && self.seeks.updated(offset / u64::from(self.chunk)) {
@@ -141,7 +142,7 @@ impl BigFile {
         Some(self.payload(state.writer, offset, left))
     }
 
-    /// The content that `writer` writes at byte `offset`: to the end of its block, at most `most` bytes.
+    /// Returns the content that `writer` writes at byte `offset`: to the end of its block, at most `most` bytes.
     fn payload(&self, writer: Writer, offset: u64, most: u64) -> Payload {
         let size = match writer {
             Writer::Char => CHAR_BLOCK,
@@ -177,9 +178,9 @@ impl BigFile {
 ///
 /// The originals put the tickets into a pipe, and the processes race for them. Here each round of
 /// tickets is assigned to the seekers in turn, and each round begins with the next seeker, so that
-/// all get the same number of tickets and, if every tenth one is an update, of updates. Chunks that
+/// all get the same number of tickets and, if every tenth one is an update, the same number of updates. Chunks that
 /// are only read are drawn independently; those that are updated follow a permutation of all chunks,
-/// so that they can be computed.
+/// so that the updated chunks can be computed.
 #[derive(Clone, Debug)]
 pub struct Seeks {
     /// Number of tickets of all seekers together.
@@ -199,7 +200,7 @@ pub struct Seeks {
 pub enum UpdateRule {
     /// The first ticket and every tenth after it.
     TenthOfAll,
-    /// The first ticket of each seeker and every tenth of its own after it.
+    /// The first ticket of each seeker and every tenth of the seeker's own tickets after it.
     TenthOfEach,
 }
 
@@ -207,7 +208,7 @@ pub enum UpdateRule {
 const TENTH: u64 = 10;
 
 impl Seeks {
-    /// Seeks in a file of `chunks` chunks.
+    /// Creates the seeks in a file of `chunks` chunks.
     pub fn new(tickets: u64, seekers: u32, rule: UpdateRule, chunks: u64, seed: u64) -> Seeks {
         Seeks {
             tickets,
@@ -219,7 +220,7 @@ impl Seeks {
         }
     }
 
-    /// Number of tickets that are written back.
+    /// Returns the number of tickets that are written back.
     pub fn updates(&self) -> u64 {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -231,7 +232,7 @@ impl Seeks {
         }
     }
 
-    /// The index of a ticket among the updates; none if its chunk is only read.
+    /// Returns the index of a ticket among the updates; none if its chunk is only read.
     fn update(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -243,14 +244,14 @@ impl Seeks {
         }
     }
 
-    /// The ticket of a seeker in a round; none if there are no more.
+    /// Returns the ticket of a seeker in a round; none if there are no more.
     fn ticket_of(&self, rank: u64, round: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         let index = (rank + seekers - round % seekers) % seekers;
         Some(round * seekers + index).filter(|ticket| *ticket < self.tickets)
     }
 
-    /// The chunk of a ticket.
+    /// Returns the chunk of a ticket.
     fn chunk(&self, ticket: u64) -> u64 {
         let chunks = self.updated.length();
         match self.update(ticket) {

@@ -1,4 +1,4 @@
-//! Checks for contradictions between parameters of the workload maildir.
+//! Checks for contradictions between parameters of the workload `maildir`.
 
 use crate::params::{ParamError, Values};
 

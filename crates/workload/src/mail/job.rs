@@ -12,7 +12,7 @@ pub enum Split {
     Lines,
     /// Blocks of this many bytes.
     Blocks(u32),
-    /// The records of a tar archive in which the member's header is at this position.
+    /// The records of a tar archive, in which the member's header is at this position in its record.
     Records(u64),
 }
 
@@ -30,7 +30,7 @@ pub struct Job {
     pub steps: &'static [Step],
     /// The message, by its number in the stores.
     pub message: u64,
-    /// The number from which its name in a maildir is made.
+    /// The number from which its name in a maildir is computed.
     pub number: u64,
     /// The number of the maildir.
     pub maildir: u64,
@@ -40,12 +40,12 @@ pub struct Job {
     pub split: Split,
     /// The progress that the first call waits for.
     pub after: After,
-    /// Computing time before the first call.
+    /// Compute time before the first call.
     pub compute: Nanos,
 }
 
 impl Job {
-    /// A job of these steps with default parameters.
+    /// Creates a job of these steps with default parameters.
     pub fn new(steps: &'static [Step]) -> Job {
         Job {
             steps,
@@ -72,7 +72,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress at the start of `length` bytes.
+    /// Returns the progress at the start of `length` bytes.
     pub fn start(length: u64) -> Progress {
         Progress { part: 0, offset: 0, rest: length }
     }
@@ -86,7 +86,7 @@ impl Progress {
     }
 }
 
-/// The position of the next header in its record, after a member of `length` bytes.
+/// Returns the position of the next header in its record, after a member of `length` bytes.
 pub fn next_header(position: u64, length: u64) -> u64 {
     (position + BLOCK + length.next_multiple_of(BLOCK)) % RECORD
 }

@@ -14,10 +14,10 @@ pub const WRITE_STORE: &[u8] = b"write_src";
 pub const READ_STORE: &[u8] = b"read_src";
 /// The form of message names in a store.
 pub const STORE_NAMES: NameForm = NameForm::Sequence;
-/// Suffix of the name in `cur` of a message that has been seen and has no other flag.
+/// Suffix of the name in `cur` of a message with the flag "seen" and no other flag.
 pub const SEEN: &[u8] = b":2,S";
 
-/// The entered maildir.
+/// The maildir that was entered.
 const ENTERED: DirSlot = DirSlot(1);
 /// The directory to sync.
 const SYNCED: DirSlot = DirSlot(2);
@@ -25,7 +25,7 @@ const SYNCED: DirSlot = DirSlot(2);
 const FILE: FileSlot = FileSlot(0);
 const READ_ONLY: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 
-/// Turns the steps of jobs into calls and names.
+/// The translation of the steps of jobs into calls and names.
 #[derive(Clone, Debug)]
 pub struct MailLayout {
     /// The messages: those of the write store, then those of the read store.
@@ -41,12 +41,12 @@ pub struct MailLayout {
 }
 
 impl MailLayout {
-    /// Length of the file that the job works on, in bytes.
+    /// Returns the length of the file that the job works on, in bytes.
     pub fn length(&self, job: &Job) -> u64 {
         u64::from(job.lead) + self.messages.length(job.message)
     }
 
-    /// Length of the next part of the job's file to be written.
+    /// Returns the length of the next part of the job's file to be written.
     #[inline]
     pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
         match job.split {
@@ -67,7 +67,7 @@ impl MailLayout {
         }
     }
 
-    /// Number of parts in which the job's file is written.
+    /// Returns the number of parts in which the job's file is written.
     pub fn parts(&self, job: &Job) -> u64 {
         let length = self.length(job);
         match job.split {
@@ -81,7 +81,7 @@ impl MailLayout {
         }
     }
 
-    /// The call that `step` makes; with `inside`, paths are relative to the maildir.
+    /// Returns the call that `step` makes; with `inside`, paths are relative to the maildir.
     pub fn call(&self, job: &Job, step: Step, progress: Progress, inside: bool) -> Call {
         let dir = if inside { ENTERED } else { DirSlot::ROOT };
         let file = FILE;
@@ -113,13 +113,13 @@ impl MailLayout {
         }
     }
 
-    /// Part of the content of the job's file.
+    /// Returns part of the content of the job's file.
     #[inline]
     pub fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
         self.messages.payload(job.message, job.lead, offset, length)
     }
 
-    /// The whole content of the job's file.
+    /// Returns the whole content of the job's file.
     pub fn content(&self, job: &Job) -> Payload {
         self.payload(job, 0, self.length(job) as u32)
     }
@@ -198,7 +198,7 @@ impl MailLayout {
         }
     }
 
-    /// Dovecot's `,S=<bytes>,W=<bytes with CR LF for LF>`.
+    /// Appends Dovecot's `,S=<bytes>,W=<bytes with CR LF for LF>`.
     fn push_sizes(&self, name: &mut Name, job: &Job) {
         let size = self.length(job);
         name.push(b",S=");

@@ -8,19 +8,19 @@ use crate::op::Payload;
 use crate::tar::archive::{Archive, MemberKind};
 
 /// Binary logarithm of the median length of a synthetic message, in units of 2^-16 and linear between powers of two:
-/// three quarters of the way from 2^11 to 2^12, 3.5 KiB [OWN].
+/// three quarters of the distance from 2^11 to 2^12, 3.5 KiB [OWN].
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// Scale, in thousandths, for a standard deviation of 1.4 octaves [OWN]; the sum of four uniform draws has a standard
 /// deviation of 0.577.
 const OCTAVES_PER_1000: i64 = 2425;
 /// One message in this many has an attachment, which makes it longer by four octaves [OWN].
 const ATTACHMENTS: u64 = 64;
-/// One line in this many is empty: only a newline [OWN].
+/// One line in this many is empty, which is only a newline [OWN].
 const EMPTY_LINES: u64 = 8;
 /// Minimum and maximum length of the other lines, in bytes with the newline; the average over all lines is 50 [OWN].
 const LINE: (u64, u64) = (20, 95);
-/// Number of lines in the cycle from which synthetic mail is cut: a message begins at any of them, and its number of
-/// lines is computed without iterating over them [OWN].
+/// Number of lines in the cycle from which synthetic mail is cut: a message begins at any line of it, and the number of
+/// lines of a message is computed without iterating over them [OWN].
 const CYCLE: u64 = 4096;
 /// Maximum length of a line of real mail in bytes; a longer line is written in pieces, as through a buffer.
 const MAX_LINE: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub struct Messages(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// All of one length, or of lengths from the mix.
+    /// All of the same length, or of lengths from the mix.
     Synthetic { length: Option<u64>, lines: Lines },
     /// The regular files of an archive.
     Real { input: Input, members: Vec<Member> },
@@ -47,12 +47,12 @@ struct Member {
 }
 
 impl Messages {
-    /// Messages of `length` bytes, or of lengths from the mix.
+    /// Creates messages of `length` bytes, or of lengths from the mix.
     pub fn synthetic(length: Option<u64>) -> Messages {
         Messages(Source::Synthetic { length, lines: Lines::new() })
     }
 
-    /// The regular files of a tar archive, in its order.
+    /// Reads messages from the regular files of a tar archive, in its order.
     ///
     /// # Errors
     /// The input is not an archive, contains no message, or contains a message of 4 GiB or more; in one line.
@@ -77,7 +77,7 @@ impl Messages {
         Ok(Messages(Source::Real { input: input.clone(), members }))
     }
 
-    /// Length of a message in bytes.
+    /// Returns the length of a message in bytes.
     pub fn length(&self, message: u64) -> u64 {
         match &self.0 {
             Source::Synthetic { length, .. } => length.unwrap_or_else(|| mixed_length(message)),
@@ -85,10 +85,10 @@ impl Messages {
         }
     }
 
-    /// Length of line `number` of a message in bytes, with its newline; the line begins at `offset`, `rest` bytes
-    /// before the message's end.
+    /// Returns the length of line `number` of a message in bytes, with its newline; the line begins at `offset`, `rest`
+    /// bytes before the message's end.
     ///
-    /// The lines of synthetic mail are computed: its contents have no newlines at their ends.
+    /// The lines of synthetic mail are computed: its contents do not have newlines at the ends of lines.
     pub fn line(&self, message: u64, number: u64, offset: u64, rest: u64) -> u32 {
         match &self.0 {
             Source::Real { input, members } => {
@@ -99,7 +99,7 @@ impl Messages {
         }
     }
 
-    /// Number of lines of a message.
+    /// Returns the number of lines of a message.
     pub fn lines(&self, message: u64) -> u64 {
         match &self.0 {
             Source::Synthetic { lines, .. } => lines.within(message, self.length(message)),
@@ -107,9 +107,9 @@ impl Messages {
         }
     }
 
-    /// `length` bytes, from `offset` on, of a file that consists of `lead` bytes and the message.
+    /// Returns `length` bytes, from `offset` on, of a file that consists of `lead` bytes and the message.
     ///
-    /// The bytes of the lead are computed too; for real mail, they are the end of the archive's header before the
+    /// The bytes of the lead are also computed; for real mail, they are the end of the archive's header before the
     /// message.
     pub fn payload(&self, message: u64, lead: u32, offset: u64, length: u32) -> Payload {
         match &self.0 {
@@ -127,8 +127,8 @@ fn member(members: &[Member], message: u64) -> Member {
     members[(message % members.len() as u64) as usize]
 }
 
-/// The length of a message in the mix: log-normal, approximated in integers. The logarithm is the sum of four uniform
-/// draws (Irwin and Hall), which is bounded at 3.5 standard deviations; an occasional attachment is added.
+/// Computes the length of a message in the mix: log-normal, approximated in integers. The logarithm is the sum of four
+/// uniform draws (Irwin and Hall), which is bounded at 3.5 standard deviations; an occasional attachment is added.
 fn mixed_length(message: u64) -> u64 {
     let mut draws = SplitMix64::new(mix(message ^ 0x6d61_696c));
     let draw = draws.draw();
@@ -139,7 +139,7 @@ fn mixed_length(message: u64) -> u64 {
     if draws.below(ATTACHMENTS) == 0 { length << 4 } else { length }
 }
 
-/// The lines of synthetic mail, as the start of each and the end of the last; 16 KiB.
+/// The lines of synthetic mail, as the start of each line and the end of the last; takes 16 KiB.
 #[derive(Clone, Debug)]
 struct Lines(Vec<u32>);
 
@@ -152,7 +152,7 @@ impl Lines {
         Lines(std::iter::once(0).chain(ends).collect())
     }
 
-    /// Index in the cycle of a message's first line.
+    /// Returns the index in the cycle of a message's first line.
     fn first(message: u64) -> u64 {
         mix(message) % CYCLE
     }
@@ -162,7 +162,7 @@ impl Lines {
         u64::from(self.0[line + 1] - self.0[line])
     }
 
-    /// Number of lines that begin in a message of `length` bytes.
+    /// Returns the number of lines that begin in a message of `length` bytes.
     fn within(&self, message: u64, length: u64) -> u64 {
         if length == 0 {
             return 0;
@@ -215,7 +215,7 @@ mod tests {
         // 1.1 % of the others that are then above it, about 40 bytes.
         let median = lengths[lengths.len() / 2];
         assert!((3_550..3_710).contains(&median), "median {median}");
-        // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60, attachments make it 1.23 times that, 7,080; the
+        // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60; attachments multiply it by 1.23, to 7,080; the
         // bounded tail and the linear fraction reduce it slightly.
         let mean = lengths.iter().sum::<u64>() as f64 / count;
         assert!((6_600.0..7_200.0).contains(&mean), "mean {mean}");
@@ -242,7 +242,7 @@ mod tests {
             assert_eq!(number, mail.lines(message));
             (bytes, lines) = (bytes + offset, lines + number);
         }
-        // Messages that span the cycle of lines many times, to the byte where one ends and beyond.
+        // Messages that span the cycle of lines many times, up to the byte at which a cycle ends and beyond.
         for length in [0, 1, 95, 206_000, 1_000_000, 16 << 20] {
             let mail = Messages::synthetic(Some(length));
             for message in 0..5 {

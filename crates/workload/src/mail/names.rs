@@ -1,8 +1,8 @@
 //! Maildir names in closed form: time, process and inode are computed from a message's number, and the number from its
 //! name.
 //!
-//! Mail arrives at ten messages per second, so the time in a name leaves ten candidate numbers, all of which a lookup
-//! tries. No table of names is needed.
+//! Mail arrives at ten messages per second, so ten numbers share the time in a name, and a lookup tries all of them.
+//! No table of names is needed.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::op::Name;
 
 /// Time of the first message: 2004-11-01 00:00 UTC, in the year of the original.
 pub const TIME: u64 = 1_099_267_200;
-/// Maximum length of a message's name, which is Dovecot's: 10 digits of time, 2 + 6 for the microseconds, 1 + 5 for the
+/// Maximum length of a message's name, that of Dovecot: 10 digits of time, 2 + 6 for the microseconds, 1 + 5 for the
 /// process, 5 for the host, twice 3 + 10 for the sizes and 4 for the flag; numbers in names have at most 10 digits.
 pub const LONGEST: usize = 10 + 8 + 6 + 5 + 26 + 4;
 /// Messages per second [OWN].
@@ -27,7 +27,7 @@ pub enum NameForm {
     /// `<time>.P<pid>.<host>` (Postfix, in tmp).
     PrefixedProcess,
     /// `<time>.V<device>I<inode>.<host>`, in hexadecimal (Postfix, in new). The file system chooses the inode of a
-    /// file, so the message's number takes its place.
+    /// file, so the message's number is used instead.
     Inode,
     /// `<time>.M<microseconds>P<pid>.<host>` (Dovecot).
     Microseconds,
@@ -64,7 +64,7 @@ impl NameForm {
     }
 }
 
-/// The numbers whose names have the same time as `name`.
+/// Returns the numbers whose names have the same time as `name`.
 pub fn candidates(name: &[u8]) -> Range<u64> {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let time = std::str::from_utf8(&name[..digits]).ok().and_then(|time| time.parse::<u64>().ok());
@@ -74,8 +74,8 @@ pub fn candidates(name: &[u8]) -> Range<u64> {
         .map_or(0..0, |first| first..first.saturating_add(RATE))
 }
 
-/// The process id of a message. Ids increase by three per message and wrap below 32,768, as in the Linux of 2004; two
-/// messages of the same second never share one.
+/// Computes the process id of a message. Ids increase by three per message and wrap below 32,768, as in the Linux of
+/// 2004; two messages of the same second never share one.
 fn process(number: u64) -> u64 {
     300 + 3 * number % 32_400
 }

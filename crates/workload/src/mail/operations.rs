@@ -1,4 +1,4 @@
-//! Operations that consist of several jobs each and that a wall can end.
+//! Operations of several jobs each; a stonewall can end the work between two operations.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Operations<F> {
 }
 
 impl<F: FnMut(u64) -> Jobs> Operations<F> {
-    /// The jobs `before`, then those that `jobs_of` returns for each number.
+    /// Creates the sequence of the jobs `before`, then of those that `jobs_of` returns for each number.
     pub fn new(before: Jobs, numbers: Range<u64>, jobs_of: F) -> Operations<F> {
         Operations { jobs: before, next: 0, first: numbers.start, numbers, jobs_of }
     }

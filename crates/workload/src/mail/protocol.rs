@@ -5,7 +5,7 @@ use crate::mail::step::{Folder, Location, Step};
 use crate::op::OpenFlags;
 use Location::{New, Seen, Store, Temporary};
 
-/// The format of messages in maildirs under a protocol.
+/// The format of the messages that a protocol delivers into maildirs.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageFormat {
     /// The form of the messages' names in `tmp`.
@@ -31,8 +31,8 @@ pub struct Protocol {
     pub format: MessageFormat,
 }
 
-/// The lines that qmail-local puts before a message, `Return-Path` and `Delivered-To`, in bytes with
-/// their newlines [OWN].
+/// Lengths in bytes, with newlines, of the lines that qmail-local puts before a message: `Return-Path`
+/// and `Delivered-To` [OWN].
 pub const LEAD_LINES: [u32; 2] = [38, 34];
 const LEAD: u32 = LEAD_LINES[0] + LEAD_LINES[1];
 
@@ -166,7 +166,7 @@ const DOVECOT_SYNCED: Protocol = Protocol {
 };
 
 impl Protocol {
-    /// The protocol called `name`, with Dovecot's `mail_fsync`.
+    /// Returns the protocol called `name`, with Dovecot's `mail_fsync`.
     pub fn named(name: &str, mail_fsync: &str) -> Protocol {
         match (name, mail_fsync) {
             ("qmail", _) => QMAIL,

@@ -1,4 +1,4 @@
-//! The script that only reads: one listing, then random messages.
+//! The script that only reads: it lists the directory once, then reads random messages.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::stream;
@@ -7,8 +7,8 @@ use crate::mail::job::Job;
 use crate::mail::protocol::READ_MESSAGE;
 use crate::mail::step::Step;
 
-/// The jobs of one listing by `list`, then of `reads` reads of messages drawn uniformly from the first `store`, each
-/// preceded by `compute` of computing time.
+/// Returns the jobs of one listing by `list` and then of `reads` reads of messages drawn uniformly from the first
+/// `store`, with compute time `compute` before each read.
 pub fn read_jobs(
     seed: u64,
     list: &'static [Step],

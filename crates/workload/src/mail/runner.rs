@@ -6,7 +6,8 @@ use crate::mail::job::{Job, Progress, READ};
 use crate::mail::layout::MailLayout;
 use crate::mail::step::Step;
 use crate::op::{After, Call, Expect, Op};
-use crate::workload::{OpCounts, OpSource, WorkUnits};
+use crate::op_source::{OpSource, WorkUnits};
+use crate::workload::OpCounts;
 
 /// Totals of the calls of jobs and of their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The sums over all jobs. Jobs with the same steps make the same calls except for those that move bytes, so only
+    /// Adds up all jobs. Jobs with the same steps make the same calls except for those that move bytes, so only
     /// the latter are added up job by job.
     pub fn of(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
         let mut sums = Sums::default();
@@ -54,7 +55,7 @@ impl Sums {
         sums
     }
 
-    /// The given units and the bytes; units of zero are omitted.
+    /// Returns the given units and the bytes; units of zero are omitted.
     pub fn work_units<const N: usize>(&self, units: [(&'static str, u64); N]) -> WorkUnits {
         let bytes = [("written bytes", self.written), ("read bytes", self.read)];
         units.into_iter().chain(bytes).filter(|(_, count)| *count > 0).collect()
@@ -65,7 +66,7 @@ impl Sums {
 struct JobGroup {
     first: Job,
     jobs: u64,
-    /// Number of calls of all their [`Step::Write`] and [`Step::Read`].
+    /// Number of calls of all their [`Step::Write`] steps, and of all their [`Step::Read`] steps.
     writes: u64,
     reads: u64,
 }
@@ -91,7 +92,7 @@ impl JobGroup {
     }
 }
 
-/// Number of calls of a step; a job without [`Step::Scan`] has as many ops as the sum over its steps.
+/// Returns the number of calls of a step; a job without [`Step::Scan`] has as many ops as the sum over its steps.
 pub fn repeats(layout: &MailLayout, job: &Job, step: Step) -> u64 {
     match step {
         Step::Read => layout.length(job).div_ceil(u64::from(READ)) + 1,
@@ -115,7 +116,7 @@ pub struct Runner<'a, J> {
 }
 
 impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
-    /// The ops of `jobs`.
+    /// Creates the stream of the ops of `jobs`.
     pub fn new(layout: &'a MailLayout, jobs: J) -> Runner<'a, J> {
         let (job, progress) = (Job::new(&[]), Progress::default());
         Runner { layout, jobs, job, length: 0, next_step: 0, progress, inside: false }
@@ -130,12 +131,12 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         self.next_step == self.job.steps.len()
     }
 
-    /// The jobs that have not begun.
+    /// Returns the jobs that have not begun.
     pub fn jobs(&mut self) -> &mut J {
         &mut self.jobs
     }
 
-    /// The next step with a call to make; none at the end of all jobs.
+    /// Returns the next step with a call to make; none at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.next_step) {
@@ -156,7 +157,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         self.progress = Progress::start(self.length);
     }
 
-    /// Records that the call is made. A repeating step stays current until its last call, which for a read is the one
+    /// Records that a call was made. A repeating step stays current until its last call, which for a read is the one
     /// that returns nothing.
     fn advance(&mut self, call: Call) {
         if let Call::Write { payload, .. } = call {

@@ -1,11 +1,11 @@
-//! The steps of jobs, each of which makes one call or repeats one, and the locations on which they operate.
+//! The steps of jobs, each of which makes one call or repeats one call, and the locations on which they operate.
 
 use crate::op::OpenFlags;
 
 /// The location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The directory of messages from which it is copied.
+    /// The store from which the message is copied.
     Store,
     /// `tmp` of a maildir, while the message is written.
     Temporary,
@@ -37,7 +37,7 @@ pub enum Folder {
 pub enum Step {
     /// mkdir.
     Mkdir(Folder),
-    /// Opens the maildir, in which paths begin until [`Step::Leave`]; stands for chdir.
+    /// Opens the maildir, to which paths are relative until [`Step::Leave`]; stands for chdir.
     Enter,
     /// Closes the maildir.
     Leave,

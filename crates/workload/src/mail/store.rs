@@ -40,12 +40,12 @@ pub const GAP: Param = Param {
     source: "[OWN] the state of the original's cache is not published",
 };
 
-/// The value of the parameter `gap`.
+/// Returns the value of the parameter `gap`.
 pub fn gap(values: &Values) -> GapKind {
     GapKind::named(values.text("gap"))
 }
 
-/// The messages that the parameters `source` and `size` select.
+/// Returns the messages that the parameters `source` and `size` select.
 ///
 /// # Errors
 /// A source is given with a size or without an input, or the input is not an archive of messages.
@@ -66,8 +66,8 @@ pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamErr
     }
 }
 
-/// The jobs that unpack the stores from an archive: for the write store and then the read store, the directory and its
-/// messages; an empty store has no jobs.
+/// Returns the jobs that unpack the stores from an archive: for the write store and then the read store, the directory
+/// and its messages; an empty store has no jobs.
 pub fn unpack(layout: &MailLayout) -> impl Iterator<Item = Job> + Send + '_ {
     let (writes, reads) = (layout.write_store, layout.read_store);
     let mut header = 0;

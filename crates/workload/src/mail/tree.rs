@@ -1,4 +1,4 @@
-//! The tree of a mail workload, looked up by trying the ten numbers that a name may stand for.
+//! The tree of a mail workload, looked up by trying the ten numbers to which a name can belong.
 
 use crate::mail::job::Job;
 use crate::mail::layout::{MailLayout, READ_STORE, WRITE_STORE};
@@ -8,7 +8,7 @@ use crate::mail::step::Location;
 use crate::op::Name;
 use crate::workload::{Expected, Tree};
 
-/// The function from a number to the message and its location in a maildir; none if the message is in no maildir.
+/// A function from a number to the message and its location in a maildir; none if the message is not in a maildir.
 pub type Delivered<'a> = Box<dyn Fn(u64) -> Option<(Job, Location)> + 'a>;
 
 /// The maildirs and their messages.
@@ -19,12 +19,12 @@ pub struct Mailboxes<'a> {
     pub numbers: u64,
     /// Number of messages in maildirs.
     pub messages: u64,
-    /// Returns the message and its location by number.
+    /// The message and its location by number.
     pub delivered: Delivered<'a>,
 }
 
 impl Mailboxes<'_> {
-    /// No maildirs yet.
+    /// Returns the state before any maildir exists.
     pub fn none() -> Self {
         Mailboxes { maildirs: 0, numbers: 0, messages: 0, delivered: Box::new(|_| None) }
     }
@@ -41,7 +41,7 @@ pub struct MailTree<'a> {
 }
 
 impl MailTree<'_> {
-    /// The expected entry at `rest` in the store that begins with message `first` and has `count` messages.
+    /// Returns the expected entry at `rest` in the store that begins with message `first` and has `count` messages.
     fn stored(&self, rest: &[u8], first: u64, count: u64) -> Option<Expected> {
         if count == 0 || !self.unpacked {
             return None;

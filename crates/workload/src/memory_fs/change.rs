@@ -54,7 +54,7 @@ pub enum Change {
         /// The inode that it named.
         inode: Inode,
     },
-    /// A name replaced by another.
+    /// A name replaced by a different one.
     Renamed {
         /// The old name.
         from: Entry,
@@ -72,7 +72,7 @@ pub enum Change {
         /// The bytes.
         payload: Payload,
     },
-    /// A size set for a file, possibly the old one.
+    /// The size set for a file, possibly unchanged.
     Resized {
         /// The file.
         inode: Inode,

@@ -12,7 +12,7 @@ pub enum Errno {
     /// A slot is not open, or not open for this kind of access.
     #[error("bad file descriptor (EBADF)")]
     BadSlot,
-    /// A name ends in `.` or `..` where it must not.
+    /// A name ends in `.` or `..` although the call does not allow that.
     #[error("device or resource busy (EBUSY)")]
     Busy,
     /// A name exists.
@@ -21,7 +21,7 @@ pub enum Errno {
     /// A component of a path is not a directory.
     #[error("not a directory (ENOTDIR)")]
     NotDirectory,
-    /// The call needs a file, and the name or slot is that of a directory.
+    /// The call needs a file, but the name or slot is that of a directory.
     #[error("is a directory (EISDIR)")]
     IsDirectory,
     /// An argument is invalid, such as a new name of a directory below itself.

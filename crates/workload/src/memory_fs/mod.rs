@@ -1,4 +1,4 @@
-//! An in-memory file system: it applies ops with the results of POSIX, and is the tree that they leave.
+//! An in-memory file system: it applies ops with POSIX results, and represents the tree that they leave.
 //!
 //! It is the reference for the workloads' tests, the state from which `crash` computes what must survive a power cut,
 //! and the expected tree of ops that have no closed form. It models what Linux does for a privileged caller with a
@@ -13,7 +13,7 @@
 //!
 //! **Memory**: at most 400 bytes per name of a file, of which about 150 are for the inode, plus twice the length of the
 //! name; for a file that is not empty, also 400 bytes for its first eleven payloads and at most 70 for each further
-//! one. Directories cost as much as files. File sizes do not matter.
+//! one. Directories take as much as files. File sizes do not matter.
 
 mod change;
 mod content;
@@ -53,7 +53,7 @@ pub struct MemoryFs {
 pub struct Totals {
     /// Number of names, without the root.
     pub names: u64,
-    /// Number of those that are directories.
+    /// Number of the names that are directories.
     pub directories: u64,
     /// Bytes of all files, including open files without a name.
     pub bytes: u64,
@@ -90,8 +90,8 @@ impl MemoryFs {
         Ok(outcome.bytes)
     }
 
-    /// Makes a change, which must come from a plan for this state. Returns the inode that ceased to exist: one that has
-    /// no name and is not open.
+    /// Makes a change, which must come from a plan for this state. Returns the inode that ceased to exist, if any: one
+    /// that has no name and is not open.
     pub fn commit(&mut self, change: Change) -> Option<(Inode, Node)> {
         match change {
             Change::Made { at, node } => self.make(at, *node),
@@ -203,7 +203,7 @@ impl MemoryFs {
         Some(inode)
     }
 
-    /// Returns the entries of a directory in order to change them, and forgets its modification time.
+    /// Returns the entries of a directory for a change, and clears the directory's modification time.
     fn entries_mut(&mut self, dir: Inode) -> Option<&mut node::Entries> {
         let node = self.nodes.get_mut(&dir)?;
         node.mtime = None;
@@ -213,7 +213,7 @@ impl MemoryFs {
         }
     }
 
-    /// Counts an open slot for the inode `after` instead of `before`.
+    /// Moves the count of an open slot from the inode `before` to the inode `after`.
     fn reopen(&mut self, before: Option<Inode>, after: Option<Inode>) -> Option<(Inode, Node)> {
         if let Some(node) = after.and_then(|inode| self.nodes.get_mut(&inode)) {
             node.open += 1;

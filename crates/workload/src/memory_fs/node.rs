@@ -30,7 +30,7 @@ pub enum NodeKind {
     Directory(Directory),
     /// A regular file.
     File(Content),
-    /// A regular file made by [`Compound::PackTree`](crate::Compound::PackTree). The order of its members, and hence
+    /// A regular file created by [`Compound::PackTree`](crate::Compound::PackTree). The order of its members, and hence
     /// its bytes, are known only to the file system that was packed.
     Archive(Box<Archive>),
     /// A symbolic link, with its target.

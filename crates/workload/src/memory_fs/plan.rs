@@ -1,4 +1,4 @@
-//! The effect of each call, by the rules of Linux.
+//! The effect of each call, according to the rules of Linux.
 
 use super::change::{Change, Entry, OpenFile, Outcome, Slot};
 use super::node::{Inode, Node, NodeKind};
@@ -25,8 +25,8 @@ pub(super) type At<'a> = (Result<Inode, Errno>, &'a [u8]);
 impl MemoryFs {
     /// Returns the effect of an op in this state, without changing anything.
     ///
-    /// A call that the engine expands into many fails as a whole here, and its result is 0; a real one may be partly
-    /// done when it fails.
+    /// A call that the engine expands into many fails as a whole here, and its result is 0; the real call may be
+    /// partly done when it fails.
     ///
     /// # Errors
     /// The error that Linux returns.
@@ -221,7 +221,7 @@ impl MemoryFs {
         }
         let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
         let size = node.size().unwrap_or(0);
-        // With O_APPEND, pwrite(2) appends too on Linux, whatever its offset.
+        // With O_APPEND, pwrite(2) also appends on Linux, whatever its offset.
         let offset = if file.append { size } else { at.unwrap_or(file.position) };
         let bytes = u64::from(payload.length);
         let end =
@@ -368,7 +368,7 @@ impl MemoryFs {
 enum ToOpen {
     /// An existing inode.
     Existing(Inode),
-    /// A new file of this name.
+    /// A new file with this name.
     New(Entry),
 }
 

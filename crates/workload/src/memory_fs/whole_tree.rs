@@ -31,7 +31,7 @@ impl MemoryFs {
         Ok(())
     }
 
-    /// Removes a directory with everything below it; `synced` syncs each directory once its files are removed.
+    /// Removes a directory and everything below it; with `synced`, each directory is synced once its files are removed.
     pub(super) fn remove_tree(&self, at: At<'_>, synced: bool) -> Changes {
         let (at, inode) = self.named_directory(at.0?, at.1)?;
         let mut changes = Vec::new();
@@ -89,7 +89,7 @@ impl MemoryFs {
         Ok(self.make_tree(at, &archive.tree))
     }
 
-    /// Returns a tree to copy or pack: its files and directories, without names that they have outside the tree.
+    /// Returns a tree to copy or pack: its files and directories, without the names that files have outside the tree.
     fn member(&self, inode: Inode) -> Result<Member, Errno> {
         let node = self.node(inode).ok_or(Errno::Missing)?;
         let (kind, mut below) = match &node.kind {
@@ -127,7 +127,7 @@ impl MemoryFs {
 }
 
 impl Member {
-    /// Returns the number of blocks in an archive: for each member a header and its data.
+    /// Returns the number of blocks in an archive: a header and the data of each member.
     fn blocks(&self) -> u64 {
         let own = 1 + self.node.size().unwrap_or(0).div_ceil(BLOCK);
         own + self.below.iter().map(|(_, member)| member.blocks()).sum::<u64>()

@@ -1,16 +1,16 @@
 //! PostMark's configuration files, parsed into the parameters of the workload `postmark`.
 //!
-//! A line is matched as the original matches it [SRC, RUN]: by the first command of [`COMMANDS`] with whose full name
-//! it begins. The byte after the name is skipped, whatever it is, and the rest is the command's parameter. Where the
-//! original prints `Eh?` or `Error:` and continues with the old value, this parser reports an error, because that is
-//! never intended; only empty lines are skipped.
+//! A line is matched as in the original [SRC, RUN]: by the first command of [`COMMANDS`] whose full name is a prefix of
+//! it. The byte after the name is skipped, whatever it is, and the rest is the command's parameter. If the
+//! original would print `Eh?` or `Error:` and continue with the old value, this parser reports an error, because such a
+//! line is always a mistake; only empty lines are skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_record::{quote, suggest};
 
-/// Returns the bytes of a file, or a short reason why it cannot.
+/// A function that returns the bytes of a file, or a short reason why the file cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 
 /// Commands in the order in which a line is compared with them, and the effect of each.
@@ -44,24 +44,24 @@ const COMMANDS: &[(&str, Command)] = &[
 
 /// Maximum length in bytes of a line that PostMark reads in one piece.
 const MAX_LINE: usize = 255;
-/// Maximum nesting of files that load files; deeper nesting is taken for a cycle.
+/// Maximum nesting depth of files that load files; deeper nesting is treated as a cycle.
 const MAX_DEPTH: u32 = 8;
 /// Maximum number of bytes of all files read: files that each load ten others stay within the nesting limit, but would
 /// take too long.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum number of locations; each draw of a directory examines all of them.
 pub const MAX_LOCATIONS: usize = 64;
-/// Maximum of PostMark's numbers, which have C's type `int`.
+/// Maximum value of PostMark's numbers, which have the C type `int`.
 const MAX_NUMBER: u64 = i32::MAX as u64;
 
 /// The effect of a command.
 #[derive(Clone, Copy)]
 enum Command {
-    /// Changes the settings as its parameter says, or reports a mistake in it.
+    /// Changes the settings according to its parameter, or reports a mistake in the parameter.
     Set(fn(&mut Settings, &str) -> Result<(), String>),
     /// Runs with the current settings.
     Run,
-    /// Continues in another file, then returns.
+    /// Reads another file, then continues after the command.
     Load,
     /// Prints something in the original; has no effect here.
     Nothing,
@@ -83,7 +83,7 @@ struct Settings {
     read: u64,
     write: u64,
     buffering: bool,
-    /// None where PostMark has -1.
+    /// None if PostMark's value is -1.
     bias_read: Option<u64>,
     bias_create: Option<u64>,
     report: &'static str,
@@ -110,7 +110,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The parameters of the workload. Only the weights of locations are used: fsdyno works in the
+    /// Returns the parameters of the workload. Only the weights of locations are used: fsdyno works in the
     /// trial's own directory and nowhere else.
     fn parameters(&self) -> BTreeMap<String, String> {
         let bias = |bias: Option<u64>| bias.map_or("off".to_string(), |bias| bias.to_string());
@@ -139,11 +139,11 @@ impl Settings {
     }
 }
 
-/// Reads the parameters from a configuration file: the settings of its run, or those at its end if it leaves `run` to
-/// the prompt. The paths of files that it loads are relative to its own folder.
+/// Reads the parameters from a configuration file: the settings of its run, or those at its end if it does not contain
+/// `run`. The paths of files that it loads are relative to its own folder.
 ///
 /// # Errors
-/// The first mistake, in one line that names file and line.
+/// The first mistake, in one line that contains the file and line number.
 pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
     let settings = Settings::default();
     let mut reader = Reader { read, settings, run: None, ended: false, bytes: 0 };
@@ -165,7 +165,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a file to its end; `from` is the line that names it.
+    /// Reads a file to its end; `from` is the line that loads it.
     fn file(&mut self, file: &str, bytes: &[u8], from: &str, depth: u32) -> Result<(), String> {
         self.bytes += bytes.len();
         if self.bytes > MAX_BYTES {
@@ -242,7 +242,7 @@ impl Reader<'_> {
     }
 }
 
-/// Checks that the line is text that PostMark would read in one piece and as intended.
+/// Checks that the line is text, and that PostMark would read it in one piece and as intended.
 fn check_line(line: &[u8]) -> Result<&str, String> {
     if line.len() > MAX_LINE {
         return Err(format!(
@@ -261,8 +261,8 @@ fn check_line(line: &[u8]) -> Result<&str, String> {
     text.ok_or_else(|| "the line is not UTF-8 text; rewrite it".to_string())
 }
 
-/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` may name any file that
-/// the user may read, and some contain another user's secrets.
+/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` can name any file that
+/// the user may read, and some files contain another user's secrets.
 fn unknown_command(line: &str) -> String {
     let what = match line.chars().next() {
         Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
@@ -290,7 +290,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", quote::short(text))
 }
 
-/// The path of a file in quotes, unabridged, so that the user can find the file.
+/// Returns the path of a file in quotes, unabridged, so that the user can find the file.
 fn quoted_path(file: &str) -> String {
     format!("'{}'", quote::escape(file))
 }
@@ -324,7 +324,7 @@ fn set_size(to: &mut Settings, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses 0 to 10, or -1 for none.
+/// Parses a number from 0 to 10, or -1 for no bias.
 fn bias(text: &str) -> Result<Option<u64>, String> {
     let given = text.split_whitespace().next().unwrap_or("");
     match given {
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_line_is_matched_by_the_first_command_that_it_begins_with() {
-        // The real program takes each of these without a word.
+        // The real program accepts each of these without a message.
         let map = read("set numberX7\nset size:100 50\nset seed  3 or so\nset readings\t9\nrunner")
             .unwrap_err();
         assert!(map.contains("line 4") && map.contains("'ngs'"), "{map}");

@@ -7,7 +7,7 @@ const WORDS: usize = 624;
 const SHIFT: usize = 397;
 
 /// The generator. Its seeding is the one that its authors published on 28 October 1999 [SRC], which is older than the
-/// `init_genrand` of 2002 in today's libraries: the same seed gives different numbers.
+/// `init_genrand` of 2002 in today's libraries: the same seed produces different numbers.
 #[derive(Clone, Debug)]
 pub struct Mt19937 {
     state: [u32; WORDS],
@@ -15,7 +15,7 @@ pub struct Mt19937 {
 }
 
 impl Mt19937 {
-    /// The generator of a seed: each word is made of the upper halves of two steps of a linear congruential generator.
+    /// Seeds a generator: each word consists of the upper halves of two steps of a linear congruential generator.
     pub fn new(seed: u32) -> Mt19937 {
         let mut x = seed;
         let mut half = || {
@@ -61,7 +61,7 @@ impl Mt19937 {
         }
     }
 
-    /// Regenerates all words, in stretches without a division: for a file size of 1 GiB, two billion numbers are
+    /// Regenerates all words, in ranges that need no division: for a file size of 1 GiB, two billion numbers are
     /// skipped while the user waits.
     fn generate(&mut self) {
         const REST: usize = WORDS - SHIFT;

@@ -1,12 +1,12 @@
-//! PostMark's calls: those of each action on its pool, and those on its directories.
+//! PostMark's calls: the calls of each action on its pool, and those on its directories.
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op_source::OpSource;
 use crate::postmark::mt19937::Mt19937;
 use crate::postmark::pool::{Action, File, Pool, PoolSpec};
 use crate::postmark::stdio;
 use crate::until::Items;
-use crate::workload::OpSource;
 
 const FILE: FileSlot = FileSlot(0);
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
@@ -30,7 +30,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The stage that begins with the files that this one leaves. After the last stage, which leaves none, it is the
+    /// Returns the stage that begins with the files that this one leaves; for the last stage, which leaves none, the
     /// first.
     pub fn next(self) -> Stage {
         match self {
@@ -41,7 +41,7 @@ impl Stage {
     }
 }
 
-/// The parameters of a run's calls.
+/// The parameters of the calls of a run.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
     /// The parameters of its actions.
@@ -65,7 +65,7 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// A run with PostMark's default block sizes, and a different content for each file.
+    /// Creates a run with PostMark's default block sizes and a different content for each file.
     pub fn new(spec: PoolSpec) -> RunSpec {
         RunSpec {
             draws: Pool::draws(&spec),
@@ -80,18 +80,18 @@ impl RunSpec {
         }
     }
 
-    /// Number of directories that the run creates: one per location if there are several, and all subdirectories.
+    /// Returns the number of directories of the run: one per location if there are several, and all subdirectories.
     pub fn directories(&self) -> u64 {
         let locations = self.spec.weights.len() as u64;
         self.all_subdirectories() + if locations > 1 { locations } else { 0 }
     }
 
-    /// Number of subdirectories of all locations.
+    /// Returns the number of subdirectories of all locations.
     fn all_subdirectories(&self) -> u64 {
         if self.spec.subdirectories > 1 { self.spec.file_directories() } else { 0 }
     }
 
-    /// Length of the longest name, in bytes, if `created` files are created.
+    /// Returns the length of the longest name, in bytes, if `created` files are created.
     pub fn longest_name(&self, created: u64) -> usize {
         let last = |count: u64| count.saturating_sub(1);
         let locations = self.locations.length_of(last(self.spec.weights.len() as u64));
@@ -99,7 +99,7 @@ impl RunSpec {
         self.files.length_of(created).max(locations).max(below)
     }
 
-    /// The pool at the beginning of a stage: all earlier actions are done, without any op.
+    /// Returns the pool at the beginning of a stage: all earlier actions are done, without generating ops.
     pub fn pool(&self, stage: Stage) -> Pool<'_> {
         let mut pool = Pool::new(&self.spec, &self.draws);
         if stage != Stage::Fill {
@@ -111,7 +111,7 @@ impl RunSpec {
         pool
     }
 
-    /// The calls that transfer an action's bytes.
+    /// Returns the calls that transfer an action's bytes.
     pub fn transfer(&self, action: Action) -> Transfer {
         let (bytes, block, reads) = match action {
             Action::Create(file) => (file.size, self.write, false),
@@ -126,8 +126,8 @@ impl RunSpec {
         }
     }
 
-    /// The bytes that one write puts at byte `offset` of a file. Their offset in the content is that in the file, or,
-    /// with contents=same, that in the write.
+    /// Returns the bytes that one write puts at byte `offset` of a file. Their offset in the content is their offset in
+    /// the file, or, with contents=same, their offset in the write.
     pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
         match self.own {
             true => Payload { id: file.number, offset, length },
@@ -135,7 +135,7 @@ impl RunSpec {
         }
     }
 
-    /// Writes the path of a directory with a slash at its end: `l1/s7/`, or nothing.
+    /// Writes the path of a directory with a slash at its end, such as `l1/s7/`, or an empty path.
     fn name_directory(&self, name: &mut Name, directory: u32) {
         name.clear();
         let inner = self.spec.subdirectories.max(1);
@@ -155,7 +155,7 @@ impl RunSpec {
 pub enum Transfer {
     /// None: the file is deleted.
     Nothing,
-    /// One call per block and one for the rest, even if it is empty.
+    /// One call per block and one for the rest, even if the rest is empty.
     Direct {
         /// Number of bytes left before the next call; none after the last.
         left: Option<u32>,
@@ -169,7 +169,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// Number of calls, if none has been made yet.
+    /// Returns the number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         match self {
             Transfer::Nothing => 0,
@@ -209,7 +209,7 @@ pub struct ActionOps<'a> {
     transfer: Transfer,
     /// Number of bytes of the current action that have been transferred.
     written: u64,
-    /// The next action, if it is known already.
+    /// The next action, if it is already known.
     known: Option<Action>,
 }
 
@@ -218,14 +218,14 @@ pub struct ActionOps<'a> {
 enum Step {
     /// The first op of the next action.
     Action,
-    /// stdio's fstat(2), by which it sizes its buffer.
+    /// The fstat(2) with which stdio determines the size of its buffer.
     Stat,
     /// A read or a write, or the close after them.
     Transfer,
 }
 
 impl<'a> ActionOps<'a> {
-    /// The ops of a stage.
+    /// Creates the ops of a stage.
     pub fn new(run: &'a RunSpec, stage: Stage) -> ActionOps<'a> {
         ActionOps {
             run,

@@ -1,4 +1,4 @@
-//! PostMark's pool of files: its table and its draws, action by action, without any op.
+//! PostMark's pool of files: its table and its draws, action by action, without ops.
 //!
 //! Everything is drawn in the order of the original [SRC, RUN]: the buffer's text; then for each file its location,
 //! subdirectory and size; then for each transaction the choice between reading and appending, its file, the size of the
@@ -11,7 +11,7 @@ use crate::postmark::mt19937::Mt19937;
 pub struct PoolSpec {
     /// Minimum size of a new file in bytes; at least one.
     pub low: u32,
-    /// Exclusive upper bound of the size of a new file in bytes, unless it equals `low`; no file grows beyond it.
+    /// Exclusive upper bound of the size of a new file in bytes, unless it equals `low`; files never grow beyond it.
     pub high: u32,
     /// Initial number of files.
     pub number: u32,
@@ -23,14 +23,14 @@ pub struct PoolSpec {
     pub subdirectories: u32,
     /// The weight of each location; a location is drawn if there are at least two.
     pub weights: Vec<u32>,
-    /// Number of reads per ten transactions, the others being appends; without it, there are neither.
+    /// Number of reads per ten transactions, the others being appends; none disables both.
     pub bias_read: Option<u32>,
-    /// Number of creations per ten transactions, the others being deletions; without it, there are neither.
+    /// Number of creations per ten transactions, the others being deletions; none disables both.
     pub bias_create: Option<u32>,
 }
 
 impl PoolSpec {
-    /// Number of directories that can contain files.
+    /// Returns the number of directories that can contain files.
     pub fn file_directories(&self) -> u64 {
         self.weights.len().max(1) as u64 * u64::from(self.subdirectories.max(1))
     }
@@ -39,7 +39,7 @@ impl PoolSpec {
         Layout { size: bits(u64::from(self.high)), directory: bits(self.file_directories() - 1) }
     }
 
-    /// Number of bits that the table's entries need beyond their 64; zero if they fit.
+    /// Returns the number of bits that the table's entries need in addition to their 64; zero if they fit.
     pub fn excess_bits(&self) -> u32 {
         let Layout { size, directory } = self.layout();
         let number = bits(u64::from(self.number) + u64::from(self.transactions));
@@ -47,7 +47,7 @@ impl PoolSpec {
     }
 }
 
-/// Number of binary digits of a number.
+/// Returns the number of binary digits of a number.
 fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
@@ -76,8 +76,8 @@ pub enum Action {
     Delete(File),
 }
 
-/// A file packed into one word, so that the table takes 16 bytes per initial file: the number above the directory above
-/// the size. Zero is a free slot, because no file is empty; words sort by number.
+/// A file packed into one word, so that the table takes 16 bytes per initial file: from the highest bit, its number,
+/// directory and size. Zero is a free slot, because no file is empty; words sort by number.
 pub type Entry = u64;
 
 /// The layout of an entry, as numbers of bits.
@@ -93,7 +93,7 @@ impl Layout {
             | u64::from(file.size)
     }
 
-    /// The file of an entry.
+    /// Returns the file of an entry.
     #[inline]
     pub fn unpack(self, entry: Entry) -> File {
         let low = |word: u64, bits: u32| (word & ((1 << bits) - 1)) as u32;
@@ -123,7 +123,7 @@ pub struct Pool<'a> {
     lowest: usize,
     created: u64,
     deleted: u64,
-    /// All slots below this have been emptied for good.
+    /// All slots below this have been emptied permanently.
     emptied: usize,
     /// Number of halves of transactions done: the first half reads or appends, the second creates or deletes.
     halves: u64,
@@ -132,7 +132,7 @@ pub struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// An empty pool; `draws` must come from [`Pool::draws`].
+    /// Creates an empty pool; `draws` must come from [`Pool::draws`].
     pub fn new(spec: &'a PoolSpec, draws: &Mt19937) -> Pool<'a> {
         Pool {
             spec,
@@ -149,8 +149,8 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The generator after it has filled PostMark's buffer, which is twice as long as the largest file; to be computed
-    /// once.
+    /// Returns the generator after it has filled PostMark's buffer, which is twice as long as the largest file; to be
+    /// computed once.
     pub fn draws(spec: &PoolSpec) -> Mt19937 {
         let mut draws = Mt19937::new(spec.seed);
         draws.skip(2 * u64::from(spec.high));
@@ -192,7 +192,7 @@ impl<'a> Pool<'a> {
         action
     }
 
-    /// Number of transactions begun, and whether there is another one.
+    /// Returns the number of transactions begun, and true if there is another one.
     pub fn transactions(&self) -> (u64, bool) {
         let begun = self.halves.div_ceil(2);
         (begun, begun < self.transactions)
@@ -210,7 +210,7 @@ impl<'a> Pool<'a> {
         Some(self.delete(slot))
     }
 
-    /// The existing files, ordered by number, and the layout of their entries.
+    /// Returns the existing files, ordered by number, and the layout of their entries.
     pub fn into_files(self) -> (Vec<Entry>, Layout) {
         let mut files = self.table;
         files.retain(|entry| *entry != 0);
@@ -280,7 +280,7 @@ impl<'a> Pool<'a> {
         location
     }
 
-    /// The slot after the last one filled if it is free, else the first free one.
+    /// Returns the slot after the last one filled if it is free, else the first free slot.
     fn free_slot(&mut self) -> Option<usize> {
         if self.table.get(self.next) == Some(&0) {
             return Some(self.next);

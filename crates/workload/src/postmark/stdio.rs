@@ -10,7 +10,7 @@
 /// size would have a different buffer and different calls.
 pub const BUFFER: u32 = 4096;
 
-/// Number of calls for blocks no larger than the buffer: one per full or partial buffer; none for larger blocks.
+/// Returns the number of calls if blocks fit in the buffer, one per full or partial buffer; none for larger blocks.
 fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
     (block <= BUFFER).then(|| bytes.div_ceil(u64::from(BUFFER)))
 }
@@ -22,20 +22,20 @@ pub struct Writes {
     /// Number of bytes not yet passed to fwrite(3).
     left: u64,
     block: u32,
-    /// Number of bytes in the buffer, and its free space: zero before the first block has created the buffer.
+    /// Number of bytes in the buffer, and its free space; both are zero before the first block has created the buffer.
     buffered: u32,
     free: u32,
-    /// Length of the call that follows the one that emptied the buffer; zero if there is none.
+    /// Length of the call that follows the call that emptied the buffer; zero if there is none.
     then: u32,
 }
 
 impl Writes {
-    /// Writes of `bytes` in blocks of `block`, which is at least one.
+    /// Creates the writes of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Writes {
         Writes { left: bytes, block: block.max(1), buffered: 0, free: 0, then: 0 }
     }
 
-    /// Number of calls, if none has been made yet.
+    /// Returns the number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }
@@ -70,14 +70,14 @@ impl Iterator for Writes {
     }
 }
 
-/// Lengths that the read(2) calls request when a program reads a whole file by fread(3) in equal
+/// Lengths that the read(2) calls request when a program reads a whole file with fread(3) in equal
 /// blocks and a rest; the last call may request more than exists.
 #[derive(Clone, Debug)]
 pub struct Reads {
     /// Number of bytes not yet requested by fread(3).
     left: u64,
     block: u32,
-    /// Number of missing bytes of the current block.
+    /// Number of bytes that the current block still needs.
     missing: u32,
     /// Number of bytes in the buffer.
     buffered: u32,
@@ -86,12 +86,12 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Reads of a file of `bytes` in blocks of `block`, which is at least one.
+    /// Creates the reads of a file of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Reads {
         Reads { left: bytes, block: block.max(1), missing: 0, buffered: 0, unread: bytes }
     }
 
-    /// Number of calls, if none has been made yet.
+    /// Returns the number of calls, if none has been made yet.
     pub fn calls(self) -> u64 {
         buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
     }

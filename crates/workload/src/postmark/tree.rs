@@ -5,7 +5,7 @@ use crate::postmark::ops::{RunSpec, Stage};
 use crate::postmark::pool::{Action, Entry, File, Layout};
 use crate::workload::{Expected, Tree};
 
-/// The tree after a phase: the files in the pool, found by replaying all actions without any op.
+/// The tree after a phase: the files in the pool, determined by replaying all actions without ops.
 pub struct Survivors<'a> {
     run: &'a RunSpec,
     /// Ordered by number.
@@ -17,7 +17,7 @@ pub struct Survivors<'a> {
 }
 
 impl<'a> Survivors<'a> {
-    /// The tree after a stage, with or without the run's directories.
+    /// Computes the tree after a stage, with or without the run's directories.
     pub fn new(run: &'a RunSpec, after: Stage, with_directories: bool) -> Survivors<'a> {
         let (files, layout) = run.pool(after.next()).into_files();
         let directories = if with_directories { run.directories() } else { 0 };
@@ -29,7 +29,7 @@ impl<'a> Survivors<'a> {
     }
 
     /// Replays the actions, now that the live files are known. The result takes eight bytes per write to a live file,
-    /// only in the verifier's memory, because the ops do not need it.
+    /// and exists only in the verifier, because the ops do not need it.
     fn ends_of_writes(&self, after: Stage) -> Vec<(u32, u32)> {
         let mut pool = self.run.pool(Stage::Fill);
         let mut ends = Vec::new();
@@ -61,7 +61,7 @@ impl<'a> Survivors<'a> {
         self.files.get(at).map(file)
     }
 
-    /// The file at a path, `Some(None)` for a directory of the tree, or `None` for any other path.
+    /// Returns the file at a path, `Some(None)` for a directory of the tree, or `None` for any other path.
     fn read(&self, path: &[u8]) -> Option<Option<File>> {
         let spec = &self.run.spec;
         let inner = u64::from(spec.subdirectories.max(1));

@@ -45,11 +45,11 @@ fn flags_of(bits: u32) -> OpenFlags {
     }
 }
 
-/// Number of versions of one place in a file that have distinct contents.
+/// Number of versions of one location in a file that have distinct contents.
 const VERSIONS: u8 = 5;
 
-/// The payload of a file: number and class of its content, and in the class byte how often the place was written
-/// before.
+/// Returns the payload of a file, given the number and the class byte of its content; the class byte includes how often
+/// the location was written before.
 pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
     if class == ZEROS {
         return Payload::zeros(offset, length);
@@ -59,7 +59,7 @@ pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
     Payload::classed(id, class & 15, offset, length)
 }
 
-/// The class byte of content of this class at a place that was written `times` times before.
+/// Returns the class byte of content of this class at a location that was written `times` times before.
 pub fn class(class: u8, times: u64) -> u8 {
     if class == ZEROS { ZEROS } else { class | ((times % u64::from(VERSIONS)) as u8) << 4 }
 }
@@ -94,7 +94,7 @@ const ADVICE: [Advice; 6] = [
     Advice::NoReuse,
 ];
 
-/// The number of a payload's content, for [`Record::content`], and its class byte.
+/// Returns the number of a payload's content, for [`Record::content`], and its class byte.
 fn content_of(payload: Payload) -> (u32, u8) {
     if payload.id == Payload::ZEROS {
         return (0, ZEROS);
@@ -105,7 +105,7 @@ fn content_of(payload: Payload) -> (u32, u8) {
     ((id - version * crate::contents::VERSION) as u32, class | (version as u8) << 4)
 }
 
-/// Encodes a call into a record; returns false for a call that no replay makes. The caller sets the strings of the
+/// Encodes a call into a record; returns false for a call that replays never make. The caller sets the strings of the
 /// call's names.
 pub fn encode(call: Call, record: &mut Record) -> bool {
     let slots = call.slots();
@@ -169,7 +169,7 @@ fn encode_arguments(call: Call, record: &mut Record) {
         Call::Utimes { mtime, .. } | Call::UtimesFile { mtime, .. } => {
             record.offset = mtime as u64;
         }
-        // Calls without arguments, rare calls, and calls that no replay makes.
+        // Calls without arguments, rare calls, and calls that replays never make.
         Call::Close { .. }
         | Call::Link { .. }
         | Call::Symlink { .. }
@@ -263,7 +263,7 @@ fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
     }
 }
 
-/// Decodes the call of a record; `base` is added to every slot except the root's. None for an unknown code.
+/// Decodes the call of a record, adding `base` to every slot except the root's; returns none for an unknown code.
 #[inline]
 pub fn decode(record: &Record, base: u16) -> Option<Call> {
     let file = FileSlot(record.file.wrapping_add(base));

@@ -1,4 +1,4 @@
-//! The phases of a replay: the whole recording, or its parts between marks or commands.
+//! The phases of a replay: the whole recording, or its parts between marks or between commands.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use fsdyno_record::OpKind;
 use crate::replay::format::{Boundary, Compiled};
 use crate::workload::OpCounts;
 
-/// Maximum number of phases; everything that follows belongs to the last one.
+/// Maximum number of phases; everything after that belongs to the last one.
 const MAX_PHASES: usize = 100;
 
 /// Maximum length of a phase's name in bytes; tables use it as a heading.
@@ -17,7 +17,7 @@ const MAX_NAME: usize = 40;
 /// The points at which phases begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// No point: one phase.
+    /// No points: there is one phase.
     Whole,
     /// Marks of the program.
     Marks,
@@ -28,7 +28,7 @@ pub enum Split {
 /// A phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its name, which no other phase has.
+    /// Its name, which is unique among the phases.
     pub name: &'static str,
     /// Index of the boundary at which it begins; none for the beginning of the recording.
     pub from: Option<usize>,
@@ -38,7 +38,7 @@ pub struct Part {
     pub counts: OpCounts,
 }
 
-/// The phases of a recording. A part without ops is not a phase.
+/// Returns the phases of a recording. A part without ops is not a phase.
 pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
     let chosen: Vec<(usize, Boundary<'_>)> = match split {
         Split::Whole => Vec::new(),
@@ -84,7 +84,7 @@ pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
     parts
 }
 
-/// The name of a phase: letters, digits, `.`, `_` and `-`, with a number if an earlier phase has the same name.
+/// Returns the name of a phase: letters, digits, `.`, `_` and `-`, with a number if an earlier phase has the same name.
 fn name(text: &[u8], earlier: &[Part]) -> &'static str {
     let plain = |byte: &u8| match byte {
         b'.' | b'_' | b'-' => char::from(*byte),

@@ -4,9 +4,9 @@ use fsdyno_record::Nanos;
 
 use crate::differences::Differences;
 use crate::op::{After, Expect, Op};
+use crate::op_source::OpSource;
 use crate::replay::code::decode;
 use crate::replay::format::{Boundary, Compiled, OP, Record, nanoseconds};
-use crate::workload::OpSource;
 
 /// The order of the calls of different threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Think {
     Cpu,
     /// Nothing.
     None,
-    /// The wall time of the recorded thread: its processor time, and the rest asleep.
+    /// The wall time of the recorded thread: its processor time, and the rest of the time asleep.
     Wall,
 }
 
@@ -48,7 +48,7 @@ pub struct Options {
     pub order: Order,
     /// The time spent between calls.
     pub think: Think,
-    /// The factor by which the time between calls is shortened.
+    /// The factor by which the time between calls is divided.
     pub speed: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct Source<'a> {
     compiled: &'a Compiled,
     bytes: &'a [u8],
     options: Options,
-    /// The rank within its copy, and the first rank of the copy.
+    /// The rank within its copy, and the number of the copy's first rank.
     rank: u32,
     first_rank: u32,
     /// Offset that is added to the number of each slot.
@@ -76,7 +76,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The ops in `bytes` for rank `rank` of copy `copy` out of `copies`.
+    /// Creates the source of the ops in `bytes` for rank `rank` of copy `copy` out of `copies`.
     pub fn new(
         compiled: &'a Compiled,
         bytes: &'a [u8],
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Restricts the ops to those between two boundaries; none stands for the beginning or the end.
+    /// Restricts the ops to those between two boundaries; none means the beginning or the end.
     #[must_use]
     pub fn between(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
         let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP;
@@ -117,7 +117,7 @@ impl<'a> Source<'a> {
     fn wait(&self, record: &Record, op: &mut Op) {
         op.also_after.clear();
         op.after = After::default();
-        // A point in an earlier phase needs no wait.
+        // A point in an earlier phase does not need a wait.
         let point = |rank: u16, ops: u32| {
             let before = self.before.map_or(0, |before| before.ops(u32::from(rank)));
             let ops = ops.checked_sub(before).filter(|ops| *ops > 0)?;

@@ -1,4 +1,4 @@
-//! A tree of the compiled form, as an expected tree.
+//! A tree of the compiled form, as the tree that a phase is expected to leave.
 
 use crate::op::Payload;
 use crate::replay::format::{Compiled, Section, TreeNode};
@@ -14,7 +14,7 @@ pub struct FlatTree<'a> {
 }
 
 impl<'a> FlatTree<'a> {
-    /// The tree in `section`, in `copies` copies.
+    /// Creates the tree in `section`, in `copies` copies.
     pub fn new(compiled: &'a Compiled, section: Section, copies: u32) -> FlatTree<'a> {
         let nodes = 0..compiled.nodes(section);
         let directories =
@@ -22,7 +22,7 @@ impl<'a> FlatTree<'a> {
         FlatTree { compiled, section, copies, directories }
     }
 
-    /// The number of the copy that a path is in, and the rest of the path; none for a path outside the copies.
+    /// Returns the number of the copy that contains a path and the rest of the path; none if no copy contains it.
     fn copy_of<'p>(&self, path: &'p [u8]) -> Option<(u32, &'p [u8])> {
         if self.copies == 1 {
             return Some((0, path));

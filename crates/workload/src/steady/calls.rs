@@ -3,11 +3,12 @@
 use fsdyno_record::Nanos;
 
 use crate::op::{Call, Compound, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op_source::OpSource;
 use crate::steady::parts::{Parts, Walk};
 use crate::steady::paths::Path;
 use crate::steady::population::{Action, Operation, Population};
 use crate::until::Items;
-use crate::workload::{OpSource, Share};
+use crate::workload::Share;
 
 const FILE: FileSlot = FileSlot(0);
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
@@ -103,7 +104,7 @@ pub struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// The parts of a rank, nothing done.
+    /// Creates the fill of a rank's parts, with nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Fill<'a> {
         let part = share.rank;
         let directory = parts.directories_of(part.min(parts.count)).0;
@@ -155,12 +156,12 @@ pub struct Operations<'a> {
 }
 
 impl<'a> Operations<'a> {
-    /// The parts of a rank, nothing done.
+    /// Creates the operations of a rank's parts, with nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Operations<'a> {
         Operations { parts, walk: Walk::new(parts, share), transfer: Transfer::NONE, ending: false }
     }
 
-    /// Sets the op to the first call of the next operation, for many operations the only one; returns false at the end.
+    /// Sets the op to the first call of the next operation, which is often its only call; returns false at the end.
     fn begin(&mut self, op: &mut Op) -> bool {
         if self.ending {
             return false;
@@ -223,7 +224,7 @@ impl OpSource for Operations<'_> {
     }
 }
 
-/// The call that an operation begins with.
+/// Returns the first call of an operation.
 fn first(operation: &Operation) -> Call {
     let dir = DirSlot::ROOT;
     let open = |flags| Call::Open { dir, file: FILE, flags };

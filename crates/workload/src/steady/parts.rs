@@ -22,7 +22,7 @@ pub struct Parts {
     pub directories: u64,
     /// Number of parts.
     pub count: u32,
-    /// Number of operations of all parts together; none if something else ends them.
+    /// Number of operations of all parts together; none if a time limit ends them.
     pub ops: Option<u64>,
     /// Operations per second of all parts together; zero for back to back.
     pub rate: u64,
@@ -30,7 +30,7 @@ pub struct Parts {
     pub block: u32,
     /// Percentage by which the number of names may vary.
     pub swing: u64,
-    /// Number of bytes by which the files may grow; none for as many as they have.
+    /// Number of bytes by which the files may grow; none for as many bytes as they have initially.
     pub free: Option<u64>,
     /// The operations and their frequencies.
     pub rules: Rules,
@@ -41,22 +41,22 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// First item of a part when `items` items are divided among the parts.
+    /// Returns the first item of a part when `items` items are divided among the parts.
     fn divide(&self, items: u64, part: u32) -> u64 {
         (u128::from(items) * u128::from(part) / u128::from(self.count)) as u64
     }
 
-    /// The first directory of a part, and the first one after it.
+    /// Returns the first directory of a part, and the first directory after the part.
     pub fn directories_of(&self, part: u32) -> (u64, u64) {
         (self.divide(self.directories, part), self.divide(self.directories, part + 1))
     }
 
-    /// The part of a directory.
+    /// Returns the part of a directory.
     pub fn part_of(&self, directory: u64) -> u32 {
         (((directory + 1) * u64::from(self.count) - 1) / self.directories) as u32
     }
 
-    /// The files of a part as initially created.
+    /// Returns the files of a part as initially created.
     pub fn population(&self, part: u32) -> Population {
         let files = self.divide(self.files, part + 1) - self.divide(self.files, part);
         let share = |free| (u128::from(free) * u128::from(files) / u128::from(self.files)) as u64;
@@ -64,14 +64,14 @@ impl Parts {
         Population::new(seed, files as u32, self.swing, self.free.map(share), &self.rules)
     }
 
-    /// Number of operations of a part: equal for all parts, except that the first ones may have one more.
+    /// Returns the number of operations of a part: equal for all parts, except that the first ones may have one more.
     fn ops_of(&self, part: u32) -> u64 {
         let parts = u64::from(self.count);
         let share = |ops: u64| ops / parts + u64::from(u64::from(part) < ops % parts);
         self.ops.map_or(MAX_OPS, share)
     }
 
-    /// Time at which an operation of a part is due; zero for at once.
+    /// Returns the time at which an operation of a part is due; zero means immediately.
     pub fn due(&self, part: u32, number: u64) -> Nanos {
         if self.rate == 0 {
             return Nanos(0);
@@ -80,7 +80,7 @@ impl Parts {
         Nanos((number * 1_000_000_000 / u128::from(self.rate)) as u64)
     }
 
-    /// The directory of a part that a random word selects.
+    /// Returns the directory of a part that a random word selects.
     pub fn directory(&self, part: u32, word: u64) -> u64 {
         let (from, to) = self.directories_of(part);
         from + ((u128::from(word) * u128::from(to - from)) >> 64) as u64
@@ -93,7 +93,7 @@ impl Parts {
         self.paths.write(Path::File { directory, born, name }, into);
     }
 
-    /// Totals of the creation of all files.
+    /// Returns totals of the creation of all files.
     pub fn filled(&self) -> Totals {
         let mut totals = Totals::default();
         for population in (0..self.count).map(|part| self.population(part)) {
@@ -105,7 +105,7 @@ impl Parts {
         totals
     }
 
-    /// Totals of the first `done[r]` operations of each rank `r`, and all parts as they are after them.
+    /// Returns totals of the first `done[r]` operations of each rank `r`, and the state of all parts after them.
     pub fn replay(&self, done: &[u64]) -> (Totals, Vec<Population>) {
         let mut totals = Totals::default();
         let mut turns = Vec::new();
@@ -145,7 +145,7 @@ pub struct Turn {
 }
 
 impl<'a> Walk<'a> {
-    /// The parts `rank`, `rank + ranks` and so on.
+    /// Creates the walk over the parts `rank`, `rank + ranks` and so on.
     pub fn new(parts: &'a Parts, share: Share) -> Walk<'a> {
         let turns = (share.rank..parts.count).step_by(share.ranks.max(1) as usize).map(|part| {
             let population = parts.population(part);
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Applies the next operation to the files; returns it and the index of its turn. The first parts have as many
-    /// operations as the others or one more, so the first turn that has none left is the end.
+    /// operations as the others or one more, so the end is the first turn that has none left.
     pub fn step(&mut self) -> Option<(usize, Operation)> {
         let at = self.next;
         let turn = self.turns.get_mut(at).filter(|turn| turn.number < turn.end)?;

@@ -1,16 +1,16 @@
-//! Paths of a working set: `d01/f123.4` is name number 4 of the file that was created as number
-//! 123.
+//! Paths of a working set: `d01/f123.4` is name number 4 of the file that was created as file
+//! number 123.
 
 use crate::numbered::Numbered;
 use crate::op::Name;
 
-/// Maximum length of a file's name, which has the largest numbers of 32 and of 24 bits.
+/// Maximum length of a file's name, which is reached with the largest numbers of 32 and of 24 bits.
 const MAX_FILE_NAME: usize = "f4294967295.16777215".len();
 
 /// A parsed path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// The directory of this number.
+    /// The directory with this number.
     Directory(u64),
     /// A name of a file.
     File {
@@ -33,7 +33,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Paths in `count` directories.
+    /// Creates the paths in `count` directories.
     pub fn new(count: u64) -> Paths {
         Paths {
             count,
@@ -43,7 +43,7 @@ impl Paths {
         }
     }
 
-    /// Maximum length of a name, in bytes.
+    /// Returns the maximum length of a name, in bytes.
     pub fn longest(&self) -> usize {
         self.directories.length_of(self.count.saturating_sub(1)).max(MAX_FILE_NAME)
     }

@@ -1,7 +1,7 @@
 //! The live files of a steady state: their identity and contents, in 16 bytes per file.
 //!
-//! Operations are drawn one by one, each from its own number, so that the generator, the counts and the verifier get
-//! the same files when they replay the same numbers.
+//! Operations are drawn one by one, each from its own number, so that the generator, the counts and the verifier
+//! compute the same files when they replay the same numbers.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
@@ -19,14 +19,14 @@ pub const HEAD: u32 = 4096;
 /// Maximum number of names of one file; the strictest file system allows 250.
 const MAX_NAMES: u32 = 100;
 
-/// The names of a file are numbered modulo this.
+/// Modulus of the numbers of a file's names.
 const NAME_MODULUS: u32 = 1 << 24;
 
-/// The odd number nearest to 2^64 divided by the golden ratio: it gives neighbouring numbers distant seeds (Knuth 3,
+/// The odd number nearest to 2^64 divided by the golden ratio: it maps neighbouring numbers to distant seeds (Knuth 3,
 /// 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Separates the draws of the initial files from those of operations.
+/// A constant that separates the draws of the initial files from those of operations.
 const INITIAL: u64 = 0x6269_7274_6800;
 
 /// An action on a file.
@@ -91,7 +91,7 @@ pub struct Rules {
     pub overwrite: Overwrite,
     /// Percentage of creations, overwrites and appends that are followed by fsync(2).
     pub fsync: u64,
-    /// `(files, accesses)`: percentage of the files that receive this percentage of the accesses; none for no
+    /// `(files, accesses)`: this percentage of the files receives this percentage of the accesses; none for no
     /// preference.
     pub hot: Option<(u64, u64)>,
 }
@@ -111,7 +111,7 @@ pub struct File {
     pub length: u32,
 }
 
-/// Checks the limit on a generator's memory per live file.
+/// A check of the limit on a generator's memory per live file.
 const _: () = assert!(size_of::<File>() <= 16);
 
 impl File {
@@ -119,12 +119,12 @@ impl File {
         File { born, names: 1, version: 0, head: 0, length }
     }
 
-    /// Number of its names.
+    /// Returns the number of its names.
     pub fn links(self) -> u32 {
         self.names & 0xff
     }
 
-    /// The number of its name at `index`, the oldest at zero.
+    /// Returns the number of the file's name at `index`; the oldest name is at index zero.
     pub fn name(self, index: u32) -> u32 {
         ((self.names >> 8) + index) % NAME_MODULUS
     }
@@ -187,9 +187,9 @@ pub struct Population {
 }
 
 impl Population {
-    /// A population of newly created files, numbered in sequence; `files` must be at least one. The number of names
-    /// stays within `swing` percent of `files` (at least one more is allowed), and the bytes grow by at most `extra`,
-    /// or at most double without it.
+    /// Creates a population of new files, numbered in sequence; `files` must be at least one. The number of names stays
+    /// within `swing` percent of `files` (at least one more is allowed), and the bytes grow by at most `extra`, or at
+    /// most double if it is none.
     pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, rules: &Rules) -> Population {
         let count = u64::from(files);
         let away = count * swing / 100;
@@ -213,44 +213,44 @@ impl Population {
         population
     }
 
-    /// The live files, in arbitrary order.
+    /// Returns the live files, in arbitrary order.
     pub fn files(&self) -> &[File] {
         &self.files
     }
 
-    /// Number of names.
+    /// Returns the number of names.
     pub fn names(&self) -> u64 {
         self.names
     }
 
-    /// Number of bytes of the live files.
+    /// Returns the number of bytes of the live files.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Maximum number of names and maximum number of bytes.
+    /// Returns the maximum number of names and the maximum number of bytes.
     pub fn bounds(&self) -> (u64, u64) {
         (self.high, self.max_bytes)
     }
 
-    /// Sorts the files by their creation, for [`Population::find`]; operations drawn afterwards differ from those drawn
-    /// without sorting.
+    /// Sorts the files in order of creation, for [`Population::find`]; operations drawn afterwards differ from those
+    /// drawn without sorting.
     pub fn sort(&mut self) {
         self.files.sort_unstable_by_key(|file| file.born);
     }
 
-    /// The file with this name, after [`Population::sort`].
+    /// Returns the file with this name, after [`Population::sort`].
     pub fn find(&self, born: u32, name: u32) -> Option<File> {
         let at = self.files.binary_search_by_key(&born, |file| file.born).ok()?;
         self.files.get(at).copied().filter(|file| file.has(name))
     }
 
-    /// A random word that belongs to the name and determines its directory.
+    /// Returns the random word that belongs to a name and determines its directory.
     pub fn word_of(&self, born: u32, name: u32) -> u64 {
         mix(self.seed ^ mix((u64::from(born) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
     }
 
-    /// The content of the file from `offset` on, as far as one payload reaches.
+    /// Returns the content of the file from `offset` on, up to the end of one payload.
     pub fn content(&self, file: File, offset: u32) -> Payload {
         let head = file.has_head() && offset < HEAD;
         let id = self.content_id(file, head);
@@ -261,7 +261,7 @@ impl Population {
     fn content_id(&self, file: File, head: bool) -> u64 {
         let version = u64::from(if head { file.head } else { file.version });
         let packed = u64::from(head) << 48 | u64::from(file.born) << 16 | version;
-        // Halved, so that no id is one of the special ones.
+        // Halved, so that no id is one of the special ids.
         mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
     }
 
@@ -287,7 +287,7 @@ impl Population {
         operation
     }
 
-    /// Index of the file that is accessed; the hot ones come first.
+    /// Draws the index of the file that is accessed; the hot files come first.
     fn accessed(&self, rules: &Rules, draws: &mut SplitMix64) -> usize {
         let all = self.files.len() as u64;
         let Some((files, accesses)) = rules.hot else { return draws.below(all) as usize };
@@ -314,8 +314,8 @@ impl Population {
         }
     }
 
-    /// Creates a file. If it does not fit, a name is removed instead, or, at the minimum number of names, the file gets
-    /// the free space.
+    /// Creates a file. If it does not fit, a name is removed instead, or, at the minimum number of names, the file is
+    /// made as large as the free space.
     fn create(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let (length, left) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
         if length > left && self.names > self.low {
@@ -378,7 +378,7 @@ impl Population {
         }
     }
 
-    /// Truncates a file and rewrites it with a new size; if that does not fit, with at most the size that it had.
+    /// Truncates a file and rewrites it with a new size; if that does not fit, with at most its old size.
     fn rewrite(&mut self, at: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let drawn = rules.sizes.draw(draws);
         let had = u64::from(self.files[at].length);
@@ -401,7 +401,7 @@ impl Population {
         self.files[at].length += more as u32;
         let operation = self.on(Action::Append, at, draws);
         let payload = Payload { offset: u64::from(had), length: more as u32, ..operation.payload };
-        // The content after the head, whether or not the file has a separate one.
+        // The content after the head, whether or not the file has a separate head.
         let id = self.content_id(operation.file, false);
         Operation { payload: Payload { id, ..payload }, ..operation }
     }

@@ -2,15 +2,16 @@
 
 use fsdyno_record::OpKind;
 
+use crate::op_source::WorkUnits;
 use crate::steady::population::{Action, Operation, Population};
-use crate::workload::{OpCounts, WorkUnits};
+use crate::workload::OpCounts;
 
-/// Totals of operations: the number of each, their calls and bytes, and the files they leave.
+/// Totals of operations: the number of each kind, their calls and bytes, and the files that they leave.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Number of operations by action.
     operations: [u64; 9],
-    /// Number of calls that move data, and of bytes, by action.
+    /// Number of calls that move data, and number of bytes, by action.
     calls: [u64; 9],
     bytes: [u64; 9],
     fsyncs: u64,
@@ -27,7 +28,7 @@ impl Totals {
             Action::Create | Action::Write | Action::Append => {
                 self.calls[at] += length.div_ceil(u64::from(block));
             }
-            // The last call finds the end.
+            // The last call reads the end of the file.
             Action::Read => self.calls[at] += length.div_ceil(u64::from(block)) + 1,
             _ => return,
         }
@@ -47,7 +48,7 @@ impl Totals {
         self.live.2 += population.bytes();
     }
 
-    /// The calls by kind, without those whose number depends on the file system.
+    /// Returns the number of calls by kind, without those whose number depends on the file system.
     pub fn counts(&self) -> OpCounts {
         let of = |action: Action| self.operations[action as usize];
         let calls = |action: Action| self.calls[action as usize];
@@ -71,12 +72,12 @@ impl Totals {
         .collect()
     }
 
-    /// Number of bytes of the live files at the end.
+    /// Returns the number of bytes of the live files at the end.
     pub fn live_bytes(&self) -> u64 {
         self.live.2
     }
 
-    /// The work units.
+    /// Returns the work units.
     pub fn work_units(&self) -> WorkUnits {
         let names = [
             "files created",

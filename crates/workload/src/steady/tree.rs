@@ -14,7 +14,7 @@ pub struct LiveTree<'a> {
 }
 
 impl<'a> LiveTree<'a> {
-    /// The files of all parts, in their order.
+    /// Creates the tree from the populations of all parts, in their order.
     pub fn new(parts: &'a Parts, mut populations: Vec<Population>) -> LiveTree<'a> {
         populations.iter_mut().for_each(Population::sort);
         let names = populations.iter().map(Population::names).sum();
@@ -42,7 +42,7 @@ impl Tree for LiveTree<'_> {
             true => Expected::pieces(u64::from(file.length)),
             false => Expected::file(population.content(file, 0)),
         };
-        // A file with one name has no links entry: a verifier stores each group that it gets.
+        // A file with one name has no links entry, because a verifier stores every group that it receives.
         let group = u64::from(part) << 32 | u64::from(file.born);
         match file.links() {
             1 => Some(expected),

@@ -4,8 +4,8 @@
 //! refers to it by its position.
 //!
 //! Members that GNU tar would refuse or query are refused here before any work, with the member and
-//! its position: names that lead out of the folder, devices and pipes (no op makes them), sparse
-//! files (their data is not the file's). Conditions that depend on other members are checked by
+//! its position: names that lead out of the folder, devices and pipes (no op creates them), sparse
+//! files (their data is not that of the file). Conditions that depend on other members are checked by
 //! [`crate::tar::unpack`].
 
 use std::fmt;
@@ -27,7 +27,7 @@ pub const MAX_PATH: usize = Name::CAPACITY - 24;
 /// Maximum length in bytes of a name between two slashes; no Linux file system allows more.
 pub const MAX_NAME: usize = 255;
 
-/// An archive whose headers were read and are valid.
+/// An archive whose headers have been read and are valid.
 #[derive(Clone, Debug)]
 pub struct Archive {
     members: Vec<Member>,
@@ -70,9 +70,9 @@ pub enum MemberKind {
 /// A mistake in an archive; its message fits after "the archive".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveError {
-    /// Position of the header concerned, in bytes from the start.
+    /// Position of the header with the mistake, in bytes from the start.
     pub offset: u64,
-    /// The member concerned, if it has a name.
+    /// The member with the mistake, if it has a name.
     pub member: Option<String>,
     /// The mistake.
     pub fault: Fault,
@@ -148,7 +148,7 @@ impl ArchiveError {
         ArchiveError { member: Some(String::from_utf8_lossy(name).into_owned()), ..self }
     }
 
-    /// A mistake in a member.
+    /// Returns the error for a mistake in a member.
     pub(crate) fn member(member: &Member, fault: Fault) -> ArchiveError {
         ArchiveError::at(member.header, fault).of(&member.path)
     }
@@ -194,7 +194,7 @@ impl Archive {
         Ok(Archive { members })
     }
 
-    /// The members, in their order.
+    /// Returns the members, in their order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -202,7 +202,7 @@ impl Archive {
 
 fn member(header: &Header<'_>) -> Result<Member, Fault> {
     let kind = match header.kind {
-        // Archives older than POSIX mark a directory by the slash at the end of its name alone.
+        // Archives older than POSIX mark a directory only by the slash at the end of its name.
         b'0' | 0 | b'7' if header.name.ends_with(b"/") => MemberKind::Directory,
         b'0' | 0 | b'7' => MemberKind::File { data: header.data, size: header.size },
         b'1' => MemberKind::Link(path(header.target)?),

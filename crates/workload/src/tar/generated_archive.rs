@@ -7,19 +7,20 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, Payload};
+use crate::op_source::OpSource;
 use crate::params::ParamError;
 use crate::permutation::{Order, Permutation};
 use crate::sizes;
 use crate::tar::made::Made;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::until::Items;
-use crate::workload::{Expected, Needs, OpCounts, OpSource, Tree};
+use crate::workload::{Expected, Needs, OpCounts, Tree};
 
 /// Size of an archive block in bytes; headers and padding are multiples of it.
 const BLOCK: u64 = 512;
-/// The modification time of every file: the day of Guenter's post, 2008-11-13 00:00 UTC.
+/// Modification time of every file in seconds: the day of Guenter's post, 2008-11-13 00:00 UTC.
 const MTIME: i64 = 1_226_534_400;
-/// The mode of every file.
+/// Permission bits of every file.
 const MODE: u32 = 0o644;
 const FILE: FileSlot = FileSlot(0);
 
@@ -49,8 +50,8 @@ struct Totals {
 }
 
 impl GeneratedArchive {
-    /// An archive of a number of files in a number of directories (chosen by a rule if not given), of one size or of
-    /// the mix.
+    /// Creates an archive of a number of files in a number of directories (chosen by a rule if not given), of one size
+    /// or of the mix.
     ///
     /// # Errors
     /// There are more directories than files.
@@ -80,7 +81,7 @@ impl GeneratedArchive {
         })
     }
 
-    /// Size of a file in bytes.
+    /// Returns the size of a file in bytes.
     #[inline]
     fn size_of(&self, file: u64) -> u64 {
         if let Some(size) = self.size {
@@ -89,7 +90,7 @@ impl GeneratedArchive {
         sizes::mix(mix(file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.seed))
     }
 
-    /// The directory of a file; files with neighbouring numbers share one.
+    /// Returns the directory of a file; files with neighbouring numbers share one.
     #[inline]
     fn directory_of(&self, file: u64) -> u64 {
         file * self.directories / self.members
@@ -99,7 +100,7 @@ impl GeneratedArchive {
         Payload { id: file, offset: 0, length: self.size_of(file) as u32 }
     }
 
-    /// Totals from one pass in the order of the archive, because a file's position in it determines its writes.
+    /// Returns totals from one pass in archive order, because a file's position in the archive determines its writes.
     fn totals(&self) -> &Totals {
         self.totals.get_or_init(|| {
             let made = Made::none(self.directories);
@@ -135,14 +136,14 @@ impl GeneratedArchive {
     }
 }
 
-/// Length of a file's first write: the part that is in the record in which its header ends. `position` is the position
-/// of the header in its record.
+/// Returns the length of a file's first write: the part in the record in which its header ends. `position` is the
+/// position of the header in its record.
 #[inline]
 fn first_write(position: u64, size: u64) -> u64 {
     size.min(RECORD - (position + BLOCK) % RECORD)
 }
 
-/// The position of the next header in its record.
+/// Returns the position of the next header in its record.
 #[inline]
 fn after_member(position: u64, size: u64) -> u64 {
     (position + BLOCK + size.next_multiple_of(BLOCK)) % RECORD
@@ -178,7 +179,7 @@ impl Packed for GeneratedArchive {
     fn extract_counts(&self) -> OpCounts {
         let (files, directories) = (self.files(), self.directories());
         let counts = [
-            // Each directory is missing once, and mkdir of the top directory is tried for each.
+            // Each directory is missing once, and each time mkdir of the top directory is tried first.
             (OpKind::Create, files + directories),
             (OpKind::Mkdir, 2 * directories),
             (OpKind::Write, self.totals().writes),
@@ -267,7 +268,7 @@ impl Tree for Extracted<'_> {
 /// The next op of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The next file's openat, or the end.
+    /// openat of the next file, or the end.
     Open,
     /// mkdir of the top directory, after an openat that failed.
     Top,
@@ -368,7 +369,7 @@ impl<'a> Extract<'a> {
     }
 }
 
-/// An item is a file, with the directories made for it.
+/// An item is a file, with the directories created for it.
 impl Items for Extract<'_> {
     fn between(&mut self) -> Option<(u64, bool)> {
         (self.step == Step::Open).then_some((self.index, self.index < self.end))

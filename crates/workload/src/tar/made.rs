@@ -1,16 +1,16 @@
-//! The directories that an extraction has made.
+//! The directories that an extraction has created.
 
-/// A bit per directory, set once it has been made.
+/// A bit per directory, set once the directory has been created.
 #[derive(Clone, Debug)]
 pub(super) struct Made(Vec<u64>);
 
 impl Made {
-    /// None of this many directories made.
+    /// Returns the state in which none of this many directories has been created.
     pub(super) fn none(directories: u64) -> Made {
         Made(vec![0; directories.div_ceil(64) as usize])
     }
 
-    /// Marks the directory as made; returns true if it already was.
+    /// Marks a directory as created; returns true if it already was.
     #[inline]
     pub(super) fn make(&mut self, directory: u64) -> bool {
         let bit = 1 << (directory % 64);
@@ -24,12 +24,12 @@ impl Made {
         }
     }
 
-    /// Reports whether a directory has been made.
+    /// Reports whether a directory has been created.
     pub(super) fn has(&self, directory: u64) -> bool {
         self.0.get((directory / 64) as usize).is_some_and(|word| word >> (directory % 64) & 1 != 0)
     }
 
-    /// Number of directories made.
+    /// Returns the number of directories created.
     pub(super) fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }

@@ -3,9 +3,10 @@
 use fsdyno_record::Nanos;
 
 use crate::op::{Name, OpenFlags};
+use crate::op_source::OpSource;
 use crate::permutation::Order;
 use crate::until::Items;
-use crate::workload::{Needs, OpCounts, OpSource, Tree};
+use crate::workload::{Needs, OpCounts, Tree};
 
 /// The directory that contains everything.
 pub const TOP: &[u8] = b"t";
@@ -19,44 +20,44 @@ pub const FILE_FLAGS: OpenFlags =
 
 /// A tree in an archive, entirely below [`TOP`]. "Files" are all entries except directories.
 pub trait Packed: Send + Sync {
-    /// GNU tar's calls that extract the archive, with `unpack` of processor time before each file.
+    /// Returns GNU tar's calls that extract the archive, with processor time `unpack` before each file.
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
-    /// The calls of [`Packed::extract`], file by file; none if the archive cannot be cut.
+    /// Returns the calls of [`Packed::extract`], file by file; none if the archive cannot be cut.
     fn items(&self, _unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
-    /// The first `most` files and the directories made for them, which keep their numbers; none if the archive cannot
-    /// be cut.
+    /// Returns the archive cut to its first `most` files and the directories created for them, which keep their
+    /// numbers; none if the archive cannot be cut.
     fn cut(&self, _most: u64) -> Option<Box<dyn Packed>> {
         None
     }
-    /// Exclusive upper bounds of the numbers of files and of directories.
+    /// Returns exclusive upper bounds of the numbers of files and of directories.
     fn numbers(&self) -> (u64, u64) {
         (self.files(), self.directories())
     }
-    /// Reports whether the file with a number is extracted.
+    /// Reports whether the file with this number is extracted.
     fn has_file(&self, _file: u64) -> bool {
         true
     }
-    /// Reports whether the directory with a number is made.
+    /// Reports whether the directory with this number is created.
     fn has_directory(&self, _directory: u64) -> bool {
         true
     }
-    /// Number of calls of the extraction, by kind.
+    /// Returns the number of calls of the extraction, by kind.
     fn extract_counts(&self) -> OpCounts;
-    /// The tree after the extraction.
+    /// Returns the tree after the extraction.
     fn tree(&self) -> Box<dyn Tree + '_>;
-    /// The space, inodes and name length that the extraction requires.
+    /// Returns the space, inodes and name length that the extraction requires.
     fn needs(&self) -> Needs;
-    /// Number of files.
+    /// Returns the number of files.
     fn files(&self) -> u64;
-    /// Number of directories below [`TOP`].
+    /// Returns the number of directories below [`TOP`].
     fn directories(&self) -> u64;
-    /// The files' numbers in the order called `creation`, `reverse` (of that) or `random`.
+    /// Returns the files' numbers in the order called `creation`, `reverse` (of creation) or `random`.
     fn order(&self, word: &str, seed: u64) -> Order;
     /// Writes the full path of a file, given its number.
     fn name_file(&self, name: &mut Name, file: u64);
-    /// Writes the full path of a directory. In the order of their numbers, each directory is empty once those before it
-    /// are removed.
+    /// Writes the full path of a directory. In the order of their numbers, each directory is empty once the directories
+    /// before it are removed.
     fn name_directory(&self, name: &mut Name, directory: u64);
 }

@@ -1,24 +1,25 @@
 //! The user's archive as GNU tar unpacks it: the calls one by one, the tree after them, and what
 //! they need.
 //!
-//! Everything is below one folder that is made first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
-//! Memory: 8 bytes for each call (those of one file count as one), and 40 for each member in addition
-//! to the archive's own list.
+//! Everything is below one folder that is created first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
+//! Memory: 8 bytes for each call (those of one file count as one call), and 40 bytes for each member in
+//! addition to the archive's own list.
 
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::input::Input;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op_source::OpSource;
 use crate::permutation::Order;
 use crate::tar::archive::{Archive, ArchiveError, Member, MemberKind};
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
-use crate::workload::{Expected, Links, Needs, OpCounts, OpSource, Tree};
+use crate::workload::{Expected, Links, Needs, OpCounts, Tree};
 
 mod script;
 
 use script::{CallKind, Node, NodeKind, Script, TarCall};
 
-/// The folder to unpack into, held open as tar does.
+/// The folder to unpack into, kept open as by tar.
 const FOLDER: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
 /// The flags with which tar opens the placeholder of a link.
@@ -31,7 +32,7 @@ pub struct Unpack {
     script: Script,
     /// The final nodes by path; the folder itself comes first.
     by_path: Vec<Node>,
-    /// Files and links, in the order in which they were made, as indices in `by_path`.
+    /// Files and links in order of creation, as indices in `by_path`.
     files: Vec<u32>,
     /// Indices of the directories in `by_path`, except the folder itself.
     directories: Vec<u32>,
@@ -77,7 +78,7 @@ impl Unpack {
         self.by_path.get(at)
     }
 
-    /// The node at a path below the trial's root.
+    /// Returns the node at a path below the trial's root.
     fn at(&self, path: &[u8]) -> Option<&Node> {
         match path.strip_prefix(TOP)? {
             b"" => self.by_path.first(),
@@ -127,7 +128,7 @@ impl Unpack {
         }
     }
 
-    /// Position and size of a file's data.
+    /// Returns the position and size of a file's data.
     fn data(&self, member: u32) -> (u64, u64) {
         match self.member(member).kind {
             MemberKind::File { data, size } => (data, size),
@@ -141,7 +142,7 @@ fn path_of<'a>(archive: &'a Archive, node: &Node) -> &'a [u8] {
     &path[..usize::from(node.length)]
 }
 
-/// Length of a file's first write: the part of its data that is in tar's one-record buffer.
+/// Returns the length of a file's first write: the part of its data that is in tar's buffer of one record.
 fn first_write(data: u64, size: u64) -> u64 {
     size.min(match data % RECORD {
         0 => RECORD,
@@ -149,7 +150,7 @@ fn first_write(data: u64, size: u64) -> u64 {
     })
 }
 
-/// The owner's permission bits, with which everything is created; the others are set at the end.
+/// Returns the owner's permission bits, with which everything is created; the other bits are set at the end.
 fn owner_bits(mode: u32) -> u32 {
     mode & 0o700
 }
@@ -167,7 +168,7 @@ impl Packed for Unpack {
     }
 
     fn extract_counts(&self) -> OpCounts {
-        // The folder is made, opened and closed.
+        // The folder is created, opened and closed.
         let mut counts =
             OpCounts::from([(OpKind::Mkdir, 1), (OpKind::Open, 1), (OpKind::Close, 1)]);
         let mut add = |kind, count| *counts.entry(kind).or_insert(0) += count;
@@ -227,7 +228,7 @@ impl Packed for Unpack {
     }
 
     fn order(&self, word: &str, seed: u64) -> Order {
-        // Files are numbered in the order in which they were made.
+        // Files are numbered in order of creation.
         let word = if word == "creation" { "forward" } else { word };
         Order::named(word, self.files(), seed, "order")
     }
@@ -341,7 +342,7 @@ impl Extract<'_> {
         }
     }
 
-    /// Sets a call that is not one of a file's, from its open to its close.
+    /// Sets a call that is not part of the sequence from the open of a file to its close.
     fn other_call(&mut self, op: &mut Op, call: TarCall) {
         let member = self.work.member(call.member);
         let dir = FOLDER;

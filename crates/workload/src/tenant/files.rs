@@ -5,7 +5,7 @@ use fsdyno_record::Nanos;
 use crate::contents::VERSION;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
-use crate::workload::OpSource;
+use crate::op_source::OpSource;
 
 /// The neighbour's file.
 pub const STREAM: &[u8] = b"stream";
@@ -46,19 +46,19 @@ pub struct Files {
 }
 
 impl Files {
-    /// Number of writes by the neighbour.
+    /// Returns the number of writes by the neighbour.
     pub fn blocks(&self) -> u64 {
         self.stream.div_ceil(self.block)
     }
 
-    /// The content of a tenant's file.
+    /// Returns the content of a tenant's file.
     pub fn payload(&self, tenant: u32, file: u64) -> Payload {
         let id = file * u64::from(self.tenants) + u64::from(tenant);
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// The content of the neighbour's file from `offset` on, to the end of the block or of the file; none from the end
-    /// of the file on.
+    /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file; none at or
+    /// past the end of the file.
     pub fn streamed(&self, offset: u64) -> Option<Payload> {
         let left = self.stream.checked_sub(offset).filter(|left| *left > 0)?;
         let (block, within) = (offset / self.block, offset % self.block);
@@ -76,7 +76,7 @@ impl Files {
         }
     }
 
-    /// Length of the longest name, in bytes.
+    /// Returns the length of the longest name, in bytes.
     pub fn longest_name(&self) -> usize {
         STREAM.len().max(self.names.length_of(2 * self.rounds + self.each))
     }

@@ -4,8 +4,8 @@ use fsdyno_record::Nanos;
 use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::op::{After, Call, Op, OpenFlags};
+use crate::op_source::OpSource;
 use crate::tenant::files::{FILE, Files, ROOT, STREAM, WRITE};
-use crate::workload::OpSource;
 
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const APPEND: OpenFlags = OpenFlags { exclusive: true, append: true, ..WRITE };
@@ -26,7 +26,7 @@ enum Step {
 
 /// The rounds of one tenant in one phase.
 ///
-/// Before the tenant's round `k`, counted over all phases, its files have the numbers `k` to `k + each - 1`: the round
+/// Before the tenant's round `k`, counted over all phases, its files have the numbers `k` to `k + each - 1`; the round
 /// creates number `k + each` and removes number `k`.
 pub struct Rounds<'a> {
     files: &'a Files,
@@ -43,7 +43,7 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// The rounds of a tenant alone, or at the same time as its neighbour, whose rank follows those of all tenants.
+    /// Creates the rounds of a tenant, alone or concurrent with its neighbour, whose rank follows the tenants' ranks.
     pub fn new(files: &'a Files, tenant: u32, with_neighbour: bool) -> Rounds<'a> {
         // The neighbour's open precedes its first write.
         let lead = 1 + files.lead.div_ceil(files.block);
@@ -55,7 +55,7 @@ impl<'a> Rounds<'a> {
         Rounds { files, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
     }
 
-    /// Number of rounds of this tenant so far, in all phases.
+    /// Returns the number of rounds of this tenant so far, in all phases.
     fn round(&self) -> u64 {
         self.before + self.done
     }
@@ -164,7 +164,7 @@ impl OpSource for Stream<'_> {
         true
     }
 
-    /// Number of writes.
+    /// Returns the number of writes.
     fn done(&self) -> u64 {
         self.offset.div_ceil(self.files.block)
     }

@@ -6,16 +6,17 @@ use crate::bigfile::layout::{Layout, NAME, RANDOM, REWRITTEN, WRITTEN};
 use crate::bigfile::ops::{Reserve, Seek, Sweep};
 use crate::contents::MAX_SLICE;
 use crate::op::Payload;
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
 use crate::unlink::Unlink;
 use crate::workload::{
-    Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill, Share,
-    Threads, Tree, WorkUnits, Workload,
+    Expected, ExpectedKind, GapKind, Needs, OpCounts, PhaseSpec, Prefill, Share, Threads, Tree,
+    Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "bigfile",
     about: "Write a file larger than memory, read and write it at random, delete it.",

@@ -1,17 +1,18 @@
-//! calls: each kind of metadata call in a phase of its own, over the files of one directory.
+//! calls: each kind of metadata call in a separate phase, over the files of one directory.
 
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
+use crate::op_source::OpSource;
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Permutation;
 use crate::workload::{
-    Expected, GapKind, Links, Needs, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, GapKind, Links, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "calls",
     about: "Make each kind of call on files in a phase of its own, over the files of one directory.",
@@ -58,11 +59,11 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// Space of an empty directory.
+/// Space of an empty directory in bytes.
 const DIRECTORY: u64 = 4096;
 const FILE: FileSlot = FileSlot(0);
 const ROOT: DirSlot = DirSlot::ROOT;
-/// After chmod; before it the mode is what the process's umask leaves.
+/// Permission bits after chmod; before it, they depend on the umask of the process.
 const MODE: u32 = 0o640;
 const MTIME: i64 = 1_000_000_000;
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
@@ -116,7 +117,7 @@ impl Step {
         STEPS.get(phase).map(|step| step.0)
     }
 
-    /// The kinds of its calls on each file, in order.
+    /// Returns the kinds of its calls on each file, in order.
     fn kinds(self) -> &'static [OpKind] {
         match self {
             Step::Create => &[OpKind::Create, OpKind::Close],
@@ -140,7 +141,7 @@ impl Step {
 /// The families of names.
 #[derive(Debug)]
 struct Names {
-    /// Files until they are renamed.
+    /// Names of the files until they are renamed.
     file: Numbered,
     renamed: Numbered,
     link: Numbered,
@@ -161,7 +162,7 @@ struct Calls {
 impl Calls {
     fn new(values: &Values, seed: u64) -> Result<Calls, ParamError> {
         let (files, name) = (values.whole("files"), values.whole("name") as usize);
-        // A prefix, and digits to the full length: 15 at most, so long names have long prefixes.
+        // A prefix, and digits up to the full length, but at most 15, so that long names have long prefixes.
         let family = |letter: &str| {
             let digits = (name - 1).min(15);
             Numbered::new(&letter.repeat(name - digits), digits)
@@ -186,7 +187,7 @@ impl Calls {
         Payload { id: file, offset: 0, length: self.size }
     }
 
-    /// The name that files have in a phase's calls.
+    /// Returns the names of the files in the calls of a phase.
     fn file_names(&self, step: Step) -> &Numbered {
         if step <= Step::Rename { &self.names.file } else { &self.names.renamed }
     }
@@ -227,7 +228,7 @@ impl Workload for Calls {
     }
 }
 
-/// The calls of a phase on a range of indices of the order.
+/// The calls of a phase on a range of indices in the order.
 struct Source<'a> {
     work: &'a Calls,
     step: Option<Step>,
@@ -238,7 +239,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Sets the names of an op: of the file before its first call, and a second one.
+    /// Sets the names of an op: that of the file before its first call, and the second name, if any.
     fn name(&self, step: Step, number: u64, op: &mut Op) {
         let (work, names) = (self.work, &self.work.names);
         if self.call == 0 {
@@ -330,7 +331,7 @@ impl CallsTree<'_> {
         if self.is_after(Step::Chmod, Step::Remove) {
             file = file.with_mode(MODE);
         }
-        // Writing sets the time again.
+        // A write changes the time again.
         if self.is_after(Step::Utimes, Step::Write) {
             file = file.with_mtime(MTIME);
         }

@@ -1,19 +1,19 @@
-//! capacity: creates small files until the file system is full, and measures what it held.
+//! capacity: creates small files until the file system is full, and measures how much it held.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    WorkUnits, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "capacity",
     about: "Write small files until the file system is full: bytes a file, inodes left, space lost.",
@@ -75,7 +75,7 @@ const CREATE: Call = Call::Create {
 };
 const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
 
-/// Ops of each file: create, write, close.
+/// Number of ops per file: create, write, close.
 const OPS: u64 = 3;
 
 /// The workload with its parameters bound.
@@ -95,7 +95,7 @@ struct Created {
     directories: u64,
     /// Number of complete files.
     files: u64,
-    /// One more file was open when space ran out: it was closed and removed.
+    /// True if one more file was open when space ran out; that file was closed and removed.
     removed: bool,
 }
 
@@ -122,12 +122,12 @@ impl Capacity {
         Payload { id: file, offset: 0, length: self.sizes.draw(&mut draws) as u32 }
     }
 
-    /// Largest number of files.
+    /// Returns the maximum number of files.
     fn end(&self) -> u64 {
         self.most.unwrap_or(u64::MAX)
     }
 
-    /// The result of the first `ops` ops.
+    /// Returns the result of the first `ops` ops.
     fn created(&self, ops: u64) -> Created {
         let span = 1 + self.each * OPS;
         let (whole, rest) = (ops / span, ops % span);
@@ -139,7 +139,7 @@ impl Capacity {
         }
     }
 
-    /// Number of ops that create `most` files.
+    /// Returns the number of ops that create `most` files.
     fn all(&self) -> u64 {
         self.most.map_or(0, |most| most * OPS + most.div_ceil(self.each))
     }
@@ -173,7 +173,7 @@ impl Workload for Capacity {
         }
     }
 
-    /// Empty for a fill without `most`, whose work is not known in advance.
+    /// Returns no counts for a fill without `most`, whose work is not known in advance.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         if phase == 0 { self.counts_after(phase, &[self.all()]) } else { OpCounts::new() }
     }
@@ -235,7 +235,7 @@ impl Workload for Capacity {
     }
 }
 
-/// The first directories and files.
+/// The tree of the first directories and files.
 struct CapacityTree<'a> {
     work: &'a Capacity,
     created: Created,
@@ -266,12 +266,12 @@ impl Tree for CapacityTree<'_> {
 /// The next op of the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// A directory if the file is its first, else the file.
+    /// The directory if the file is its first, else the file.
     Next,
     Create,
     Write,
     Close,
-    /// No space for the file's data.
+    /// close of a file whose data did not fit.
     CloseTorn,
     RemoveTorn,
     End,
@@ -280,7 +280,7 @@ enum Step {
 struct Fill<'a> {
     work: &'a Capacity,
     file: u64,
-    /// Ops returned so far, without those of the cleanup.
+    /// Number of ops returned so far, without those of the cleanup.
     done: u64,
     step: Step,
 }
@@ -325,7 +325,7 @@ impl OpSource for Fill<'_> {
         true
     }
 
-    /// The op that found no space is the last one returned: a mkdir, a create or a write.
+    /// Handles ENOSPC of the op returned last, which is a mkdir, a create or a write.
     fn full(&mut self) -> bool {
         self.step = match self.step {
             // After a mkdir, or a create.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
 use crate::steady::calls::{Fill, Operations};
@@ -15,12 +16,10 @@ use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
 use crate::until::Items;
 use crate::weights::Weights;
-use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
-};
+use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "churn",
     about: "Keep a working set in a steady state: create, delete, read and write files by weights.",
@@ -209,11 +208,11 @@ const PARAMS: &[Param] = &[
 const FILL: usize = 0;
 const CHURN: usize = 1;
 
-/// Fill and churn; with their parameters bound.
+/// The workload, with its parameters bound.
 #[derive(Debug)]
 struct Churn {
     parts: Parts,
-    /// Duration of churn; zero is without limit.
+    /// Time limit of churn; zero for no limit.
     limit: Nanos,
     gap: GapKind,
     filled: OnceLock<Totals>,
@@ -260,24 +259,24 @@ impl Churn {
         self.filled.get_or_init(|| self.parts.filled())
     }
 
-    /// Totals of all operations; empty if there is a limit of time.
+    /// Returns totals of all operations; empty if there is a time limit.
     fn churned(&self) -> &Totals {
         self.churned.get_or_init(|| self.parts.replay(&self.all()).0)
     }
 
-    /// The number of operations without a limit of time, by one rank.
+    /// Returns the number of operations if there is no time limit, as done by one rank.
     fn all(&self) -> [u64; 1] {
         [self.parts.ops.unwrap_or(0)]
     }
 
-    /// Returns true if the ranks have together done all operations: then the result does not depend
-    /// on who did them.
+    /// Returns true if the ranks together have done all operations: then the result does not depend on
+    /// which rank did which.
     fn is_all(&self, done: &[u64]) -> bool {
         self.parts.ops == Some(done.iter().sum())
     }
 }
 
-/// Number of parts, at most `most`.
+/// Returns the number of parts, at most `most`.
 fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
     let count = values.number("parts").unwrap_or(most.min(64));
     if count > most {
@@ -289,7 +288,7 @@ fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
     Ok(count as u32)
 }
 
-/// Number of all operations; none with a limit of time.
+/// Returns the total number of operations; none with a time limit.
 fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
     match (ops, seconds) {
         (ops, 0) => Ok(Some(ops.unwrap_or(100_000))),
@@ -300,7 +299,7 @@ fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError>
     }
 }
 
-/// The rules of all parts.
+/// Returns the rules of all parts.
 fn rules(values: &Values) -> Result<Rules, ParamError> {
     let mix = Weights::parse(values.text("mix"), WORDS).map_err(ParamError::Conflict)?;
     let of = |action: Action| mix.of(action as usize) > 0;
@@ -393,8 +392,8 @@ impl Workload for Churn {
         (phase == CHURN && self.limit > Nanos(0)).then_some(self.limit)
     }
 
-    /// Neither where a limit of time ends the phase nor where operations are due at times of their own. What is done says
-    /// all, as after such a limit.
+    /// Returns none if a time limit ends the phase or if operations are due at given times. After a stonewall, the
+    /// numbers of operations done determine everything else, as after a time limit.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         (self.parts.ops.is_some() && self.parts.rate == 0).then_some((CHURN, "operations"))
     }

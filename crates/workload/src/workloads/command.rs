@@ -1,11 +1,11 @@
-//! command: any command of the user's, timed as one piece.
+//! command: any command given by the user, timed as one piece.
 
 use fsdyno_record::quote;
 
+use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, ShellCommand, Threads,
-    Tree, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, ShellCommand, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
@@ -44,7 +44,7 @@ replay the recording (fsdyno show workload replay).
 The command comes from the command line of fsdyno alone: a record, a study or an archive that names one cannot run \
 it, whatever it says (docs/safety.md).";
 
-/// The word for no command.
+/// The value that means no command.
 const NONE: &str = "none";
 
 const PARAMS: &[Param] = &[
@@ -117,7 +117,7 @@ impl Workload for Command {
     }
 }
 
-/// The tree that a command leaves: nothing is known of it beforehand.
+/// The tree that a command leaves, which is not known beforehand.
 struct Unknown;
 
 impl Tree for Unknown {
@@ -134,7 +134,7 @@ impl Tree for Unknown {
     }
 }
 
-/// Returns why a plan of this workload may not be run by anything but the command line, and how to run it.
+/// Returns the reason why only the command line may run a plan of this workload, and how to run it.
 pub fn refusal(command: &str) -> String {
     format!(
         "it runs the command '{}', and a command runs only if you give it yourself: fsdyno run command --set \

@@ -23,15 +23,14 @@ use crate::mail::store::{gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
 use crate::op::After;
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::until::Items;
-use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
-};
+use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 use crate::workloads::maildir_read::COMPUTE;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "maildir",
     about: "Write and read random messages in maildirs: the script of 2004, or deliveries by the \
@@ -43,7 +42,6 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Maildir::new(values, setting)?)),
 };
 
-/// The description of the model, shown by `fsdyno show workload`.
 /// User time of the script for a write.
 const WRITE_COMPUTE: Nanos = Nanos(46_000_000);
 
@@ -58,14 +56,14 @@ enum Phase {
     Mixed,
     /// The script that only reads.
     Read,
-    /// This many deliverers; the messages are numbered from `first`.
+    /// This number of deliverers; the messages are numbered from `first`.
     Deliver {
         deliverers: u64,
         first: u64,
     },
 }
 
-/// Frequency of listing the directory that is written from.
+/// Frequency of listing the directory of the source messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listing {
     Each,
@@ -73,7 +71,7 @@ enum Listing {
     Never,
 }
 
-/// The script or the deliveries; with its parameters bound.
+/// The script or the deliveries, with their parameters bound.
 #[derive(Clone, Debug)]
 struct Maildir {
     layout: MailLayout,
@@ -81,20 +79,20 @@ struct Maildir {
     split: Split,
     phases: Vec<(&'static str, Phase)>,
     ops: u64,
-    /// Percentage of the ops.
+    /// Percentage of the ops that write.
     writes: u64,
     maildirs: u64,
-    /// Messages in each maildir after set-up.
+    /// Number of messages in each maildir after set-up.
     fill: u64,
     reads_after: u64,
     listing: Listing,
-    /// The script's own computing for a write and for a read.
+    /// The script's own compute time for a write and for a read.
     compute: (Nanos, Nanos),
     retrieval: &'static [Step],
     gap: GapKind,
     draws: u64,
     seed: u64,
-    /// By phase.
+    /// Totals by phase.
     sums: Vec<OnceLock<Sums>>,
     drawn_writes: OnceLock<u64>,
 }
@@ -145,7 +143,7 @@ impl Maildir {
         })
     }
 
-    /// The delivery of a message into a maildir.
+    /// Returns the delivery of a message into a maildir.
     fn delivery(&self, number: u64, message: u64, maildir: u64) -> Job {
         Job {
             number,
@@ -157,24 +155,24 @@ impl Maildir {
         }
     }
 
-    /// Number of messages that maildirs are filled with; they have the first numbers.
+    /// Returns the number of messages with which the maildirs are filled; these have the first numbers.
     fn filled(&self) -> u64 {
         self.maildirs * self.fill
     }
 
-    /// The delivery of a number below [`Maildir::filled`].
+    /// Returns the delivery under a number below [`Maildir::filled`].
     fn filling(&self, number: u64) -> Job {
         let message = self.layout.write_store + number % self.fill;
         self.delivery(number, message, number / self.fill)
     }
 
-    /// The draws of one op or delivery, independent of those before it.
+    /// Returns the draws of one op or delivery, which are independent of earlier draws.
     fn draws(&self, number: u64) -> SplitMix64 {
         SplitMix64::new(mix(self.draws ^ number))
     }
 
-    /// The work of the mixed phase under a number: a delivery, or reading a message of the read
-    /// store.
+    /// Returns the work of the mixed phase under a number: a delivery, or a read of a message of the
+    /// read store.
     fn mixed(&self, number: u64) -> Job {
         let mut draws = self.draws(number);
         if draws.below(100) < self.writes {
@@ -189,15 +187,15 @@ impl Maildir {
         self.draws(number).below(100) < self.writes
     }
 
-    /// The delivery of a deliverer under a number.
+    /// Returns the delivery that a deliverer makes under a number.
     fn delivered(&self, number: u64) -> Job {
         let mut draws = self.draws(number);
         let message = draws.below(self.layout.write_store);
         self.delivery(number, message, draws.below(self.maildirs))
     }
 
-    /// The maildirs, each with the messages it is filled with; the script copies these from their
-    /// store.
+    /// Returns the jobs that create the maildirs, each with the messages that fill it; the script copies
+    /// these from their store.
     fn setup_jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
         let copies = self.has_stores();
         (0..self.maildirs).flat_map(move |maildir| {
@@ -227,7 +225,7 @@ impl Maildir {
         read_jobs(self.seed, LIST_WRITE_STORE, of, self.compute.1)
     }
 
-    /// The jobs of one op; the script computes before the first.
+    /// Returns the jobs of one op; the script computes before the first job.
     fn mixed_op(&self, number: u64) -> Jobs {
         let job = self.mixed(number);
         let writes = job.steps != READ_MESSAGE;
@@ -242,7 +240,7 @@ impl Maildir {
         jobs
     }
 
-    /// The deliveries of one deliverer; deliverers take the messages by turns.
+    /// Returns the deliveries of one deliverer; the deliverers take turns.
     fn deliverer_jobs(
         &self,
         first: u64,
@@ -252,8 +250,8 @@ impl Maildir {
         (rank..self.ops).step_by(deliverers as usize).map(move |turn| self.delivered(first + turn))
     }
 
-    /// Retrieves message by message, each after the last call of its delivery: the calls of each
-    /// deliverer are added up in order.
+    /// Returns the retrievals message by message, each after the last call of its delivery: the calls of
+    /// each deliverer are added up in order.
     fn retriever_jobs(&self, first: u64, deliverers: u64) -> impl Iterator<Item = Job> + Send + '_ {
         let mut calls = vec![0; deliverers as usize];
         (0..self.ops).map(move |turn| {
@@ -266,7 +264,7 @@ impl Maildir {
         })
     }
 
-    /// Totals of a phase, computed once.
+    /// Returns the totals of a phase, which are computed once.
     fn sums(&self, phase: usize) -> Option<&Sums> {
         let (_, which) = self.phases.get(phase)?;
         Some(self.sums.get(phase)?.get_or_init(|| self.add_up(*which)))
@@ -291,8 +289,8 @@ impl Maildir {
         self.phases.get(phase).map(|(_, phase)| *phase)
     }
 
-    /// Returns true if the phases unpack stores; deliverers have none: their messages come from
-    /// elsewhere.
+    /// Returns true if the phases unpack stores; deliverers have no stores, because their messages come
+    /// from elsewhere.
     fn has_stores(&self) -> bool {
         self.phases.first().is_some_and(|(_, phase)| *phase == Phase::Unpack)
     }
@@ -301,7 +299,7 @@ impl Maildir {
         self.retrieval == RETRIEVE_AND_DELETE
     }
 
-    /// Number of the mixed phase's ops that write, computed once.
+    /// Returns the number of the mixed phase's ops that write, which is computed once.
     fn writes(&self) -> u64 {
         let first = self.filled();
         let numbers = first..first + self.ops;
@@ -309,7 +307,7 @@ impl Maildir {
         *self.drawn_writes.get_or_init(count)
     }
 
-    /// The maildirs after a phase.
+    /// Returns the maildirs after a phase.
     fn mailboxes(&self, phase: Phase) -> Mailboxes<'_> {
         let filled = self.filled();
         let (numbers, messages) = match phase {
@@ -331,7 +329,7 @@ impl Maildir {
     }
 }
 
-/// The phases that the parameters select; `filled` messages are numbered before them.
+/// Returns the phases that the parameters select; the messages of set-up have the first `filled` numbers.
 fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
     let deliverers = values.text("deliverers");
     if deliverers == "0" {
@@ -365,7 +363,7 @@ impl Workload for Maildir {
         PhaseSpec::chained(self.phases.iter().map(spec).collect())
     }
 
-    /// Gives the script to one rank, for it is one process; in a delivery phase the last rank
+    /// Assigns the script to rank 0, because it is one process; in a delivery phase, the last rank
     /// retrieves.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let (layout, rank) = (&self.layout, u64::from(share.rank));
@@ -384,7 +382,7 @@ impl Workload for Maildir {
         }
     }
 
-    /// The script: deliverers are waited for message by message.
+    /// Returns the phase of the script, if any: in the other phases, deliverers are waited for message by message.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         let mixed = self.phases.iter().position(|(_, phase)| *phase == Phase::Mixed);
         mixed.map(|phase| (phase, "operations"))
@@ -447,8 +445,8 @@ impl Workload for Maildir {
         Box::new(MailTree { layout: &self.layout, unpacked: self.has_stores(), mailboxes })
     }
 
-    /// Counts as if nothing were deleted, for the reader's lag is not known. While a message is in
-    /// tmp and in new it has two names.
+    /// Counts as if nothing were deleted, because the lag of the retriever is not known. While a message
+    /// is in both tmp and new, it has two names.
     fn needs(&self) -> Needs {
         let stores = self.layout.write_store + self.layout.read_store + 2;
         let sums = (0..self.phases.len()).filter_map(|phase| self.sums(phase));

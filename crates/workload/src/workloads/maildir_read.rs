@@ -1,4 +1,4 @@
-//! maildir-read: read random messages of a directory, as the random-read script of 2004 did.
+//! maildir-read: read random messages in a directory, as the random-read script of 2004 did.
 
 use std::sync::OnceLock;
 
@@ -14,13 +14,12 @@ use crate::mail::runner::{Runner, Sums};
 use crate::mail::store::{GAP, SIZE, SOURCE, gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
-};
+use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "maildir-read",
     about: "Unpack a directory of mail, then read random messages of it.",
@@ -87,7 +86,7 @@ pub const COMPUTE: Nanos = Nanos(150_000);
 const UNPACK_PHASE: usize = 0;
 const READ_PHASE: usize = 1;
 
-/// Unpack and read; with its parameters bound.
+/// The workload, with its parameters bound.
 #[derive(Debug)]
 struct MaildirRead {
     layout: MailLayout,
@@ -95,7 +94,7 @@ struct MaildirRead {
     gap: GapKind,
     compute: Nanos,
     seed: u64,
-    /// By phase.
+    /// Totals by phase.
     sums: [OnceLock<Sums>; 2],
 }
 
@@ -122,7 +121,7 @@ impl MaildirRead {
         read_jobs(self.seed, LIST_READ_STORE, (self.reads, self.layout.read_store), self.compute)
     }
 
-    /// Totals of a phase, computed once.
+    /// Returns the totals of a phase, which are computed once.
     fn sums(&self, phase: usize) -> Option<&Sums> {
         let add_up = || match phase {
             UNPACK_PHASE => Sums::of(&self.layout, unpack(&self.layout)),

@@ -4,15 +4,16 @@
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::until::Items;
 use crate::widths::Widths;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "many-files",
     about: "Write many small files into the leaves of a tree of directories, then remove the tree.",
@@ -99,7 +100,7 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// Name, widths, files in a leaf.
+/// Parameter sets: name, widths, number of files per leaf.
 const SETS: [(&str, &str, u64); 4] = [
     ("none", "30/30/30", 15),
     ("wide", "15/15/15", 120),
@@ -107,7 +108,7 @@ const SETS: [(&str, &str, u64); 4] = [
     ("morton", "10/10/10/10", 10),
 ];
 
-/// More would be a typing error.
+/// Maximum number of files; more would be a typing error.
 const MAX_FILES: u64 = 1_000_000_000;
 const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
@@ -120,13 +121,13 @@ const PHASE_REMOVE: usize = 1;
 #[derive(Clone, Debug)]
 struct ManyFiles {
     widths: Widths,
-    /// Files in a leaf.
+    /// Number of files per leaf.
     files: u64,
     size: u32,
     zeros: bool,
     order: RemoveOrder,
     gap: GapKind,
-    /// The most files of each of a number of shares, if a stonewall ended their creation.
+    /// Maximum number of files per share, and the number of shares, if a stonewall ended the creation of files.
     cut: Option<(u64, u32)>,
 }
 
@@ -157,18 +158,18 @@ impl ManyFiles {
         })
     }
 
-    /// Number of directories of the top level.
+    /// Returns the number of directories at the top level.
     fn tops(&self) -> u64 {
         self.widths.each().first().copied().unwrap_or(0)
     }
 
-    /// The first directory of the top level that is a share's, and the first one after it.
+    /// Returns the first top-level directory of a share, and the first top-level directory after the share.
     fn part(&self, share: Share) -> (u64, u64) {
         let part = |rank: u32| self.tops() * u64::from(rank) / u64::from(share.ranks.max(1));
         (part(share.rank), part(share.rank + 1))
     }
 
-    /// Files below a directory of the top level when they are created.
+    /// Returns the number of files below a top-level directory once all files are created.
     fn files_below(&self, top: u64) -> u64 {
         let below = self.widths.leaves_below(0) * self.files;
         let Some((most, shares)) = self.cut else { return below };
@@ -177,7 +178,7 @@ impl ManyFiles {
         most.saturating_sub((top - first) * below).min(below)
     }
 
-    /// Directories below and with a directory of the top level: those in which a file is, or below which one is.
+    /// Returns the number of directories with files in or below them, among a top-level directory and those below it.
     fn directories_with(&self, top: u64) -> u64 {
         let leaves = self.files_below(top).div_ceil(self.files);
         (0..self.widths.levels())
@@ -199,7 +200,7 @@ impl ManyFiles {
         }
     }
 
-    /// The creation of a share's files.
+    /// Returns the ops that create a share's files.
     fn create(&self, share: Share) -> Create<'_> {
         let below = self.widths.leaves_below(0);
         let (from, to) = self.part(share);
@@ -218,7 +219,7 @@ impl ManyFiles {
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// Writes the path of the directory of `level` that `leaf` is, or is below: `7/0/12`.
+    /// Writes the path of the directory at `level` that is `leaf` or contains it: `7/0/12`.
     fn name_directory(&self, name: &mut Name, leaf: u64, level: usize) {
         name.clear();
         for (above, width) in self.widths.each().iter().enumerate().take(level + 1) {
@@ -238,7 +239,7 @@ impl Workload for ManyFiles {
         ]
     }
 
-    /// Gives each share a run of directories of the top level with everything below them.
+    /// Assigns to each share consecutive top-level directories with everything below them.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match phase {
             PHASE_CREATE => Box::new(self.create(share)),
@@ -262,7 +263,7 @@ impl Workload for ManyFiles {
         Some(Box::new(self.create(share)))
     }
 
-    /// Omits the getdents64(2) calls of the removal, whose number the file system decides.
+    /// Omits the getdents64(2) calls of the removal, whose number depends on the file system.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let (directories, files) = (self.all_directories(), self.all_files());
         match phase {
@@ -301,14 +302,14 @@ impl Workload for ManyFiles {
     }
 }
 
-/// The tree with the files that are created, or nothing of it.
+/// The tree with the files that are created, or an empty tree.
 struct ManyFilesTree<'a> {
     work: &'a ManyFiles,
     exists: bool,
 }
 
 impl ManyFilesTree<'_> {
-    /// Reports whether a file of a leaf exists.
+    /// Returns true if a file of a leaf exists.
     fn has(&self, leaf: u64, file: u64) -> bool {
         let below = self.work.widths.leaves_below(0);
         let number = leaf % below * self.work.files + file;
@@ -344,7 +345,7 @@ impl Tree for ManyFilesTree<'_> {
     }
 }
 
-/// Parses a number as written in a name: without leading zeros.
+/// Parses a number as written in a name, without leading zeros.
 fn number(text: &[u8]) -> Option<u64> {
     let canonical = text.len() == 1 || text.first() != Some(&b'0');
     let digits = text.iter().all(u8::is_ascii_digit);
@@ -353,9 +354,9 @@ fn number(text: &[u8]) -> Option<u64> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The next leaf is entered.
+    /// The start of the next leaf.
     Enter,
-    /// The directory of this level above the leaf is made, or the leaf itself.
+    /// mkdir of the directory at this level that contains the leaf, or of the leaf itself.
     Directory(usize),
     /// The next file of the leaf.
     File(u64),
@@ -363,19 +364,19 @@ enum Step {
     Close(u64),
 }
 
-/// Directories as they are entered, files in the leaves.
+/// The creation of directories as they are entered, and of the files in the leaves.
 struct Create<'a> {
     work: &'a ManyFiles,
     first: u64,
     leaf: u64,
     end: u64,
-    /// A wall has ended it before.
+    /// True if a wall has ended the creation early.
     ended: bool,
     step: Step,
 }
 
 impl Create<'_> {
-    /// The highest directory that begins with this leaf: all above it exist.
+    /// Returns the level of the highest directory of which this leaf is the first; all directories above it exist.
     fn first_new(&self) -> usize {
         let widths = &self.work.widths;
         let begins = |level: &usize| self.leaf % widths.leaves_below(*level) == 0;
@@ -393,7 +394,7 @@ impl Create<'_> {
     }
 }
 
-/// An item is a file, of which the first in a leaf begins with the directories that are entered for it.
+/// An item is a file; the first item of a leaf begins with the directories that are entered for it.
 impl Items for Create<'_> {
     fn between(&mut self) -> Option<(u64, bool)> {
         let done = (self.leaf - self.first) * self.work.files;
@@ -404,7 +405,7 @@ impl Items for Create<'_> {
         }
     }
 
-    /// Called between two items.
+    /// Ends the creation if `most` items are done; must be called between two items.
     fn end_after(&mut self, most: u64) {
         self.ended |= self.between().is_some_and(|(done, _)| done >= most);
     }

@@ -51,44 +51,44 @@ pub const ALL: &[Kind] = &[
 /// A row of the table: a workload before its parameters are bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Its name on the command line and of its file.
+    /// Its name on the command line, and the name of its source file.
     pub name: &'static str,
-    /// A sentence on its work.
+    /// A sentence about its work.
     pub about: &'static str,
-    /// The publication or program it comes from.
+    /// The publication or program from which it comes.
     pub source: &'static str,
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
-    /// An exact description of its model, and how far that is known: paragraphs for `fsdyno show
-    /// workload`, with the marks of the sources.
+    /// An exact description of its model and of the extent to which the original is known: paragraphs for
+    /// `fsdyno show workload`, with the marks of the sources.
     pub doc: &'static str,
-    /// Reads a file in the format of the original program's own configuration, if it has one: the
-    /// file of `--set config=FILE` becomes parameters.
+    /// The parser of the original program's own configuration format, if it has one: it converts the
+    /// file of `--set config=FILE` to parameters.
     pub config: Option<ReadConfig>,
     build: fn(&Values, &Setting) -> Built,
 }
 
-/// Reads a configuration file of this name through a function that returns the bytes of it and of
-/// files that it names; returns parameters, or the first mistake in one line that names file and
-/// line.
+/// A function that parses the configuration file with this name, given a function that returns its
+/// bytes and those of the files that it names; it returns the parameters, or the first mistake in one
+/// line that contains the file and line number.
 pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>, String>;
 
 type Built = Result<Box<dyn Workload>, ParamError>;
 
-/// No workload has that name.
+/// The error for a name that no workload has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no workload '{name}'; {hint}")]
 pub struct UnknownWorkload {
     /// The name that was given.
     pub name: String,
-    /// The nearest right name, or all of them.
+    /// The nearest valid name, or all valid names.
     pub hint: String,
 }
 
-/// The workload called `name`.
+/// Returns the workload called `name`.
 ///
 /// # Errors
-/// [`UnknownWorkload`], with the nearest right name.
+/// [`UnknownWorkload`], with the nearest valid name.
 pub fn find(name: &str) -> Result<&'static Kind, UnknownWorkload> {
     ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
@@ -96,14 +96,14 @@ pub fn find(name: &str) -> Result<&'static Kind, UnknownWorkload> {
     })
 }
 
-/// The workloads with a phase that threads can share (`--threads N`), with their default
-/// parameters.
+/// Returns the workloads that, with their default parameters, have a phase that threads can share
+/// (`--threads N`).
 pub fn shared() -> impl Iterator<Item = &'static Kind> {
     ALL.iter().filter(|kind| kind.takes_threads())
 }
 
 impl Kind {
-    /// Returns true if threads can share a phase of it, with its default parameters.
+    /// Returns true if threads can share a phase of the workload with its default parameters.
     pub fn takes_threads(&self) -> bool {
         let built = self.build(&BTreeMap::new(), &Setting::seed(1));
         built.is_ok_and(|workload| {
@@ -111,17 +111,18 @@ impl Kind {
         })
     }
 
-    /// Every parameter with its value: given values, checked and in their canonical spelling, and
-    /// the defaults of the rest. Equal maps are equal work, hence an equal plan hash; a parameter
-    /// that only concerns how results are printed (postmark's `report`) is in the map and the hash,
-    /// too.
+    /// Returns every parameter with its value: given values, checked and in their canonical spelling,
+    /// and the defaults of the other parameters. Equal maps mean equal work, hence an equal plan hash;
+    /// a parameter that only concerns how results are printed (postmark's `report`) is also in the map
+    /// and in the hash.
     ///
     /// # Errors
+    /// [`ParamError::UnknownKey`], [`ParamError::BadValue`].
     pub fn resolve(&self, set: &[(&str, &str)]) -> Result<BTreeMap<String, String>, ParamError> {
         Ok(Values::resolve(self.name, self.params, set.iter().copied())?.into_map())
     }
 
-    /// The workload with these parameters; missing ones have their defaults.
+    /// Creates the workload with these parameters; missing ones have their defaults.
     ///
     /// # Errors
     /// The mistake in the parameters, in one line.
@@ -150,7 +151,7 @@ mod tests {
             .collect();
         let mut names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         files.sort();
-        // A folder of the same name has parts of it.
+        // A folder with the same name has parts of the workload.
         files.dedup();
         names.sort_unstable();
         assert_eq!(files, names, "a workload is one file and one row of ALL");

@@ -2,18 +2,17 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::postmark::config;
 use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
 use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
 use crate::until::Items;
-use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
-};
+use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "postmark",
     about: "Create a pool of small files, read, append to, create and delete them at random, and \
@@ -67,7 +66,7 @@ The original's times are whole seconds; its report is printed from fsdyno's time
 at the end of the one before it and fractions cut off [DER].";
 
 const BIAS: Domain = Domain::Or("off", &Domain::Whole { min: 0, max: 10 });
-/// The largest block: the engine reads at most this much in one call.
+/// Sizes of a block; the engine reads at most the maximum in one call.
 const BLOCK: Domain = Domain::Size { min: 1, max: 1 << 20 };
 
 const PARAMS: &[Param] = &[
@@ -194,13 +193,13 @@ struct Postmark {
     totals: Totals,
 }
 
-/// Totals that only a run through all actions gives.
+/// Totals that require a pass through all actions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     create: Tally,
     transactions: Tally,
     delete: Tally,
-    /// The most bytes and files at once, and the number of files created.
+    /// Maximum number of bytes and of files at the same time, and number of files created.
     most_bytes: u64,
     most_files: u64,
     created: u64,
@@ -240,7 +239,7 @@ impl Postmark {
         Ok(work)
     }
 
-    /// Goes through all actions without any op: computes op counts, work units and needs, and
+    /// Goes through all actions without generating ops: computes op counts, work units and needs, and
     /// checks that the files suffice.
     fn run_through(&self) -> Result<Totals, ParamError> {
         let mut pool = self.run.pool(Stage::Fill);
@@ -302,7 +301,7 @@ impl Postmark {
     }
 }
 
-/// The specification of the pool, if it is valid.
+/// Returns the parameters of the pool, if they are valid.
 fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
     let whole = |key| values.whole(key) as u32;
     let bias = |key| values.number(key).map(|bias| bias as u32);
@@ -355,7 +354,7 @@ impl Workload for Postmark {
         PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
     }
 
-    /// Gives all ops to rank 0, for PostMark is one process.
+    /// Assigns all ops to rank 0, because PostMark is one process.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match self.phases.get(phase) {
             Some(Phase::MakeDirectories) if share.rank == 0 => {
@@ -406,7 +405,7 @@ impl Workload for Postmark {
         self.phases.iter().position(transacts).map(|phase| (phase, "transactions"))
     }
 
-    /// The transactions are the first ones of more: the files suffice for them, too.
+    /// Keeps only the first transactions; the files suffice for these, because they suffice for all.
     fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
         let mut work = self.clone();
         let spec = &mut work.run.spec;

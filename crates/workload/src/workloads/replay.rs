@@ -7,17 +7,17 @@ use fsdyno_record::{Bytes, quote};
 
 use crate::input::Setting;
 use crate::op::{Call, DirSlot, Op};
+use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::replay::{
     Compiled, FlatTree, Options, Order, Part, Section, Source, Split, Think, parts,
 };
 use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Prefill, Recording, Share, Threads, Tree,
-    Workload,
+    GapKind, Needs, OpCounts, PhaseSpec, Prefill, Recording, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "replay",
     about: "Replay the recorded calls of a program of yours, with each result compared.",
@@ -53,7 +53,7 @@ Contents are not recorded: files have bytes of the same compressibility. Symboli
 length that leads nowhere, since the recording has resolved them. The bits set-user-ID and set-group-ID are left out. \
 docs/replay.md lists what a program can do that a replay cannot.";
 
-/// The word for no trace.
+/// The value that means no trace.
 const NO_TRACE: &str = "none";
 
 const PARAMS: &[Param] = &[
@@ -112,7 +112,7 @@ const PARAMS: &[Param] = &[
     },
 ];
 
-/// Most threads at once.
+/// Maximum number of threads at the same time.
 const MAX_THREADS: u64 = 1024;
 
 /// A replay with its parameters bound.
@@ -185,7 +185,7 @@ impl Workload for Replay {
     fn phases(&self) -> Vec<PhaseSpec> {
         let threads = Threads::Exactly(self.copies * self.compiled.ranks());
         let verify = self.options.order != Order::None;
-        // Between two phases nothing happens, as in the program: only the last one is synced and verified.
+        // Nothing happens between two phases, as in the program: only the last phase is synced and verified.
         let phase = |(at, part): (usize, &Part)| PhaseSpec {
             name: part.name,
             gap: if at == 0 { self.gap } else { GapKind::BackToBack },
@@ -209,7 +209,7 @@ impl Workload for Replay {
         Box::new(source.between(boundary(part.from), boundary(part.to)))
     }
 
-    /// Omits nothing: a getdents64(2) that ended a directory is one op, however many calls that takes.
+    /// Omits nothing: a getdents64(2) that read a directory to its end is one op, however many calls it takes.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let counts = self.parts.get(phase).map(|part| part.counts.clone()).unwrap_or_default();
         let counts = counts.into_iter();
@@ -294,7 +294,7 @@ impl Workload for Replay {
     }
 }
 
-/// The calls that are left out, by reason.
+/// Returns the number of omitted calls, by reason.
 fn facts_of(compiled: &Compiled) -> BTreeMap<String, u64> {
     let facts = compiled.facts().iter();
     let left_out = facts.filter_map(|(fact, count)| {
@@ -308,7 +308,7 @@ fn facts_of(compiled: &Compiled) -> BTreeMap<String, u64> {
 struct Copies<'a> {
     sources: Vec<Source<'a>>,
     at: usize,
-    /// The directory of the present copy is there.
+    /// True if the directory of the current copy exists.
     made: bool,
 }
 

@@ -7,6 +7,7 @@ use fsdyno_record::{Nanos, OpKind, quote};
 
 use crate::input::Setting;
 use crate::op::{Call, Compound, DirSlot, Expect, Op, RemoveOrder};
+use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
@@ -14,11 +15,11 @@ use crate::tar::packed::{Packed, TOP};
 use crate::tar::unpack::Unpack;
 use crate::until::Items;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "tarball",
     about: "Extract an archive of many small files in random order with GNU tar's calls, then \
@@ -64,7 +65,7 @@ unpack-time (the 55 s of user time in the original suggest a compressed archive 
 The removal is one RemoveTree (order readdir, inode or name: the counts omit the getdents64 calls, whose \
 number the file system decides), or file by file in an order over all of them, then the directories.";
 
-/// The word for a generated archive.
+/// The value that means a generated archive.
 const NO_ARCHIVE: &str = "none";
 
 const PARAMS: &[Param] = &[
@@ -133,16 +134,16 @@ const REMOVE: usize = 1;
 /// The method of removing the tree.
 #[derive(Clone, Debug)]
 enum Removal {
-    /// In an order that only the file system knows.
+    /// As a whole tree, in an order that only the file system knows.
     Tree(RemoveOrder),
     /// File by file, then the directories by number.
     Files(Order),
 }
 
-/// Extract and remove; with its parameters bound.
+/// The workload, with its parameters bound.
 struct Tarball {
     packed: Box<dyn Packed>,
-    /// The archive is the user's.
+    /// True if the archive is the user's.
     given: bool,
     removal: Removal,
     gap: GapKind,
@@ -168,7 +169,7 @@ impl Tarball {
     }
 }
 
-/// The archive that the parameters select.
+/// Returns the archive that the parameters select.
 fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
     let named = values.text("archive");
     if named == NO_ARCHIVE {
@@ -203,7 +204,7 @@ impl Workload for Tarball {
         ]
     }
 
-    /// Gives all ops to rank 0, for tar and rm are one process each.
+    /// Assigns all ops to rank 0, because tar and rm are one process each.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match (phase, &self.removal) {
             (EXTRACT, _) if share.rank == 0 => self.packed.extract(self.unpack),
@@ -228,8 +229,8 @@ impl Workload for Tarball {
         self.packed.items(self.unpack).filter(|_| share.rank == 0)
     }
 
-    /// Omits the getdents64(2) calls of a removal in directory order, whose number the file system
-    /// decides.
+    /// Omits the getdents64(2) calls of a removal in directory order, whose number depends on the file
+    /// system.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let (files, directories) = (self.packed.files(), self.packed.directories());
         let counts = match (phase, &self.removal) {
@@ -278,7 +279,7 @@ impl Tree for Removed {
     }
 }
 
-/// The one op that the engine expands.
+/// A single op, which the engine expands.
 struct RemoveTree(Option<RemoveOrder>);
 
 impl OpSource for RemoveTree {
@@ -292,7 +293,7 @@ impl OpSource for RemoveTree {
     }
 }
 
-/// Every file in an order of its own, then the directories by number, then the top.
+/// The removal of every file in a given order, then of the directories by number, then of the top directory.
 struct RemoveFiles<'a> {
     packed: &'a dyn Packed,
     order: &'a Order,

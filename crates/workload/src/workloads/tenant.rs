@@ -5,16 +5,15 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::contents::MAX_SLICE;
 use crate::numbered::Numbered;
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::tenant::files::{Files, Fill};
 use crate::tenant::rounds::{Rounds, Stream};
 use crate::tenant::tree::TenantTree;
-use crate::workload::{
-    GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, WorkUnits, Workload,
-};
+use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "tenant",
     about: "Small-file work with think time, alone and next to a neighbour that streams; its latencies.",
@@ -172,7 +171,7 @@ impl Tenants {
         })
     }
 
-    /// Number of rounds that each tenant has done after a phase of which rank `r` has done
+    /// Returns the number of rounds that each tenant has done after a phase in which rank `r` has done
     /// `done[r]`.
     fn rounds(&self, phase: usize, done: &[u64]) -> Vec<u64> {
         let before = if phase > QUIET { self.files.rounds } else { 0 };
@@ -183,12 +182,12 @@ impl Tenants {
         (0..self.files.tenants).map(mine).collect()
     }
 
-    /// Rounds of all tenants in one phase.
+    /// Returns the number of rounds of all tenants in one phase.
     fn total(&self, done: &[u64]) -> u64 {
         done.iter().take(self.files.tenants as usize).sum()
     }
 
-    /// The work of each rank when the whole phase is done.
+    /// Returns the work of each rank if the whole phase is done.
     fn all(&self, phase: usize) -> Vec<u64> {
         let mut all = vec![self.files.rounds; self.files.tenants as usize];
         if phase == WITH_NEIGHBOUR {

@@ -4,8 +4,8 @@
 //! do not write it, since copying costs CPU time in the guest. [`reader`] reads it back and rebuilds
 //! the disk's visible and persisted content as of any time.
 //!
-//! The region begins with a header of one block: magic, version, offset of the end, events, completed
-//! requests, lost events, capacity of the disk. The events follow, 32 bytes each:
+//! The region begins with a header of one block: magic, version, end offset, number of events, of completed
+//! requests and of lost events, capacity of the disk. The events follow, 32 bytes each:
 //!
 //! | word | content |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | 3 | for a write: number of bytes that follow; for a reply: number of its request's event, from 1 |
 //!
 //! After a write's event comes a table with 16 bits for each block of 4 KiB that it touches (the
-//! byte that fills it, or [`RAW`]), padded to 8 bytes, and then the bytes of those that are raw,
-//! padded in the same way. A block of one repeated byte thus takes no space.
+//! byte that fills it, or [`RAW`]), padded to 8 bytes, and then the bytes of the raw blocks,
+//! padded in the same way. A block of one repeated byte thus takes no further space.
 
 pub mod reader;
 pub mod writer;
@@ -30,23 +30,23 @@ const MAGIC: u64 = u64::from_le_bytes(*b"fsdynodt");
 const VERSION: u64 = 1;
 /// Size of the header in bytes.
 const HEADER: u64 = 4096;
-/// Size of an event in bytes, without the bytes that follow it.
+/// Size of an event in bytes, excluding the bytes that follow it.
 const EVENT: u64 = 32;
 /// Code in the table of a write for a block whose bytes follow uncompressed.
 const RAW: u16 = 0xffff;
 const BLOCK: u64 = 4096;
 const SECTOR: u64 = crate::SECTOR;
 
-/// Size of the region, which holds the data log and, after it, the other logs of such a trial; its file
-/// is sparse.
+/// Size of the region, which holds the data log and, after it, the other logs of such a trial; the region's
+/// file is sparse.
 pub const REGION: u64 = fsdyno_record::acks::REGION;
-/// Maximum size of the data log in it.
+/// Maximum size of the data log in the region.
 pub const SIZE: u64 = fsdyno_record::acks::OFFSET;
 
 /// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A write has arrived completely: from now on it is visible.
+    /// A write has arrived completely; it is visible from this event on.
     Write,
     /// Cached sectors are persisted, as visible at this time.
     Persist,
@@ -78,9 +78,9 @@ pub struct Event {
     pub at: Nanos,
     /// The kind of event.
     pub kind: EventKind,
-    /// True if the request, a write or flush, has FUA.
+    /// True if the request, a write or flush, has the FUA flag.
     pub fua: bool,
-    /// True if it is outside the model's time (mkfs, verification), and hence persisted at once.
+    /// True if it is outside the model's time (mkfs, verification), and hence persisted immediately.
     pub untimed: bool,
     /// The first sector on the disk, including the partition's start.
     pub sector: u64,

@@ -32,16 +32,16 @@ pub struct DataLog<M> {
     memory: M,
     capacity: Bytes,
     events: Vec<Event>,
-    /// Index of the reply's event, by request.
+    /// Index of each request's reply among the events.
     replies: Vec<u32>,
     lost: u64,
 }
 
 impl<M: Memory> DataLog<M> {
-    /// Opens the log in a region; reads its events, but their bytes only on request.
+    /// Opens the log in a region; reads all events, but their bytes only on request.
     ///
     /// # Errors
-    /// A description of what is wrong with it.
+    /// A description of the problem.
     pub fn open(mut memory: M) -> Result<DataLog<M>, &'static str> {
         if memory.size() < HEADER {
             return Err("no data log found");
@@ -90,19 +90,19 @@ impl<M: Memory> DataLog<M> {
         &self.events
     }
 
-    /// Returns the number of events lost because the log was full; all of them came after the events here.
+    /// Returns the number of events lost because the log was full; all of them came after the events stored here.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Returns the number of completed requests: as many as this disk's entries in the request log, and in
+    /// Returns the number of completed requests. This disk's entries in the request log have the same number and
     /// the same order.
     pub fn requests(&self) -> usize {
         self.replies.len()
     }
 
-    /// Returns the event of a request (its write, flush or trim), or its reply for a read, which has no
-    /// event. Requests are numbered in order of completion, from 0. None if the request does not exist.
+    /// Returns the index of a request's event (its write, flush or trim), or that of its reply for a read, which has
+    /// no event. Requests are numbered in order of completion, from 0. None if the request does not exist.
     pub fn request(&self, number: usize) -> Option<usize> {
         let reply = *self.replies.get(number)? as usize;
         Some(self.events[reply].of.map_or(reply, |of| of as usize))
@@ -122,8 +122,8 @@ impl<M: Memory> DataLog<M> {
         }
     }
 
-    /// Applies `events` to a store. All events from the first on turn an empty store into the disk's store
-    /// as of the last of them, in both views.
+    /// Applies `events` to a store. Applying all events from the first on to an empty store reproduces the disk's
+    /// store as of the last of them, in both views.
     ///
     /// # Errors
     /// A store that is too small.

@@ -25,9 +25,9 @@ pub struct Writer<M> {
 struct Write {
     /// The next byte's offset on the disk.
     next: u64,
-    /// Offset of the table entry of its block.
+    /// Offset of the table entry of that byte's block.
     entry: u64,
-    /// Offset of its bytes in the region.
+    /// Offset of that byte in the region.
     to: u64,
     /// True if the write fits.
     fits: bool,
@@ -70,7 +70,7 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Adds bytes of one block. A block in several parts is raw from its first raw part on.
+    /// Adds bytes of one block. Only a whole block in one part can be stored as a repeated byte; others are raw.
     fn part(&mut self, part: &[u8]) {
         let Write { next, entry, to, .. } = self.write;
         let ends = next + part.len() as u64;
@@ -100,7 +100,7 @@ impl<M: Memory> Writer<M> {
         self.event(at, EventKind::Write, request, untimed, follows)
     }
 
-    /// Adds a request without bytes, a flush or a trim; returns its event's number, from 1.
+    /// Adds a request without bytes (a flush or a trim); returns its event's number, from 1.
     pub fn add_request(
         &mut self,
         at: Nanos,
@@ -111,7 +111,7 @@ impl<M: Memory> Writer<M> {
         self.event(at, kind, request, untimed, 0)
     }
 
-    /// Adds an event: sectors are persisted.
+    /// Adds the event that sectors are persisted.
     pub fn add_persisted(&mut self, at: Nanos, first: u64, count: u64) {
         let mut from = first;
         while from < first + count {
@@ -121,12 +121,12 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Adds an event: all sectors are persisted.
+    /// Adds the event that all sectors are persisted.
     pub fn add_all_persisted(&mut self, at: Nanos) {
         self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
     }
 
-    /// Adds the reply to the request with event number `event`, from 1; 0 for a request without an event.
+    /// Adds the reply to the request with event number `event`, from 1, or 0 for a request without an event.
     pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, event: u32) {
         self.completed += 1;
         self.event(at, EventKind::Reply, request, untimed, event.into());
@@ -162,7 +162,7 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Writes the count after the event, so that a guest that is stopped leaves only complete events.
+    /// Writes the counts after the event, so that a guest that is killed leaves only complete events.
     fn commit(&mut self) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.end, self.events, self.completed, self.lost];

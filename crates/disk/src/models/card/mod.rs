@@ -1,12 +1,12 @@
 //! A flash card or stick: one command at a time, few open allocation units, and no volatile cache.
 //!
-//! The time of a read is a constant and the transfer of its data on the bus. That of a write is a constant, the
-//! transfer, the programs that it needs, and the copies and erasures of the units that it closes ([`units`]); it
+//! A read takes a constant time plus the transfer of its data on the bus. A write takes a constant time, the
+//! transfer, the programs that it needs, and the copies and erasures of the units that it closes ([`units`]). It
 //! completes when all of that is done, so a completed write survives a power cut and a flush has nothing to do.
 //!
 //! Not modelled: command queueing and the volatile cache of the A2 class (Linux enables neither on many hosts), wear,
-//! errors, heat, clock changes of the bus, an SLC cache, copies in idle time, and data that
-//! a card loses although they were written long before a power cut.
+//! errors, heat, clock changes of the bus, an SLC cache, copying in idle time, and the loss of
+//! data that were written long before a power cut.
 
 pub(crate) mod params;
 mod units;
@@ -35,7 +35,7 @@ pub struct FlashCard {
     units: Units,
     clock: Nanos,
     waiting: VecDeque<Request>,
-    /// The command in the card, and its end.
+    /// The command that the card executes, and its end.
     current: Option<(Request, Nanos)>,
     done: VecDeque<(Nanos, u64)>,
     persisted: VecDeque<(u64, u64)>,

@@ -17,9 +17,9 @@ pub struct Card {
     pub bus_rate_kb: u64,
     /// Time of a read in addition to its data on the bus, in microseconds.
     pub read_us: u64,
-    /// Time of a write in addition to its data on the bus and its programs, in microseconds.
+    /// Time of a write in addition to its data on the bus, its programs, copies and erasures, in microseconds.
     pub write_us: u64,
-    /// Bytes that the flash programs at once; writing a part of them takes as long as writing all.
+    /// Bytes that the flash programs at once; programming a part of them takes as long as programming all.
     pub program_size: Bytes,
     /// Rate of programming, in kB/s.
     pub program_rate_kb: u64,

@@ -1,8 +1,8 @@
 //! Allocation units: which are open, and what a write costs the card in copies and erasures.
 //!
-//! A card writes to an allocation unit by opening a fresh one alongside it. As long as the unit is written
-//! sequentially from its start, the fresh one replaces it once full. Otherwise what was not rewritten has to be copied
-//! from the old unit before it can be erased: when all open units are in use, or when the fresh unit is full.
+//! A card writes to an allocation unit by opening a fresh one alongside it. If the unit is written sequentially
+//! from its start, the fresh one replaces it once full. Otherwise valid data have to be copied before the old
+//! unit can be erased: when all open units are in use, or when the fresh unit is full.
 
 /// An open unit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,13 +10,13 @@ struct Open {
     unit: u64,
     /// Bytes used in the fresh unit.
     used: u64,
-    /// True if it was written sequentially from its start, without gaps.
+    /// True if all writes to it were sequential from its start, without gaps.
     in_order: bool,
     /// Number of the last write to it.
     last: u64,
 }
 
-/// The cost of closing and opening units that a write causes.
+/// The cost of the units that a write closes and opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
     /// Bytes copied within the card.
@@ -38,7 +38,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// Creates `count` empty units of `size` bytes, of which `max_open` can be open.
+    /// Creates `count` empty units of `size` bytes, of which at most `max_open` can be open.
     pub fn new(size: u64, count: u64, max_open: usize) -> Units {
         let empty = vec![u64::MAX; count.div_ceil(64) as usize];
         Units { size, open: Vec::with_capacity(max_open), max_open, writes: 0, empty }
@@ -50,7 +50,7 @@ impl Units {
         self.open.len()
     }
 
-    /// Writes `bytes` bytes at `offset` within a unit; if the write is out of order, it programs `programmed` bytes of flash.
+    /// Writes `bytes` bytes at `offset` within a unit; out of order, they use `programmed` bytes of the fresh unit.
     pub fn write(&mut self, unit: u64, offset: u64, bytes: u64, programmed: u64) -> Upkeep {
         let mut upkeep = Upkeep::default();
         self.writes += 1;
@@ -61,7 +61,7 @@ impl Units {
         let continues = |open: &Open| open.in_order && open.used == offset;
         let takes = if continues(&self.open[at]) { bytes } else { programmed };
         if self.open[at].used + takes > self.size {
-            // The fresh unit is full: its valid data and the old unit's are copied to another one.
+            // The fresh unit is full: its valid data and those of the old unit are copied to a third one.
             upkeep.copied += self.size;
             upkeep.erased += 1;
             self.set_empty(unit, false);
@@ -73,7 +73,7 @@ impl Units {
         open.used += if open.in_order { bytes } else { programmed };
         open.last = self.writes;
         if open.in_order && open.used == self.size {
-            // Written from end to end: the old unit is erased and nothing is copied.
+            // Written from start to end: the old unit is erased and nothing is copied.
             self.open.swap_remove(at);
             upkeep.erased += u64::from(!self.is_empty(unit));
             self.set_empty(unit, false);
@@ -81,7 +81,7 @@ impl Units {
         upkeep
     }
 
-    /// Marks units as empty, for a discard that covers them.
+    /// Marks units as empty, for a discard that covers them entirely.
     pub fn trim(&mut self, first: u64, end: u64) {
         self.open.retain(|open| !(first..end).contains(&open.unit));
         for unit in first..end.min(self.empty.len() as u64 * 64) {
@@ -99,7 +99,7 @@ impl Units {
             let oldest = (0..self.open.len()).min_by_key(|at| self.open[*at].last).unwrap_or(0);
             let open = self.open.swap_remove(oldest);
             if !self.is_empty(open.unit) {
-                // In order: the rest of the old unit. Otherwise all of it: valid data are scattered over both.
+                // In order: the rest of the old unit. Otherwise a whole unit: valid data are scattered over both.
                 upkeep.copied += if open.in_order { self.size - open.used } else { self.size };
                 upkeep.erased += 1;
             }

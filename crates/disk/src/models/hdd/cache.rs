@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use super::geometry::{Geometry, Position};
 
-/// Maximum number of cached extents. An estimate: no maker publishes it. It bounds the bytes that
+/// Maximum number of cached extents. An estimate: no manufacturer publishes it. It limits the bytes that
 /// an insertion moves to 16 KiB, about 2,000 instructions at worst. A profile can set fewer (`write_extents`).
 pub const MAX_EXTENTS: usize = 4096;
 
-/// Extents considered on either side of the head. Shortest access first would consider all; extents
+/// Extents considered on either side of the head. Shortest access first would consider all of them; those
 /// far away by sector are far away by cylinder too, so the best is nearly always among these.
 const NEIGHBOURS: usize = 32;
 
@@ -18,9 +18,9 @@ const NEIGHBOURS: usize = 32;
 pub struct Extent {
     /// First sector.
     pub first: u64,
-    /// One past the last.
+    /// One past the last sector.
     pub end: u64,
-    /// Number of flushes before its oldest write.
+    /// Number of flushes before the oldest write in it.
     pub epoch: u64,
     /// Position of the first sector.
     pub position: Position,
@@ -43,7 +43,7 @@ pub struct WriteCache {
     free: Vec<u32>,
     /// Indices into `extents`, sorted by first sector.
     order: Vec<u32>,
-    /// The run that the arm is writing now.
+    /// The run that the arm is currently writing.
     running: Option<DestageRun>,
     limit: u64,
     /// Maximum number of extents, including reservations.
@@ -51,9 +51,9 @@ pub struct WriteCache {
     dirty: u64,
     reserved: u64,
     reservations: usize,
-    /// Epoch of the first of `counts`.
+    /// Epoch of the first entry of `counts`.
     oldest: u64,
-    /// Number of extents and runs being written, for each epoch from `oldest` to now.
+    /// Number of extents and runs being written, for each epoch from `oldest` to the current one.
     counts: VecDeque<u32>,
 }
 
@@ -78,7 +78,7 @@ impl WriteCache {
         }
     }
 
-    /// Returns the maximum number of sectors of a cached write.
+    /// Returns the maximum size of a cached write, in sectors.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -88,7 +88,7 @@ impl WriteCache {
         self.dirty
     }
 
-    /// Returns true if an extent waits to be destaged.
+    /// Returns true if an extent is waiting to be destaged.
     pub fn has_extents(&self) -> bool {
         !self.order.is_empty()
     }
@@ -111,8 +111,8 @@ impl WriteCache {
 
     /// Inserts a write that has a reservation.
     ///
-    /// It merges with every extent that it overlaps, and with adjacent ones that no flush separates from
-    /// it, so that one run can write them together.
+    /// The write is merged with every extent that it overlaps, and with adjacent ones that no flush separates
+    /// from it, so that one run can write them together.
     pub fn insert(&mut self, first: u64, end: u64, geometry: &Geometry) {
         self.reserved = self.reserved.saturating_sub(end - first);
         self.reservations = self.reservations.saturating_sub(1);
@@ -124,7 +124,7 @@ impl WriteCache {
         while let Some(extent) = self.extent(to).filter(|extent| extent.first <= end) {
             let touches = extent.end == first || extent.first == end;
             if touches && extent.epoch != now {
-                // It stays separate. An extent that ends here can only be the first, one that starts here the last.
+                // It stays separate. One that ends at `first` is the first, one that starts at `end` the last.
                 if extent.end == first {
                     from += 1;
                     to += 1;
@@ -154,7 +154,7 @@ impl WriteCache {
         }
     }
 
-    /// Returns true if all sectors of a read are dirty here.
+    /// Returns true if all sectors of a read are in one dirty extent, or in the run being written.
     pub fn hit(&self, first: u64, end: u64) -> bool {
         let at = self.order.partition_point(|at| self.extents[*at as usize].end <= first);
         let waits =
@@ -163,7 +163,7 @@ impl WriteCache {
         waits || self.running.is_some_and(is_running)
     }
 
-    /// Returns the extent of minimum `cost` among those nearest to `sector` that were written in `epoch` or
+    /// Returns the extent with minimum `cost` among those nearest to `sector` that were written in `epoch` or
     /// before, and its cost. If any such extent exists, one is found.
     pub fn nearest(
         &self,
@@ -188,7 +188,7 @@ impl WriteCache {
         let found = above.filter(|at| consider(*at)).take(NEIGHBOURS).count()
             + below.filter(|at| consider(*at)).take(NEIGHBOURS).count();
         if found == 0 {
-            // All nearby ones are newer than the waiting flush.
+            // All nearby extents are newer than the waiting flush.
             (0..self.order.len()).any(consider);
         }
         best
@@ -207,7 +207,7 @@ impl WriteCache {
             self.free.push(index);
         } else {
             extent.position = geometry.locate(extent.first);
-            // The rest and the run count separately.
+            // The rest of the extent and the run are counted separately.
             self.count(run.epoch, 1);
         }
         run
@@ -234,7 +234,7 @@ impl WriteCache {
         epoch
     }
 
-    /// Returns true if all writes of `epoch` or before are persisted.
+    /// Returns true if all writes of `epoch` or earlier are persisted.
     pub fn is_settled(&self, epoch: u64) -> bool {
         self.oldest > epoch
     }

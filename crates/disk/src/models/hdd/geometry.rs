@@ -1,7 +1,7 @@
 //! The geometry of a drive: zones, angles, seek curve and transfer times.
 //!
 //! Tracks are numbered from the outer edge inwards, all heads of a cylinder before the next
-//! cylinder. All times are whole nanoseconds; square roots are those of IEEE 754, the same on every machine.
+//! cylinder. All times are whole nanoseconds; square roots follow IEEE 754, so they are the same on every machine.
 
 use super::params::{Hdd, Seek};
 use crate::SECTOR;
@@ -21,7 +21,7 @@ pub struct Position {
     pub track: u64,
     /// The track's cylinder.
     pub cylinder: u64,
-    /// The sector's angle, as time in ns since the platter's zero passed the head.
+    /// The sector's angle, as the time in ns since angle zero of the platter passed the head.
     pub angle: u64,
 }
 
@@ -34,14 +34,14 @@ pub struct Geometry {
     sectors: u64,
     /// One revolution, in ns.
     revolution: u64,
-    /// Time in ns to another head of the same cylinder. It is also the skew of a track's first sector
+    /// Time in ns to switch to another head of the same cylinder. It is also the skew of a track's first sector
     /// relative to that of the previous track, so that a long transfer loses no revolution.
     head_switch: u64,
-    /// Time in ns, and skew, to the first track of the next cylinder: the longest seek to it.
+    /// Time in ns, and skew, to the first track of the next cylinder: the longer of the seek and the head switch.
     cylinder_switch: u64,
-    /// Time in ns that a seek takes in addition, unless it continues a transfer.
+    /// Additional time in ns of a seek of more than a track that does not continue a transfer.
     settle: u64,
-    /// Least time in ns of a seek to another surface, unless it continues a transfer.
+    /// Minimum time in ns of a seek to another surface that does not continue a transfer.
     head_change: u64,
     /// Rotational position at time zero, in ns of a revolution.
     phase: u64,
@@ -50,7 +50,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A drive of `sectors` sectors with rotational position `phase` (in ns of a revolution) at
+    /// Creates a drive of `sectors` sectors with rotational position `phase` (in ns of a revolution) at
     /// time zero.
     pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
         let revolution = revolution(hdd);
@@ -61,7 +61,7 @@ impl Geometry {
         let heads = u64::from(hdd.heads).max(1);
         let cylinder_time = heads * revolution + (heads - 1) * head_switch + cylinder_switch;
         let per_track = sectors_per_track(hdd, cylinder_time);
-        // The number of cylinders follows from the capacity, the same in each zone.
+        // The number of cylinders follows from the capacity; all zones have the same number.
         let stripe = heads * per_track.iter().sum::<u64>();
         let zone_cylinders = sectors.div_ceil(stripe).max(1);
         let mut zones = Vec::with_capacity(per_track.len());
@@ -91,23 +91,23 @@ impl Geometry {
         }
     }
 
-    /// Number of cylinders.
+    /// Returns the number of cylinders.
     pub fn cylinders(&self) -> u64 {
         self.cylinders
     }
 
-    /// Number of sectors.
+    /// Returns the number of sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// The position of a sector. A sector beyond the end belongs to the last zone.
+    /// Returns the position of a sector. A sector beyond the end belongs to the last zone.
     pub fn locate(&self, sector: u64) -> Position {
         let zone = self.zone(sector);
         let within = sector - zone.first_sector;
         let track = zone.first_track + within / zone.sectors_per_track;
         let cylinder = track / self.heads;
-        // Of all track switches before this one, one per cylinder goes to the next cylinder.
+        // Of all track switches before this track, one per cylinder goes to the next cylinder.
         let angle = (track - cylinder) * self.head_switch
             + cylinder * self.cylinder_switch
             + self.phase
@@ -115,15 +115,15 @@ impl Geometry {
         Position { track, cylinder, angle: angle % self.revolution }
     }
 
-    /// The first sector of a track.
+    /// Returns the first sector of a track.
     pub fn first_sector(&self, track: u64) -> u64 {
         let after = self.zones.partition_point(|zone| zone.first_track <= track);
         let zone = &self.zones[after.saturating_sub(1)];
         zone.first_sector + (track - zone.first_track) * zone.sectors_per_track
     }
 
-    /// Time in ns for the arm to move `distance` cylinders, or to another head of the same cylinder
-    /// for 0. The head is switched while the arm moves.
+    /// Returns the time in ns for the arm to move `distance` cylinders, or to switch to another head of the same
+    /// cylinder if it is 0. The head is switched while the arm moves.
     pub fn seek(&self, distance: u64, write: bool) -> u64 {
         if distance == 0 {
             return self.head_switch;
@@ -133,13 +133,13 @@ impl Geometry {
         moved.max(self.head_switch)
     }
 
-    /// Time in ns from `now` until the head, now over the track of `head`, is over the sector
+    /// Returns the time in ns from `now` until the head, now over the track of `head`, is over the sector
     /// at `to`: seek, then rotational delay.
     #[inline]
     pub fn access(&self, head: Position, to: Position, write: bool, now: u64) -> u64 {
         let moved = match head.track.abs_diff(to.track) {
             0 => 0,
-            // The next track of a transfer: the skew allows for it.
+            // The next track of a transfer: the skew allows for the switch.
             1 => self.seek(head.cylinder.abs_diff(to.cylinder), write),
             _ => {
                 let moved = self.seek(head.cylinder.abs_diff(to.cylinder), write);
@@ -153,7 +153,7 @@ impl Geometry {
         moved + wait
     }
 
-    /// Time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
+    /// Returns the time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
     pub fn transfer(&self, first: u64, count: u64) -> (u64, Position) {
         let (mut at, mut left, mut time) = (first, count, 0);
         loop {
@@ -169,9 +169,9 @@ impl Geometry {
         }
     }
 
-    /// Number of sectors from `first` (at least one, at most `most`) that the head has passed after
-    /// `time` ns, the last of them completely, and the time in ns that they take. A head between
-    /// two tracks continues to the next one's first sector.
+    /// Returns the number of sectors from `first` (at least one, at most `most`) that the head has passed after
+    /// `time` ns, rounded up to whole sectors, and the time in ns that they take. A head between
+    /// two tracks continues to the first sector of the next one.
     pub fn passed(&self, first: u64, most: u64, time: u64) -> (u64, u64) {
         let (mut at, mut spent) = (first, 0);
         loop {
@@ -209,31 +209,31 @@ impl Geometry {
     }
 }
 
-/// The rest of a track from one of its sectors on.
+/// The rest of a track, from one of its sectors on.
 struct RestOfTrack {
     within: u64,
     left: u64,
     per_track: u64,
-    /// Time in ns to the next track.
+    /// Time in ns to switch to the next track.
     switch: u64,
 }
 
 impl RestOfTrack {
-    /// Time in ns of the next `count` sectors: the difference of two angles, so that parts of a
-    /// track add up exactly to the whole.
+    /// Returns the time in ns of the next `count` sectors: the difference of two angles, so that the times of
+    /// parts of a track add up exactly to that of the whole.
     fn time(&self, count: u64, revolution: u64) -> u64 {
         (self.within + count) * revolution / self.per_track
             - self.within * revolution / self.per_track
     }
 }
 
-/// One revolution of the platter, in ns.
+/// Returns the time of one revolution of the platter, in ns.
 pub fn revolution(hdd: &Hdd) -> u64 {
     60_000_000_000 / u64::from(hdd.rpm).max(1)
 }
 
-/// Sectors per track of each zone: at the sustained rate R a cylinder is read in one revolution per track
-/// plus all track switches, so a cylinder holds R times that time (the definition of "sustained" in Hitachi's
+/// Returns the sectors per track of each zone. At the sustained rate R a cylinder is read in one revolution per
+/// track plus all track switches, so it holds R times that time (the definition of "sustained" in Hitachi's
 /// specifications, e.g. Deskstar 7K500, 4.4.4). The rate falls linearly from zone to zone.
 fn sectors_per_track(hdd: &Hdd, cylinder_time: u64) -> Vec<u64> {
     let zones = u64::from(hdd.zones).max(1);
@@ -249,12 +249,12 @@ fn sectors_per_track(hdd: &Hdd, cylinder_time: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Seek time over distance d in cylinders: settle + root * sqrt(d) + linear * d, in ns.
+/// The seek time over a distance d in cylinders: settle + root * sqrt(d) + linear * d, in ns.
 ///
-/// A root for short seeks and a line for long ones is the form of Ruemmler and Wilkes, "An
+/// A square root for short seeks and a line for long ones is the form of Ruemmler and Wilkes, "An
 /// introduction to disk drive modeling", IEEE Computer 27(3), 1994, who join the two at a distance
-/// that no data sheet gives. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
-/// the mean over all pairs of cylinders, over all), is that of Lee and Katz, "An analytic
+/// that no data sheet states. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
+/// the mean over all pairs of cylinders, over all cylinders), is that of Lee and Katz, "An analytic
 /// performance model of disk arrays", SIGMETRICS 1993, except that they use the distance minus one.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
@@ -269,10 +269,10 @@ impl SeekCurve {
         let nearest = seek.track_to_track_us as f64 * 1e3;
         let all = (cylinders as f64).max(9.0);
         let full = all - 1.0;
-        // A share x of the stroke lies between two random cylinders with density 2 (1 - x), so its
-        // mean is 1/3 and the mean of its root is 8/15.
+        // The distance of two random cylinders is a fraction x of the stroke with density 2 (1 - x), so the
+        // mean of x is 1/3 and the mean of its root is 8/15.
         let (mean_root, mean) = (8.0 / 15.0 * all.sqrt(), all / 3.0);
-        // Subtracting the first equation leaves two linear ones, in root and linear.
+        // Subtracting the first equation leaves two linear equations in root and linear.
         let (x2, y2) = (mean_root - 1.0, mean - 1.0);
         let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
         let t2 = seek.average_us as f64 * 1e3 - nearest;
@@ -290,8 +290,8 @@ impl SeekCurve {
     }
 }
 
-/// The shortest and the longest full stroke, in microseconds, that a curve of this form can have with
-/// the other two seeks: below it the curve would fall before its end (the linear part may be
+/// Returns the shortest and the longest full stroke, in microseconds, that a curve of this form can have with
+/// the other two seeks: below this range the curve would fall before its end (the linear part may be
 /// slightly negative, since data sheets round to 0.1 ms), above it the root would be negative.
 pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
     let (nearest, average) = (track_to_track_us, average_us);
@@ -340,7 +340,7 @@ mod tests {
         };
         let (plain, drive) = (with(0, 0), with(2000, 3000));
         let at = |track| plain.locate(plain.first_sector(track));
-        // Time of the seek alone: that of the access that starts just in time for the sector to follow the seek.
+        // Time of the seek alone: that of an access that starts just early enough for the sector to follow the seek.
         let turn = plain.revolution;
         let seek = |drive: &Geometry, from: u64, to: u64| {
             (0..turn / 1000)

@@ -9,7 +9,7 @@
 //!
 //! Not modelled: tracks laid out surface by surface (here the head is switched after each track;
 //! current drives fill a band of one surface first), reads that begin in the middle of
-//! their part of a track because it passes first, memory shared dynamically between reads and writes,
+//! their part of a track because that passes the head first, memory shared dynamically between reads and writes,
 //! retries and remapped sectors, thermal recalibration, spin-down, reading
 //! a physical sector before a part of it is written, and the last sector's transfer over the interface.
 
@@ -36,7 +36,7 @@ use crate::disk::{Action, Disk, Request, count};
 use crate::spec::{self, DiskSpec};
 
 /// Maximum number of sectors destaged before the arm takes other work. 1 MiB is about one revolution of
-/// current disks and three of those of 2001: the longest wait of a read behind it.
+/// current disks and three of those of 2001: the maximum wait of a read behind a run.
 const MAX_DESTAGE_RUN: u64 = 2048;
 
 /// A hard disk in virtual time.
@@ -63,7 +63,7 @@ pub struct HardDisk {
     arm: Option<Motion>,
     /// The track that the head is over while the arm is free.
     head: Position,
-    /// Commands that are admitted, but not yet taken by the controller.
+    /// Commands that are admitted but not yet taken by the controller.
     arrived: VecDeque<Command>,
     /// Writes that wait for space in the cache, and flushes behind them.
     space_queue: VecDeque<Command>,
@@ -77,7 +77,7 @@ pub struct HardDisk {
     counters: Device,
 }
 
-/// The command that the controller processes.
+/// The command that the controller is processing.
 #[derive(Clone, Copy)]
 struct Transfer {
     command: Command,
@@ -117,8 +117,8 @@ enum Work {
     },
 }
 
-/// A candidate for the arm's next work. Commands come before the cache, unless a flush or a write without
-/// space needs the cache emptied; among those, the shortest access comes first; overdue work comes before all else.
+/// A candidate for the arm's next work. Commands precede destaging, unless a flush or a write waits for it or
+/// the cache is nearly full: then the shortest access comes first. Overdue work precedes all else.
 #[derive(Clone, Copy)]
 enum Candidate {
     Command(usize),
@@ -126,7 +126,7 @@ enum Candidate {
 }
 
 impl HardDisk {
-    /// Creates an idle drive, its head at the outer edge, its rotational position drawn from `seed`.
+    /// Creates an idle drive with its head at the outer edge and its rotational position drawn from `seed`.
     pub fn new(spec: &DiskSpec, hdd: &Hdd, seed: u64) -> HardDisk {
         let phase = seed::stream(seed, "platter").below(revolution(hdd));
         let geometry = Geometry::new(hdd, spec.capacity.0 / SECTOR, phase);
@@ -162,8 +162,8 @@ impl HardDisk {
         }
     }
 
-    /// Creates a drive for a model on top of it that adds its own requests: sectors written by requests with a bit
-    /// of `own` in their identifiers are not reported as persisted.
+    /// Creates a drive below a model that adds its own requests: sectors written by requests with a bit of `own`
+    /// in their identifiers are not reported as persisted.
     pub fn with_own_requests(spec: &DiskSpec, hdd: &Hdd, seed: u64, own: u64) -> HardDisk {
         HardDisk { unreported: own, ..HardDisk::new(spec, hdd, seed) }
     }
@@ -220,8 +220,8 @@ impl HardDisk {
         self.done.push_back((self.clock, command.request.id));
     }
 
-    // The controller: each command costs its overhead, and its bytes are transferred before
-    // (writes) or after (reads that hit) it; bytes from the platter are transferred while it turns.
+    // The controller: each command costs its overhead. Its bytes are transferred before it (writes) or after
+    // it (reads that hit); bytes from the platter are transferred while it turns.
 
     fn next_transfer(&mut self) -> Option<Transfer> {
         if let Some(command) = self.space_queue.front().copied() {
@@ -322,7 +322,7 @@ impl Disk for HardDisk {
         }
         let controller = self.controller.map(|transfer| transfer.until);
         let arm = self.arm.map(|motion| motion.until);
-        // The arm's work matters only to commands that wait for it.
+        // The arm's work affects only commands that wait for it.
         let waits = self.is_urgent()
             || self.arm.is_some_and(|motion| matches!(motion.work, Work::Command(_)));
         let arm = if waits || controller.is_none() { arm } else { None };

@@ -1,4 +1,4 @@
-//! The choice of the arm's next motion, and its course.
+//! The choice and the execution of the arm's next motion.
 
 use fsdyno_record::Nanos;
 
@@ -124,8 +124,8 @@ impl HardDisk {
         Some(self.start_motion(first, position, sectors, false, work))
     }
 
-    /// Ends read-ahead with the sector that is under the head now. Sectors already read count at once,
-    /// so that a command can be split at its end.
+    /// Ends read-ahead with the sector that is under the head now. Sectors already read become available
+    /// immediately, so that a command can be split at their end.
     pub(super) fn stop_read_ahead(&mut self) {
         let Some(Motion { work: Work::ReadAhead { first, sectors, from, stopped: false }, .. }) =
             self.arm

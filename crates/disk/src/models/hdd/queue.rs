@@ -8,7 +8,7 @@ use super::geometry::Position;
 use crate::disk::{Action, Request};
 
 /// Initial capacity for requests that wait for admission: more than the tags of any block driver. Beyond it,
-/// the queue would allocate, but lose nothing.
+/// the queue would allocate memory, but lose nothing.
 const WAITING_CAPACITY: usize = 1024;
 
 /// A request in the drive.
@@ -18,7 +18,7 @@ pub struct Command {
     pub request: Request,
     /// Time of submission.
     pub arrived: Nanos,
-    /// The first sector that is still to be transferred.
+    /// The first sector not yet transferred.
     pub from: u64,
     /// Position of that sector.
     pub position: Position,
@@ -54,7 +54,7 @@ impl Queue {
         self.waiting.push_back((now, request));
     }
 
-    /// Admits the next request, if possible now.
+    /// Admits the next request, if that is possible now.
     pub fn admit(&mut self) -> Option<(Nanos, Request)> {
         let (_, next) = self.waiting.front()?;
         let alone = self.flush_alone && next.action == Action::Flush;

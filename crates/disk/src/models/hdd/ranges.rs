@@ -25,7 +25,7 @@ impl Parameters for Hdd {
         check.within("model.interface_rate_kb", self.interface_rate_kb, 100, 100_000_000)?;
         check.within("model.overhead_us", self.overhead_us, 0, 100_000)?;
         check.within("model.miss_overhead_us", self.miss_overhead_us, self.overhead_us, 100_000)?;
-        // A full queue served in order of arrival must not reach the age limit, or that order would
+        // A full queue that is served in order of arrival must not reach the age limit, or that order would
         // sustain itself.
         let turn = 60_000_000 / u64::from(self.rpm);
         let seek = self.seek_write.average_us.max(self.head_change_us) + self.settle_us;

@@ -8,7 +8,7 @@ struct Segment {
     used: u64,
 }
 
-/// A fixed number of segments with least-recently-used replacement.
+/// A fixed number of read segments with least-recently-used replacement.
 #[derive(Debug)]
 pub struct ReadCache {
     segments: Vec<Segment>,
@@ -24,7 +24,7 @@ pub struct ReadCache {
 }
 
 impl ReadCache {
-    /// `count` empty segments of `length` sectors.
+    /// Creates `count` empty segments of `length` sectors.
     pub fn new(count: u32, length: u64) -> ReadCache {
         let segments = vec![Segment::default(); count.max(1) as usize];
         ReadCache { segments, length, current: None, sequential: false, consumed: 0, uses: 0 }
@@ -40,13 +40,13 @@ impl ReadCache {
         true
     }
 
-    /// The first missing sector of a read.
+    /// Returns the first missing sector of a read.
     pub fn missing_from(&self, start: u64, end: u64) -> u64 {
         self.find(start).map_or(start, |at| self.segments[at].end.min(end))
     }
 
-    /// Adds a read from the platter: it extends the segment that ends at `from`, or starts
-    /// a new one.
+    /// Adds a read from the platter: it extends the segment that ends at `from`, or replaces the least recently
+    /// used segment.
     pub fn add(&mut self, start: u64, from: u64, end: u64) {
         let before = self.segments.iter().position(|s| s.end == from && s.start < from);
         self.sequential = before.is_some();
@@ -77,12 +77,12 @@ impl ReadCache {
         }
     }
 
-    /// True if the last read continued an earlier one.
+    /// Returns true if the last read continued an earlier one.
     pub fn is_sequential(&self) -> bool {
         self.sequential
     }
 
-    /// The first sector and the number of sectors to read ahead, once at least half a segment is free.
+    /// Returns the first sector and the number of sectors to read ahead; none if less than half a segment is free.
     pub fn read_ahead(&self, sectors_of_disk: u64) -> Option<(u64, u64)> {
         let first = self.segments[self.current?].end;
         let target = (self.consumed + self.length).min(sectors_of_disk);

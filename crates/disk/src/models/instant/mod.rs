@@ -1,4 +1,4 @@
-//! The instant disk: every request completes at its submission.
+//! The instant disk: every request completes when it is submitted.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use crate::limits::Limits;
 use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
-/// Initial capacity for pending completions: more than NBD has tags.
+/// Initial capacity for pending completions: more than the tags of NBD.
 const CAPACITY: usize = 1024;
 
-/// Parameters of the instant disk: none.
+/// Parameters of the instant disk: there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instant {}

@@ -2,10 +2,10 @@
 //!
 //! Tokens are I/O units or bytes. Requests take them in order. Without burst, the limit only spaces
 //! requests: one may start when the previous one has used up its share of time. With burst, the spacing
-//! is that of the higher rate, and each token is also taken from the credit, which the base rate refills;
-//! once it is used up, a request waits until the base rate has supplied its tokens.
+//! is that of the higher rate, and each token is also taken from the credit, which is refilled at the base rate;
+//! once the credit is used up, a request waits until the base rate has supplied its tokens.
 
-/// Token counts are stored multiplied by this, so that they are exact at whole nanoseconds for whole rates per second.
+/// The factor of stored token counts, which makes them exact at whole nanoseconds for whole rates per second.
 const SECOND: u128 = 1_000_000_000;
 
 /// A higher rate that is available while credit lasts.
@@ -76,7 +76,7 @@ mod tests {
     fn a_limit_without_burst_only_spaces_requests() {
         let mut bucket = Bucket::new(1000, None);
         assert_eq!([0, 0, 5_000_000].map(|now| bucket.take(now, 1)), [0, 1_000_000, 5_000_000]);
-        // A minute of rest gives no credit.
+        // A minute without requests adds no credit.
         assert_eq!(
             [60, 60].map(|s| bucket.take(s * 1_000_000_000, 4)),
             [60_000_000_000, 60_004_000_000]
@@ -91,7 +91,7 @@ mod tests {
         let starts: Vec<u64> = (0..33_000).map(|_| bucket.take(0, 1)).collect();
         let spacing = |at: usize| starts[at] - starts[at - 1];
         assert_eq!([29_900, 30_100].map(spacing), [333_333, 3_333_333]);
-        // Used up, it fills at the base rate: 3,000 tokens after 10 s.
+        // Once used up, the credit is refilled at the base rate: 3,000 tokens after 10 s.
         let rested = starts[32_999] + 10_000_000_000;
         let after: Vec<u64> = (0..4000).map(|_| bucket.take(rested, 1)).collect();
         assert!(after[3200] - after[3199] < 400_000 && after[3999] - after[3998] > 3_000_000);

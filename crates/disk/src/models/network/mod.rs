@@ -1,13 +1,13 @@
-//! A network block volume as clouds sell it: limits on I/O units and on bytes per second, both with
+//! A network block volume as sold by cloud providers: limits on I/O units and on bytes per second, both with
 //! burst credit, and a latency drawn from a distribution.
 //!
 //! A request waits for the queue, then for both limits in order of arrival; then it takes the time of its
-//! bytes on the link plus a latency, during which others are served. A write is acknowledged when it is
+//! bytes on the link plus a latency, during which others are served. A write is acknowledged once it is
 //! replicated, so nothing is volatile. The draws come from the trial's seed, one for each read or write in order
 //! of admission.
 //!
-//! Not modelled: neighbours on the same hardware, limits of the instance other than its bandwidth, latency that grows
-//! with load below the limits, volumes made from a snapshot (their first read is slower), failover.
+//! Not modelled: other users of the same hardware, limits of the instance other than its bandwidth, latency that
+//! grows with load below the limits, volumes made from a snapshot (their first read is slower), failover.
 
 mod bucket;
 pub(crate) mod params;
@@ -24,7 +24,7 @@ use crate::SECTOR;
 use crate::disk::{Action, Disk, Request, count};
 use crate::spec::DiskSpec;
 
-/// Capacity of the queue for admission: more requests than any block driver has tags.
+/// Capacity of the queue for admission: more requests than the tags of any block driver.
 const WAITING_CAPACITY: usize = 1024;
 
 /// A network volume in virtual time. Times are in ns.
@@ -34,9 +34,9 @@ pub struct NetworkVolume {
     bytes: Bucket,
     draws: SplitMix64,
     depth: usize,
-    /// The last admitted request, its completion, and the bytes used of its last I/O unit.
+    /// The last admitted request, its completion, and the number of bytes used of its last I/O unit.
     last: Option<(Request, u64, u64)>,
-    /// The time up to which all events are processed.
+    /// The time up to which all events have been processed.
     clock: u64,
     waiting: VecDeque<Request>,
     /// Admitted requests in order of completion.
@@ -47,7 +47,7 @@ pub struct NetworkVolume {
 }
 
 impl NetworkVolume {
-    /// An idle volume with latencies drawn from `seed`.
+    /// Creates an idle volume with latencies drawn from `seed`.
     pub fn new(spec: &DiskSpec, model: &Network, seed: u64) -> NetworkVolume {
         let depth = spec.queue.depth.max(1) as usize;
         NetworkVolume {
@@ -105,7 +105,7 @@ impl NetworkVolume {
         }
     }
 
-    /// The completion time of a request that is admitted now.
+    /// Returns the completion time of a request that is admitted now.
     fn due(&mut self, request: &Request) -> u64 {
         let latency = match request.action {
             Action::Read => &self.model.read,
@@ -122,7 +122,7 @@ impl NetworkVolume {
         due
     }
 
-    /// The I/O units of a request, and the bytes used of its last one.
+    /// Returns the I/O units of a request, and the number of bytes used of its last one.
     fn units(&self, request: &Request, length: u64) -> (u64, u64) {
         let size = self.model.io_size.0.max(1);
         let follows = self.last.filter(|(last, due, _)| {

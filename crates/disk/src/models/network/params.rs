@@ -34,14 +34,14 @@ pub struct Network {
     pub credit_percent: u64,
     /// Maximum size of an I/O unit: a larger request counts as several.
     pub io_size: Bytes,
-    /// Minimum size of a request that is merged with the previous one, if it continues that one and both
-    /// are in flight: they count together.
+    /// Minimum size of a request that can be merged with the previous one. They count together if it continues
+    /// that one and is admitted before that one completes.
     pub merge_least: Bytes,
     /// Bandwidth between host and storage, in kB/s.
     pub link_rate_kb: u64,
     /// Latency of a read.
     pub read: Latency,
-    /// Latency of a write, until it is replicated.
+    /// Latency of a write until it is replicated.
     pub write: Latency,
     /// Time of a flush or TRIM, in microseconds. There is nothing to persist.
     pub flush_us: u64,
@@ -73,7 +73,7 @@ impl Latency {
         [self.least_us, self.median_us, self.p99_us, self.p999_us, self.most_us]
     }
 
-    /// Returns the latency below which `share` millionths of all requests are, in ns.
+    /// Returns the latency that `share` millionths of all requests do not exceed, in ns.
     pub(super) fn at(&self, share: u64) -> u64 {
         let values = self.values();
         let part = POINTS[1..4].partition_point(|point| *point <= share);
@@ -114,7 +114,7 @@ impl Network {
         Some(Burst { rate, credit, at_start: credit / 100 * self.credit_percent })
     }
 
-    /// Checks one kind of burst: either both of its parameters or neither, and credit for at least one request.
+    /// Checks one kind of burst: both of its parameters or neither are given, and the credit suffices for any request.
     fn check_burst(
         check: &Check<'_>,
         base: (&str, u64),

@@ -1,6 +1,6 @@
 //! The map of the media cache: the sectors whose newest content is there, and the bands to clean.
 //!
-//! Entries are found by the 1 MiB chunk in which they lie; none crosses a chunk boundary. Bands with entries form
+//! Entries are found by their 1 MiB chunk; none crosses a chunk boundary. Bands with entries form
 //! a queue in the order in which they became dirty.
 
 /// Sectors of a chunk, 1 MiB.
@@ -9,14 +9,14 @@ pub const CHUNK: u64 = 2048;
 pub const MAX_ENTRIES: usize = 1 << 20;
 const NONE: u32 = u32::MAX;
 
-/// Sectors in the media cache.
+/// A range of sectors in the media cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The first sector.
     pub first: u64,
     /// Number of sectors.
     pub sectors: u64,
-    /// Position of the first in the log, counted from the drive's first write and never wrapped.
+    /// Position of the first sector in the log, counted from the drive's first write and never wrapped.
     pub at: u64,
     next: u32,
 }
@@ -27,7 +27,7 @@ impl Entry {
         self.first + self.sectors
     }
 
-    /// Returns the part of it from `first` to before `end`, if any.
+    /// Returns the part of the entry from `first` to before `end`, if any.
     pub fn part(&self, first: u64, end: u64) -> Option<Entry> {
         let (from, to) = (self.first.max(first), self.end().min(end));
         let at = self.at + from.saturating_sub(self.first);
@@ -39,11 +39,11 @@ impl Entry {
 #[derive(Debug)]
 pub struct Map {
     entries: Vec<Entry>,
-    /// First free entry, linked by `next`.
+    /// First free entry; free entries are linked by `next`.
     free: u32,
     used: usize,
     max_entries: usize,
-    /// First entry of each hash of a chunk, linked by `next`.
+    /// First entry for each hash of a chunk; the others are linked by `next`.
     heads: Vec<u32>,
     /// Sectors in the media cache.
     live: u64,
@@ -105,7 +105,7 @@ impl Map {
         self.dirty[(band / 64) as usize] &= !(1 << (band % 64));
     }
 
-    /// Adds a band to the queue, unless it is queued.
+    /// Adds a band to the queue, unless it is already in it.
     pub fn push_band(&mut self, band: u64) {
         let Some(word) = self.dirty.get_mut((band / 64) as usize) else { return };
         if *word & (1 << (band % 64)) != 0 {
@@ -119,8 +119,8 @@ impl Map {
         self.newest = band as u32;
     }
 
-    /// Maps the sectors from `first` to before `end` to the log from `at` on. There must be room for two entries per
-    /// chunk that they touch.
+    /// Maps the sectors from `first` to before `end` to the log from `at` on. The map must have room for two entries
+    /// per chunk that they touch.
     pub fn insert(&mut self, first: u64, end: u64, at: u64) {
         self.remove(first, end);
         let mut from = first;
@@ -150,7 +150,7 @@ impl Map {
                     before = index;
                 } else {
                     self.unlink(bucket, before, index);
-                    // What remains of it moves to the head of the list, where it is not visited again.
+                    // The rest of the entry moves to the head of the list, where it is not visited again.
                     let mut added = NONE;
                     let rests = [entry.part(entry.first, first), entry.part(end, entry.end())];
                     for rest in rests.into_iter().flatten() {
@@ -165,7 +165,7 @@ impl Map {
         }
     }
 
-    /// Calls `visit` with each part of the sectors from `first` to before `end` that is in the media cache.
+    /// Calls `visit` with each part of the range from `first` to before `end` that is in the media cache.
     pub fn each(&self, first: u64, end: u64, mut visit: impl FnMut(Entry)) {
         let mut chunk = first / CHUNK;
         while self.used > 0 && chunk * CHUNK < end {
@@ -184,7 +184,7 @@ impl Map {
     }
 
     fn bucket(&self, chunk: u64) -> usize {
-        // Fibonacci hashing: chunks in a row spread over all buckets.
+        // Fibonacci hashing: consecutive chunks are spread over all buckets.
         let hash = chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         hash as usize & (self.heads.len() - 1)
     }

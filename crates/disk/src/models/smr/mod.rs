@@ -1,16 +1,16 @@
 //! A drive-managed shingled disk: a hard disk whose tracks overlap in bands, with a media cache and cleaning.
 //!
-//! The hard disk below ([`HardDisk`]) has the arm, the platter, the command queue and the volatile cache. From its
-//! outer edge on it holds the media cache, one scratch band, and the bands. A write is appended to the media cache and
-//! mapped ([`map`]), unless it writes a band from its start on: such a stream goes directly to its place. When the host
-//! is idle, or the media cache is full, the drive cleans the band that has been dirty longest: it reads the band and
-//! its newer sectors, and writes both first to the scratch band and then to the band's place, so that a power cut never
-//! leaves a band half written.
+//! The underlying hard disk ([`HardDisk`]) has the arm, the platter, the command queue and the volatile cache. From
+//! the outer edge inwards it holds the media cache, one scratch band, and the bands. A write is appended to the media
+//! cache and mapped ([`map`]), unless it writes a band from its start on: such a stream goes directly to its band. When
+//! the host is idle, or the media cache is full, the drive cleans the band that has been dirty longest: it reads the
+//! band and its newer sectors, and writes both first to the scratch band and then to the band itself, so that a power
+//! cut never leaves a band half written.
 //!
-//! Nothing runs on its own. Every call first processes all events up to its own time.
+//! Nothing runs by itself. Every call first processes all events up to its own time.
 //!
-//! Not modelled: the log's own records, fragmentation of the log's free space, a choice of bands by anything but age,
-//! and bands of different sizes.
+//! Not modelled: the log's own records, fragmentation of the log's free space, a choice of bands by anything but
+//! age, and bands of different sizes.
 
 mod map;
 pub(crate) mod params;
@@ -31,12 +31,12 @@ use crate::spec::DiskSpec;
 
 /// The bit that marks the identifiers of the drive's own requests.
 const OWN: u64 = 1 << 63;
-/// Maximum number of parts of a read that are read one by one from the media cache; of more parts, the drive
-/// reads the gaps, too.
+/// Maximum number of parts of a read that are read from the media cache; the time of further parts is not
+/// modelled.
 const MAX_PARTS: usize = 24;
-/// Maximum number of pieces in the media cache that cleaning a band reads.
+/// Maximum number of pieces in the media cache that are read to clean a band.
 const MAX_PIECES: usize = 8192;
-/// Capacity for waiting requests: more than any block driver has tags.
+/// Capacity for waiting requests: more than the tags of any block driver.
 const WAITING_CAPACITY: usize = 1024;
 /// Capacity for ranges of persisted sectors.
 const PERSISTED_CAPACITY: usize = 65_536;
@@ -56,7 +56,7 @@ pub struct ShingledDisk {
     depth: usize,
 
     clock: Nanos,
-    /// Position at which the log continues, never wrapped.
+    /// Position at which the log continues; it never wraps.
     log: u64,
     /// Appended writes that are not yet persisted, in the log's order.
     pending: VecDeque<Pending>,
@@ -67,7 +67,7 @@ pub struct ShingledDisk {
     /// Writes that wait for space in the media cache.
     space_queue: VecDeque<usize>,
     cleaning: Option<Cleaning>,
-    /// Pieces in the media cache that cleaning reads.
+    /// Pieces in the media cache that are read for cleaning.
     pieces: Vec<Entry>,
     /// True while one of the drive's own requests is in progress.
     own: bool,
@@ -84,7 +84,7 @@ struct Pending {
     at: u64,
     first: u64,
     sectors: u64,
-    /// Sectors of it that are not yet persisted.
+    /// Number of its sectors that are not yet persisted.
     left: u64,
 }
 
@@ -92,25 +92,25 @@ struct Pending {
 #[derive(Clone, Copy)]
 struct Cleaning {
     band: u64,
-    /// Position of the log at the start: what was appended later stays in the media cache.
+    /// Position of the log when cleaning began; sectors appended later stay in the media cache.
     mark: u64,
     step: Step,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Reads the band, from this sector after its start on.
+    /// Reading the band; next, the sector at this offset from its start.
     Read(u64),
-    /// Reads this piece in the media cache.
+    /// Reading the pieces in the media cache; next, the piece with this index.
     Piece(usize),
-    /// Writes the scratch band, from this sector after its start on.
+    /// Writing the scratch band; next, the sector at this offset from its start.
     Scratch(u64),
-    /// Writes the band, from this sector after its start on.
+    /// Writing the band; next, the sector at this offset from its start.
     Write(u64),
 }
 
 impl ShingledDisk {
-    /// An idle drive. `seed` determines the rotational position and the initial content of the media cache.
+    /// Creates an idle drive. `seed` determines the rotational position and the initial content of the media cache.
     pub fn new(spec: &DiskSpec, smr: &Smr, seed: u64) -> ShingledDisk {
         let (cache, band) = (smr.media_cache.0 / SECTOR, smr.band.0 / SECTOR);
         let sectors = spec.capacity.0 / SECTOR;
@@ -146,7 +146,7 @@ impl ShingledDisk {
         disk
     }
 
-    /// Maps `entries` blocks of 4 KiB at random positions to the media cache.
+    /// Maps `entries` blocks of 4 KiB at random offsets of the disk to the media cache.
     fn fill(&mut self, entries: u64, seed: u64) {
         let mut draws = seed::stream(seed, "media cache");
         for _ in 0..entries.min(self.cache / 8) {
@@ -178,14 +178,14 @@ impl ShingledDisk {
         self.note_persisted();
     }
 
-    /// Time at which the drive's own work continues, if it waits only for the host to be idle long enough.
+    /// Returns the time at which the drive's own work continues, if it waits only for the host to be idle long enough.
     fn own_work_due(&self) -> Option<Nanos> {
         let has_work = self.cleaning.is_some() || self.map.oldest_band().is_some();
         let at = self.idle_since + self.idle;
         (has_work && !self.own && self.admitted == 0).then(|| at.max(self.clock))
     }
 
-    /// Submits requests to the hard disk below.
+    /// Submits requests to the underlying hard disk.
     fn dispatch(&mut self) {
         loop {
             self.dispatch_host();
@@ -224,7 +224,7 @@ impl ShingledDisk {
         }
     }
 
-    /// Hands a part of a request to the hard disk below.
+    /// Submits a part of a request to the underlying hard disk.
     fn pass(&mut self, at: usize, action: Action, sector: u64, request: &Request) {
         if let Some((_, parts)) = &mut self.slots[at] {
             *parts += 1;
@@ -233,7 +233,7 @@ impl ShingledDisk {
         self.inner.submit(self.clock, part);
     }
 
-    /// The first sector of the bands in the hard disk below.
+    /// Returns the first sector of the bands on the underlying hard disk.
     fn home(&self) -> u64 {
         self.cache + self.band
     }
@@ -265,8 +265,8 @@ impl ShingledDisk {
         self.map.room() as u64 > 2 * chunks && self.map.live() + sectors <= self.cache
     }
 
-    /// Writes directly to a band what continues or begins a stream, and the rest to the media cache. A write across
-    /// the start of a band is split there.
+    /// Writes to a band directly if the write begins or continues a stream, and to the media cache otherwise. A write
+    /// across the start of a band may be split there.
     fn write(&mut self, at: usize, request: &Request) {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         let start = (first / self.band + 1) * self.band;
@@ -296,7 +296,7 @@ impl ShingledDisk {
 
     fn append(&mut self, at: usize, request: &Request, first: u64, end: u64) {
         let sectors = end - first;
-        // An append is contiguous.
+        // An append is contiguous: it does not wrap around the end of the media cache.
         if self.log % self.cache + sectors > self.cache {
             self.log += self.cache - self.log % self.cache;
         }
@@ -325,12 +325,12 @@ impl ShingledDisk {
 
     // Cleaning.
 
-    /// Starts the next of the drive's own requests; returns true if a band needed no more of them and is now clean.
+    /// Submits the next of the drive's own requests; returns true if a band needed no further request and is now clean.
     fn clean(&mut self) -> bool {
         let Some(mut cleaning) = self.cleaning.or_else(|| self.start_cleaning()) else {
             return false;
         };
-        // The last band may be cut short by the end of the disk.
+        // The last band may be shorter, because it ends with the disk.
         let first = cleaning.band * self.band;
         let length = self.band.min(self.sectors - first);
         let piece = |done: u64| CHUNK.min(length - done);
@@ -391,7 +391,7 @@ impl ShingledDisk {
         Some(Cleaning { band, mark: self.log, step: Step::Read(0) })
     }
 
-    /// Unmaps what was cleaned: its newest content is now in the band.
+    /// Unmaps the cleaned sectors: their newest content is now in the band.
     fn end_cleaning(&mut self, cleaning: &Cleaning) {
         self.cleaning = None;
         let first = cleaning.band * self.band;
@@ -426,8 +426,8 @@ impl ShingledDisk {
         }
     }
 
-    /// Records sectors of the log that have reached the medium. Those that were overwritten in the meantime count,
-    /// too, as on a disk that writes in place.
+    /// Reports sectors of the log that have reached the medium. Those that were overwritten in the meantime are
+    /// reported too, as on a disk that writes in place.
     fn note_appended(&mut self, first: u64, sectors: u64) {
         let Some(oldest) = self.pending.front().map(|pending| pending.at) else { return };
         let from = oldest + (first + self.cache - oldest % self.cache) % self.cache;
@@ -481,7 +481,7 @@ impl Disk for ShingledDisk {
     }
 
     fn note_untimed(&mut self, request: Request) {
-        // As if cleaned: a new file system is in its bands.
+        // As if the drive had cleaned: the data of a new file system are in its bands.
         if request.action == Action::Write && self.map.room() > 2 {
             self.map.remove(request.sector, request.sector + u64::from(request.sectors));
         }

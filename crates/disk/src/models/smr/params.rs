@@ -19,17 +19,17 @@ const MAX_BANDS: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smr {
-    /// Size of a band: tracks that overlap and are written from the first to the last.
+    /// Size of a band: tracks that overlap and are written in order.
     pub band: Bytes,
-    /// Size of the media cache: a part of the medium, at its outer edge, to which writes are appended.
+    /// Size of the media cache: an area at the outer edge of the medium to which writes are appended.
     pub media_cache: Bytes,
     /// Maximum number of separate writes in the media cache: the size of its map.
     pub cache_entries: u32,
-    /// Percentage of the map in use before the trial, by random writes; 0 for a drive that had time to clean.
+    /// Percentage of the map that random writes used before the trial; 0 for a drive that had time to clean.
     pub cached_percent: u32,
-    /// Minimum size of a write that begins at a band's start and then bypasses the media cache.
+    /// Minimum size of a write that bypasses the media cache if it begins at a band's start.
     pub stream_least: Bytes,
-    /// Maximum number of bands that are written past the media cache at the same time.
+    /// Maximum number of bands that are written directly at the same time.
     pub streams: u32,
     /// Idle time after which the drive begins to clean, in microseconds.
     pub idle_us: u64,
@@ -46,7 +46,7 @@ impl Parameters for Smr {
         let range = format!("such that the disk has at most {MAX_BANDS} bands");
         let right = spec.capacity.0.div_ceil(self.band.0) <= MAX_BANDS;
         check.that("model.band", self.band, right, &range)?;
-        // The log must not wrap around to a write that is still in the drive's memory.
+        // The log must not wrap around to a write that is still in the volatile cache.
         let least = self.drive.write_cache.0.saturating_mul(4).max(64 << 20);
         check.within("model.media_cache", self.media_cache.0, least, 1 << 38)?;
         let right = self.media_cache.0 % chunk == 0;
@@ -54,7 +54,7 @@ impl Parameters for Smr {
         let range = format!("smaller than the disk, which has {}", spec.capacity);
         let right = self.media_cache.0 < spec.capacity.0;
         check.that("model.media_cache", self.media_cache, right, &range)?;
-        // At least a request of maximum size, in pieces, with a spare entry for each piece that it splits.
+        // At least a request of maximum size, in pieces, with a spare entry for each entry that a piece splits.
         let most = MAX_ENTRIES as u64;
         check.within("model.cache_entries", self.cache_entries.into(), 1024, most)?;
         check.within("model.cached_percent", self.cached_percent.into(), 0, 100)?;

@@ -1,6 +1,6 @@
 //! Sequential writes that bypass the media cache.
 
-/// A band, or several in a row, being written from the start on.
+/// A band, or several consecutive ones, being written from the start on.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// The sector at which it continues.
@@ -33,8 +33,8 @@ impl Streams {
     }
 
     /// Handles the part of a write of `size` sectors that lies from `first` to before `end`. Returns true if it goes
-    /// straight to its band; and, if it ends another stream in the middle of a band, that band. No stream is opened in
-    /// the band `cleaned`.
+    /// directly to its band; and if that ends another stream in the middle of a band, the number of that band.
+    /// No stream is opened in the band `cleaned`.
     pub fn write(
         &mut self,
         first: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Sectors of a page, of which an entry has one bit each.
+/// Sectors of a page; an entry has one bit for each.
 pub const PAGE: u64 = 8;
 
 /// A slot of the buffer.
@@ -18,11 +18,11 @@ struct Entry {
     page: u64,
     /// Its number in order of arrival.
     order: u64,
-    /// Buffered sectors of the page.
+    /// Mask of the buffered sectors of the page.
     here: u8,
-    /// Sectors whose writes are acknowledged.
+    /// Mask of the sectors whose writes are acknowledged.
     acknowledged: u8,
-    /// True while a die programs it; newer data of the page take another slot.
+    /// True while a die programs the page; newer data of the page go into a different slot.
     leaving: bool,
     /// The next slot whose page has the same hash.
     next: Slot,
@@ -35,7 +35,7 @@ pub struct Buffer {
     free: Vec<Slot>,
     /// First slot of each hash.
     heads: Vec<Slot>,
-    /// Slots not yet given to a die, in order of arrival.
+    /// Slots not yet passed to a die, in order of arrival.
     waiting: VecDeque<Slot>,
     /// Pages reserved for writes on the link.
     reserved: usize,
@@ -59,7 +59,7 @@ impl Buffer {
         }
     }
 
-    /// Reserves space for a write of `pages`; returns false if there is none. A write larger than the buffer
+    /// Reserves space for a write of `pages` pages; returns false if there is none. A write larger than the buffer
     /// gets all of it.
     pub fn reserve(&mut self, pages: usize) -> bool {
         let fits = self.reserved + pages.min(self.entries.len()) <= self.free.len();
@@ -70,7 +70,7 @@ impl Buffer {
     }
 
     /// Inserts a write of the sectors from `first` to before `end`, for which space is reserved. It
-    /// is `acknowledged` if it completes before it is on flash.
+    /// is `acknowledged` if it completes before its data are on flash.
     pub fn insert(&mut self, first: u64, end: u64, acknowledged: bool) {
         let pages = end.div_ceil(PAGE) - first / PAGE;
         self.reserved = self.reserved.saturating_sub((pages as usize).min(self.entries.len()));
@@ -120,7 +120,7 @@ impl Buffer {
         self.free.len() == self.entries.len()
     }
 
-    /// Returns the number of pages not yet given to a die.
+    /// Returns the number of pages not yet passed to a die.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -130,7 +130,7 @@ impl Buffer {
         self.waiting.front().map(|slot| self.entries[usize::from(*slot)].order)
     }
 
-    /// Takes the next page for a die.
+    /// Takes the next page to pass to a die.
     pub fn take(&mut self) -> Option<(Slot, u64)> {
         let slot = self.waiting.pop_front()?;
         let entry = &mut self.entries[usize::from(slot)];

@@ -27,13 +27,13 @@ pub struct Times {
     pub destage: u64,
     /// Time of a program.
     pub program: u64,
-    /// Time of the fastest program: with one bit per cell, if the drive has that.
+    /// Time of the fastest program: with one bit per cell, if the drive has such a mode.
     pub least_program: u64,
     /// Firmware time of a flush that has persisted something, in addition to the flash.
     pub flush: u64,
     /// Firmware time of a write with FUA, in addition to the flash.
     pub fua: u64,
-    /// True if commands and the data of each direction have their own paths.
+    /// True if commands and each direction of data have their own paths.
     pub full_duplex: bool,
 }
 
@@ -73,7 +73,7 @@ impl Times {
         }
     }
 
-    /// Returns the firmware time between the record of a command on flash and its completion.
+    /// Returns the firmware time from the record of a command on flash to its completion.
     pub fn after_record(&self, command: &Command) -> u64 {
         match command.request.action {
             Action::Flush => self.flush,
@@ -85,20 +85,20 @@ impl Times {
 /// The stage of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for space in the buffer.
+    /// Waiting for space in the buffer.
     NeedsSpace,
-    /// It waits for the link or arrives over it.
+    /// Waiting for the link, or arriving over it.
     Arriving,
-    /// Its data wait for their path from the host or arrive over it. With NVMe, flushes and TRIMs pass
+    /// Its data wait for the path from the host, or arrive over it. With NVMe, flushes and TRIMs pass
     /// through this stage too, which keeps them behind the data of earlier writes.
     Incoming,
-    /// Dies still read `pages` pages for it, the last not before `ready`.
+    /// Dies have still to read `pages` pages for it, the last of them not before `ready`.
     Reading { pages: u32, ready: u64 },
     /// Its data wait for the link.
     Leaving,
-    /// It waits until all pages up to this arrival are on flash.
+    /// Waiting until all pages up to this arrival are on flash.
     Settling { arrival: u64 },
-    /// It waits for the record, which is not complete before `ready`.
+    /// Waiting for the record, which is not complete before `ready`.
     Recording { ready: u64 },
     /// Its completion time is known.
     Completing,
@@ -125,14 +125,14 @@ impl Command {
         u64::from(self.request.sectors) * SECTOR
     }
 
-    /// Returns the number of pages of the translation layer that it touches.
+    /// Returns the number of pages of the translation layer that the command touches.
     pub fn pages(&self) -> usize {
         let (first, end) = self.range();
         (end.div_ceil(PAGE) - first / PAGE) as usize
     }
 }
 
-/// Returns the reads of the flash pages of a range of sectors.
+/// Returns the reads of flash pages for a range of sectors.
 pub fn page_reads(
     command: usize,
     first: u64,

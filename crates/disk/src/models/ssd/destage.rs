@@ -1,4 +1,4 @@
-//! Programs pages of the buffer into the dies, and charges what collection costs.
+//! Programs pages of the buffer into the dies, and charges the cost of garbage collection.
 
 use super::buffer::{PAGE, Slot};
 use super::command::Stage;
@@ -80,7 +80,7 @@ impl SolidStateDisk {
         let mut run = (0, 0);
         for slot in slots {
             let (page, here) = self.buffer.finish(*slot);
-            // With power-loss protection they were persisted in the buffer.
+            // With power-loss protection they were already persisted in the buffer.
             let here = if self.protected { 0 } else { here };
             for bit in (0..PAGE).filter(|bit| here & (1 << bit) != 0) {
                 let sector = page * PAGE + bit;

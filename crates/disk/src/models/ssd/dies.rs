@@ -1,8 +1,8 @@
 //! The flash: dies that read, program and erase independently, and the channels that they share.
 //!
 //! A read senses its page in the die and transfers it over the channel. A program transfers its bytes over
-//! the channel first. A read on a programming die suspends the program, as current flash
-//! allows, up to a maximum number of times; an erasure counts as part of the first
+//! the channel first. A read on a die that is programming suspends the program, as current flash
+//! allows, up to a maximum number of times per program; an erasure counts as part of the first
 //! program after it.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::models::Ssd;
 /// Maximum number of 4 KiB pages that a die programs at once.
 pub const MAX_PAGES_PER_PROGRAM: usize = 64;
 
-/// Maximum number of suspensions of one program. An estimate: makers allow a few suspensions without
+/// Maximum number of suspensions of one program. An estimate: manufacturers allow a few suspensions without
 /// stating a number.
 const MAX_SUSPENSIONS: u32 = 4;
 
@@ -36,7 +36,7 @@ pub enum Purpose {
     Host,
     /// Pages that collection moves.
     Collection,
-    /// The record of the mapping, for which a flush or a FUA write waits.
+    /// The record of the mapping, for which a flush or a write with FUA waits.
     Record {
         /// The command.
         command: usize,
@@ -67,7 +67,7 @@ struct Die {
     state: DieState,
     /// End of its current work.
     until: u64,
-    /// Reads in order of arrival; the first is in progress.
+    /// Reads in order of arrival; the first is in progress while the die senses or delivers.
     reads: VecDeque<PageRead>,
     /// The page in its register.
     register: u64,
@@ -93,7 +93,7 @@ pub struct Dies {
     suspend_time: u64,
     channel_rate: u64,
     program_bytes: u64,
-    /// Start of the search for a free die.
+    /// The die at which the search for a free die starts.
     turn: usize,
     busy: usize,
     /// The end of each busy die's work.
@@ -139,7 +139,7 @@ impl Dies {
         self.ends.time()
     }
 
-    /// Gives a die work that ends at `until`.
+    /// Starts work of a die that ends at `until`.
     fn work(&mut self, at: usize, state: DieState, until: u64) {
         (self.dies[at].state, self.dies[at].until) = (state, until);
         self.ends.set(at, Some(until));
@@ -152,7 +152,7 @@ impl Dies {
         sense + self.channel_time(read.bytes)
     }
 
-    /// Submits a page read. Returns a lower bound of its end.
+    /// Submits a page read. Returns a lower bound of the time at which it ends.
     pub fn read(&mut self, now: u64, read: PageRead) -> u64 {
         let at = read.page as usize % self.dies.len();
         let least = now + self.min_read_time(&read);
@@ -172,7 +172,7 @@ impl Dies {
         least
     }
 
-    /// Returns the next die in turn that can take a program.
+    /// Returns the next die, in turn, that can take a program.
     pub fn free(&self) -> Option<usize> {
         let count = self.dies.len();
         if self.busy == count {
@@ -183,8 +183,8 @@ impl Dies {
             .find(|at| self.dies[*at].state == DieState::Nothing)
     }
 
-    /// Starts a program of these slots on a free die, which takes `time` after its transfers. Returns its end,
-    /// unless reads suspend it.
+    /// Starts a program of these slots on a free die; it takes `time` after its transfers. Returns the time at which
+    /// it ends if no read suspends it.
     pub fn program(
         &mut self,
         now: u64,
@@ -194,7 +194,7 @@ impl Dies {
         time: u64,
     ) -> u64 {
         self.turn = (at + 1) % self.dies.len();
-        // Moved pages are first read, with one more transfer over the channel.
+        // Moved pages are read first, which takes one more transfer over the channel.
         let start = match purpose {
             Purpose::Collection => self.transfer(now, at, 2 * self.program_bytes) + self.sense,
             Purpose::Host | Purpose::Record { .. } => self.transfer(now, at, self.program_bytes),
@@ -230,7 +230,7 @@ impl Dies {
         programs.flat_map(|die| die.slots[..die.count].iter().copied())
     }
 
-    /// Advances the die that is due first at `now`. Returns none if that finishes no work.
+    /// Advances the die whose work ends first, if that is by `now`. Returns none if this finishes no read or program.
     pub fn advance(&mut self, now: u64) -> Option<Finished> {
         if self.ends.time()? > now {
             return None;
@@ -266,7 +266,7 @@ impl Dies {
         }
     }
 
-    /// Starts the waiting work of an idle die.
+    /// Starts the waiting work of a die that has become idle.
     fn start_next(&mut self, now: u64, at: usize) {
         self.dies[at].state = DieState::Nothing;
         self.busy -= 1;
@@ -295,7 +295,7 @@ impl Dies {
         self.work(at, DieState::Delivering, until);
     }
 
-    /// Transfers bytes over the die's channel as soon as it is free; returns the end.
+    /// Transfers bytes over the die's channel as soon as it is free; returns the time at which the transfer ends.
     fn transfer(&mut self, from: u64, at: usize, bytes: u64) -> u64 {
         let time = self.channel_time(bytes);
         let channels = self.channels.len();

@@ -14,7 +14,7 @@ impl SolidStateDisk {
         let die = self.dies.next().unwrap_or(self.clock);
         let events = [self.link.next(), self.dies.next(), self.destage_at()];
         let event = events.into_iter().flatten().min().unwrap_or(self.clock);
-        // Commands without a known completion time wait at least for one of these events and the drive's latency.
+        // Commands without a known completion time wait for at least one of these events and the drive's latency.
         // The time of a TRIM is known once its last transfer begins.
         let least = event + self.times.read_latency.min(self.times.write_latency);
         let least = if self.times.full_duplex { least.min(event + self.times.trim) } else { least };
@@ -31,8 +31,8 @@ impl SolidStateDisk {
         known.into_iter().chain(others).min()
     }
 
-    /// Returns the earliest possible completion of a command, if its time is not yet known. The transfer on its
-    /// path of the link ends at `link`; the first event that can free space in the buffer is at `event`, and the
+    /// Returns the earliest possible completion of a command, if its time is not yet known. The transfer on the
+    /// command's path ends at `link`; the first event that can free space in the buffer is at `event`, and the
     /// first work of the dies ends at `die`.
     fn earliest(&self, command: &Command, link: u64, event: u64, die: u64) -> Option<u64> {
         let times = &self.times;
@@ -58,7 +58,7 @@ impl SolidStateDisk {
             (Stage::Arriving, Action::Write) if times.full_duplex => {
                 link + command.bytes() * 1_000_000 / times.write_rate + times.write_latency
             }
-            // If it is alone in the drive, it is the command that records the mapping.
+            // A flush that is alone in the drive records the mapping itself.
             (Stage::Arriving | Stage::Incoming, Action::Flush)
                 if self.admitted == 1 && !self.protected && !self.is_clean() =>
             {

@@ -1,26 +1,26 @@
-//! The earliest of a fixed number of times: a tournament tree (complete binary tree), so that a change costs
-//! the logarithm of their number.
+//! The earliest of a fixed number of times: a tournament tree (complete binary tree), so that the cost of a
+//! change is the logarithm of their number.
 
-/// Marks a place without a time.
+/// Marker of a position without a time.
 const NEVER: u64 = u64::MAX;
 
-/// Times by place, and the earliest of them.
+/// Times by position, and the earliest of them.
 #[derive(Debug)]
 pub struct Earliest {
     /// The number of leaves, a power of two; leaf `at` has index `leaves + at`.
     leaves: usize,
-    /// From index 1, the earlier time of the two children; then the leaves.
+    /// From index 1, the earlier of the times of the two children; then the leaves.
     times: Vec<u64>,
 }
 
 impl Earliest {
-    /// Creates `count` places without a time.
+    /// Creates `count` positions without a time.
     pub fn new(count: usize) -> Earliest {
         let leaves = count.next_power_of_two();
         Earliest { leaves, times: vec![NEVER; 2 * leaves] }
     }
 
-    /// Sets or clears the time of a place.
+    /// Sets or clears the time of a position.
     pub fn set(&mut self, at: usize, time: Option<u64>) {
         let mut index = self.leaves + at;
         self.times[index] = time.unwrap_or(NEVER);
@@ -34,12 +34,12 @@ impl Earliest {
         }
     }
 
-    /// The earliest time.
+    /// Returns the earliest time.
     pub fn time(&self) -> Option<u64> {
         Some(self.times[1]).filter(|time| *time != NEVER)
     }
 
-    /// The first place that has the earliest time.
+    /// Returns the first position with the earliest time.
     pub fn place(&self) -> Option<usize> {
         let time = self.time()?;
         let mut index = 1;

@@ -1,9 +1,9 @@
 //! The translation layer: a log over superblocks (one erase block of every die), page mapping,
 //! greedy garbage collection.
 //!
-//! A superblock is represented by its number of pages that hold data. A page that the trial wrote is tracked
-//! exactly, until collection moves it; for moved pages and those from before the trial, the map
-//! knows only that they exist, and when such a page is overwritten the superblock that loses it
+//! A superblock is represented by its number of pages that hold data. A page written by the trial is tracked
+//! exactly until collection moves it. Of moved pages and those from before the trial, the map
+//! knows only that they exist; when such a page is overwritten, the superblock that loses it
 //! is drawn at random, in proportion to the number of such pages in each. For random writes that
 //! is exact in distribution (all such pages are equivalent); if moved pages differ, hot and
 //! cold ones mix, and the write amplification is slightly too high.
@@ -20,16 +20,16 @@ use fsdyno_record::seed::SplitMix64;
 
 use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, SOMEWHERE, State};
 
-/// Number of erased superblocks in reserve; collection starts below it.
+/// Number of erased superblocks in reserve; collection starts when there are fewer.
 pub const RESERVE: usize = 2;
 
-/// Marks no superblock.
+/// Marker for no superblock.
 const NONE: u16 = u16::MAX;
 
-/// Maximum number of draws before the superblock of a page is searched for sequentially.
+/// Maximum number of random draws of a superblock before a sequential search.
 const TRIES: u32 = 32;
 
-/// One erase block of every die. Counts are those of pages that hold data.
+/// One erase block of every die. Its counts include only pages that hold data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Superblock {
     /// Pages written here by the trial.
@@ -60,7 +60,7 @@ pub struct Ftl {
     /// Pages of a superblock.
     size: u32,
     superblocks: Vec<Superblock>,
-    /// Erased superblocks, the longest erased first.
+    /// Erased superblocks, the one erased longest ago first.
     free: VecDeque<u16>,
     open: u16,
     /// Written pages of the open superblock.
@@ -80,8 +80,8 @@ pub struct Ftl {
 }
 
 impl Ftl {
-    /// Creates a drive of `pages` host pages of 4 KiB on `superblocks` superblocks of `size` pages, `filled`
-    /// percent full, in the state after random overwriting. An empty drive is completely erased.
+    /// Creates the layer of a drive of `pages` host pages of 4 KiB on `superblocks` superblocks of `size` pages,
+    /// `filled` percent full, in the state after random overwriting. An empty drive is completely erased.
     pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, draws: SplitMix64) -> Ftl {
         let map = Map::new(pages, filled);
         let prefilled = map.prefilled();
@@ -109,7 +109,7 @@ impl Ftl {
         ftl.prefilled = ftl.superblocks.iter().map(|one| u64::from(one.prefilled)).sum();
         ftl.free.extend((full..superblocks).map(|at| at as u16));
         ftl.open_next();
-        // A full drive starts just after a collection, as it does after opening any superblock.
+        // A full drive starts just after a collection, as one follows each opening of a superblock.
         while ftl.free.len() < RESERVE && ftl.collect() {}
         ftl
     }
@@ -194,7 +194,7 @@ impl Ftl {
     fn new_generation(&mut self) -> State {
         loop {
             if self.last_generation == State::MAX {
-                // All numbers are used: pages of ended generations become moved ones.
+                // All numbers have been used: pages of ended generations become moved pages.
                 let holder = &self.holder;
                 self.map.forget(|generation| holder[usize::from(generation)] == NONE);
                 self.last_generation = FIRST_WRITING - 1;
@@ -206,7 +206,7 @@ impl Ftl {
         }
     }
 
-    /// Collects the superblock with the fewest pages of data; returns false if none would free space.
+    /// Collects the superblock with the fewest pages of data; returns false if that would free no space.
     fn collect(&mut self) -> bool {
         let closed = self.superblocks.iter().enumerate().filter(|(_, one)| one.closed);
         let Some((at, victim)) = closed.min_by_key(|(_, one)| one.valid()) else { return false };
@@ -252,7 +252,7 @@ impl Ftl {
             SOMEWHERE if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
                 PREFILLED
             }
-            // An ended generation is one of these too.
+            // This includes pages of ended generations.
             _ => MOVED,
         };
         // Draws of one kind may have used up pages of the other; a missing page is not counted.
@@ -260,7 +260,7 @@ impl Ftl {
         self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, left);
     }
 
-    /// Removes `pages` pages of one kind from superblocks drawn in proportion to their number, up to
+    /// Removes `pages` pages of one kind from superblocks drawn in proportion to their number of such pages, up to
     /// 16 from each. Returns the number that could not be removed.
     fn drop_drawn(&mut self, kind: State, pages: u64) -> u64 {
         let all = if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved };
@@ -295,9 +295,9 @@ impl Ftl {
 
 /// Returns the number of data pages of each of `superblocks` superblocks, newest first, with a total of `pages`.
 ///
-/// Under random writes a page survives each further superblock with the same probability, so the numbers
-/// fall by the same ratio from one superblock to the next older one, from `size` on: the steady state
-/// of the sources above. The ratio, in units of 2^-32, is found by bisection.
+/// Under random writes, a page survives the writing of each further superblock with the same probability, so
+/// the numbers fall by a constant ratio from one superblock to the next older one, starting at `size`: the steady
+/// state of the sources above. The ratio, in units of 2^-32, is found by bisection.
 fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> {
     let falling = move |ratio: u64| {
         let next = move |valid: &u64| Some(((u128::from(*valid) * u128::from(ratio)) >> 32) as u64);

@@ -53,7 +53,7 @@ impl Link {
         self.paths[Link::path(command, times)].queue.push_back(at);
     }
 
-    /// Starts the next command of an idle path, which takes `time` there. Returns it and its end.
+    /// Starts the next command of an idle path; it takes `time` there. Returns the command and its end.
     pub fn start(&mut self, now: u64, time: impl Fn(usize) -> u64) -> Option<(usize, u64)> {
         let idle = |path: &&mut Path| path.current.is_none() && !path.queue.is_empty();
         let path = self.paths.iter_mut().find(idle)?;
@@ -68,12 +68,12 @@ impl Link {
         ended.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
     }
 
-    /// Returns the end of the transfer that ends first.
+    /// Returns the time at which the next transfer ends.
     pub fn next(&self) -> Option<u64> {
         self.paths.iter().filter_map(|path| path.current).map(|(_, until)| until).min()
     }
 
-    /// Returns the end of the transfer on the path of a command, before which the command cannot start.
+    /// Returns the end of the current transfer on a command's path, before which the command cannot start.
     pub fn free_at(&self, command: &Command, times: &Times) -> Option<u64> {
         self.paths[Link::path(command, times)].current.map(|(_, until)| until)
     }

@@ -1,11 +1,11 @@
 //! The state of each page of a drive, in bounded memory: exact for the pages that a trial touches, a count for
-//! the rest.
+//! the others.
 //!
 //! The whole map of a 1 TB drive would take 500 MB of the guest's memory. A trial touches a small
-//! part of it, with locality, so the drive is divided into chunks of 2 MiB: a chunk that was never
+//! part of the drive, with locality, so it is divided into chunks of 2 MiB: a chunk that was never
 //! touched, or was trimmed completely, takes one word; a touched chunk has a word for each of its
-//! pages. When the arena is full, a chunk stores only its number of pages that hold data, and
-//! a draw decides which of them a write hits.
+//! pages. When the arena is full, a newly touched chunk has only a count of its pages that hold data, and
+//! a draw decides whether a write hits one of them.
 
 use fsdyno_record::seed::SplitMix64;
 
@@ -17,13 +17,13 @@ const ARENA: usize = 14 << 10;
 
 /// The state of a page: one of these, or the generation in which it was written.
 pub type State = u16;
-/// It holds no data.
+/// A page without data.
 pub const EMPTY: State = 0;
-/// It holds data from before the trial.
+/// A page with data from before the trial.
 pub const PREFILLED: State = 1;
-/// It holds moved data of the trial.
+/// A page with data of the trial that collection moved.
 pub const MOVED: State = 2;
-/// It holds data that the map cannot track.
+/// A page with data that the map does not track.
 pub const SOMEWHERE: State = 3;
 /// The first generation.
 pub const FIRST_WRITING: State = 4;
@@ -43,7 +43,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Creates a map of `pages` pages, of which `filled` percent hold data, evenly distributed by chunk.
+    /// Creates a map of `pages` pages of which `filled` percent hold data, in whole chunks, evenly distributed.
     pub fn new(pages: u64, filled: u64) -> Map {
         let count = pages.div_ceil(CHUNK);
         let is_filled = |chunk: u64| chunk * filled / 100 != (chunk + 1) * filled / 100;
@@ -90,7 +90,7 @@ impl Map {
         (if hit { SOMEWHERE } else { EMPTY }, false)
     }
 
-    /// Empties a whole chunk, and reports the number of pages for each state.
+    /// Empties a whole chunk, and reports the number of pages in each state.
     pub fn clear(&mut self, chunk: u64, mut gone: impl FnMut(State, u64)) {
         let Some(entry) = self.chunks.get_mut(chunk as usize) else { return };
         match *entry {
@@ -99,7 +99,7 @@ impl Map {
             counted if counted >= COUNTED => gone(SOMEWHERE, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
-                // Adjacent pages were mostly written together: one call for each run of them.
+                // Adjacent pages were mostly written together: one call for each run of pages in the same state.
                 self.arena[usize::from(place)]
                     .chunk_by(|a, b| a == b)
                     .filter(|run| run[0] != EMPTY)
@@ -110,7 +110,7 @@ impl Map {
         *entry = EMPTY;
     }
 
-    /// Marks every page of a generation that `is_over` as moved.
+    /// Marks every page whose generation `is_over` as moved.
     pub fn forget(&mut self, is_over: impl Fn(State) -> bool) {
         for state in self.arena.iter_mut().flatten() {
             if *state >= FIRST_WRITING && is_over(*state) {

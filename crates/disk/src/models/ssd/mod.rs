@@ -1,9 +1,9 @@
-//! A solid-state disk on a serial interface: one link, a write buffer in DRAM, a translation layer
+//! A solid-state disk on a serial interface: a link, a write buffer in DRAM, a translation layer
 //! that writes to a log and collects garbage, an optional SLC cache, and dies that work in parallel.
 //!
-//! A command takes its turn on the link, which carries one transfer at a time. A write completes when
-//! it is in the buffer; dies program the buffer's pages as soon as they fill a program,
-//! or a command waits, or they are old enough. A read is served from the buffer, or
+//! A command takes its turn on the link, each path of which carries one transfer at a time. A write completes
+//! when it is in the buffer; dies program the buffer's pages as soon as there are enough for a program,
+//! or a command waits for it, or they are old enough. A read is served from the buffer, or
 //! by the dies, and its data take another turn on the link. A flush waits for all earlier
 //! writes, and for a record of the mapping.
 //!
@@ -49,7 +49,7 @@ use crate::spec::{self, DiskSpec};
 const PAGE_BYTES: u64 = PAGE * SECTOR;
 /// Initial capacity of the queues of requests: more than the tags of any block driver.
 const QUEUE_CAPACITY: usize = 1024;
-/// Maximum number of superblocks, so that each generation can have a number of 16 bits.
+/// Maximum number of superblocks, so that each generation can have a 16-bit number.
 pub const MAX_SUPERBLOCKS: u64 = 50_000;
 
 /// A solid-state disk in virtual time. Times are in ns.
@@ -80,11 +80,11 @@ pub struct SolidStateDisk {
     /// True while a command runs alone in the drive.
     closed: bool,
     link: Link,
-    /// Writes that wait for space in the buffer, and with NVMe flushes and TRIMs behind them.
+    /// Writes that wait for space in the buffer, and, with NVMe, flushes and TRIMs behind them.
     space_queue: VecDeque<usize>,
     /// Commands whose record waits for a free die.
     record_queue: VecDeque<usize>,
-    /// Completion times and their commands, in order of time, of commands whose time is known.
+    /// Commands with a known completion time: the time and the command, in order of time.
     completing: VecDeque<(u64, usize)>,
     done: VecDeque<(u64, u64)>,
     /// Pages that garbage collection still has to program.
@@ -110,7 +110,7 @@ pub fn geometry(ssd: &Ssd, capacity: Bytes) -> (u64, u64, u64) {
 }
 
 impl SolidStateDisk {
-    /// Creates an idle drive. Draws from `seed` decide which superblocks lose pages that the map does not
+    /// Creates an idle drive. Draws from `seed` determine which superblocks lose pages that the map does not
     /// track.
     pub fn new(spec: &DiskSpec, ssd: &Ssd, seed: u64) -> SolidStateDisk {
         let (pages, superblocks, size) = geometry(ssd, spec.capacity);
@@ -149,7 +149,7 @@ impl SolidStateDisk {
             waiting_since: 0,
             settling: 0,
             unrecorded: false,
-            // At worst, half of a page's sectors are separate ranges.
+            // At worst, every second sector of a page is a separate range.
             persisted: VecDeque::with_capacity(4 * slots),
             counters: Device {
                 busy_ns: Some(Nanos(0)),
@@ -267,7 +267,7 @@ impl SolidStateDisk {
 
     fn start_on_link(&mut self, at: usize, until: u64) {
         let Some(command) = self.commands[at] else { return };
-        // Commands that complete with the link have a known time from now on.
+        // Commands that complete after their transfer have a known completion time from now on.
         match (command.request.action, command.stage) {
             (action, Stage::Arriving) if self.times.full_duplex && action != Action::Read => {}
             (Action::Read, Stage::Leaving) => self.complete_at(at, until + self.times.read_latency),

@@ -11,17 +11,17 @@ pub enum Interface {
     /// alone.
     #[default]
     Sata,
-    /// NVMe on PCI Express: the controller takes commands while data pass in both directions; a flush and a
+    /// NVMe on PCI Express: the controller takes commands while data flow in both directions; a flush and a
     /// TRIM are commands like any other.
     Nvme,
 }
 
-/// Returns true for a parameter's default, which is not written, so that older profiles keep their hash.
+/// Returns true for a parameter's default, which is not written to profiles, so that older ones keep their hash.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Parameters of a solid-state disk. Rates are in units of 1000 bytes, as data sheets give them.
+/// Parameters of a solid-state disk. Rates are in units of 1000 bytes per second, as in data sheets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssd {
@@ -36,7 +36,7 @@ pub struct Ssd {
     pub channels: u32,
     /// Number of dies, distributed over the channels.
     pub dies: u32,
-    /// Flash beyond the capacity, in thousandths of it: over-provisioning.
+    /// Flash beyond the capacity (over-provisioning), in thousandths of the capacity.
     pub spare_permille: u64,
     /// Bytes that a die erases at once (all its planes).
     pub block: Bytes,
@@ -78,7 +78,7 @@ pub struct Ssd {
     /// Firmware time of a write with FUA, in addition to the flash, in microseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fua_us: u64,
-    /// Bytes of writes that the flash holds with one bit per cell until the drive is idle; 0 for a drive without
+    /// Capacity of the cache with one bit per cell, which the drive empties when it is idle; 0 for a drive without
     /// such a cache.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slc_cache: Bytes,
@@ -89,6 +89,6 @@ pub struct Ssd {
     #[serde(default, skip_serializing_if = "is_default")]
     pub slc_fold_rate_kb: u64,
     /// Percentage of the drive that holds data before the trial, written by random
-    /// overwriting; 0 is a new or completely trimmed drive.
+    /// overwriting; 0 for a new or completely trimmed drive.
     pub prefilled_percent: u64,
 }

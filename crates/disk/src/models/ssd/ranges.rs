@@ -9,10 +9,10 @@ use crate::models::parameters::Parameters;
 use crate::spec::{Check, DiskSpec, SpecError};
 
 impl Ssd {
-    /// Checks the cache with one bit per cell: all of its parameters are given, or none.
+    /// Checks the cache with one bit per cell: all of its parameters must be given, or none.
     fn check_slc(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
         let used = self.slc_program_us > 0 || self.slc_fold_rate_kb > 0;
-        // Three bits per cell become one.
+        // One bit takes the space of three.
         let most = spec.capacity.0 / 3;
         check.within("model.slc_cache", self.slc_cache.0, u64::from(used), most)?;
         let least = u64::from(self.slc_cache.0 > 0);
@@ -36,7 +36,7 @@ impl Parameters for Ssd {
             check.within(name, size.0, least, most)?;
             check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
         }
-        // Firmware decides how long flushes of an NVMe drive without capacitors take, so its profile must state it.
+        // Firmware determines the time of a flush of an NVMe drive without capacitors, so its profile must state it.
         let decides = self.interface == Interface::Nvme && !self.power_loss_protection;
         let least_firmware = u64::from(decides);
         for (name, time, least) in [
@@ -67,7 +67,7 @@ impl Parameters for Ssd {
             check.within(name, rate, 100, 100_000_000)?;
         }
         self.check_slc(spec, check)?;
-        // One page more than the largest request, which need not start at a page boundary.
+        // One page more than the largest request, which may not start at a page boundary.
         let least = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
         let most = MAX_SLOTS as u64 * 4096;
         check.within("model.write_buffer", self.write_buffer.0, least, most)?;

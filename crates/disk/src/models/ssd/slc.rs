@@ -1,4 +1,4 @@
-//! The cache of flash with one bit per cell, which is programmed faster than with three: its fill level, which
+//! The cache of flash with one bit per cell, which is programmed faster than with three. Its fill level
 //! determines the time of a program. An idle drive moves its content to flash with three bits per cell.
 
 use super::params::Ssd;
@@ -35,7 +35,7 @@ impl SlcCache {
         })
     }
 
-    /// Empties it as far as the drive could while it was idle for `time`, in ns.
+    /// Empties the cache as far as the drive could while it was idle for `time`, in ns.
     pub fn fold(&mut self, time: u64) {
         let moved = u128::from(time) * u128::from(self.fold_rate) / 1_000_000;
         self.used = self.used.saturating_sub(u64::try_from(moved).unwrap_or(u64::MAX));

@@ -95,7 +95,8 @@ pub struct Crash {
     pub format: Format,
 }
 
-/// Returns the arguments that describe a trial and its power cuts, which a finding has; a finding has no kernel path.
+/// Returns the arguments that describe a trial and its power cuts, and that a finding therefore contains. A finding
+/// contains no kernel path.
 fn of_a_trial() -> Vec<&'static str> {
     let own = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
     own.into_iter()
@@ -128,7 +129,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("change", "the option is for benchmarks with `fsdyno run`"),
 ];
 
-/// Returns the reason that `fsdyno crash` lacks an option of `fsdyno run`.
+/// Returns the reason why `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
     let of_axis = Axis::of(option).and_then(|axis| match axis.crash {
         AxisOfCrash::Lacks(why) => Some(why),

@@ -83,8 +83,8 @@ struct Graph {
     layers: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-/// The graph of the functions that a phase's ops executed. Compared with another result, it is red where this one
-/// takes more, and blue where it takes less. None if nothing was executed.
+/// The graph of the functions that a phase's ops executed. Compared with another result, a function is red if this one
+/// takes more, and blue if it takes less. None if nothing was executed.
 pub fn chart(
     it: &Explained,
     phase: &Phase,

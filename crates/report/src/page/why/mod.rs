@@ -31,7 +31,7 @@ pub struct View {
 }
 
 impl View {
-    /// Its anchor in the page, its title, and its first sentence.
+    /// Returns its anchor in the page, its title, and its first sentence.
     pub fn lead(&self) -> (&str, &str, Option<&str>) {
         (&self.id, &self.title, self.lines.first().map(String::as_str))
     }

@@ -11,8 +11,9 @@ use fsdyno_record::seed::SplitMix64;
 use crate::bonnie::alnum_names::AlnumNames;
 use crate::numbered::Numbered;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
+use crate::op_source::OpSource;
 use crate::permutation::Permutation;
-use crate::workload::{Expected, Links, OpCounts, OpSource};
+use crate::workload::{Expected, Links, OpCounts};
 use one_by_one::{OneByOne, Step};
 
 const TOP: DirSlot = DirSlot(1);
@@ -24,7 +25,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The first subdirectory's slot; each subdirectory has its own slot if directories are synced.
 const FIRST_SUBDIRECTORY: u16 = 2;
 
-/// The kind of the files.
+/// The type of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// Regular files with sizes drawn from this range, in bytes, bounds included.
@@ -96,8 +97,8 @@ pub enum Task {
 }
 
 impl FileSet {
-    /// A set of `files` files of `kind` with default settings; `letters_first` selects the form of their names, and
-    /// `seed` determines names, sizes and orders.
+    /// Creates a set of `files` files of `kind` with default settings; `letters_first` selects the form of their names,
+    /// and `seed` determines names, sizes and orders.
     pub fn new(
         top: &'static [u8],
         files: u64,
@@ -139,7 +140,7 @@ impl FileSet {
         matches!(self.kind, FileKind::Regular { max: 1.., .. })
     }
 
-    /// The content of one call on a file, from byte `offset` on.
+    /// Returns the content of one call on a file, from byte `offset` on.
     fn part(&self, file: u64, offset: u64) -> Payload {
         let length = (self.size_of(file) - offset).min(u64::from(self.chunk)) as u32;
         if self.zeros {
@@ -148,7 +149,7 @@ impl FileSet {
         Payload { id: self.first_id + file, offset, length }
     }
 
-    /// Totals of all files.
+    /// Returns totals of all files.
     pub fn totals(&self) -> Totals {
         *self.totals.get_or_init(|| {
             let mut totals = Totals::default();
@@ -177,7 +178,7 @@ impl FileSet {
         self.names.push(name, file);
     }
 
-    /// The slot of a file's directory.
+    /// Returns the slot of a file's directory.
     fn slot_of(&self, file: u64) -> DirSlot {
         match self.directories {
             0 => TOP,
@@ -195,7 +196,7 @@ impl FileSet {
         }
     }
 
-    /// The expected entry at `path` while the files exist.
+    /// Returns the expected entry at `path` while the files exist.
     pub fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
         let rest = path.strip_prefix(self.top)?;
@@ -225,26 +226,26 @@ impl FileSet {
         }
     }
 
-    /// The expected content at byte `offset` of the file at `path`.
+    /// Returns the expected content at byte `offset` of the file at `path`.
     pub fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
         let name = path.rsplit(|byte| *byte == b'/').next()?;
         let file = self.names.read(name).filter(|file| *file < self.files)?;
         (offset < self.size_of(file)).then(|| self.part(file, offset))
     }
 
-    /// Target of the symbolic links: the first file, by its path below the top directory.
+    /// Returns the target of the symbolic links: the first file, by its path below the top directory.
     pub fn target(&self) -> Vec<u8> {
         let mut name = Name::default();
         self.name(&mut name, 0);
         name.as_bytes().to_vec()
     }
 
-    /// Number of directories, including the top directory.
+    /// Returns the number of directories, including the top directory.
     pub fn all_directories(&self) -> u64 {
         self.directories + 1
     }
 
-    /// The ops of a task, all by one thread.
+    /// Returns the ops of a task, all by one thread.
     pub fn ops(&self, task: Task) -> Box<dyn OpSource + Send + '_> {
         match task {
             Task::StatEach | Task::DeleteEach => {
@@ -256,7 +257,7 @@ impl FileSet {
         }
     }
 
-    /// Exact op counts of a task, without getdents64(2) calls, whose number depends on the file system.
+    /// Returns the exact op counts of a task, without getdents64(2) calls, whose number depends on the file system.
     pub fn counts(&self, task: Task) -> OpCounts {
         let (files, all) = (self.files, self.all_directories());
         let Totals { chunks, filled, .. } = self.totals();

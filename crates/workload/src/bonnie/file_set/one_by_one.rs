@@ -4,7 +4,7 @@ use super::{
     DIRECTORY_MODE, FILE, FILE_MODE, FIRST_SUBDIRECTORY, FileKind, FileSet, NEW, OLD, TOP, Task,
 };
 use crate::op::{Call, DirSlot, Op};
-use crate::workload::OpSource;
+use crate::op_source::OpSource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -14,9 +14,9 @@ pub(super) enum Step {
     OpenSubdirectory(u64),
     /// The next file's first call.
     File,
-    /// Opens the file, which is not empty.
+    /// open of a file that is not empty.
     Open,
-    /// Writes or reads from this byte on.
+    /// The write or read that begins at this byte.
     Move(u64),
     SyncFile,
     SyncDirectory,
@@ -170,7 +170,7 @@ impl OneByOne<'_> {
         };
     }
 
-    /// The step after the last file.
+    /// Returns the step after the last file.
     fn after_files(&self) -> Step {
         let set = self.set;
         match self.task {

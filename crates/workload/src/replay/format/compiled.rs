@@ -46,9 +46,9 @@ impl Compiled {
         Ok(compiled)
     }
 
-    /// Checks that no string leads out of the directory in which it is used: none is absolute or contains `..`. Targets
-    /// of symbolic links are strings too, so every path of the replay stays below the trial's root, in whatever order
-    /// the calls are made.
+    /// Checks that no string leads out of the directory in which it is used: strings are not absolute and have no `..`.
+    /// Targets of symbolic links are strings too, so every path of the replay stays below the trial's root, in whatever
+    /// order the calls are made.
     fn check_strings(&self) -> Result<(), String> {
         let strings = self.section(Section::Strings);
         let mut at = 0;
@@ -68,35 +68,35 @@ impl Compiled {
         Ok(())
     }
 
-    /// The bytes of a section.
+    /// Returns the bytes of a section.
     pub fn section(&self, section: Section) -> &[u8] {
         let (from, end) = self.sections[section as usize];
         self.input.bytes().get(from..end).unwrap_or_default()
     }
 
-    /// A fact as text; empty if it is missing.
+    /// Returns a fact as text; empty if it is missing.
     pub fn text(&self, fact: &str) -> &str {
         self.facts.get(fact).map_or("", String::as_str)
     }
 
-    /// A fact as a number; 0 if it is missing.
+    /// Returns a fact as a number; 0 if it is missing.
     pub fn number(&self, fact: &str) -> u64 {
         self.text(fact).parse().unwrap_or(0)
     }
 
-    /// All facts.
+    /// Returns all facts.
     pub fn facts(&self) -> &BTreeMap<String, String> {
         &self.facts
     }
 
-    /// Number of calls of each kind.
+    /// Returns the number of calls of each kind.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
         let kinds = OpKind::ALL.iter();
         let count = |kind: &OpKind| (*kind, self.number(&format!("count-{kind}")));
         kinds.map(count).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The string at this offset.
+    /// Returns the string at this offset.
     #[inline]
     pub fn string(&self, at: u32) -> &[u8] {
         let strings = self.section(Section::Strings);
@@ -108,12 +108,12 @@ impl Compiled {
         strings.get(at + 2..at + 2 + length).unwrap_or_default()
     }
 
-    /// Number of ranks.
+    /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
         (self.section(Section::Ranks).len() / RANK) as u32
     }
 
-    /// The ops of a rank.
+    /// Returns the ops of a rank.
     pub fn ops(&self, rank: u32) -> &[u8] {
         let ranks = self.section(Section::Ranks);
         let at = rank as usize * RANK;
@@ -126,8 +126,8 @@ impl Compiled {
         ops.get(first..first.saturating_add(count)).unwrap_or_default()
     }
 
-    /// The point with this index that an op waits for: a rank, a number of its ops, and true for the last point of an
-    /// op.
+    /// Returns the point with this index that an op waits for: a rank, a number of its ops, and true for the last point
+    /// of an op.
     #[inline]
     pub fn wait(&self, index: u32) -> (u16, u32, bool) {
         let at = index as usize * WAIT;
@@ -141,23 +141,23 @@ impl Compiled {
         }
     }
 
-    /// The points at which a phase can begin.
+    /// Returns the points at which a phase can begin.
     pub fn boundaries(&self) -> impl Iterator<Item = Boundary<'_>> {
         let length = Boundary::length(self.ranks() as usize);
         self.section(Section::Boundaries).chunks_exact(length).map(|bytes| Boundary { bytes })
     }
 
-    /// Number of nodes of a tree.
+    /// Returns the number of nodes of a tree.
     pub fn nodes(&self, tree: Section) -> usize {
         self.section(tree).len() / NODE
     }
 
-    /// A node of a tree.
+    /// Returns a node of a tree.
     pub fn node(&self, tree: Section, index: usize) -> TreeNode {
         TreeNode::read(self.section(tree).get(index * NODE..).unwrap_or_default())
     }
 
-    /// A piece of a file: offset in the file, content, offset in the content, and length.
+    /// Returns a piece of a file: offset in the file, content, offset in the content, and length.
     pub fn piece(&self, index: usize) -> [u64; 4] {
         let bytes = self.section(Section::Pieces).get(index * PIECE..).unwrap_or_default();
         let long = |at: usize| {

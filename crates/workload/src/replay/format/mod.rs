@@ -1,9 +1,9 @@
-//! The compiled form of a recording: a flat format that `fsdyno-replay` makes on the host and that is read in place.
+//! The compiled form of a recording: a flat format that `fsdyno-replay` creates on the host and that is read in place.
 //!
 //! It consists of a table of sections, then the sections. Ops are 68 bytes each and are grouped by rank; names are in
-//! one table of strings; a tree is a table of nodes sorted by path. All numbers are little-endian. The form is made
-//! from a trace for each run and never stored, so it needs no compatibility between versions; a reader checks all
-//! bounds nevertheless.
+//! one table of strings; a tree is a table of nodes sorted by path. All numbers are little-endian. The form is
+//! compiled from a trace for each run and never stored, so it needs no compatibility between versions; a reader checks
+//! all bounds nevertheless.
 
 mod compiled;
 
@@ -29,7 +29,7 @@ pub const NODE: usize = 40;
 /// Size in bytes of a piece of a file.
 pub const PIECE: usize = 32;
 
-/// Maximum length of a path in bytes, excluding the directory that each copy of the tree is put in.
+/// Maximum length of a path in bytes, excluding the directory in which each copy of the tree is created.
 pub const MAX_PATH: usize = Name::CAPACITY - 32;
 
 /// A part of the compiled form.
@@ -63,12 +63,12 @@ pub const SECTIONS: usize = 10;
 /// Number of bytes before the first section.
 pub const HEAD: usize = 8 + SECTIONS * 16;
 
-/// An op of the compiled form; `code` determines the meaning of the numbers.
+/// An op of the compiled form; `code` determines the meaning of the other fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The call.
     pub code: u8,
-    /// Expected outcome: 0 for success, 1 for an error number, 2 for a result, 3 for anything.
+    /// Expected outcome: 0 for success, 1 for an error number, 2 for a result, 3 for any outcome.
     pub expect: u8,
     /// Class of contents; [`ZEROS`] for zeros.
     pub class: u8,
@@ -88,7 +88,7 @@ pub struct Record {
     pub name: u32,
     /// Offset of the second name in the section of strings.
     pub other: u32,
-    /// Index of its first point in the section of waits.
+    /// Index in the section of waits of the first point that the op waits for.
     pub first_wait: u32,
     /// An offset in bytes.
     pub offset: u64,
@@ -127,7 +127,7 @@ pub fn nanoseconds(time: u32) -> u64 {
 }
 
 impl Record {
-    /// The record as bytes.
+    /// Returns the record as bytes.
     pub fn bytes(&self) -> [u8; OP] {
         let mut out = [0; OP];
         let mut at = 0;
@@ -194,7 +194,7 @@ pub struct TreeNode {
     pub mode: u32,
     /// Its number of names.
     pub links: u32,
-    /// Its inode, which all names of a file share.
+    /// Number of its inode, which all names of a file share.
     pub group: u32,
     /// Offset of a symbolic link's target in the section of strings.
     pub target: u32,
@@ -205,7 +205,7 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// The node as bytes.
+    /// Returns the node as bytes.
     pub fn bytes(&self) -> [u8; NODE] {
         let mut out = [0; NODE];
         let words = [
@@ -252,7 +252,7 @@ pub struct Boundary<'a> {
 }
 
 impl Boundary<'_> {
-    /// Size in bytes of a boundary with this many ranks.
+    /// Returns the size in bytes of a boundary with this many ranks.
     pub fn length(ranks: usize) -> usize {
         8 + 4 * ranks + 8 * OpKind::ALL.len()
     }
@@ -278,18 +278,18 @@ impl Boundary<'_> {
         self.word(0) == 1
     }
 
-    /// Offset of its name in the section of strings.
+    /// Returns the offset of its name in the section of strings.
     pub fn name(&self) -> u32 {
         self.word(4)
     }
 
-    /// Number of ops of a rank before the boundary.
+    /// Returns the number of ops of a rank before the boundary.
     #[inline]
     pub fn ops(&self, rank: u32) -> u32 {
         self.word(8 + 4 * rank as usize)
     }
 
-    /// Number of ops of each kind before the boundary.
+    /// Returns the number of ops of each kind before the boundary.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
         let from = self.bytes.len().saturating_sub(8 * OpKind::ALL.len());
         let count = |at: usize| {

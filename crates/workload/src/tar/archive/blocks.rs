@@ -11,7 +11,7 @@ use super::{ArchiveError, Fault};
 /// Size of an archive block in bytes.
 pub const BLOCK: u64 = 512;
 
-/// Maximum size in bytes of an extension that is read: today's names have up to 4 KiB, extended attributes 64 KiB.
+/// Maximum size in bytes of an extension that is read: names have up to 4 KiB today, and extended attributes 64 KiB.
 pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 
 /// A header, with its extensions applied.
@@ -44,8 +44,8 @@ pub struct Blocks<'a> {
     global: Extension<'a>,
 }
 
-/// Extensions of a header. They refer to the archive's bytes, because a global one may have 1 MiB and is used for every
-/// member.
+/// Extensions of a header. They refer to the archive's bytes, because a global extension can have 1 MiB and applies to
+/// every member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extension<'a> {
     name: Option<&'a [u8]>,
@@ -55,7 +55,7 @@ pub(super) struct Extension<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// The blocks of an archive that begins at the start of `bytes`.
+    /// Creates a walk over the blocks of an archive that begins at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Blocks<'a> {
         Blocks { bytes, at: 0, global: Extension::default() }
     }
@@ -130,7 +130,7 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Applies the extensions to a member's header and advances past its data; extensions right before the header
+    /// Applies the extensions to a member's header and advances past its data; extensions directly before the header
     /// override the global ones.
     fn member(
         &mut self,
@@ -177,7 +177,7 @@ impl<'a> Extension<'a> {
     }
 }
 
-/// The key and value of the first record, and the text after it.
+/// Returns the key and value of the first record, and the text after it.
 fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = text.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
@@ -187,7 +187,7 @@ fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &text[length..]))
 }
 
-/// The seconds of `1234567890.123`, rounded down as file systems do.
+/// Parses the seconds of `1234567890.123`, rounded down as file systems do.
 fn whole_seconds(text: &str) -> Option<i64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     if !part.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -198,7 +198,7 @@ fn whole_seconds(text: &str) -> Option<i64> {
     seconds.checked_sub(i64::from(below))
 }
 
-/// Returns true if data follows the header of a member of this kind. The size of a link, if its archiver gives one, is
+/// Returns true if data follows the header of a member of this kind. The size of a link, if its archiver sets one, is
 /// that of its target.
 pub(super) fn has_data(kind: u8) -> bool {
     !matches!(kind, b'1' | b'2' | b'3' | b'4' | b'5' | b'6')
@@ -213,7 +213,7 @@ pub(super) fn raw(block: &[u8], offset: u64) -> Result<Header<'_>, ArchiveError>
     }
     let size = number(field(124, 12)).and_then(|size| u64::try_from(size).ok());
     let mut name = Cow::Borrowed(text(field(0, 100)));
-    // GNU tar's header has different fields where POSIX has the prefix of a long name.
+    // GNU tar's header has other fields at the offset where POSIX has the prefix of a long name.
     if field(257, 6) == b"ustar\0" && block[345] != 0 {
         name = [text(field(345, 155)), &name].join(&b'/').into();
     }
@@ -241,7 +241,7 @@ fn checksum_is_right(block: &[u8]) -> bool {
     number(&block[own.clone()]).is_some_and(|sum| sum == unsigned || sum == signed)
 }
 
-/// A field up to its NUL.
+/// Returns a field up to its NUL.
 fn text(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
 }

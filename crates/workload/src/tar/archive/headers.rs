@@ -25,9 +25,9 @@ pub struct Headers {
 
 #[derive(Debug)]
 enum Next {
-    /// A header, of which this part was received.
+    /// A header, with the part of it that was received.
     Header(Vec<u8>),
-    /// The data of an extension of this kind, from a header at this position: the part received, and the number of
+    /// The data of an extension of this kind, with a header at this position: the part received, and the number of
     /// bytes left.
     Extension { kind: u8, header: u64, data: Vec<u8>, left: u64 },
     /// This many bytes to skip.
@@ -37,7 +37,7 @@ enum Next {
 }
 
 impl Headers {
-    /// A checker for an archive of at most `max_bytes` bytes.
+    /// Creates a checker for an archive of at most `max_bytes` bytes.
     pub fn new(max_bytes: u64) -> Headers {
         Headers { max_bytes, at: 0, next: Next::Header(Vec::new()), own: None, global: None }
     }
@@ -45,7 +45,7 @@ impl Headers {
     /// Checks the next bytes.
     ///
     /// # Errors
-    /// An invalid header; an archive whose headers or bytes show that it is too large.
+    /// An invalid header, or an archive whose headers or bytes show that it is too large.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), ArchiveError> {
         while !bytes.is_empty() {
             let missing = match &self.next {
@@ -154,7 +154,7 @@ mod tests {
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
         builder.append_link(&mut header, "link", &long).unwrap();
-        // A header without the size that pax gives before it.
+        // A header without a size, which only the pax extension before it contains.
         builder.append_pax_extensions([("size", &b"700"[..])]).unwrap();
         let mut header = tar::Header::new_ustar();
         header.set_path("pax").unwrap();

@@ -1,18 +1,18 @@
-//! The calls that GNU tar 1.34 makes, as root, to unpack an archive, computed by simulating the
-//! tree member by member.
+//! The calls that GNU tar 1.34 makes as root to unpack an archive, computed by simulating the tree
+//! member by member.
 //!
-//! As strace shows [RUN]:
+//! According to strace [RUN]:
 //!
-//! - an entry below a missing parent fails with ENOENT; then every parent is made from the top down,
-//!   those that exist failing with EEXIST; then the entry is tried again;
-//! - an entry in place of another fails with EEXIST; the other is unlinked, and the entry is tried
-//!   again. A directory in place of a directory gets a stat and stays;
-//! - a directory is made with only the owner's bits of its mode; its time, owner and mode are set at
+//! - an entry below a missing parent fails with ENOENT; then all parents are created from the top down,
+//!   which fails with EEXIST for those that exist; then the entry is tried again;
+//! - an entry whose path exists fails with EEXIST; the existing entry is unlinked, and the new one is
+//!   tried again. If both are directories, tar calls stat and keeps the existing one;
+//! - a directory is created with only the owner's bits of its mode; its time, owner and mode are set at
 //!   the first later member that is not below it;
-//! - a symbolic link with an absolute target or `..` in it is made last of all, so that nothing can be
-//!   unpacked through it: an empty file of mode 0 is its placeholder, and directories that contain a
-//!   placeholder are finished only after the link;
-//! - while there are placeholders, the target of a hard link gets a stat before and after.
+//! - a symbolic link whose target is absolute or contains `..` is created after everything else, so that
+//!   nothing can be unpacked through it: an empty file of mode 0 is its placeholder, and directories that
+//!   contain a placeholder are finished only after the link;
+//! - while there are placeholders, tar calls stat on the target of a hard link before and after the link.
 
 use std::collections::HashMap;
 
@@ -22,13 +22,13 @@ use crate::tar::archive::{Archive, ArchiveError, Fault, Member, MemberKind};
 /// The mode of parents that are not members, and of the folder to unpack into.
 pub const PARENT_MODE: u16 = 0o755;
 
-/// A call, or for a file all its calls from open to close. Eight bytes, so that an archive of a
-/// million members has a script of some tens of megabytes.
+/// A call, or, for a file, all its calls from open to close. Takes eight bytes, so that the script of an
+/// archive of a million members takes some tens of megabytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TarCall {
-    /// The member it is for.
+    /// The member to which it belongs.
     pub member: u32,
-    /// Length of the part of the member's path that it names, in bytes.
+    /// Length of the part of the member's path that the call uses, in bytes.
     pub length: u16,
     /// The kind of call.
     pub kind: CallKind,
@@ -38,7 +38,7 @@ pub struct TarCall {
 
 const _: () = assert!(size_of::<TarCall>() == 8 && size_of::<Node>() == 40);
 
-/// A stat of the entry that is in the way.
+/// A stat of the existing entry at a member's path.
 const STAT: &[(CallKind, Expect)] = &[(CallKind::Stat, Expect::Success)];
 
 /// The kind of a call; its arguments are those of the member.
@@ -79,9 +79,9 @@ pub enum CallKind {
 /// A final or temporary entry of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// A member whose path begins with this node's.
+    /// A member whose path begins with the path of this node.
     pub member: u32,
-    /// Length of the part of the member's path that is the node's, in bytes.
+    /// Length of the part of the member's path that is the node's path, in bytes.
     pub length: u16,
     /// Its kind.
     pub kind: NodeKind,
@@ -101,7 +101,7 @@ pub enum NodeKind {
     File(u32),
     /// The symbolic link of this member.
     Symlink(u32),
-    /// The placeholder of a symbolic link that is made last.
+    /// The placeholder of a symbolic link that is created at the end.
     Placeholder(u32),
 }
 
@@ -110,9 +110,9 @@ pub enum NodeKind {
 pub struct Script {
     /// The calls, in order.
     pub calls: Vec<TarCall>,
-    /// The final nodes, in the order in which they were made.
+    /// The final nodes, in order of creation.
     pub nodes: Vec<Node>,
-    /// Final number of names of each file, by its first member; only if more than one.
+    /// Final number of names of each file with more than one name, by its first member.
     pub links: HashMap<u32, u32>,
 }
 
@@ -129,14 +129,14 @@ struct Delayed {
 struct Writer<'a> {
     members: &'a [Member],
     script: Script,
-    /// Path → node, of the current entries.
+    /// Node by path, for the current entries.
     by_path: HashMap<&'a [u8], usize>,
-    /// The nodes that still exist.
+    /// For each node, true if it still exists.
     live: Vec<bool>,
     delayed: Vec<Delayed>,
-    /// Node → its index in `delayed`: an archive may have all its directories twice.
+    /// Index in `delayed` by node: an archive can contain all its directories twice.
     delayed_index: HashMap<usize, usize>,
-    /// Links that are made last, as indices of members.
+    /// Links that are created at the end, as indices of members.
     placeholders: Vec<u32>,
 }
 
@@ -165,7 +165,7 @@ pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
     Ok(writer.finish())
 }
 
-/// The parent directory of a path.
+/// Returns the parent directory of a path.
 fn parent(path: &[u8]) -> &[u8] {
     &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)]
 }
@@ -208,7 +208,7 @@ impl<'a> Writer<'a> {
         index
     }
 
-    /// Clears the time of the directory in which a name was added or removed.
+    /// Clears the modification time of the directory in which a name was added or removed.
     fn touch(&mut self, path: &[u8]) {
         if let Some(index) = self.by_path.get(parent(path)) {
             self.script.nodes[*index].mtime = None;
@@ -254,7 +254,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Checks that everything above a path is a directory, or missing.
+    /// Checks that everything above a path is a directory or missing.
     fn check_parents(&self, path: &[u8]) -> Result<(), Fault> {
         let mut above = parent(path);
         while !above.is_empty() {
@@ -273,8 +273,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Adds the first try if it fails, and the calls that make the second succeed: parents, or an unlink.
-    /// `stats` are the stats after the first try.
+    /// Adds the first attempt if it fails, and the calls that let the second one succeed: parents, or an unlink.
+    /// `stats` are the stat calls after the first attempt.
     fn retry(&mut self, at: u32, kind: CallKind, existing: bool, stats: &[(CallKind, Expect)]) {
         let path = self.path_of(at);
         let missing = !self.by_path.contains_key(parent(path));
@@ -407,7 +407,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Finishes the directories that the next path is not below; all of them if there is no next path.
+    /// Finishes the directories that do not contain the next path; all directories if there is no next path.
     fn leave(&mut self, next: Option<&[u8]>) {
         while let Some(last) = self.delayed.last().copied() {
             let Node { member, length, .. } = self.script.nodes[last.node];
@@ -439,7 +439,7 @@ impl<'a> Writer<'a> {
         (node.mode, node.mtime, node.has_mode) = (mode as u16, Some(mtime), true);
     }
 
-    /// Makes the links that lead out, the last first, and finishes the directories that waited for them.
+    /// Creates the links that lead out, last one first, and finishes the directories that had to wait for them.
     fn finish(mut self) -> Script {
         self.leave(None);
         for at in std::mem::take(&mut self.placeholders).into_iter().rev() {

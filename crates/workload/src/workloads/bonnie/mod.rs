@@ -1,5 +1,5 @@
-//! bonnie: one large file written, rewritten and read sequentially and at random, then many small files, as Tim
-//! Bray's Bonnie of 1996 and Russell Coker's bonnie++ do it.
+//! bonnie: one large file written, rewritten and read sequentially and at random, then many small files, as in Tim
+//! Bray's Bonnie of 1996 and Russell Coker's bonnie++.
 
 mod params;
 
@@ -9,16 +9,16 @@ use crate::bonnie::alnum_names::AlnumNames;
 use crate::bonnie::big_file::{BigFile, Pass, PassKind, Seeks, State, UpdateRule, Writer};
 use crate::bonnie::file_set::{FileKind, FileSet, Task};
 use crate::op::Payload;
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::unlink::Unlink;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    WorkUnits, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "bonnie",
     about: "Write, rewrite, read and seek in one large file, then make, stat and remove many files.",
@@ -29,18 +29,18 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),
 };
 
-/// The name of the large file and of the directory of files after it; the originals have their
-/// process id in place of the 1.
+/// Name of the large file, and then of the directory of the small files; the originals use their process
+/// id in place of the 1.
 const NAME: &[u8] = b"Bonnie.1";
-/// Files of one unit of `files`.
+/// Number of files per unit of `files`.
 const FILES_UNIT: u64 = 1024;
-/// The most units of hard links: all are links to one file, and ext4 allows 65,000.
+/// Maximum number of units of hard links: all are links to one file, and ext4 allows 65,000 of them.
 const MAX_LINKED: u64 = 63;
-/// Bytes that bonnie++ transfers one by one by default.
+/// Default number of bytes that bonnie++ transfers one by one.
 const CHARS: u64 = 3 << 20;
-/// Bytes of a call of stdio's.
+/// Size of stdio's buffer, and so of its calls, in bytes.
 const STDIO_BUFFER: u32 = 4096;
-/// With sync=b each directory is held open, and a process may usually open 1024 descriptors.
+/// Maximum number of directories with sync=b, which keeps each one open; the default limit of a process is 1024.
 const MAX_SYNCED_DIRECTORIES: u64 = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ enum NameOrder {
     Random,
 }
 
-/// The two parts, with their parameters bound.
+/// The large file and the small files, with their parameters bound.
 #[derive(Debug)]
 struct Bonnie {
     file: BigFile,
@@ -67,7 +67,7 @@ struct Bonnie {
     phases: Vec<Phase>,
 }
 
-/// The parameters that the two programs differ in, resolved.
+/// The parameters in which the two programs differ, resolved.
 #[derive(Debug)]
 struct Resolved {
     plus: bool,
@@ -151,7 +151,7 @@ impl Resolved {
         Err(ParamError::Conflict(wrong))
     }
 
-    /// The phases in the program's order.
+    /// Returns the phases in the program's order.
     fn phases(&self, char_time: u64) -> Vec<Phase> {
         let unit = if self.plus { 1 } else { STDIO_BUFFER };
         let chars = |kind| Pass { kind, unit, bytes: self.chars, compute: char_time };
@@ -239,7 +239,7 @@ impl Bonnie {
         }
     }
 
-    /// The file and the set after a phase.
+    /// Returns the file and the set after a phase.
     fn tree_of(&self, phase: usize) -> BonnieTree<'_> {
         let mut tree = BonnieTree { work: self, file: None, set: None };
         for phase in self.phases.iter().take(phase + 1) {
@@ -319,7 +319,7 @@ impl Workload for Bonnie {
         }
     }
 
-    /// The work counts that the report in the originals' format uses.
+    /// Returns the work counts that the report in the originals' format uses.
     fn work_units(&self, phase: usize) -> WorkUnits {
         match self.phases.get(phase) {
             Some(Phase::Pass(_, pass)) => WorkUnits::from([("bytes", pass.bytes)]),
@@ -359,7 +359,7 @@ impl Workload for Bonnie {
     }
 }
 
-/// The tree after a phase: the large file, the small ones, or nothing.
+/// The tree after a phase: the large file, the small files, or nothing.
 struct BonnieTree<'a> {
     work: &'a Bonnie,
     file: Option<State>,

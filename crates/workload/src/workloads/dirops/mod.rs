@@ -8,12 +8,13 @@ use fsdyno_record::{Bytes, OpKind};
 
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
+use crate::op_source::{NoOps, OpSource};
 use crate::params::{ParamError, Values};
 use crate::permutation::Order;
 use crate::scrambled::{Alphabet, Scrambled};
 use crate::until::Items;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
@@ -22,7 +23,7 @@ mod ops;
 
 use ops::{Ops, Step};
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "dirops",
     about: "Create, optionally stat, and delete many files in one directory.",
@@ -51,7 +52,7 @@ enum Phase {
 }
 
 impl Phase {
-    /// The parameter with its order, under which a random one is drawn.
+    /// Returns the parameter with its order, which is also the name under which a random order is drawn.
     fn order_key(self) -> &'static str {
         match self {
             Phase::Create => "create-order",
@@ -110,7 +111,7 @@ impl NamePattern {
         Ok(NamePattern::Numbered(Numbered::new(&filled, longest - prefix.len())))
     }
 
-    /// Length of the longest name of `files` files, in bytes.
+    /// Returns the length of the longest name of `files` files, in bytes.
     fn longest(&self, files: u64) -> usize {
         match self {
             NamePattern::Numbered(names) => names.length_of(files - 1),
@@ -118,7 +119,7 @@ impl NamePattern {
         }
     }
 
-    /// Writes the part that all names share, once.
+    /// Writes the common part of all names; called once.
     fn begin(&self, name: &mut Name) {
         if let NamePattern::Numbered(names) = self {
             names.begin(name, 0);
@@ -141,7 +142,7 @@ impl NamePattern {
     }
 }
 
-/// Create, stat, delete; with its parameters bound.
+/// The workload, with its parameters bound.
 #[derive(Debug)]
 struct Dirops {
     files: u64,
@@ -177,8 +178,8 @@ impl Dirops {
         })
     }
 
-    /// Divides the order into equal runs, one for each share; rank 0 makes the directory, and the
-    /// others wait for it.
+    /// Divides the order into equal ranges, one for each share; rank 0 creates the directory, and the
+    /// other ranks wait for it.
     fn sharing(&self, phase: usize, share: Share) -> Option<Ops<'_>> {
         let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
         let (from, to) = (part(share.rank), part(share.rank + 1));
@@ -213,8 +214,8 @@ impl Dirops {
     }
 }
 
-/// Reports whether the name of a file is the same for a smaller number of files: numbered names of a given length are
-/// padded before as many digits as the largest number has.
+/// Returns true if the name of a file is the same for a smaller number of files: numbered names of a given length are
+/// padded in front of as many digits as the largest number has.
 fn has_fixed_names(values: &Values, files: u64) -> bool {
     let padded = values.text("names") == "numbered" && values.number("name-length").is_some();
     let digits = values.whole("digits") as usize;
@@ -278,7 +279,7 @@ impl Workload for Dirops {
         Some(Box::new(Dirops { files, names, phases, ..*self }))
     }
 
-    /// Share `r` of `n` makes the files `r`, `r + n`, `r + 2 n` and so on.
+    /// Assigns the files `r`, `r + n`, `r + 2 n` and so on to share `r` of `n`.
     fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
         let (phase, _) = self.stonewalled()?;
         Some(Box::new(self.sharing(phase, share)?.every(share)))

@@ -2,9 +2,10 @@
 
 use super::{DIRECTORY, Dirops, FILE, SLOT};
 use crate::op::{After, Call, DirSlot, Op};
+use crate::op_source::OpSource;
 use crate::permutation::Order;
 use crate::until::Items;
-use crate::workload::{OpSource, Share};
+use crate::workload::Share;
 
 /// The next op of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub(super) enum Step {
 pub(super) struct Ops<'a> {
     pub(super) work: &'a Dirops,
     pub(super) order: &'a Order,
-    /// Numbered names in forward order, so that each is the one before it plus one.
+    /// True if names are numbered and in forward order, so that each name is the previous one plus one.
     pub(super) in_sequence: bool,
     /// The first call on every file.
     pub(super) call: Call,
@@ -29,7 +30,7 @@ pub(super) struct Ops<'a> {
     pub(super) then: Step,
     pub(super) index: u64,
     pub(super) end: u64,
-    /// Distance of two indexes of this share.
+    /// Distance between consecutive indices of this share.
     pub(super) stride: u64,
     pub(super) step: Step,
     pub(super) number: u64,
@@ -38,13 +39,13 @@ pub(super) struct Ops<'a> {
 }
 
 impl Ops<'_> {
-    /// The same ops on every file whose index is the share's among as many as there are shares.
+    /// Returns the same ops for the files whose index is the share's rank modulo the number of ranks.
     pub(super) fn every(self, share: Share) -> Self {
         let (index, stride) = (u64::from(share.rank), u64::from(share.ranks.max(1)));
         Ops { index, stride, end: self.work.files, in_sequence: false, ..self }
     }
 
-    /// The next file's first op: create, stat or unlink.
+    /// Sets the op to the next file's first op: create, stat or unlink.
     fn file(&mut self, op: &mut Op) {
         if self.index >= self.end {
             return self.leave(op);
@@ -105,7 +106,7 @@ impl Ops<'_> {
     }
 }
 
-/// An item is a file, of which the first index is the share's number.
+/// An item is a file; the index of the first one is the share's rank.
 impl Items for Ops<'_> {
     fn between(&mut self) -> Option<(u64, bool)> {
         let between = matches!(self.step, Step::FirstFile | Step::File);
@@ -119,9 +120,9 @@ impl Items for Ops<'_> {
 }
 
 impl OpSource for Ops<'_> {
-    /// Handles the commonest ops on a short path, for each instruction here is in every latency;
-    /// the result equals that of [`Ops::other`]. If each file has one op only, the call of the last
-    /// is still in place.
+    /// Handles the most frequent ops on a fast path, because each instruction here adds to every latency;
+    /// the result equals that of [`Ops::other`]. If each file has only one op, the call of the previous
+    /// file is still set.
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == Step::File && self.in_sequence && self.index < self.end {
             if op.name.increment() {

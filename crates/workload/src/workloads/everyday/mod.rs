@@ -12,17 +12,17 @@ use crate::numbered::Numbered;
 use crate::op::{
     COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder,
 };
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::sizes::Sizes;
 use crate::whole_trees::WholeTrees;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    WorkUnits, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "everyday",
     about: "Write documents, songs and films, copy them within, read them back, delete them.",
@@ -43,7 +43,7 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const MKDIR: Call = Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE };
 
-/// The kinds of files: the parameters of number and size, the directory, files in a folder.
+/// The kinds of files: the parameters for number and size, the directory, and the number of files per folder.
 const KINDS: [(&str, &str, &str, u64); 3] = [
     ("documents", "document-size", "documents", 50),
     ("songs", "song-size", "songs", 12),
@@ -74,10 +74,10 @@ fn phase_of(index: usize) -> Option<Phase> {
 struct Class {
     /// Its directory.
     name: &'static str,
-    /// Files in a folder.
+    /// Number of files per folder.
     each: u64,
     files: u64,
-    /// The number of its first file among those of all kinds.
+    /// The number of its first file among the files of all kinds.
     first: u64,
     sizes: Sizes,
 }
@@ -101,11 +101,11 @@ struct Everyday {
     totals: OnceLock<Totals>,
 }
 
-/// Totals that only a pass over all files gives.
+/// Totals that require a pass over all files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     bytes: u64,
-    /// Writes of 128 KiB, or reads that return data.
+    /// Number of writes of at most 128 KiB, or of reads that return data.
     pieces: u64,
 }
 
@@ -138,7 +138,7 @@ impl Everyday {
         })
     }
 
-    /// The content of a class's file.
+    /// Returns the content of a file of a class.
     fn payload(&self, class: &Class, file: u64) -> Payload {
         let number = class.first + file;
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
@@ -149,7 +149,7 @@ impl Everyday {
         self.classes.iter().map(|class| class.files).sum()
     }
 
-    /// Directories of one copy, including its own.
+    /// Returns the number of directories of one copy, including its top directory.
     fn directories(&self) -> u64 {
         1 + self.classes.iter().map(|class| 1 + class.folders()).sum::<u64>()
     }
@@ -168,7 +168,7 @@ impl Everyday {
         })
     }
 
-    /// Writes `in/songs`, with a folder `in/songs/d0003`, with a file `in/songs/d0003/f000041`.
+    /// Writes `in/songs`; with a folder, `in/songs/d0003`; with a file, `in/songs/d0003/f000041`.
     fn name(&self, name: &mut Name, class: &Class, folder: Option<u64>, file: Option<u64>) {
         name.clear();
         name.push(IN);
@@ -188,7 +188,7 @@ impl Everyday {
         self.name(name, class, Some(file / class.each), Some(file));
     }
 
-    /// The entry at a path below `in` or `copy`.
+    /// Returns the entry at a path below `in` or `copy`.
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
         let directory = Expected::DIRECTORY.with_mode(DIRECTORY_MODE);
@@ -238,7 +238,7 @@ impl Workload for Everyday {
         }
     }
 
-    /// Omits the getdents64(2) calls, whose number the file system decides.
+    /// Omits the getdents64(2) calls, whose number depends on the file system.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         use OpKind::{
             Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
@@ -314,7 +314,7 @@ impl Workload for Everyday {
     }
 }
 
-/// The tree after a phase: no copy, `in`, or both.
+/// The tree after a phase: neither copy, `in` alone, or `in` and `copy`.
 struct EverydayTree<'a> {
     work: &'a Everyday,
     copies: u64,
@@ -340,7 +340,7 @@ impl Tree for EverydayTree<'_> {
     }
 }
 
-/// A file: index of its class, and its number there.
+/// A file: the index of its class, and its number in the class.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileIndex {
     class: usize,
@@ -348,7 +348,7 @@ struct FileIndex {
 }
 
 impl FileIndex {
-    /// Advances to the next file; returns true if that is of the next kind.
+    /// Advances to the next file; returns true if that file is of the next kind.
     fn forward(&mut self, class: &Class) -> bool {
         self.file += 1;
         let over = self.file == class.files;
@@ -359,14 +359,14 @@ impl FileIndex {
     }
 }
 
-/// The next op of writing.
+/// The next op of the write phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The top directory.
     Top,
     /// The directory of a kind.
     Class,
-    /// A folder if the file is its first, else the file.
+    /// The folder if the file is its first, else the file.
     Next,
     Create,
     Write(Payload),
@@ -418,11 +418,11 @@ impl OpSource for Write<'_> {
     }
 }
 
-/// The next op of reading.
+/// The next op of the read phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadStep {
     Open,
-    /// This many reads are left.
+    /// A read, after which this many are left.
     Read(u64),
     Close,
 }

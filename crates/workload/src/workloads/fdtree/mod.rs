@@ -1,4 +1,4 @@
-//! fdtree: make and remove a regular tree of directories and files, as LLNL's script fdtree does.
+//! fdtree: create and remove a regular tree of directories and files, as LLNL's script fdtree does.
 
 mod params;
 mod walk;
@@ -7,17 +7,17 @@ use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::contents::Contents;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::until::Items;
 use crate::workload::{
-    Expected, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads, Tree,
-    WorkUnits, Workload,
+    Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
 use walk::Walk;
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "fdtree",
     about: "Make a regular tree of directories, write files in each, remove files and directories.",
@@ -28,7 +28,7 @@ pub const KIND: Kind = Kind {
     build: |values, _| Ok(Box::new(Fdtree::new(values)?)),
 };
 
-/// Name, levels, directories per directory, files per directory, blocks per file.
+/// Parameter sets: name, levels, directories per directory, files per directory, blocks per file.
 const SETS: [(&str, [u64; 4]); 5] = [
     ("none", [4, 10, 10, 10]),
     ("small-shallow", [3, 20, 40, 1]),
@@ -37,11 +37,11 @@ const SETS: [(&str, [u64; 4]); 5] = [
     ("medium-deep", [10, 2, 2, 1000]),
 ];
 
-/// More would be a typing error.
+/// Maximum number of files; more would be a typing error.
 const MAX_FILES: u64 = 1_000_000_000;
-/// Stands for LEVEL0.<host>.<pid>.
+/// Name of the root, in place of the script's LEVEL0.<host>.<pid>.
 const ROOT: &[u8] = b"LEVEL0.fsdyno.1";
-/// dd's bs=4096.
+/// Size of a block in bytes: dd's bs=4096.
 const BLOCK: u32 = 4096;
 const FILE: FileSlot = FileSlot(0);
 const FLAGS: OpenFlags = OpenFlags { write: true, truncate: true, ..OpenFlags::NONE };
@@ -74,9 +74,9 @@ struct Fdtree {
     fork_time: Nanos,
     gap: GapKind,
     phases: &'static [(Phase, &'static str)],
-    /// Directories of a subtree whose root is at each level, that root included.
+    /// Number of directories of a subtree, including its root, by the level of the root.
     nodes: Vec<u64>,
-    /// Most files, if a stonewall ended their creation.
+    /// Maximum number of files, if a stonewall ended their creation.
     most: u64,
 }
 
@@ -117,33 +117,33 @@ impl Fdtree {
         (self.directories() * self.files).min(self.most)
     }
 
-    /// The creation of the files.
+    /// Returns the ops that create the files.
     fn writes(&self) -> WriteFiles<'_> {
         WriteFiles { walk: Walk::new(self), begun: 0, end: self.all_files(), left: None }
     }
 
-    /// Content of file `k` of the node that is number `node` in the order of the walk.
+    /// Returns the content of file `k` of node number `node` in walk order.
     fn payload(&self, node: u64, k: u64) -> Payload {
         let id = if self.zeros { Payload::ZEROS } else { node * self.files + k - 1 };
         Payload { id, offset: 0, length: self.blocks * BLOCK }
     }
 
-    /// Distance from a node to its child `k` in the order of the walk, which takes the last child
-    /// first. `level` is the node's.
+    /// Returns the distance from a node at `level` to its child `k` in walk order, in which the last child
+    /// comes first.
     fn steps_to(&self, level: usize, k: u64) -> u64 {
         1 + (self.dirs - k) * self.nodes[level - 1]
     }
 }
 
-/// Directories of a subtree for each level of its root, from 0 up; none if there are too many.
+/// Returns the number of directories of a subtree for each level of its root, from 0 up; none if there are too many.
 fn nodes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
     let next = |below: &Option<u64>| Some(below.and_then(|n| n.checked_mul(dirs)?.checked_add(1)));
     std::iter::successors(Some(Some(1)), next).take(levels as usize + 1).collect()
 }
 
 impl Workload for Fdtree {
-    /// Verifies where all files exist, and the empty tree at the end; no verification comes between
-    /// the others.
+    /// Verifies the tree after the phase in which all files exist, and the empty tree at the end; there is no
+    /// verification between the other phases.
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(index, (phase, name)): (usize, &(Phase, &'static str))| PhaseSpec {
             name,
@@ -229,7 +229,7 @@ impl Workload for Fdtree {
     }
 }
 
-/// The tree with or without files, or nothing of it.
+/// The tree with or without files, or an empty tree.
 struct FdtreeTree<'a> {
     work: &'a Fdtree,
     files: bool,
@@ -266,7 +266,7 @@ impl Tree for FdtreeTree<'_> {
     }
 }
 
-/// The number `k`, from 1 to `most`, of the name `L<level><letter><k>`.
+/// Parses the number `k`, from 1 to `most`, in the name `L<level><letter><k>`.
 fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
     let rest = name.strip_prefix(b"L")?;
     let at = rest.iter().position(|byte| *byte == letter)?;
@@ -279,11 +279,11 @@ fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
     number(&rest[at + 1..]).filter(|k| right && (1..=most).contains(k))
 }
 
-/// The ops of a phase that makes one call for each name.
+/// The ops of a phase that makes one call per name.
 struct NameOps<'a> {
     walk: Walk<'a>,
     phase: Phase,
-    /// Files left to remove.
+    /// Number of files left to remove.
     files: u64,
     ended: bool,
 }
@@ -303,7 +303,7 @@ impl OpSource for NameOps<'_> {
             }
         };
         op.call = call;
-        // A process of the original makes all the calls on the names in one directory but mkdir.
+        // In the original, one process makes all the calls on the names in a directory, but each mkdir is a process.
         op.compute = if first == Some(false) { Nanos(0) } else { walk.work.fork_time };
         if first.is_none() && self.phase == Phase::DirectoryRemove && !self.ended {
             name.truncate(ROOT.len());
@@ -314,7 +314,7 @@ impl OpSource for NameOps<'_> {
     }
 }
 
-/// dd for each file: open, a write for each block, close.
+/// The calls of dd for each file: open, a write per block, close.
 struct WriteFiles<'a> {
     walk: Walk<'a>,
     begun: u64,

@@ -7,7 +7,7 @@ use crate::op::Name;
 /// place.
 pub(super) struct Walk<'a> {
     pub(super) work: &'a Fdtree,
-    /// Path length and number of the child taken, for each directory above this one.
+    /// Path length and number of the child that was taken, for each directory above this one.
     above: Vec<(usize, u64)>,
     /// Length of this directory's path; zero before the start.
     length: usize,
@@ -24,7 +24,7 @@ impl<'a> Walk<'a> {
         self.work.levels - self.above.len()
     }
 
-    /// Enters the root if the walk has not begun; returns true if it had not.
+    /// Enters the root and returns true if the walk has not begun.
     fn start(&mut self, name: &mut Name) -> bool {
         let new = self.length == 0;
         if new {
@@ -35,7 +35,7 @@ impl<'a> Walk<'a> {
         new
     }
 
-    /// Names file or directory `k` of this directory.
+    /// Writes the name of file or directory `k` of this directory.
     #[inline]
     fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
         name.truncate(self.length);
@@ -51,21 +51,21 @@ impl<'a> Walk<'a> {
         self.length = name.as_bytes().len();
     }
 
-    /// Ascends to the parent; returns the number of the child it came from, none at the root.
+    /// Ascends to the parent; returns the number of the child from which it came, or none at the root.
     fn ascend(&mut self) -> Option<u64> {
         let (length, k) = self.above.pop()?;
         self.length = length;
         Some(k)
     }
 
-    /// The number of this directory in the order of the walk from the root.
+    /// Returns the number of this directory in walk order from the root.
     pub(super) fn number(&self) -> u64 {
         let steps = self.above.iter().enumerate();
         steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
     }
 
-    /// Moves to the next directory, parents before children and the last child first; false at the
-    /// end.
+    /// Moves to the next directory, parents before children and the last child first; returns false
+    /// at the end.
     fn next(&mut self, name: &mut Name) -> bool {
         if self.level() > 0 {
             self.descend(name, self.work.dirs);
@@ -80,15 +80,15 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Descends through last children to the deepest directory that has directories.
+    /// Descends through last children to the deepest directory that has subdirectories.
     fn descend_to_lowest_parent(&mut self, name: &mut Name) {
         while self.level() > 1 {
             self.descend(name, self.work.dirs);
         }
     }
 
-    /// Names the next file: those of a directory, then those of the directories below it. Returns
-    /// true if it is the first of its directory; none at the end.
+    /// Writes the name of the next file: first those in a directory, then those in the directories below it.
+    /// Returns true if it is the first file of its directory; none at the end.
     pub(super) fn file(&mut self, name: &mut Name) -> Option<bool> {
         let first = self.k == 0;
         if first {
@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         Some(first)
     }
 
-    /// Names the next directory to create: the root, the directories of a node, then those below.
+    /// Writes the name of the next directory to create: the root, the directories of a node, then those below.
     pub(super) fn directory_to_make(&mut self, name: &mut Name) -> bool {
         if self.start(name) {
             self.k = self.work.dirs;
@@ -119,9 +119,9 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Names the next directory to remove: those of a node after everything below them, and the
-    /// root last. Returns true if it is the first that a process of the script removes; none when only the root is
-    /// left.
+    /// Writes the name of the next directory to remove: those of a node after everything below them, and the
+    /// root last. Returns true if it is the first directory that a process of the script removes; none when only
+    /// the root is left.
     pub(super) fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
         let first = self.k == 0;
         if first {

@@ -13,16 +13,16 @@ use crate::op::{
     COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RECORD,
     RemoveOrder,
 };
+use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::whole_trees::{WholeTree, WholeTrees};
 use crate::workload::{
-    Expected, ExpectedKind, GapKind, Needs, NoOps, OpCounts, OpSource, PhaseSpec, Share, Threads,
-    Tree, WorkUnits, Workload,
+    Expected, ExpectedKind, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
 use params::{DOC, PARAMS};
 
-/// The row of the table.
+/// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "source-tree",
     about: "Copy source trees in, copy them within, pack and unpack them with tar, remove them.",
@@ -37,11 +37,11 @@ const IN: &[u8] = b"in";
 const COPY: &[u8] = b"copy";
 const ARCHIVE: &[u8] = b"archive.tar";
 const OUT: &[u8] = b"out";
-/// The directory of the archive's unpacked members.
+/// Directory of the archive's unpacked members.
 const UNPACKED: &[u8] = b"out/in";
 
-/// Time of the first file: the day Linux 2.6.18 came out, 2006-09-20 00:00 UTC; each file's is a second
-/// after the one before it, and each directory's a second before.
+/// Modification time of the first file: the day of the release of Linux 2.6.18, 2006-09-20 00:00 UTC. Each further
+/// file is one second later; the directories are earlier, each one second before the previous one.
 const MTIME: i64 = 1_158_710_400;
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -74,7 +74,7 @@ fn phase_of(index: usize) -> Option<Phase> {
 #[derive(Debug)]
 struct SourceTree {
     forest: Forest,
-    /// None for the mix.
+    /// Size of each file in bytes; none for the mix.
     size: Option<u64>,
     seed: u64,
     order: RemoveOrder,
@@ -84,14 +84,14 @@ struct SourceTree {
     totals: OnceLock<Totals>,
 }
 
-/// Totals that only a pass over all files gives.
+/// Totals that require a pass over all files.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     bytes: u64,
-    /// Reads that return data, or writes, of cp and of tar.
+    /// Number of reads that return data, or of writes, by cp and by tar.
     copied: u64,
     packed: u64,
-    /// Records of the archive.
+    /// Number of records of the archive.
     records: u64,
 }
 
@@ -115,12 +115,12 @@ impl SourceTree {
         })
     }
 
-    /// Directories of all trees, and the one that they lie in.
+    /// Returns the number of directories of all trees, including the one that contains the trees.
     fn directories(&self) -> u64 {
         self.forest.directories() + 1
     }
 
-    /// The number of a file among those of all trees.
+    /// Returns the number of a file among the files of all trees.
     fn number(&self, tree: u64, file: u32) -> u64 {
         tree * u64::from(self.forest.shape.files()) + u64::from(file)
     }
@@ -165,7 +165,7 @@ impl SourceTree {
         self.forest.push(name, tree, leaf);
     }
 
-    /// The entry at a path of one of the trees.
+    /// Returns the entry at a path in one of the trees.
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         Some(match self.forest.read(path)? {
             (tree, Leaf::Directory(directory)) => Expected::DIRECTORY
@@ -237,7 +237,7 @@ impl Workload for SourceTree {
         Box::new(WholeTrees::new(calls))
     }
 
-    /// Omits the getdents64(2) calls, whose number the file system decides.
+    /// Omits the getdents64(2) calls, whose number depends on the file system.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         use OpKind::{
             Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
@@ -313,7 +313,7 @@ struct SourceTrees<'a> {
 }
 
 impl SourceTrees<'_> {
-    /// Number of existing copies of the trees, at most three.
+    /// Returns the number of existing copies of the trees, at most three.
     fn copies(&self) -> u64 {
         match self.after {
             Phase::CopyIn => 1,
@@ -357,21 +357,21 @@ impl Tree for SourceTrees<'_> {
     }
 }
 
-/// The next op of the copy from elsewhere.
+/// The next op of the copy from outside the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// mkdir of the directory that holds the trees.
     Top,
     /// mkdir of the current directory.
     Enter,
-    /// The next file of it, or its end.
+    /// The next file of the directory, or its end.
     File,
     Write(Payload),
     FileTime,
     FileOwner,
     FileMode,
     Close,
-    /// The attributes of a complete directory.
+    /// The first of the attributes of a complete directory.
     Time(u32),
     Owner(u32),
     Mode(u32),
@@ -382,7 +382,7 @@ struct CopyIn<'a> {
     work: &'a SourceTree,
     tree: u64,
     directory: u32,
-    /// The next file, or the current one; numbers go on from directory to directory.
+    /// The next file, or the current one; numbers continue from directory to directory.
     file: u32,
     step: Step,
 }
@@ -396,8 +396,8 @@ impl<'a> CopyIn<'a> {
         self.work.number(self.tree, self.file)
     }
 
-    /// The step after the last file of a directory, or after the attributes of `completed`: the next
-    /// directory, or the attributes of the next complete one.
+    /// Returns the step after the last file of a directory, or after the attributes of `completed`: the next
+    /// directory, or the attributes of the next complete directory.
     fn after(&mut self, completed: Option<u32>) -> Step {
         let shape = &self.work.forest.shape;
         let next = self.directory + 1;
@@ -405,7 +405,7 @@ impl<'a> CopyIn<'a> {
         match completed {
             None if goes_on && shape.parent(next) == self.directory => {}
             None => return Step::Time(self.directory),
-            // The tree's own directory is the last one.
+            // The tree's top directory is completed last.
             Some(0) => {
                 (self.tree, self.directory, self.file) = (self.tree + 1, 0, 0);
                 return Step::Enter;
