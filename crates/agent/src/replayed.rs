@@ -124,16 +124,23 @@ mod tests {
         };
         let differences = differing(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
         let (notes, failed) = judge(&differences, &recording(), "xfs");
-        assert!(failed.is_none() && notes[0].ends_with("another file system may"), "{notes:?}");
+        assert!(
+            failed.is_none() && notes[0].ends_with("the recording is from another file system"),
+            "{notes:?}"
+        );
         let (_, failed) = judge(&differences, &recording(), "ext4");
-        assert!(failed.unwrap().starts_with("1 replayed calls had a result other than recorded"));
+        assert!(
+            failed
+                .unwrap()
+                .starts_with("1 replayed calls returned a result other than the recorded one")
+        );
     }
 
     #[test]
     fn a_missing_name_fails_on_every_file_system_unless_the_order_is_free() {
         let differences = differing(Call::Unlink { dir: DirSlot::ROOT }, -2);
         let (_, failed) = judge(&differences, &recording(), "xfs");
-        assert!(failed.unwrap().contains("ended with No such file or directory (ENOENT)"));
+        assert!(failed.unwrap().contains("returned No such file or directory (ENOENT)"));
         let free = Recording { strict: false, ..recording() };
         let (notes, failed) = judge(&differences, &free, "ext4");
         assert!(failed.is_none() && notes.len() == 1);

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(put("kernel", "/boot/a,b").unwrap().kernels, ["/boot/a,b"]);
         assert_eq!(put("clients", "1,2,8").unwrap().clients, [1, 2, 8]);
         assert_eq!(put("network", "lan-1g,lan-10g").unwrap().networks.len(), 2);
-        assert_eq!(put("kernel", "6.1,").unwrap_err(), "a value is missing next to a comma");
+        assert_eq!(put("kernel", "6.1,").unwrap_err(), "empty value before or after a comma");
         assert!(put("clients", "1,65").unwrap_err().contains("from 1 to 64"));
         assert!(Axis::of("threads").unwrap().check("1,2").is_err());
     }

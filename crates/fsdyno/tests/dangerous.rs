@@ -69,9 +69,9 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
         ("--fs xfs", "too small for xfs"),
         ("--fs ext5", "'ext"),
         ("--fs far=ext4/-J/device={journal}", "needs a second disk"),
-        ("--disk instant", "--disk is for the lab"),
-        ("--raid 5x3", "--raid is for the lab"),
-        ("--size 32M", "--size is for the lab"),
+        ("--disk instant", "--disk works only in the lab"),
+        ("--raid 5x3", "--raid works only in the lab"),
+        ("--size 32M", "--size works only in the lab"),
         ("--jobs 2", "trials would share the drive"),
         ("--set files=100000 --set size=64K", "writes"),
     ] {

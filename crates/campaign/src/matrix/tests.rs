@@ -279,7 +279,7 @@ fn impossible_sizes_are_refused() {
     }
     let (raid, disks) = (Some("5x3".parse().unwrap()), vec!["instant".to_string()]);
     let text = refusal(&question, LabPlace { raid, disks, ..lab() });
-    assert!(text.contains("cannot be in a RAID"), "{text}");
+    assert!(text.contains("cannot be a RAID member"), "{text}");
     let journal_size = Some(Bytes(1 << 30));
     let text = refusal(&question, LabPlace { journal_size, ..lab() });
     assert!(text.contains("names {journal}, and none does"), "{text}");

@@ -72,7 +72,7 @@ fn where_data_must_be_safe_the_power_is_cut_during_the_same_work() {
     assert!(!advice("--for unpack --on server-2026 --fs ext4").contains("fsdyno crash"));
     assert!(
         advice("--for mail --on loop:1G --fs ext4")
-            .contains("no power cuts: they are made in the lab")
+            .contains("no power cuts: power cuts are simulated only in the lab")
     );
     let own = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
     let crash =

@@ -37,7 +37,7 @@ fn the_three_of_2001_run_in_seconds_and_twice_the_same() {
 fn options_that_the_model_lacks_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (words, right) in [
-        ("dirops --on model --kernel 6.1", "--kernel is for the lab"),
+        ("dirops --on model --kernel 6.1", "--kernel works only in the lab"),
         ("dirops --on model --fs ext4", "there is no model 'ext4'"),
         ("dirops --on model --threads 2", "leave --threads"),
         ("tarball --on model", "workload 'tarball' cannot run in the model"),

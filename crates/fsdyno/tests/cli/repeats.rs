@@ -69,7 +69,7 @@ fn a_rule_does_not_change_after_results_and_shards_have_none() {
         ),
         (
             format!("{COMMAND} --shard 1/2 --out share"),
-            "give all shards the number that it prints with --repeat",
+            "pass the number that it prints to all shards with --repeat",
         ),
         (COMMAND.replace("0.2%", "0%"), "such as 2%"),
         (COMMAND.replace("0.2%", "0.002"), "ambiguous: 0.002% or 0.2%; write the percent sign"),

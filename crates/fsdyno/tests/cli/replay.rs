@@ -268,7 +268,7 @@ fn on_the_file_system_of_the_recording_another_result_fails_the_trial_and_elsewh
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&elsewhere.path().join("out")).remove(0);
     let listed = trial["conditions"]["notes"].to_string();
-    assert!(listed.contains("another file system may"), "{listed}");
+    assert!(listed.contains("the recording is from another file system"), "{listed}");
     let mount = trial["conditions"]["mount"].as_str().unwrap();
     let same = made(mount.split(' ').next().unwrap());
     let output = replay(same.path());

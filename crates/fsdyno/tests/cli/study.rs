@@ -161,7 +161,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             "16:10",
             "'repeat' is \"many\"; it is a whole number, 1 or more",
         ),
-        ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram is for the lab"),
+        ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram works only in the lab"),
         (
             "classic = \"classic-ext2\", indexed = \"indexed-ext2\" }\n[run",
             "classic = \"clasic-ext2\", indexed = \"indexed-ext2\" }\n[run",
@@ -239,7 +239,7 @@ fn invalid_arguments_are_reported() {
         ("--scale 2", "a scale is 1 or 1 over a whole number, such as 1/10"),
         ("--scale 1/1000", "the smallest scale that works is 1/"),
         ("--as yesterday", "possible values: then, today"),
-        ("--dry-run --format csv", "--dry-run takes --format text or json"),
+        ("--dry-run --format csv", "--dry-run supports only --format text or json"),
     ] {
         let output = study(folder.path(), STUDY, words);
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
@@ -541,7 +541,7 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     assert_eq!(shown.matches("CPU pi-2024").count(), 2, "{shown}");
     let here = run(folder.path(), "run dirops --on . --kernel 6.1");
     assert_eq!(code(&here), 2);
-    assert!(stderr(&here).contains("--kernel is for the lab"), "{}", stderr(&here));
+    assert!(stderr(&here).contains("--kernel works only in the lab"), "{}", stderr(&here));
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Totals {
             "files overwritten",
             "files appended to",
             "files read",
-            "status queries",
+            "status asked for",
             "names renamed",
             "names linked",
             "names unlinked",
