@@ -140,7 +140,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
         ("[1.7, 2.3]", "[2.3, 1.7]", "is empty", "the smaller one first"),
         ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
-        ("at_most = 1.2", "at_most = 0.8", "less than 1", "the largest over the smallest"),
+        ("at_most = 1.2", "at_most = 0.8", "less than 1", "the ratio of the largest to the smallest"),
         ("at_most = 1.2 }", "}\nat_most = 1.2", "does not accept 'at_most'", "within = {"),
         (
             "over = \"ext4-128\"",
@@ -183,7 +183,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ),
         ("of = 20000", "of = -1", "of = -1 is not above 0", "of = 8421"),
         ("\"913.9±0.5\"", "\"913.9±-0.5\"", "is not a valid cell", "\"mean±deviation\""),
-        ("least = \"10%\"", "least = \"10\"", "'10' is no percentage", "\"5%\""),
+        ("least = \"10%\"", "least = \"10\"", "'10' is not a percentage", "\"5%\""),
         (
             "untestable = \"fun is no figure\"",
             "",
