@@ -7,7 +7,7 @@ from pathlib import Path
 MACHINES = ["server-2026", "laptop-2026", "cloud-2026"]
 WORKS = ["mail", "sqlite", "unpack", "churn", "build"]
 FILESYSTEMS = ["ext4", "xfs", "btrfs", "f2fs"]
-# A change below this is shown as 0: the noise of one option alone.
+# A change below this is shown as 0.
 LEAST = 0.005
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
@@ -25,8 +25,10 @@ def load():
     return found
 
 
-def percent(change):
-    return "0" if abs(change) < LEAST else f"{100 * change:+.1f} %"
+def percent(change, noise):
+    """The change in percent; in parentheses if it is within twice the noise between seeds."""
+    text = "0" if abs(change) < LEAST else f"{100 * change:+.1f} %"
+    return f"({text})" if LEAST <= abs(change) < 2 * noise else text
 
 
 def recommendations(found):
@@ -68,7 +70,8 @@ def options_alone(found):
                 continue
             for effect in tuned["effects"]:
                 if effect.get("alone") is not None:
-                    worth.setdefault((effect["what"], effect["sets"]), {})[machine, work] = effect["alone"]
+                    row = worth.setdefault((effect["what"], effect["sets"]), {})
+                    row[machine, work] = (effect["alone"], tuned["noise"])
         if not worth:
             continue
         print(f"### {filesystem}\n")
@@ -77,12 +80,12 @@ def options_alone(found):
         print("| option | " + " | ".join(works) + " |")
         print("|---|" + "---:|" * len(works))
         def extent(row):
-            return -max(abs(change) for change in row[1].values())
+            return -max((abs(change) for change, noise in row[1].values() if abs(change) >= 2 * noise), default=0)
         for (what, sets), changes in sorted(worth.items(), key=extent):
             cells = []
             for work in works:
                 each = [changes.get((machine, work)) for machine in machines]
-                cells.append(" / ".join("-" if change is None else percent(change) for change in each))
+                cells.append(" / ".join("-" if change is None else percent(*change) for change in each))
             print(f"| `{what}` | " + " | ".join(cells) + " |")
         print()
 
@@ -94,5 +97,6 @@ if __name__ == "__main__":
     print("## Recommended\n")
     recommendations(all_found)
     print("## Options alone\n")
-    print(f"{', '.join(dict.fromkeys(key[0] for key in all_found))}; changes below {100 * LEAST:.1f} % are 0.\n")
+    print(f"{', '.join(dict.fromkeys(key[0] for key in all_found))}; changes below {100 * LEAST:.1f} % are 0, those within "
+          "twice the noise between seeds are in parentheses.\n")
     options_alone(all_found)

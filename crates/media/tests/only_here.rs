@@ -51,7 +51,6 @@ const LISTED: &[(&str, &str)] = &[
     ("lab/src/kvm.rs", "/dev/kvm, for its ioctls"),
     ("ranks/src/worker/trial.rs", "/proc/sys/vm/drop_caches"),
     ("recorder/build.rs", "the folder of the build"),
-    ("recorder/src/bpf/ring.rs", "a nameless file in $TMPDIR"),
     ("recorder/src/decode_names.rs", "opens nothing: flags of recorded calls"),
     ("recorder/src/finish.rs", "opens nothing: flags of recorded calls"),
     ("recorder/src/import/calls.rs", "opens nothing: flags of recorded calls"),

@@ -242,7 +242,11 @@ impl Recorder {
 
     fn copy(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let a = it.args;
-        let offset = |at: u64| if at == 0 { None } else { self.words::<1>(tid, at).map(|[it]| it) };
+        // The memory that the kernel recorded is that after the call, which added what it copied.
+        let captured = self.seen.as_ref().filter(|it| it.captured.is_some());
+        let copied = captured.map_or(0, |it| it.result.max(0) as u64);
+        let before = |at: u64| self.words::<1>(tid, at).map(|[it]| it.saturating_sub(copied));
+        let offset = |at: u64| if at == 0 { None } else { before(at) };
         let (copy, from, from_offset, to, to_offset, length) = match it.number {
             libc::SYS_sendfile => (CopyKind::Sendfile, a[1], offset(a[2]), a[0], None, a[3]),
             libc::SYS_copy_file_range => {

@@ -113,7 +113,7 @@ impl Recorder {
         self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
-    /// Records a call made inside a program, from begin to end. Returns it, with the objects found, if it was
+    /// Records a complete call, from the code inside a program or from a BPF record. Returns it, with the objects found, if it was
     /// considered.
     pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {

@@ -38,7 +38,7 @@ pub enum RecordError {
     )]
     Bpf(io::Error),
     /// The ring was full; the trace ends before the first lost record.
-    #[error("{0} records of the kernel were lost, since its ring was full")]
+    #[error("{0} records were lost: the ring buffer was full, or a BPF program could not run")]
     Lost(u64),
     /// A process does not exist, or its directories cannot be read.
     #[error("process {pid} cannot be recorded: {error}")]

@@ -5,7 +5,7 @@ use std::io;
 use libc::sock_filter;
 
 use crate::shared::layout::{CODE, GATE, SHARED};
-use crate::table::{CALLS, FCNTL, FICLONE, FICLONERANGE};
+use crate::table::{CALLS, FCNTL, IOCTL};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -56,7 +56,7 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     all.push(step(LOAD, NUMBER, 0, 0));
     let fcntl: Vec<u32> = FCNTL.iter().map(|command| *command as u32).collect();
     all.extend(only(libc::SYS_fcntl, 1, &fcntl));
-    all.extend(only(libc::SYS_ioctl, 1, &[FICLONE, FICLONERANGE]));
+    all.extend(only(libc::SYS_ioctl, 1, IOCTL));
     all.extend(map(inside));
     if inside {
         all.extend([libc::SYS_openat, libc::SYS_close].into_iter().flat_map(own));
@@ -164,6 +164,7 @@ pub fn install(program: &[sock_filter]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::FICLONERANGE;
 
     fn answer(number: i64, args: [u64; 6], arch: u32) -> u32 {
         let answer = answer_at(0, number, args, arch);

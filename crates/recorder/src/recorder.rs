@@ -66,6 +66,8 @@ pub struct Recorder {
     pub clocked: Option<u64>,
     /// The status of the thread that ended last.
     pub status: Option<u32>,
+    /// The process that is recorded although it was already running.
+    pub watched: Option<pid_t>,
     flushed: u64,
     next_thread: u32,
     /// True from the command's exec on: earlier calls are not recorded.
@@ -100,6 +102,7 @@ impl Recorder {
             walked: Vec::new(),
             clocked: None,
             status: None,
+            watched: None,
             flushed: 0,
             next_thread: 0,
             running: false,

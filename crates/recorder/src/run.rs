@@ -34,7 +34,9 @@ impl Recorder {
         let ticker = self.shared.as_ref().and_then(|_| Ticker::new());
         let mut status = 0;
         while !(self.threads.is_empty() && self.early.is_empty()) {
-            if let Some(signal) = launch::signal_to_pass() {
+            if let Some(signal) =
+                launch::signal_to_pass().filter(|_| self.threads.contains_key(&main))
+            {
                 // SAFETY: a signal to the command; it is not reaped before its thread leaves the table.
                 unsafe { libc::kill(main, signal) };
             }
@@ -338,7 +340,9 @@ impl Recorder {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         thread.ring = None;
         let process = thread.process;
-        self.status = Some(status as u32);
+        if self.watched == Some(process) {
+            self.status = Some(status as u32);
+        }
         let descriptors = std::mem::take(&mut thread.descriptors);
         let mappings = std::mem::take(&mut thread.mappings);
         if Rc::strong_count(&descriptors) == 1 {

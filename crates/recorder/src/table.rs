@@ -29,8 +29,8 @@ const fn begins(number: c_long, kind: K, slots: &[u64]) -> Row {
 /// The recorded system calls of x86-64.
 pub const CALLS: &[Row] = &[
     row(libc::SYS_open, K::Open, &[text(0), OPENED]),
-    row(libc::SYS_openat, K::Open, &[text(1), OPENED]),
-    row(libc::SYS_openat2, K::Open, &[text(1), memory(2, 16), OPENED]),
+    row(libc::SYS_openat, K::Open, &[text(1), OPENED, file(0)]),
+    row(libc::SYS_openat2, K::Open, &[text(1), memory(2, 16), OPENED, file(0)]),
     row(libc::SYS_creat, K::Open, &[text(0), OPENED]),
     begins(libc::SYS_close, K::Close, &[file(0)]),
     row(libc::SYS_close_range, K::Close, &[]),
@@ -52,7 +52,7 @@ pub const CALLS: &[Row] = &[
     row(libc::SYS_sendfile, K::Copy, &[file(0), file(1), memory(2, 8)]),
     row(libc::SYS_copy_file_range, K::Copy, &[file(0), file(2), memory(1, 8), memory(3, 8)]),
     row(libc::SYS_splice, K::Copy, &[file(0), file(2), memory(1, 8), memory(3, 8)]),
-    row(libc::SYS_ioctl, K::Copy, &[file(0), memory(2, 32)]),
+    row(libc::SYS_ioctl, K::Copy, &[file(0), memory(2, 32), file(2)]),
     row(libc::SYS_truncate, K::Truncate, &[text(0)]),
     row(libc::SYS_ftruncate, K::Truncate, &[file(0)]),
     row(libc::SYS_fallocate, K::Fallocate, &[file(0)]),
@@ -122,7 +122,7 @@ pub const CALLS: &[Row] = &[
     row(libc::SYS_munmap, K::Unmap, &[]),
     row(libc::SYS_msync, K::Msync, &[]),
     begins(libc::SYS_execve, K::Exec, &[text(0), CLOSING]),
-    begins(libc::SYS_execveat, K::Exec, &[text(1), CLOSING]),
+    begins(libc::SYS_execveat, K::Exec, &[text(1), CLOSING, file(0)]),
     row(libc::SYS_wait4, K::Wait, &[]),
     row(libc::SYS_waitid, K::Wait, &[memory(2, 24)]),
 ];
@@ -148,6 +148,20 @@ pub const FICLONE: u32 = 0x4004_9409;
 
 /// FICLONERANGE of ioctl(2).
 pub const FICLONERANGE: u32 = 0x4020_940d;
+
+/// The recorded commands of ioctl(2).
+pub const IOCTL: &[u32] = &[FICLONE, FICLONERANGE];
+
+/// True unless the arguments of a call show that it is not recorded: other commands of fcntl(2) and ioctl(2), and
+/// anonymous mappings.
+pub fn is_wanted(number: c_long, args: &[u64; 6]) -> bool {
+    match number {
+        libc::SYS_fcntl => FCNTL.contains(&(args[1] as i32)),
+        libc::SYS_ioctl => IOCTL.contains(&(args[1] as u32)),
+        libc::SYS_mmap => args[3] as i32 & libc::MAP_ANONYMOUS == 0,
+        _ => true,
+    }
+}
 
 /// The kinds by number.
 const KINDS: [Option<K>; NUMBERS as usize] = {

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use fsdyno_trace::{Compressibility, Entry, Kind, Name, NodeId, Root, RootKind, Writer, Xattr};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use sha2::{Digest, Sha256};
 
 use crate::anonymize;
 use crate::error::RecordError;
@@ -333,7 +334,9 @@ impl Tree {
     ) -> NodeId {
         let known = self.nodes.get(&key(stat)).map(|it| it.node);
         let node = known.unwrap_or_else(|| self.add(key(stat), in_tree));
-        let Some(name) = self.name(name) else { return node };
+        let Some(name) = self.name(name).or_else(|| self.name(&shortened(name))) else {
+            return node;
+        };
         let kind = kind(stat);
         let sampled = kind == Kind::File && known.is_none() && stat.st_size > 0;
         let entry = Entry {
@@ -350,7 +353,7 @@ impl Tree {
                 Some(path) if sampled => self.class(path, key(stat)),
                 _ => Compressibility::Unknown,
             },
-            xattrs: path.map(xattrs).unwrap_or_default(),
+            xattrs: path.map(|path| xattrs(path, key(stat))).unwrap_or_default(),
         };
         self.write(|writer| writer.entry(&entry));
         node
@@ -370,13 +373,30 @@ impl Tree {
     }
 }
 
-/// Opens a regular file whose identity is known. Another object that is at the path by now is not opened: opening a
-/// device has effects.
-fn regular(path: &Path, of: Key) -> std::io::Result<File> {
+/// Replaces a name that is longer than a name of a trace can be (255 bytes) by its beginning and a hash of it.
+fn shortened(name: &[u8]) -> Vec<u8> {
+    let hash: String =
+        Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    [&name[..name.len().min(200)], b"-", hash.as_bytes()].concat()
+}
+
+/// Opens the object of an identity as a reference only: another object may be at the path by now, and opening a device
+/// has effects.
+fn reference(path: &Path, of: Key) -> std::io::Result<(OwnedFd, Kind)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&found)?;
-    if key(&stat) != of || kind(&stat) != Kind::File {
+    if key(&stat) == of {
+        Ok((found, kind(&stat)))
+    } else {
+        Err(std::io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Opens a regular file whose identity is known.
+fn regular(path: &Path, of: Key) -> std::io::Result<File> {
+    let (found, kind) = reference(path, of)?;
+    if kind != Kind::File {
         return Err(std::io::ErrorKind::NotFound.into());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -384,12 +404,14 @@ fn regular(path: &Path, of: Key) -> std::io::Result<File> {
 }
 
 /// Returns the extended attributes of a file with the sizes of their values.
-fn xattrs(path: &Path) -> Vec<Xattr> {
+fn xattrs(path: &Path, of: Key) -> Vec<Xattr> {
     let mut names = [0u8; 4096];
-    let Ok(length) = rustix::fs::llistxattr(path, &mut names[..]) else { return Vec::new() };
+    let Ok((found, _)) = reference(path, of) else { return Vec::new() };
+    let path = through(&found);
+    let Ok(length) = rustix::fs::listxattr(&path, &mut names[..]) else { return Vec::new() };
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let attribute = |name: &[u8]| {
-        let size = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut [0u8; 0][..]).ok()?;
+        let size = rustix::fs::getxattr(&path, OsStr::from_bytes(name), &mut [0u8; 0][..]).ok()?;
         Some(Xattr { name: name.into(), size: u32::try_from(size).ok()? })
     };
     names.take(128).filter_map(attribute).collect()

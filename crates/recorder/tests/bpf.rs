@@ -60,6 +60,81 @@ fn bpf_records_what_ptrace_records() {
     assert!(all > stopped.len() as u64);
 }
 
+/// Replaces the numbers of nodes and files by those of their first appearance.
+fn renumbered(text: &str, known: &mut Vec<String>) -> String {
+    let mut all = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("Id(") {
+        let end = at + rest[at..].find(')').unwrap();
+        let begin = rest[..at].rfind(|it: char| !it.is_alphanumeric()).map_or(0, |it| it + 1);
+        let id = rest[begin..end].to_string();
+        let number = known.iter().position(|it| *it == id).unwrap_or_else(|| {
+            known.push(id);
+            known.len() - 1
+        });
+        all.push_str(&rest[..at]);
+        all.push_str(&format!("#{number}"));
+        rest = &rest[end + 1..];
+    }
+    all + rest
+}
+
+/// Records the program `paths`: its calls, and the names of its files in the initial tree.
+fn paths(how: How) -> (Vec<String>, Vec<String>) {
+    let bench = Bench::new();
+    let program = compiled(bench.dir.path(), "paths", &[]);
+    let tree = bench.tree();
+    fs::write(tree.join("b-source"), "0123456789").unwrap();
+    let options = Options { trees: vec![tree.clone()], how, ..Options::default() };
+    let words = [program.to_str().unwrap(), tree.to_str().unwrap()];
+    let (recorded, items) = bench.record_with(&options, &words);
+    assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
+    assert_eq!(recorded.end.notes.len(), 0, "{how:?}: {:?}", recorded.end.notes);
+    let mut known = Vec::new();
+    // The number of an object outside is known only while it is there.
+    let text = |it: &Event| match &it.call {
+        Call::Outside { call, object, .. } => format!("{call:?} {object:?} = {}", it.result),
+        call => format!("{call:?} = {}", it.result),
+    };
+    let all: Vec<String> = events(&items).into_iter().map(text).collect();
+    let from = all.iter().position(|it| it.contains("b-begin")).unwrap();
+    let to = all.iter().position(|it| it.contains("b-end")).unwrap();
+    let all = all[from..=to].iter().map(|it| renumbered(it, &mut known)).collect();
+    let entries =
+        items.iter().filter_map(|it| if let Item::Entry(it) = it { Some(it) } else { None });
+    let names = entries.map(|it| String::from_utf8_lossy(it.name.bytes()).into_owned());
+    (all, names.filter(|it| it.starts_with("b-") || it == "comm").collect())
+}
+
+#[test]
+fn what_calls_mean_is_that_of_their_time() {
+    if !has_bpf() {
+        return;
+    }
+    let (stopped, seen) = (paths(How::Ptrace), paths(How::Bpf));
+    assert_eq!(seen.1, ["b-source"]);
+    assert_eq!(stopped.1, seen.1);
+    for (stopped, seen) in stopped.0.iter().zip(&seen.0) {
+        assert_eq!(seen, stopped);
+    }
+    assert_eq!(seen.0.len(), stopped.0.len());
+}
+
+#[test]
+fn a_tree_within_a_tree_has_one_entry() {
+    if !has_bpf() {
+        return;
+    }
+    let bench = Bench::new();
+    let below = bench.tree().join("t-below");
+    fs::create_dir(&below).unwrap();
+    let trees = vec![bench.tree(), below];
+    let options = Options { trees, how: How::Bpf, ..Options::default() };
+    // The items are checked.
+    let (recorded, all) = bench.record_with(&options, &["true"]);
+    assert!(recorded.status.success() && !all.is_empty());
+}
+
 #[test]
 fn the_initial_tree_is_that_before_the_start() {
     if !has_bpf() {

@@ -134,7 +134,9 @@ fn lines_that_are_not_understood_are_counted_with_their_numbers() {
     let lines: Vec<u64> = trace.imported.first.iter().map(|it| it.0).collect();
     assert_eq!((trace.imported.unknown, lines), (2, vec![2, 4]));
     assert_eq!(refused(Format::Strace, "\nno strace\n"), "line 2: it is not a call");
-    assert!(refused(Format::Strace, "getpid() = 4\n").contains("no call that a trace could have"));
+    assert!(
+        refused(Format::Strace, "getpid() = 4\n").contains("no call that a trace can represent")
+    );
 }
 
 #[test]

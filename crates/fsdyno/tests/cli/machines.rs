@@ -65,7 +65,7 @@ fn a_machine_file_with_an_error_is_refused_in_one_line_with_its_position() {
     let good = fsdyno_machine::text("pc-2001").unwrap();
     for (line, instead, part) in [
         ("disk = \"ide-2001\"", "disk = \"ide-2002\"", "did you mean 'ide-2001'?"),
-        ("disk = \"ide-2001\"", "disk = \"/etc/hostname.toml\"", "outside of the folder"),
+        ("disk = \"ide-2001\"", "disk = \"/etc/hostname.toml\"", "outside the folder"),
         ("cpu = \"pc-2001\"", "cpu = \"1/3\"", "a power of two"),
         ("ram = \"256M\"", "ram = \"32M\"", "at least 96 MiB"),
         ("ram = \"256M\"", "network = \"10G\"", "unknown field `network`, expected one of"),

@@ -6,7 +6,7 @@ use fsdyno_trace::{CallKind, Event, ThreadId};
 use libc::pid_t;
 
 use super::layout::{BEGINS, ENDS, EXECS, EXITS, SPAWNS};
-use super::names::Walked;
+use super::names::{OUTSIDE, Walked};
 use super::parts::Record;
 use crate::error::RecordError;
 use crate::inode::{Info, Key};
@@ -74,7 +74,10 @@ impl Recorder {
         let closes = it.captured.closing.clone();
         let think = self.think(tid, it.think);
         let (start, before) = (self.now(), it.wall.0);
-        self.seen = Some(seen(it));
+        let mut seen = seen(it);
+        // Whether it will succeed is not known yet: this implies nothing for the names.
+        seen.result = -i64::from(libc::EINPROGRESS);
+        self.seen = Some(seen);
         self.walked.clear();
         self.tree.clock = before;
         let decoded = self.decode(tid, &begun);
@@ -149,6 +152,9 @@ impl Recorder {
 
     fn call_returned(&mut self, tid: pid_t, it: Record) {
         let (number, end, result) = (it.number, it.wall.1, it.result);
+        if !table::is_wanted(number, &it.args) {
+            return;
+        }
         let mut seen = seen(it);
         let makes = match table::kind(number) {
             Some(CallKind::Mkdir) => Some(libc::S_IFDIR | 0o755),
@@ -243,14 +249,15 @@ impl Recorder {
 
     fn learn_directory(&mut self, tid: pid_t, seen: &Seen, first: Option<&Walked>) {
         let Some(thread) = self.threads.get(&tid) else { return };
-        let key = match (first, thread.descriptors.get(seen.args[0] as i32)) {
-            (Some(walked), _) => object(walked).or(Some(walked.dir)),
-            (None, Some(Descriptor::File(open))) => Some(open.key),
-            _ => None,
+        let key = if seen.number == libc::SYS_fchdir {
+            match thread.descriptors.get(seen.args[0] as i32) {
+                Some(Descriptor::File(open)) => Some(open.key),
+                _ => None,
+            }
+        } else {
+            first.map(|walked| object(walked).unwrap_or(walked.dir))
         };
-        if let Some(key) = key {
-            thread.cwd.set(key);
-        }
+        thread.cwd.set(key.unwrap_or(OUTSIDE));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records a command by BPF, and takes the records of the kernel.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,10 +26,16 @@ fn ended(pid: pid_t) -> Option<c_int> {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
     let done = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
-    (done == pid).then_some(status)
+    let interrupted = || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+    match done {
+        -1 if interrupted() => None,
+        // The status is unknown if the caller ignores SIGCHLD.
+        -1 => Some(0),
+        _ => (done == pid).then_some(status),
+    }
 }
 
-/// Records a command that was prepared to start.
+/// Runs a prepared command and records it.
 ///
 /// # Errors
 /// The command did not run, or its first thread cannot be recorded.
@@ -50,13 +57,17 @@ pub fn command(
     session.follow(main).map_err(RecordError::Bpf)?;
     started.open()?;
     let mut status = None;
-    // Without a trace only the command's end is waited for.
+    // Once the trace has ended, only wait for the command.
     while status.is_none() || recorder.tree.is_recording() {
-        if let Some(signal) = launch::signal_to_pass() {
-            if status.is_none() {
+        match launch::received() {
+            // Processes that the command left are no longer recorded.
+            Some(_) if status.is_some() => break,
+            // The terminal sends Ctrl-C to the command, too.
+            Some(signal @ (libc::SIGTERM | libc::SIGHUP)) => {
                 // SAFETY: a signal to the command, which has not been reaped yet.
                 unsafe { libc::kill(main, signal) };
             }
+            _ => {}
         }
         let mut any = false;
         if recorder.tree.is_recording() {

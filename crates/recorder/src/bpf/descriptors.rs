@@ -1,6 +1,7 @@
 //! Finds the files of descriptors that calls recorded by BPF use and the recorder does not know.
 
 use std::ffi::OsStr;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::rc::Rc;
 
 use fsdyno_trace::{Call, Object};
 use libc::pid_t;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Mode, OFlags};
 
 use super::names::{Names, info};
 use super::parts::File;
@@ -25,6 +26,10 @@ impl Recorder {
     pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let seen = self.seen.as_ref();
         let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
+        // It was not open during the call. By now it may be.
+        if file.is_none() && self.seen.is_some() {
+            return None;
+        }
         if let Some(outside) = file.and_then(|it| it.outside().or(it.unnamed_in_memory())) {
             return Some(outside);
         }
@@ -58,8 +63,16 @@ impl Recorder {
         file: Option<File>,
     ) -> Option<Result<Key, Descriptor>> {
         let path = format!("/proc/{tid}/fd/{number}");
+        // Everything is read from one open file: the descriptor may be reused at any time.
+        let open = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let Ok(open) = open else {
+            self.note("descriptors that were closed before their file could be found", 1);
+            return None;
+        };
+        let path = format!("/proc/self/fd/{}", open.as_raw_fd());
         let metadata = std::fs::metadata(&path).ok()?;
-        if file.is_some_and(|it| it.magic != OVERLAY && it.key.1 != metadata.ino()) {
+        let same_numbers = file.is_none_or(|it| it.magic != OVERLAY);
+        if same_numbers && file.is_some_and(|it| it.key.1 != metadata.ino()) {
             self.note("descriptors whose number was reused before their file could be found", 1);
             return None;
         }
@@ -68,7 +81,13 @@ impl Recorder {
         }
         let real = std::fs::read_link(&path).ok()?;
         let names = self.names.as_mut()?;
-        unnamed_or_reached(names, &real, &metadata).map(Ok)
+        let key = info(&metadata).key;
+        if names.info(key).is_some() {
+            return Some(Ok(key));
+        }
+        // The path may be that of a later file.
+        let reached = unnamed_or_reached(names, &real, &metadata);
+        reached.filter(|it| *it == key || !same_numbers).map(Ok)
     }
 
     /// Returns the position that a file had before the call that is being recorded.

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::hash::Map;
 use crate::inode::{Info, Key};
@@ -21,6 +21,9 @@ mod tests;
 
 /// The device number in keys of objects that recorded calls made.
 const MADE: u64 = u64::MAX;
+
+/// The key of a directory that is not on a file system, such as one of procfs.
+pub const OUTSIDE: Key = (MADE, 0);
 
 /// Maximum number of directories above an object.
 const MAX_DEPTH: usize = 4096;
@@ -146,8 +149,10 @@ impl Names {
     }
 
     /// Waits until the times of new objects differ from that of the start: they have the resolution of the kernel's tick.
+    /// Gives up after 100 ms, if the clock was set back meanwhile.
     pub fn wait_for_tick(&self) {
-        while present() <= self.start {
+        let begin = Instant::now();
+        while present() <= self.start && begin.elapsed() < Duration::from_millis(100) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -228,6 +233,12 @@ impl Names {
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))
     }
 
+    /// True if a name was made by a call that ended after `begin`, and did not exist before.
+    pub fn appeared_after(&self, dir: Key, name: &[u8], begin: u64) -> bool {
+        let slot = self.entries(dir).and_then(|it| it.by_name.get(name));
+        slot.is_some_and(|it| it.since > begin && it.former.is_none())
+    }
+
     /// True if all entries of a directory are known, so that an unknown name does not exist.
     pub fn is_complete(&self, dir: Key) -> bool {
         self.entries(dir).is_some_and(|it| it.complete)
@@ -239,7 +250,7 @@ impl Names {
         let target = if is_link { std::fs::read_link(path).ok() } else { None };
         let target = target.map(|it| it.into_os_string().as_bytes().into());
         let shared: Rc<[u8]> = name.into();
-        // A directory that seems to contain itself is mounted at a second place.
+        // A directory that appears below itself is a bind mount of a directory above.
         let mounted = self.is_directory(info.key) && self.is_below(dir, info.key);
         match self.objects.entry(info.key) {
             Entry::Vacant(it) => _ = it.insert(object(info, dir, shared.clone(), target)),
@@ -376,7 +387,7 @@ impl Names {
 }
 
 impl Object {
-    /// Updates an object that has a name that is not known yet.
+    /// Updates an object that was found under a new name.
     fn moved(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
         if !has_type(&self.info, info.mode & libc::S_IFMT) {
             *self = object(info, parent, name, target);

@@ -1,4 +1,4 @@
-//! Finds the objects of the paths of calls recorded by BPF, and adds them to the trace.
+//! Resolves the paths in calls recorded by BPF, and adds the objects found to the trace.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,10 +7,9 @@ use fsdyno_trace::{At, Base, CallKind, NodeId, Object};
 use libc::pid_t;
 use rustix::fs::FileType;
 
-use super::names::{Names, Walked};
+use super::names::{Names, OUTSIDE, Walked};
 use super::walk::{Walk, components, said, short};
 use crate::inode::Key;
-use crate::process::Descriptor;
 use crate::recorder::Recorder;
 use crate::resolve::{KERNEL, Outside, Place, base_of};
 use crate::seen::Seen;
@@ -34,23 +33,22 @@ impl Recorder {
             }
             return Err(NONE);
         };
+        let from = self.base(tid, dirfd, &text)?;
         let (Some(mut names), Some(mut seen)) = (self.names.take(), self.seen.take()) else {
             return Err(NONE);
         };
-        let place = self.place_seen_by_names(tid, dirfd, &text, follow, (&mut names, &mut seen));
+        let place = self.place_seen_by_names(from, &text, follow, (&mut names, &mut seen));
         (self.names, self.seen) = (Some(names), Some(seen));
         place
     }
 
     fn place_seen_by_names(
         &mut self,
-        tid: pid_t,
-        dirfd: i32,
+        (base, from): (Base, Key),
         text: &[u8],
         follow: bool,
         (names, seen): (&mut Names, &mut Seen),
     ) -> Result<Place, Outside> {
-        let (base, from) = self.base(tid, dirfd, text, names, seen)?;
         let said = Some(said(seen, self.walked.is_empty()));
         let (begin, good) = (seen.wall.0, seen.result >= 0);
         let walk = Walk { recorder: self, names, begin, good, said, follow };
@@ -66,32 +64,17 @@ impl Recorder {
     }
 
     /// Returns the directory at which a path begins.
-    fn base(
-        &mut self,
-        tid: pid_t,
-        dirfd: i32,
-        text: &[u8],
-        names: &Names,
-        seen: &Seen,
-    ) -> Result<(Base, Key), Outside> {
+    fn base(&mut self, tid: pid_t, dirfd: i32, text: &[u8]) -> Result<(Base, Key), Outside> {
         let base = base_of(text, dirfd);
-        let thread = self.threads.get(&tid).ok_or(NONE)?;
         let key = match base {
-            Base::Root => names.root(),
-            Base::Cwd => thread.cwd.get(),
-            Base::Directory => match thread.descriptors.get(dirfd) {
-                Some(Descriptor::File(open)) => open.key,
-                Some(Descriptor::Outside(object, number)) => return Err(Outside(object, number)),
-                None => {
-                    let file = seen.captured.as_ref().and_then(|it| it.file(dirfd)).ok_or(NONE)?;
-                    names.of_kernel(file.key).ok_or(NONE)?
-                }
-            },
+            Base::Root => self.names.as_ref().ok_or(NONE)?.root(),
+            Base::Cwd => self.threads.get(&tid).ok_or(NONE)?.cwd.get(),
+            Base::Directory => self.descriptor(tid, dirfd)?.key,
         };
-        Ok((base, key))
+        if key == OUTSIDE { Err(Outside(Object::Kernel, 0)) } else { Ok((base, key)) }
     }
 
-    /// Corrects a resolved path with the file that the call opened.
+    /// Replaces the object of a resolved path by the file that the kernel recorded as opened.
     fn opened_place(
         &mut self,
         names: &mut Names,
@@ -108,7 +91,11 @@ impl Recorder {
         }
         let unnamed = opens_unnamed(seen);
         if file.made || unnamed {
-            let key = names.fresh();
+            // Another thread may have opened it before the call that made it returned.
+            let name = it.name.as_deref().filter(|_| !unnamed);
+            let early = name.and_then(|name| names.known(it.dir, name, u64::MAX));
+            let early = early.filter(|key| names.of_kernel(file.key) == Some(*key));
+            let key = early.unwrap_or_else(|| names.fresh());
             seen.made = Some(file.info(key));
             if !unnamed {
                 names.is_in_kernel(key, file.key);
@@ -116,14 +103,19 @@ impl Recorder {
             }
             return Ok(());
         }
-        if let Some(key) = it.key {
-            let (key, same) = names.opened(key, file.key);
+        let Some(key) = (if it.name.is_some() { it.key } else { Some(it.dir) }) else {
+            return Ok(());
+        };
+        let (key, same) = names.opened(key, file.key);
+        if it.name.is_some() {
             it.key = Some(key);
-            if !same {
-                self.note("files that other programs replaced", 1);
-            }
+        } else {
+            it.dir = key;
         }
-        seen.made = it.key.map(|key| file.info(key));
+        if !same {
+            self.note("files that other programs replaced", 1);
+        }
+        seen.made = Some(file.info(key));
         Ok(())
     }
 
@@ -153,7 +145,7 @@ impl Recorder {
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
-    /// Returns the node of an object. First adds the objects above it to the trace; also the entries of those that are
+    /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that are
     /// directories of a tree.
     pub fn introduce(&mut self, names: &mut Names, key: Key) -> Option<NodeId> {
         let mut unknown = vec![key];
@@ -185,15 +177,17 @@ impl Recorder {
     fn introduce_entries(&mut self, names: &mut Names, dir: Key, node: NodeId, only_new: bool) {
         let path = names.path(dir);
         for (name, key) in names.take_order(dir) {
-            let new = |it| !only_new || self.tree.known(it, u64::MAX).is_none();
-            if let Some(info) = names.info(key).filter(|it| new(it.key)) {
+            // A directory has one entry: a second one is a mount of it.
+            let once = only_new || names.is_directory(key);
+            let new = !once || self.tree.known(key, u64::MAX).is_none();
+            if let Some(info) = names.info(key).filter(|_| new) {
                 self.tree.introduce(node, &name, &info, &path.join(OsStr::from_bytes(&name)));
             }
         }
     }
 
-    /// Adds the entries of a directory outside the trees, which a thread reads, to the trace: the present ones,
-    /// without those made since the start.
+    /// Adds to the trace the entries of a directory outside the trees that a thread lists: the present ones, except
+    /// those created since the start.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {

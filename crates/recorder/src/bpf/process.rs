@@ -9,7 +9,7 @@ use fsdyno_trace::{Call, End};
 use libc::pid_t;
 
 use super::command::WAIT;
-use super::names::Names;
+use super::names::{Names, OUTSIDE};
 use super::session::Session;
 use super::stop::{Stopped, threads};
 use crate::error::RecordError;
@@ -57,9 +57,10 @@ pub fn attach(
     recorder.refresh_names()?;
     let stopped = Stopped::new(pid);
     if let Err(error) = &stopped {
-        recorder
-            .note(&format!("the process was not stopped while its files were listed: {error}"), 1);
+        let what = "processes that could not be stopped while their files were listed";
+        recorder.note(&format!("{what} ({error})"), 1);
     }
+    recorder.watched = Some(pid);
     let begun = recorder.begin_process(&session, pid);
     drop(stopped);
     begun?;
@@ -86,7 +87,7 @@ impl Recorder {
     /// Sets the working directory of a process or thread.
     pub fn set_directory(&mut self, tid: pid_t, path: Option<&Path>) {
         let Some(names) = &mut self.names else { return };
-        let key = path.and_then(|path| names.reach(path)).unwrap_or(names.root());
+        let key = path.and_then(|path| names.reach(path)).unwrap_or(OUTSIDE);
         if let Some(thread) = self.threads.get(&tid) {
             thread.cwd.set(key);
         }
@@ -104,7 +105,8 @@ impl Recorder {
         self.refresh_names()?;
         self.names.iter_mut().for_each(Names::begin);
         let table = self.table(BTreeMap::new());
-        for tid in threads(pid) {
+        // Until there are no new ones: a process that was not stopped may create threads meanwhile.
+        while let Some(tid) = threads(pid).into_iter().find(|it| !self.threads.contains_key(it)) {
             let mappings = self.threads.get(&pid).map(|it| it.mappings.clone()).unwrap_or_default();
             let id = self.add(tid, pid, table.clone(), mappings);
             let cwd = self.threads.get(&pid).map(|it| it.cwd.clone()).unwrap_or_default();
@@ -128,6 +130,9 @@ impl Recorder {
             let _ = self.descriptor(pid, number);
         }
         self.begin_mappings(pid);
+        let ended: Vec<pid_t> =
+            self.threads.keys().copied().filter(|tid| has_ended(pid, *tid)).collect();
+        ended.into_iter().for_each(|tid| self.ended(tid, 0));
         self.names.iter().for_each(Names::wait_for_tick);
         self.clocked = None;
         Ok(())
@@ -147,6 +152,12 @@ impl Recorder {
             }
         }
     }
+}
+
+/// True if a thread has ended before its end could be recorded. (The first thread of a process remains as a zombie.)
+fn has_ended(pid: pid_t, tid: pid_t) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    stat.map_or(true, |it| it.rsplit_once(") ").is_none_or(|it| it.1.starts_with(['Z', 'X'])))
 }
 
 /// Parses a line of /proc/PID/maps; None unless it is a shared mapping of a file.

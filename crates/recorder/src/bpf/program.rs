@@ -2,7 +2,8 @@
 //!
 //! Each recorded thread has a state, in a map by thread ID. At the begin of a call the program stores the time. At the
 //! end it writes the call, its arguments and the data that they point to, to the ring. The data are read at the end:
-//! the kernel itself has read them by then, so that they are in memory.
+//! the kernel itself has read them by then, so that they are in memory. Arguments to which the kernel also writes (the
+//! offsets of copies, struct flock) then have their new values.
 
 use std::io;
 

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const PAGE: usize = 4096;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
-/// Consecutive records, each after its length.
+/// Consecutive records, each preceded by its length.
 enum Chunk {
     Memory(Vec<u8>),
     /// Offset in the file, and length.
@@ -143,8 +143,14 @@ impl Records {
     /// # Errors
     /// The temporary file cannot be written or read.
     pub fn next(&self, wait: Duration) -> io::Result<Option<Vec<u8>>> {
-        let Ok(chunk) = self.chunks.recv_timeout(wait) else { return Ok(None) };
-        match chunk? {
+        let chunk = match self.chunks.recv_timeout(wait) {
+            Ok(chunk) => chunk?,
+            Err(RecvTimeoutError::Disconnected) if self.thread.is_some() => {
+                return Err(io::Error::other("the thread that empties the ring buffer has ended"));
+            }
+            Err(_) => return Ok(None),
+        };
+        match chunk {
             Chunk::Memory(bytes) => {
                 self.common.waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
                 Ok(Some(bytes))
@@ -159,7 +165,7 @@ impl Records {
         }
     }
 
-    /// Returns the number of times so far that the ring was empty. The records before that have been handed over.
+    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time have been handed over.
     pub fn passes(&self) -> u64 {
         self.common.passes.load(Ordering::SeqCst)
     }
@@ -206,7 +212,10 @@ fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
         } else {
             let at = spooled;
             spooled += bytes.len() as u64;
-            common.spool.write_all_at(&bytes, at).map(|()| Chunk::Spooled(at, bytes.len()))
+            let written = common.spool.write_all_at(&bytes, at);
+            let dir = std::env::temp_dir();
+            let why = |error| io::Error::other(format!("a file in {}: {error}", dir.display()));
+            written.map(|()| Chunk::Spooled(at, bytes.len())).map_err(why)
         };
         let failed = chunk.is_err();
         if give.send(chunk).is_err() || failed {

@@ -111,12 +111,14 @@ impl Session {
     /// The records can no longer be read.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, RecordError> {
         let passes = self.records.passes();
-        let next = self.records.next(wait)?;
-        let lost = self.lost();
-        if next.is_some() || lost == 0 {
-            return Ok(next);
+        if let Some(bytes) = self.records.next(wait)? {
+            return Ok(Some(bytes));
         }
-        // All records before the loss have been taken once a pass over the ring that began after it is over.
+        let lost = self.lost();
+        if lost == 0 {
+            return Ok(None);
+        }
+        // When a pass over the ring that began after the loss was seen has ended, all records before it have been taken.
         match self.lost_before {
             Some(before) if passes >= before + 2 => Err(RecordError::Lost(lost)),
             Some(_) => Ok(None),
@@ -129,11 +131,10 @@ impl Session {
 
     /// Detaches the programs and returns the number of lost records. Records in the ring can still be taken.
     pub fn end(&mut self) -> u64 {
-        let lost = self.lost();
         self.missed = self.missed();
         self.attached.clear();
         self.records.end();
-        lost
+        self.lost()
     }
 
     /// Returns the number of records that were lost so far.
@@ -159,8 +160,9 @@ impl Session {
 fn copies() -> u32 {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();
-    let mut numbers = release.split('.').map(|it| it.parse().unwrap_or(0));
+    let mut numbers = release.split(['.', '-']).map(|it| it.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    // Since 7.0. Copies that are not needed do no harm, so 6.19 has them, too.
     if version >= (6, 19) { 4 } else { 1 }
 }
 

@@ -24,7 +24,7 @@ pub fn threads(pid: pid_t) -> Vec<pid_t> {
     all
 }
 
-/// A process whose threads stand still as long as this value exists, and then go on as before.
+/// A process whose threads are stopped while this value exists, and then continue.
 pub struct Stopped {
     release: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -34,8 +34,8 @@ impl Stopped {
     /// Stops all threads of a process.
     ///
     /// # Errors
-    /// They may not be traced, or one of them does not stop in time (a call that waits for a disk or a server cannot be
-    /// interrupted). Then all go on.
+    /// Tracing is not permitted, or a thread does not stop in time (a call that waits for a disk or a server cannot be
+    /// interrupted). All threads then continue.
     pub fn new(pid: pid_t) -> io::Result<Stopped> {
         let (tell, told) = channel();
         let (release, released) = channel::<()>();

@@ -34,7 +34,11 @@ pub fn said(seen: &Seen, first: bool) -> Said {
     let good = seen.result >= 0;
     let makes = match kind {
         K::Mkdir | K::Mknod | K::Symlink => true,
-        K::Rename | K::Link => !first,
+        K::Rename => !first,
+        // linkat(2) with AT_EMPTY_PATH has no first path.
+        K::Link => {
+            !first || seen.captured.as_ref().and_then(|it| it.text(seen.args[1])) == Some(b"")
+        }
         _ => false,
     };
     if makes {
@@ -196,11 +200,14 @@ impl Walk<'_> {
         let middle = if self.good { DIRECTORY } else { Said::Nothing };
         let said = self.said.filter(|_| last).unwrap_or(middle);
         let known = self.names.known(dir, name, self.begin);
+        // A call that failed may have done so before the name appeared.
+        let known =
+            known.filter(|_| self.good || !self.names.appeared_after(dir, name, self.begin));
         // An unrecorded program may have replaced a file by a directory.
         let leads = |it: &Key| self.names.is_directory(*it) || self.names.target(*it).is_some();
         let known = known.filter(|it| said != DIRECTORY || leads(it));
         let looks_up = match said {
-            // A dangling symbolic link is followed.
+            // An open with O_CREAT through a dangling symbolic link makes the target of the link.
             Said::Made => {
                 return known.filter(|key| self.follow && self.names.target(*key).is_some());
             }
@@ -218,7 +225,7 @@ impl Walk<'_> {
         if self.is_kernels(dir) {
             return None;
         }
-        // It existed, and is gone by now.
+        // It existed during the call and has been removed since.
         self.recorder.note("names that were gone before their attributes could be read", 1);
         let key = self.names.fresh();
         let info = Info { key, mode, links: 1, ..Info::default() };

@@ -1,4 +1,4 @@
-//! Imports recordings of other tools: makes a trace of their calls, with the tree that follows from the calls.
+//! Imports recordings made by other tools: converts their calls to a trace, with a tree inferred from the calls.
 //!
 //! Such a text does not show a tree. An entry is in the initial tree if a call found it and no earlier call in the text
 //! created it; its size is that which a stat or the reads show.
@@ -25,7 +25,7 @@ use world::World;
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The text of strace(1), with `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T` or without.
+    /// The text of strace(1), with or without `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T`.
     Strace,
     /// A log of `fio --write_iolog`, version 2.
     FioV2,
@@ -126,7 +126,7 @@ pub fn import<W: std::io::Write>(
         }
     }
     if world.events.is_empty() {
-        let problem = "the file has no call that a trace could have".to_string();
+        let problem = "the file contains no call that a trace can represent".to_string();
         return Err(RecordError::Line { line: imported.lines.max(1), problem });
     }
     let header = Header {

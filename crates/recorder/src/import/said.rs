@@ -4,7 +4,7 @@ use fsdyno_trace::CallKind;
 
 use super::symbols::number;
 
-/// A call of a text.
+/// A call read from an imported text.
 #[derive(Clone, Debug, Default)]
 pub struct Said<'t> {
     /// Its name, such as `openat`.
@@ -36,7 +36,7 @@ impl Said<'_> {
     /// Parses an argument that is a number or flags.
     pub fn number(&self, at: usize) -> Result<i64, Wrong> {
         let text = self.arg(at)?;
-        number(text).ok_or_else(|| format!("'{text}' is no number and no flags"))
+        number(text).ok_or_else(|| format!("'{text}' is neither a number nor flags"))
     }
 
     /// Parses an argument that is a number or flags; 0 if it is missing.
@@ -47,7 +47,7 @@ impl Said<'_> {
     /// Parses an argument that is a quoted string.
     pub fn text(&self, at: usize) -> Result<Vec<u8>, Wrong> {
         let text = self.arg(at)?;
-        unquoted(text).ok_or_else(|| format!("'{text}' is no text in quotes, or only its begin"))
+        unquoted(text).ok_or_else(|| format!("'{text}' is not a quoted string, or is truncated"))
     }
 
     /// True if the call failed.
