@@ -54,7 +54,10 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);
         let trials = result.join(TRIALS);
-        return compressed::find(&file).filter(|_| compressed::find(&trials).is_none());
+        // A run that was stopped during its first trial leaves an empty file.
+        let has_rows = |it: &PathBuf| it.metadata().is_ok_and(|it| it.len() > 0);
+        return compressed::find(&file)
+            .filter(|it| has_rows(it) && compressed::find(&trials).is_none());
     }
     let ours = [Path::new(FILE), &compressed::name(Path::new(FILE))];
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
@@ -90,7 +93,10 @@ mod tests {
     fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trials) = (folder.path().join(FILE), folder.path().join(TRIALS));
-        std::fs::write(compressed::name(&file), "").unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(file_of(folder.path()), None);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(compressed::name(&file), "rows").unwrap();
         assert_eq!(file_of(folder.path()), Some(compressed::name(&file)));
         for trials in [compressed::name(&trials), trials] {
             std::fs::write(&trials, "").unwrap();
