@@ -7,7 +7,7 @@ use libc::{c_long, pid_t};
 
 use crate::inode::{Key, directory, key};
 use crate::process::Descriptor;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Source};
 use crate::resolve::{MARK, Outside};
 use crate::sys::{Begun, memory};
 use crate::table::{self, FICLONE};
@@ -169,10 +169,10 @@ impl Recorder {
     fn readdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
         let [number, _, length, ..] = it.args;
         let file = self.file(tid, number)?;
-        if self.names.is_some() {
-            self.list_known(tid, number);
-        } else if self.seen.is_none() {
-            self.list_open(tid, number);
+        match self.source() {
+            Source::Kernel => self.list_known(tid, number),
+            Source::Inside => {}
+            Source::Stop => self.list_open(tid, number),
         }
         Ok(Call::Readdir { file, length })
     }
@@ -228,8 +228,14 @@ impl Recorder {
     fn sample(&mut self, tid: pid_t, it: &Begun, length: u64) -> Compressibility {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
-        let inside = self.threads.get(&tid).is_some_and(|it| it.inside);
-        let due = (inside || self.writes % 16 == 1) && self.seen.is_none() || self.names.is_some();
+        let due = match self.source() {
+            // Only samples that are due were recorded.
+            Source::Kernel => true,
+            Source::Inside => false,
+            Source::Stop => {
+                self.writes % 16 == 1 || self.threads.get(&tid).is_some_and(|it| it.inside)
+            }
+        };
         let sample = || self.memory(tid, it.args[1], length.min(4096) as usize);
         if let Some(sample) =
             (length >= 512 && plain && due).then(sample).filter(|it| !it.is_empty())

@@ -19,6 +19,17 @@ use crate::tree::Tree;
 /// Maximum interval between flushes in nanoseconds, so that a killed recorder loses little.
 const FLUSH: u64 = 1_000_000_000;
 
+/// How the call that is being recorded was observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Its thread stopped, and can be looked at.
+    Stop,
+    /// By the code inside its program.
+    Inside,
+    /// By BPF programs, some time ago.
+    Kernel,
+}
+
 /// The state of a recording.
 pub struct Recorder {
     /// The nodes and the trace.
@@ -152,10 +163,19 @@ impl Recorder {
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
         self.ids.insert(tid, id);
-        let stops = self.names.is_none();
+        let stops = self.source() != Source::Kernel;
         self.threads.insert(tid, Thread::new(tid, id, process, descriptors, mappings, stops));
         self.give_ring(tid);
         id
+    }
+
+    /// Returns how the call that is being recorded was observed.
+    pub fn source(&self) -> Source {
+        match (&self.names, &self.seen) {
+            (Some(_), _) => Source::Kernel,
+            (None, Some(_)) => Source::Inside,
+            (None, None) => Source::Stop,
+        }
     }
 
     /// Makes a table with these descriptors.

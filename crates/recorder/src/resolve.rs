@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, Stat};
 
 use crate::inode::{Key, attributes, directory, key, kind};
 use crate::process::{Descriptor, Open};
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Source};
 
 /// An object that is not a file on a recorded file system, with its number.
 #[derive(Clone, Copy, Debug)]
@@ -110,14 +110,14 @@ impl Recorder {
         path: u64,
         follow: bool,
     ) -> Result<Place, Outside> {
-        if self.names.is_some() {
-            return self.place_by_names(tid, dirfd, path, follow);
+        match self.source() {
+            Source::Kernel => self.place_by_names(tid, dirfd, path, follow),
+            Source::Inside => self.seen_place(path).ok_or(Outside(Object::None, 0)),
+            Source::Stop => {
+                let text = crate::sys::text(tid, path).ok_or(Outside(Object::None, 0))?;
+                self.place_of(tid, dirfd, &text, follow)
+            }
         }
-        if self.seen.is_some() {
-            return self.seen_place(path).ok_or(Outside(Object::None, 0));
-        }
-        let text = crate::sys::text(tid, path).ok_or(Outside(Object::None, 0))?;
-        self.place_of(tid, dirfd, &text, follow)
     }
 
     /// Resolves a path of a thread.
@@ -234,7 +234,7 @@ impl Recorder {
         let table = thread.descriptors.clone();
         let descriptor = match table.get(number) {
             Some(known) => known,
-            None if self.seen.is_some() && self.names.is_none() => {
+            None if self.source() == Source::Inside => {
                 self.note("calls inside a program on descriptors that were not known", 1);
                 return Err(Outside(Object::None, 0));
             }
@@ -251,7 +251,7 @@ impl Recorder {
     }
 
     fn look_up(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
-        if self.names.is_some() {
+        if self.source() == Source::Kernel {
             return self.look_up_by_names(tid, number);
         }
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
@@ -277,9 +277,7 @@ impl Recorder {
             }
             T::CharacterDevice | T::BlockDevice => Object::Device,
             // The code inside opens only files and directories in known directories.
-            T::RegularFile | T::Directory if self.seen.is_some() && self.names.is_none() => {
-                return None;
-            }
+            T::RegularFile | T::Directory if self.source() == Source::Inside => return None,
             T::RegularFile | T::Directory => {
                 // memfd, and files of the kernel.
                 let open =

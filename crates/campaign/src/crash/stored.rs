@@ -93,7 +93,10 @@ mod tests {
     fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trials) = (folder.path().join(FILE), folder.path().join(TRIALS));
-        std::fs::write(compressed::name(&file), "").unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(file_of(folder.path()), None);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(compressed::name(&file), "rows").unwrap();
         assert_eq!(file_of(folder.path()), Some(compressed::name(&file)));
         for trials in [compressed::name(&trials), trials] {
             std::fs::write(&trials, "").unwrap();

@@ -13,7 +13,7 @@ use crate::sys::request;
 /// The maximum time until all threads of a process have stopped.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The interval at which a thread is asked whether it has stopped.
+/// The interval at which the state of a thread is checked.
 const WAIT: Duration = Duration::from_micros(200);
 
 /// Returns the threads of a process, beginning with the first one.
@@ -37,7 +37,7 @@ impl Stopped {
     /// Tracing is not permitted, or a thread does not stop in time (a call that waits for a disk or a server cannot be
     /// interrupted). All threads then continue.
     pub fn new(pid: pid_t) -> io::Result<Stopped> {
-        let (tell, told) = channel();
+        let (report, outcome) = channel();
         let (release, released) = channel::<()>();
         // The end of the thread that traces them releases also those that have not stopped yet, which PTRACE_DETACH
         // cannot.
@@ -48,7 +48,7 @@ impl Stopped {
                 Err(error) => (Vec::new(), Err(error)),
             };
             let good = outcome.is_ok();
-            let _ = tell.send(outcome);
+            let _ = report.send(outcome);
             if good {
                 // Until the sender is dropped.
                 let _ = released.recv();
@@ -56,7 +56,7 @@ impl Stopped {
             drop(stopped);
         })?;
         let stopped = Stopped { release: Some(release), thread: Some(thread) };
-        told.recv().unwrap_or_else(|_| Err(io::Error::other("it was not stopped")))?;
+        outcome.recv().unwrap_or_else(|_| Err(io::Error::other("it was not stopped")))?;
         Ok(stopped)
     }
 }
@@ -197,7 +197,7 @@ mod tests {
         let pid = child.id() as pid_t;
         wait_for(pid, ") S ");
         let late = std::thread::spawn(move || {
-            // It was not asked to stop.
+            // It was not interrupted.
             Tracee::seize(pid).unwrap().stop(Instant::now()).map(drop).unwrap_err().kind()
         });
         assert_eq!(late.join().unwrap(), io::ErrorKind::TimedOut);
