@@ -9,7 +9,7 @@ use crate::{AXES, Axis, TargetKind};
 /// An axis, and the conditions that its steps share.
 pub struct Along {
     axis: &'static Axis,
-    /// The kinds of the trials' targets: an axis that does not apply to one of these kinds is not a condition of a step.
+    /// The kinds of the trials' targets: an axis that does not apply to one of these is not a condition of a step.
     targets: Vec<TargetKind>,
 }
 
@@ -25,7 +25,7 @@ impl Along {
         Along { axis, targets }
     }
 
-    /// The conditions of a subject other than the axis, as a string that is equal for both sides of a step.
+    /// Returns the conditions of a subject other than the axis, as a string that is equal for both sides of a step.
     pub fn conditions(&self, subject: &Subject<'_>) -> String {
         let Subject { plan, .. } = subject;
         let shared = |axis: &&Axis| {
@@ -44,13 +44,13 @@ impl Along {
         format!("{:?}", (workload, label, axes, own, period(plan), &plan.sysctls))
     }
 
-    /// The subject's value on this axis, as text; `None` if the axis does not apply to it.
+    /// Returns the subject's value on this axis, as text; `None` if the axis does not apply to the subject.
     pub fn value(&self, subject: &Subject<'_>) -> Option<String> {
         self.axis.words(subject)
     }
 }
 
-/// The keys of the axes whose values differ between these subjects.
+/// Returns the keys of the axes whose values differ between these subjects.
 pub fn differing(subjects: &[Subject<'_>]) -> Vec<&'static str> {
     let differs = |axis: &&Axis| {
         let first = subjects.first().and_then(|subject| axis.words(subject));

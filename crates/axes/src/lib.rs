@@ -1,9 +1,9 @@
 //! The axes of a matrix, in one table from which options, keys of study files, labels, commands and columns are
 //! derived.
 //!
-//! [`AXES`] has one row per axis. From a row, `fsdyno run` and `fsdyno crash` derive an option, study files a key,
-//! tables a label for rows that differ in it, reports and the dry run the settings that differ from the defaults,
-//! reports also the command that repeats the trials, and CSV a column. docs/adding/axis.md explains how to add an axis.
+//! [`AXES`] has one row per axis. Each row defines an option of `fsdyno run` and `fsdyno crash`, a key of study files,
+//! a label for table rows that differ in it, a setting in reports and the dry run if it is not the default, an option
+//! of the repeat command in reports, and a CSV column. docs/adding/axis.md explains how to add an axis.
 
 pub mod along;
 pub mod naming;
@@ -32,21 +32,21 @@ pub struct Axis {
     pub value_name: &'static str,
     /// The help text, without the default if [`Axis::usual`] states it.
     pub help: &'static str,
-    /// The value that an absent option stands for; empty if it depends on other options.
+    /// The value if the option is absent; empty if it depends on other options.
     pub usual: &'static str,
     /// The possible values, each with a description; empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,
     /// True if `fsdyno run` accepts it several times, with one configuration per value.
     pub many: bool,
-    /// True if a value may be several, separated by commas ([`Axis::parts`]).
+    /// True if a value may be a list, separated by commas ([`Axis::parts`]).
     pub list: bool,
-    /// True if the command that repeats several trials includes all their values, false if it includes one.
+    /// True if the command that repeats several trials includes all their values, false if it includes only one.
     pub joined: bool,
     /// The targets that support it.
     pub targets: &'static [TargetKind],
     /// True if a machine has a value for it, which is then the default.
     pub of_machine: bool,
-    /// The reason that other targets do not support it, after a semicolon; empty if it is obvious.
+    /// The reason why other targets do not support it, after a semicolon; empty if obvious.
     pub elsewhere: &'static str,
     /// Its support in `fsdyno crash`.
     pub crash: Crash,
@@ -74,7 +74,7 @@ pub enum Value {
     Absent,
     /// The default.
     Usual,
-    /// Another value, in the form that the option takes.
+    /// This value, in the form that the option takes.
     Is(String),
 }
 
@@ -104,16 +104,16 @@ pub enum Crash {
 /// A part of a row's name: the value of a property in which rows may differ.
 #[derive(Clone, Copy)]
 pub struct Label {
-    /// Returns the value in words; none if a subject lacks the property, which then differs from nothing.
+    /// Returns the value as text; `None` if a subject lacks the property and therefore does not differ in it.
     pub of: fn(&Subject<'_>) -> Option<String>,
     /// True if a difference counts only among rows with the same label: between labels, the label expresses it.
     pub within_label: bool,
-    /// True if it expresses a part of a machine: a difference counts only between rows of the same machine, and from
-    /// rows without one.
+    /// True if it expresses a part of a machine: a difference counts only between rows of the same machine, and between
+    /// these and rows without a machine.
     pub of_machine: bool,
     /// True if it may be the subject of a comparison of two results, rather than a condition.
     pub compared: bool,
-    /// True if it is not part of the axis's value: it stays a condition of a comparison along the axis.
+    /// True if it is not part of the axis's value: it remains a condition of a comparison along the axis.
     pub condition: bool,
 }
 
@@ -144,10 +144,10 @@ impl Axis {
         self.put(&mut Request::default(), value)
     }
 
-    /// Splits a value into its parts, if the axis accepts several; a path is one.
+    /// Splits a value into its parts, if the axis accepts several; a path is not split.
     ///
     /// # Errors
-    /// A missing part.
+    /// An empty part next to a comma.
     pub fn parts<'v>(&self, value: &'v str) -> Result<Vec<&'v str>, String> {
         match self.list && !value.contains('/') {
             true => parts(value),
@@ -163,7 +163,7 @@ impl Axis {
         }
     }
 
-    /// Returns the value in a plan as text, even if it is the default; none if the axis does not apply to the plan.
+    /// Returns the value in a plan as text, even if it is the default; `None` if the axis does not apply to the plan.
     pub fn text(&self, plan: &Plan) -> Option<String> {
         match (self.value)(plan) {
             Value::Absent => None,
@@ -172,7 +172,7 @@ impl Axis {
         }
     }
 
-    /// Returns the value of a subject in words, as in names of rows; none if the axis does not apply to the subject.
+    /// Returns the value of a subject as text, as in row names; `None` if the axis does not apply to the subject.
     pub fn words(&self, subject: &Subject<'_>) -> Option<String> {
         if self.names_rows {
             return Some(subject.plan.label.clone());
@@ -182,12 +182,12 @@ impl Axis {
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
-    /// Returns true if its value sets the default of another axis, so that a step along it changes that axis, too.
+    /// Returns true if this axis sets the default of another axis, so that a step along it changes both.
     pub fn decides(&self, other: &Axis) -> bool {
         self.key == MACHINE && other.of_machine
     }
 
-    /// Compares two values in words as versions if the axis has versions; otherwise they are equal.
+    /// Compares two values, given as text, as versions if the axis has versions; otherwise they are equal.
     pub fn compare(&self, one: &str, other: &str) -> Ordering {
         match self.versions {
             true => versions(one).cmp(&versions(other)),
@@ -201,13 +201,13 @@ impl Axis {
         let subject = plan.into();
         let labels = self.labels.iter().filter_map(|label| (label.of)(&subject));
         let labels = labels.collect::<Vec<_>>().join(", ");
-        // Next to the name of a machine, each of its parts is listed.
+        // In addition to the name of a machine, each of its parts is listed.
         let of_machine = || self.of_machine && plan.lab().is_some_and(|lab| lab.machine.is_some());
         (self.setting && (value != self.usual || of_machine())).then_some(labels)
     }
 }
 
-/// Splits a version into its parts, with numbers by value: 6.9 precedes 6.12.
+/// Splits a version into parts that compare by numeric value: 6.9 precedes 6.12.
 fn versions(text: &str) -> Vec<(u64, &str)> {
     let parts = text.split(['.', '-', '+', '~', '_']);
     parts.map(|part| (part.parse().unwrap_or(0), part)).collect()

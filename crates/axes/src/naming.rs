@@ -10,14 +10,14 @@ use fsdyno_record::Plan;
 use crate::subject::Subject;
 use crate::{AXES, Axis, Label};
 
-/// The parts of names that axes contribute, in the order of the axes.
+/// Returns the parts of names that axes contribute, in the order of the axes.
 fn labels() -> impl Iterator<Item = &'static Label> {
     AXES.iter().flat_map(|axis| axis.labels)
 }
 
 impl Label {
-    /// The key of the rows that this subject is compared with. For a part of a machine, the empty key is that of rows
-    /// without a machine.
+    /// Returns the key of the rows with which this subject is compared. For a part of a machine, rows without a machine
+    /// have the empty key.
     fn peers(&self, subject: &Subject<'_>) -> String {
         match (self.within_label, self.of_machine) {
             (true, _) => subject.plan.label.clone(),
@@ -30,8 +30,8 @@ impl Label {
 /// Values of labels, by the index of the label and the key of the peers.
 type Values = BTreeMap<(usize, String), BTreeSet<String>>;
 
-/// Adds the values of rows without a machine to those of each machine, and vice versa, for parts of machines that
-/// differ between the two.
+/// Adds the values of rows without a machine to those of each machine, and vice versa, for parts of machines, so that
+/// differences between the two kinds of rows count.
 fn compare_with_no_machine(values: &mut Values) {
     for (at, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
         let none = (at, String::new());
@@ -46,8 +46,8 @@ fn compare_with_no_machine(values: &mut Values) {
     }
 }
 
-/// The parameters of a workload with the values to compare: for an input file, the hash of its bytes, not its
-/// path.
+/// Returns the parameters of a workload with the values to compare: for an input file, the hash of its bytes, not
+/// its path.
 pub(crate) fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
     let input = plan.workload.input.as_ref();
     plan.workload.params.iter().map(move |(key, value)| {
@@ -59,9 +59,9 @@ pub(crate) fn params(plan: &Plan) -> impl Iterator<Item = (&str, &str)> {
 /// The differences among plans.
 #[derive(Default)]
 struct Differing {
-    /// Indexes of labels of axes, with the key of the peers.
+    /// Indexes of the labels of axes, with the key of the peers.
     axes: BTreeSet<(usize, String)>,
-    /// Keys of sysctls, by period, since a period sets its own.
+    /// Keys of sysctls, by period, because each period sets its own sysctls.
     sysctls: BTreeSet<(Option<String>, String)>,
     /// Workloads and parameters.
     params: BTreeSet<(String, String)>,
@@ -101,7 +101,7 @@ pub(crate) fn period(plan: &Plan) -> Option<String> {
     plan.filesystem.as_ref()?.period.clone()
 }
 
-/// The keys in which the maps of a family differ.
+/// Returns the keys in which the maps of a family differ.
 fn differing<'a, F: Ord + Clone>(
     maps: impl Iterator<Item = (F, BTreeMap<&'a str, &'a str>)>,
 ) -> BTreeSet<(F, String)> {
@@ -127,7 +127,7 @@ pub struct RowNames {
 }
 
 impl RowNames {
-    /// The names for one table.
+    /// Returns the names for one table.
     pub fn of<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> RowNames {
         let subjects = distinct(subjects);
         let mut names = RowNames { differing: Differing::among(&subjects), ..RowNames::default() };
@@ -135,8 +135,8 @@ impl RowNames {
         names
     }
 
-    /// The names for a comparison of two results: an axis that may be its subject (kernel,
-    /// spec of a label, path, boot mode) is named only if one result has several values of it.
+    /// Returns the names for a comparison of two results: an axis that may be the subject of the comparison (kernel,
+    /// spec of a label, path, boot mode) is named only if one result has several values on that axis.
     pub fn of_comparison<'a, T: Into<Subject<'a>>>(
         base: impl IntoIterator<Item = T>,
         new: impl IntoIterator<Item = T>,
@@ -151,7 +151,7 @@ impl RowNames {
         names
     }
 
-    /// The names for steps along an axis, which do not name its values.
+    /// Returns the names for steps along an axis; they omit the values of that axis and of the axes that it decides.
     pub fn along<'a, T: Into<Subject<'a>>>(
         axis: &Axis,
         subjects: impl IntoIterator<Item = T>,
@@ -168,7 +168,7 @@ impl RowNames {
         RowNames { differing, ..RowNames::default() }
     }
 
-    /// The workload with the parameters in which runs of it differ: `dirops files=1000`.
+    /// Returns the workload with the parameters in which its runs differ: `dirops files=1000`.
     pub fn workload<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let workload = &subject.into().plan.workload;
         let differs =
@@ -178,14 +178,14 @@ impl RowNames {
         workload.name.clone() + &parts.collect::<String>()
     }
 
-    /// The part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.
+    /// Returns the part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.
     pub fn variant<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let subject = subject.into();
         let suffix = self.suffixes.get(&key(&subject));
         self.without_suffix(&subject) + suffix.map_or("", String::as_str)
     }
 
-    /// The whole name of a row: `ext4, ssd-sata, 4 threads`.
+    /// Returns the full name of a row: `ext4, ssd-sata, 4 threads`.
     pub fn row<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
         let subject = subject.into();
         subject.plan.label.clone() + &self.variant(subject)
@@ -215,7 +215,7 @@ impl RowNames {
         let start = |text: &str| text.chars().take(6).collect::<String>();
         for namesakes in by_name.into_values() {
             let plans: BTreeSet<&str> = namesakes.iter().map(|it| it.plan.hash.as_str()).collect();
-            // A trial that failed before its lab was known may belong to any.
+            // A trial that failed before its lab was known may belong to any lab.
             let labs: BTreeSet<&str> = namesakes.iter().filter_map(|it| it.lab_id).collect();
             for subject in namesakes {
                 let plan =

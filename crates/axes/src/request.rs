@@ -27,23 +27,23 @@ pub struct Request {
     pub size: Size,
     /// Kernels, by name or by file.
     pub kernels: Vec<String>,
-    /// Periods, by name; none means the present.
+    /// Periods, by name; `None` means the present.
     pub periods: Vec<Option<String>>,
     /// The guest, except for its kernel.
     pub guest: LabPlan,
     /// The number of threads that issue operations.
     pub threads: u32,
-    /// The way to issue operations.
+    /// The issuer of operations.
     pub issuer: IssuerPlan,
-    /// The extent of verification.
+    /// The scope of verification.
     pub verify: VerifyMode,
     /// The numbers of clients that mount a shared file system.
     pub clients: Vec<u32>,
     /// The networks between the clients and the server.
     pub networks: Vec<NetworkPlan>,
-    /// The ages of the file systems; none means a fresh one.
+    /// The aging of the file systems; `None` means a fresh one.
     pub ages: Vec<Option<AgePlan>>,
-    /// The axes with a value different from their default, in the order given.
+    /// The axes given with a value other than the default (for parts of a machine, with any value), in the order given.
     pub given: Vec<&'static str>,
 }
 
@@ -84,7 +84,7 @@ pub enum Size {
     Exactly(Bytes),
 }
 
-/// Formats an exact number of bytes in the largest unit that divides it exactly, in the form that options accept.
+/// Formats a number of bytes in the largest unit that divides it exactly, in the form that options accept.
 pub fn bytes(Bytes(bytes): Bytes) -> String {
     let whole = [(30, "G"), (20, "M"), (10, "K")].into_iter().find(|(shift, _)| {
         let unit = 1u64 << shift;

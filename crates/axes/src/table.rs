@@ -182,7 +182,7 @@ pub const AXES: &[Axis] = &[
             };
             Ok(())
         },
-        // The size of a file system in memory is in its spec, or is that of the file systems that it is compared with.
+        // The size of a file system in memory is in its spec, or is that of the file systems it is compared with.
         value: |plan| match plan.medium.modelled() {
             Some(modelled) => Value::Is(modelled.size.map_or("whole".into(), bytes)),
             None => Value::Absent,
@@ -236,8 +236,8 @@ pub const AXES: &[Axis] = &[
         value: |plan| Value::or_absent(plan.lab().map(|lab| lab.kernel.request())),
         labels: &[
             any(|it| match it.plan.lab() {
-                // Uses the plan's kernel, because a failed trial may not know its own, and two builds may have the same
-                // release.
+                // Uses the plan's kernel, because a failed trial may not know its kernel, and two builds may have the
+                // same release.
                 Some(lab) => Some(lab.kernel.to_string()),
                 None => it.host_kernel.split_whitespace().next().map(String::from),
             })

@@ -71,7 +71,7 @@ pub fn whole<T: TryFrom<u64>>(
 /// Splits text at commas.
 ///
 /// # Errors
-/// A missing part.
+/// An empty part next to a comma.
 pub fn parts(text: &str) -> Result<Vec<&str>, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     match parts.len() > 1 && parts.contains(&"") {

@@ -1,4 +1,4 @@
-//! The venues of plans in words, and the kinds of targets. All texts about a venue are here.
+//! Descriptions of the venues of plans, and the kinds of targets. All text about venues is here.
 
 use fsdyno_record::Plan;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
@@ -19,7 +19,7 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
-    /// The kind of a plan's target.
+    /// Returns the kind of a plan's target.
     pub fn of(plan: &Plan) -> TargetKind {
         match (&plan.venue, &plan.medium) {
             (VenuePlan::Lab(_), _) => TargetKind::Lab,
@@ -31,7 +31,7 @@ impl TargetKind {
     }
 }
 
-/// The clock that measures a plan's times. Times of different clocks share a table only on request.
+/// Returns the clock that measures a plan's times. Times of different clocks share a table only on request.
 pub fn clock(venue: &VenuePlan) -> &'static str {
     match venue {
         VenuePlan::Lab(lab) if lab.accel.is_exact() => "in the lab",
@@ -41,10 +41,10 @@ pub fn clock(venue: &VenuePlan) -> &'static str {
     }
 }
 
-/// The start of [`pace`] in the lab, before its CPU.
+/// The prefix of [`pace`] in the lab, before the CPU.
 pub const PACE_OF_LAB: &str = "lab ";
 
-/// The key of venues on which a trial takes this machine about the same time.
+/// Returns a key that is equal for venues where a trial takes about the same time on this machine.
 pub fn pace(venue: &VenuePlan) -> String {
     match venue {
         VenuePlan::Host => "host".to_string(),
@@ -58,7 +58,7 @@ pub fn pace(venue: &VenuePlan) -> String {
     }
 }
 
-/// The place where a plan runs, for a list of plans; `on` is its medium.
+/// Returns the venue and the medium `on` of a plan, for a list of plans.
 pub fn stated(venue: &VenuePlan, on: &str) -> String {
     match venue {
         VenuePlan::Host => on.to_string(),
@@ -71,7 +71,7 @@ pub fn stated(venue: &VenuePlan, on: &str) -> String {
     }
 }
 
-/// A medium with its venue, for a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
+/// Returns a medium with its venue, as part of a sentence: `the modelled disk hdd-7200 in the lab (virtual time)`.
 pub fn of_medium(plan: &Plan, medium: &str) -> String {
     match &plan.venue {
         VenuePlan::Host => format!("{medium} of this host"),

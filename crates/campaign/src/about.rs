@@ -16,7 +16,7 @@ use crate::target::RESULTS;
 /// Maximum length of a name in characters, to keep tables readable.
 const MAX_NAME: usize = 40;
 
-/// Maximum length of a note in characters: a line or two.
+/// Maximum length of a note in characters: a sentence or two.
 const MAX_NOTE: usize = 300;
 
 /// The name and note that a user gave a result.
@@ -30,10 +30,10 @@ pub struct About {
     pub note: Option<String>,
 }
 
-/// Checks a name; an empty one means none.
+/// Checks a name; an empty string means no name.
 ///
 /// # Errors
-/// The reason that it is not a valid name.
+/// The reason why it is not a valid name.
 pub fn parse_name(text: &str) -> Result<String, String> {
     let is_in = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let length = text.chars().count();
@@ -49,10 +49,10 @@ pub fn parse_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Checks a note; an empty one means none.
+/// Checks a note; an empty string means no note.
 ///
 /// # Errors
-/// The reason that it is not a valid note.
+/// The reason why it is not a valid note.
 pub fn parse_note(text: &str) -> Result<String, String> {
     let length = text.chars().count();
     match text.chars().find(|c| c.is_control()) {
@@ -116,7 +116,7 @@ impl About {
 /// Refuses a name that another result in the default results folder has.
 ///
 /// # Errors
-/// A name that is taken; the message says by which result.
+/// A name that is taken; the message names the result that has it.
 pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     let same = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
         (Ok(other), Ok(folder)) => other == folder,
@@ -132,7 +132,7 @@ pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Returns the path of a result: the given path if it exists, else the result of that name in the default folder.
+/// Returns the path of a result: the given path if it exists, else the result with that name in the default folder.
 ///
 /// # Errors
 /// A name that no result has, or that several have.
@@ -164,7 +164,7 @@ fn find_below(root: &Path, given: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The message for a name that no result has.
+/// Returns the message for a name that no result has.
 fn unknown(root: &Path, name: &str, all: &[(PathBuf, Names)]) -> String {
     let root = root.display();
     let known: Vec<&str> = all.iter().flat_map(|(_, names)| names.all()).collect();
@@ -195,10 +195,10 @@ impl Names {
     }
 }
 
-/// The results below a folder, with their names.
+/// Returns the results below a folder, with their names.
 fn named(root: &Path) -> Vec<(PathBuf, Names)> {
     let names = |path: &Path| Names {
-        // An unreadable file gives no name; `list results` reports it.
+        // An unreadable file counts as having no name; `list results` reports it.
         name: About::read(path).ok().and_then(|about| about.name),
         folder: path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
     };
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// Results below a folder, each with its name.
+    /// Creates results below a folder, each with its name.
     fn results(all: &[(&str, Option<&str>)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (folder, name) in all {

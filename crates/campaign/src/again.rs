@@ -16,8 +16,8 @@ use fsdyno_venue::{Commands, Identity, Inputs, LabVenue, SetupHooks};
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// Finds a lab for each kernel of these trials. `given` are the values of `--kernel`, for kernels that cannot be found
-/// by their release.
+/// Finds a lab for each kernel of these trials. `given` holds the values of `--kernel`, for kernels that cannot be
+/// found by their release.
 ///
 /// # Errors
 /// A requirement that is missing or unusable.
@@ -61,7 +61,7 @@ pub fn inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
     Ok(crate::read_inputs(&question)?)
 }
 
-/// The job of a stored trial.
+/// Returns the job that repeats a stored trial.
 pub fn job(trial: &Trial) -> Job {
     Job {
         trial_id: trial.trial_id.clone(),
@@ -73,7 +73,7 @@ pub fn job(trial: &Trial) -> Job {
     }
 }
 
-/// The components in which this lab's identity differs from that of a stored trial.
+/// Returns the components in which this lab's identity differs from that of a stored trial.
 pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
     differing(&here.components, &trial.lab)
 }

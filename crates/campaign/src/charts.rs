@@ -31,7 +31,7 @@ pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), 
     Ok(())
 }
 
-/// The file name of a chart's PNG.
+/// Returns the file name of a chart's PNG.
 fn picture(chart: &ChartFile) -> String {
     format!("{}.png", chart.name.trim_end_matches(".svg"))
 }

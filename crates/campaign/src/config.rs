@@ -13,7 +13,7 @@ pub type Settings = BTreeMap<String, String>;
 pub const KEY: &str = "config";
 
 /// Returns the settings with those of the file added. Other settings override the file, and the key `config` itself is
-/// removed, so that equal work has an equal plan however it was specified.
+/// removed, so that the same work has the same plan, however it was specified.
 ///
 /// # Errors
 /// The error in the file, on one line with the file's name and the line number.

@@ -12,8 +12,8 @@ use crate::RunSpec;
 use crate::failure::Failure;
 use crate::unsupported::refuse_unsupported;
 
-/// Tests whether a target is a drive: a name in /dev that is not a folder (/dev/shm is one), or a link to a device from
-/// elsewhere.
+/// Tests whether a target is a drive: a path below /dev that is not a folder (as /dev/shm is), or a block device
+/// elsewhere, also through a symbolic link.
 pub fn is_named(on: &Target) -> bool {
     let Target::Path(path) = on else { return false };
     let path = Path::new(path);

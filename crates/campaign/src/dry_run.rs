@@ -15,7 +15,7 @@ use crate::RunSpec;
 use crate::drive;
 use crate::failure::Failure;
 
-/// The drives given with `--on`, keyed by its value.
+/// The drives given with `--on`, keyed by the option's value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
 
 /// Inspects the drives of the cells, as a real run does.
@@ -91,7 +91,7 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
     text
 }
 
-/// Describes one configuration: what it is, how it is made, and what its phases do.
+/// Describes one configuration: its target, how its file system is created, and the ops of its phases.
 fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> String {
     let mut text = String::new();
     let plan = &cell.plan;
@@ -127,7 +127,7 @@ fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> S
     text
 }
 
-/// Describes how a file system is made, mounted and checked.
+/// Describes how a file system is created, mounted and checked.
 fn filesystem_text(plan: &Plan, filesystem: &FilesystemPlan, drives: &Drives) -> String {
     let mut text = String::new();
     let shown = |argv: &[String]| {
@@ -205,8 +205,8 @@ fn place(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-/// The command that creates the md array, if there is one. Its loop devices and array number are not known before they
-/// are created, hence the placeholders.
+/// Returns the command that creates the md array, if there is one. Its loop devices and array number are not known
+/// before they are created, hence the placeholders.
 fn array(plan: &Plan) -> Option<Vec<String>> {
     let raid = plan.medium.raid()?;
     let name = |disk: u32| match plan.in_lab() {

@@ -23,13 +23,13 @@ use crate::{
     repeats,
 };
 
-/// What an experiment uses of the program that runs it.
+/// The context that the program provides to an experiment.
 pub struct Session<'a> {
     /// The build of the program, if its commit is known.
     pub build: Option<&'a Build>,
-    /// Ends the run when set.
+    /// Flag that stops the run when set.
     pub stop: &'a Arc<AtomicBool>,
-    /// The given command line, quoted for a shell.
+    /// The command line as given, quoted for a shell.
     pub command: &'a str,
     /// The display of progress.
     pub progress: &'a dyn Progress,
@@ -49,7 +49,7 @@ impl Progress for () {
     }
 }
 
-/// A request, resolved.
+/// A resolved request.
 pub struct Experiment {
     /// The request.
     pub spec: RunSpec,
@@ -62,7 +62,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Resolves a request to cells. Checks the whole request before it searches for or downloads anything.
+    /// Resolves a request to cells. Checks the whole request before anything is searched for or downloaded.
     ///
     /// # Errors
     /// The first value that is invalid.
@@ -110,7 +110,7 @@ impl Experiment {
         Ok(venues)
     }
 
-    /// Finds everything that the trials with the selected labels need; if none of them can run, also returns why.
+    /// Finds everything that the trials with the selected labels need; if none can run, also returns the reason.
     ///
     /// # Errors
     /// A requirement that is unusable; a folder with other results.
@@ -137,19 +137,19 @@ impl Experiment {
         Ok((venues, none))
     }
 
-    /// The share of the trials that this command runs, if it is a shard.
+    /// Returns the share of the trials that this command runs, if it runs a shard.
     fn share(&self, session: &Session<'_>) -> Option<Share> {
         let (shard, schedule) = (self.spec.shard?, self.first_stage());
         let (command, baseline) = (session.command.to_string(), self.spec.baseline.clone());
         Some(Share::new(shard, &schedule, &self.cells, command, baseline))
     }
 
-    /// The first-stage trials of all shards.
+    /// Returns the first-stage trials of all shards.
     fn first_stage(&self) -> Vec<Slot> {
         repeats::first(&self.spec, self.rule.as_ref(), self.cells.len())
     }
 
-    /// The first-stage trials that this command runs.
+    /// Returns the first-stage trials that this command runs.
     pub fn schedule(&self) -> Vec<Slot> {
         let schedule = self.first_stage();
         self.spec.shard.map_or_else(|| schedule.clone(), |shard| shard.of(&schedule))
@@ -158,7 +158,7 @@ impl Experiment {
     /// Checks that the trials of a folder ran under this rule.
     ///
     /// # Errors
-    /// Trials under another rule.
+    /// Trials under a different rule.
     pub fn same_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
         crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::wrong)
     }
@@ -188,7 +188,7 @@ impl Experiment {
     /// Runs the slots of a schedule that are not stored yet.
     ///
     /// # Errors
-    /// The reason that it ended early.
+    /// The reason that the run ended early.
     pub fn go(
         &self,
         venue: &dyn Venue,
@@ -254,7 +254,7 @@ pub(crate) fn run_shown(
     summary
 }
 
-/// Refuses a shell command given as a workload, and suggests workloads that may be meant.
+/// Refuses a shell command given as a workload, and suggests workloads that the user may have meant.
 fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     let names = fsdyno_workload::workloads::ALL.iter().map(|kind| kind.name);
     let is_command = |name: &&String| {
@@ -274,7 +274,7 @@ fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a folder with trials of another experiment, unless --mix is given.
+/// Refuses a folder with trials of a different experiment, unless --mix is given.
 fn refuse_others<'a>(
     run: &RunSpec,
     folder: &Path,
@@ -324,7 +324,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
     Ok(first.filter(|_| cells.iter().all(|cell| cell.skip.is_some())))
 }
 
-/// One line for each skipped file system, with its reason.
+/// Returns one line for each skipped file system, with its reason.
 pub fn skipped(cells: &[Cell]) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in cells {

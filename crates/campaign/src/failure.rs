@@ -29,7 +29,7 @@ pub enum Exit {
     InvalidUse = 2,
     /// A requirement is missing.
     Missing = 3,
-    /// At least one trial failed, or its result could not be written.
+    /// At least one trial failed, its records differ, or a result could not be written.
     TrialFailed = 4,
     /// A bisection step is undecided.
     Undecided = 125,
@@ -62,27 +62,27 @@ impl From<Exit> for ExitCode {
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// The message: what is wrong, and what would be right.
+    /// The message: what is wrong, and what would be valid.
     pub message: String,
 }
 
 impl Failure {
-    /// An invalid request.
+    /// Creates the failure of an invalid request.
     pub fn wrong(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::InvalidUse, message: message.into() }
     }
 
-    /// A file or folder that could not be written, created or read.
+    /// Creates the failure for a file or folder that could not be written, created or read.
     pub fn io(attempt: &str, path: &Path, error: &io::Error) -> Failure {
         let message = format!("failed to {attempt} '{}': {error}", path.display());
         Failure { exit: io_exit(error), message }
     }
 }
 
-/// The exit code for an I/O error: a full or broken disk is not an invalid request.
+/// Returns the exit code for an I/O error: a full or broken disk is not an invalid request.
 fn io_exit(error: &io::Error) -> Exit {
     use rustix::io::Errno;
-    // By errno, not by ErrorKind: a file above a limit of fsdyno also has the kind of EFBIG, and the disk is sound.
+    // By errno, not by ErrorKind: a file above a limit of fsdyno's own yields the same kind as EFBIG on a sound disk.
     const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
     match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,
@@ -90,7 +90,7 @@ fn io_exit(error: &io::Error) -> Exit {
     }
 }
 
-/// Converts error types to [`Failure`]: the message is the error's own, the exit code that of the expression.
+/// Converts error types to [`Failure`]: the message is the error's own, and the expression is the exit code.
 macro_rules! failures {
     ($($error:ty: |$it:pat_param| $exit:expr;)*) => {$(
         impl From<$error> for Failure {

@@ -1,7 +1,7 @@
 //! Reads the user's input files for workloads: an archive, a folder (which is packed into one), or a trace.
 //!
-//! Agents always receive an uncompressed tar archive in an anonymous file, and the plan records its size and
-//! SHA-256. A folder becomes an archive of its regular files sorted by path, with their modes and times and
+//! Agents receive an uncompressed tar archive or a compiled trace in an anonymous file, and the plan records its size
+//! and SHA-256. A folder becomes an archive of its regular files, sorted by path, with their modes and times but
 //! without owners, so that equal folders yield equal archives.
 
 use std::fs::{self, File};
@@ -66,7 +66,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
     Ok(inputs)
 }
 
-/// Returns the path in a value; `None` if the parameter is not a file, or if the value is its word for "no file".
+/// Returns the path in a value; `None` if the parameter is not a file, or if the value stands for "no file".
 pub fn path_of<'a>(domain: &Domain, value: &'a str) -> Option<&'a str> {
     match domain {
         Domain::File | Domain::Trace => Some(value),
@@ -130,7 +130,7 @@ fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
-/// Fills `start` as far as the file goes, and returns the number of bytes read. (A pipe cannot be rewound.)
+/// Fills `start`, or as much of it as the file has bytes, and returns their number. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {
@@ -205,7 +205,7 @@ fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, St
     })
 }
 
-/// Unpacks an archive and checks its headers along the way.
+/// Unpacks an archive and checks its headers at the same time.
 fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
     let mut chunk = vec![0; CHUNK];
     let mut headers = Headers::new(to.limit);

@@ -58,7 +58,7 @@ pub(crate) fn lab_of(
     Ok(venue)
 }
 
-/// Finds the lab for a command that only runs in the lab, and completes the target with the kernels' releases.
+/// Finds the lab for a command that runs only in the lab, and returns it with the target, which names its kernels.
 ///
 /// # Errors
 /// A requirement that is missing or unusable.
@@ -74,9 +74,9 @@ pub fn lab_venue(
     Ok((venue, Place::Lab(place)))
 }
 
-/// Replaces each request for several kernels (`6.1,6.12`) with one for each, and each for several series (`all`,
-/// `5.10..7.3`) with one for each series that is on this host or in Debian's suites; returns `None` if there are no such
-/// requests.
+/// Replaces each request for several kernels (`6.1,6.12`) with one request per kernel, and each request for several
+/// series (`all`, `5.10..7.3`) with one per series that is on this host or in Debian's suites; returns `None` if there
+/// are no such requests.
 ///
 /// # Errors
 /// An invalid or empty range; package lists that are not cached and cannot be downloaded.
@@ -147,7 +147,7 @@ pub(crate) fn labs(
     Ok((all.then(|| labs.collect()), names))
 }
 
-/// The kernels as plans name them: by release, and also by the value of `--kernel` if several have the same release.
+/// Returns the kernels as plans name them: by release, and by the value of `--kernel` if several share a release.
 fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
     let name = |(index, release): (usize, &&str)| {
         let several = releases.iter().filter(|other| *other == release).count() > 1;
@@ -185,7 +185,7 @@ mod tests {
         let three = ["6.1", "5.10", "7.3"].map(String::from).to_vec();
         assert_eq!(expand(&["6.1,5.10", "7.3"]).unwrap(), Some(three));
         assert_eq!(expand(&["/boot/a,b", "7.3"]).unwrap(), None);
-        assert!(expand(&["6.1,"]).unwrap_err().message.contains("next to a comma"));
+        assert!(expand(&["6.1,"]).unwrap_err().message.contains("empty value before or after a comma"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `fsdyno doctor --clean`: finds, by fsdyno's own marks, what killed fsdyno processes left behind, and removes it.
+//! `fsdyno doctor --clean`: finds the leftovers of killed fsdyno processes by fsdyno's own marks, and removes them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Left {
         }
     }
 
-    /// Advice on how to remove it.
+    /// Returns advice on how to remove it.
     fn cure(&self) -> &'static str {
         match self {
             Left::Drive(LeftDrive { foreign: Some(_), .. }) => {
@@ -90,7 +90,7 @@ impl Left {
     }
 }
 
-/// Finds what dead fsdyno processes left behind on this machine and in a folder.
+/// Finds the leftovers of dead fsdyno processes on this machine and in a folder.
 pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
     let mut found: Vec<Left> =
         orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
@@ -118,12 +118,12 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
 pub struct Mounted {
     /// The mount point.
     at: PathBuf,
-    /// The device's number.
+    /// The device number.
     device: u64,
 }
 
 impl Mounted {
-    /// Unmounts it, unless something else is mounted over it.
+    /// Unmounts the file system, unless something else is mounted over it.
     fn unmount(&self) -> std::io::Result<()> {
         let status = rustix::fs::lstat(&self.at)?;
         if status.st_dev != self.device {
@@ -134,15 +134,15 @@ impl Mounted {
     }
 }
 
-/// The number of a block device.
+/// Returns the device number of a block device.
 fn number_of(path: &Path) -> Option<u64> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let metadata = std::fs::metadata(path).ok()?;
     metadata.file_type().is_block_device().then(|| metadata.rdev())
 }
 
-/// The mounts of devices, newest first. Devices are compared by number, because the source of a mount is arbitrary
-/// text. (Mounts with an anonymous device number, such as those of btrfs, are not found.)
+/// Returns the mounts of devices, newest first. Devices are compared by number, because the source of a mount is
+/// arbitrary text. (Mounts with an anonymous device number, such as those of btrfs, are not found.)
 fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts(table).rev().map(|line| {
         let device = rustix::fs::makedev(line.device.0, line.device.1);
@@ -151,7 +151,7 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     lines.filter(|it| devices.contains(&it.device)).collect()
 }
 
-/// Tests whether this is a program that fsdyno starts: the agent, QEMU, or a file system's check.
+/// Tests whether an executable is one that fsdyno starts: fsdyno or its agent, QEMU, or a file system's checker.
 fn started_by_us(executable: &Path) -> bool {
     let name = executable.file_name().unwrap_or_default().to_string_lossy();
     let agent = fsdyno_venue::agent::location().canonicalize();
@@ -167,7 +167,7 @@ fn started_by_us(executable: &Path) -> bool {
         || check()
 }
 
-/// Time in which processes that were just killed can clean up after themselves.
+/// Time given to processes that were just killed to clean up after themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Removes all leftovers and reports each.

@@ -1,5 +1,5 @@
-//! An experiment from its request to stored trials: plans a matrix of trials, orders them, runs them in a venue, and
-//! stores them.
+//! Runs experiments, from the request to the stored trials: plans a matrix of trials, orders them, runs them in a
+//! venue, and stores them.
 
 pub mod about;
 pub mod again;

@@ -12,7 +12,7 @@ use crate::{LabPlace, RunSpec};
 /// Returns a place in the lab for each requested machine.
 ///
 /// # Errors
-/// A machine that is unknown, has more memory than this host, or is the same as another one.
+/// A machine that is unknown, has more memory than this host, or is the same as another.
 pub fn places(
     run: &RunSpec,
     kernels: &[KernelPlan],
@@ -21,7 +21,7 @@ pub fn places(
     let axes = &run.axes;
     let machines = match (axes.machines.is_empty(), run.author) {
         (false, _) => axes.machines.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
-        // What a study file measures must depend on nothing but the file.
+        // The results of a study file must not depend on anything outside the file.
         (true, Author::File) => vec![Named { name: None, machine: find(CLASSIC)? }],
         (true, Author::User) => vec![named(&usual())?],
     };
@@ -37,7 +37,7 @@ pub fn places(
     Ok(places)
 }
 
-/// A machine, and its name in tables; `None` for the default of study files, which earlier results did not name.
+/// A machine, and its name in tables; `None` for the default of study files, which earlier results do not name.
 struct Named {
     name: Option<String>,
     machine: Machine,
@@ -51,22 +51,22 @@ fn find(name: &str) -> Result<Machine, Failure> {
     fsdyno_machine::find(name).map_err(|error| Failure::wrong(format!("--machine {error}")))
 }
 
-/// The environment variable that selects the machine of commands that name none.
+/// The environment variable that selects the machine of commands that do not name one.
 const VARIABLE: &str = "FSDYNO_MACHINE";
 
-/// The machine of a command that names none.
+/// Returns the machine of a command that does not name one.
 fn usual() -> String {
     let given = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
     given.unwrap_or_else(|| USUAL.to_string())
 }
 
-/// The disks and the guest of a request, with the machine's values as defaults.
+/// Returns the disks and the guest of a request, with the machine's values as defaults.
 fn parts(axes: &Request, machine: &Machine) -> (Vec<String>, LabPlan) {
     let mut guest = axes.guest.clone();
     if !axes.given.contains(&"ram") {
         guest.ram = machine.ram;
     }
-    // With any other accelerator the guest has the host's CPU.
+    // With an accelerator that is not exact, the guest has the host's CPU.
     if !axes.given.contains(&"cpu") && guest.accel.is_exact() {
         guest.cpu = machine.cpu.clone();
     }
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// The places of a request with these options.
+    /// Returns the places of a request with these options.
     fn of(options: &str) -> Result<Vec<LabPlace>, String> {
         let mut run = RunSpec::default();
         let words: Vec<&str> = options.split_whitespace().collect();

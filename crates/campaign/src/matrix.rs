@@ -20,7 +20,7 @@ use crate::rows::model::{self as model_rows, model_rows};
 use crate::server;
 use crate::settings::settings;
 
-/// Returns the plans, in the order in which the user gave workloads, kernels, disks and file systems.
+/// Returns the cells, in the order in which the user gave workloads, kernels, disks and file systems.
 ///
 /// # Errors
 /// The first error in the request.
@@ -88,7 +88,7 @@ fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), M
 /// Maximum number of ops in flight: each has its own buffers and open files.
 const MAX_IN_FLIGHT: u32 = 4096;
 
-/// Checks the issuer and its parameters.
+/// Checks the issuer and the number of threads.
 fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
     let (threads, issuer) = (question.threads, question.issuer);
     let wrong = |text| Err(MatrixError::Wrong(text));
@@ -128,7 +128,7 @@ fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<()
     Ok(())
 }
 
-/// Refuses a command that a file names, and a command on a target where no program can run.
+/// Refuses a command that a file specifies, and a command on a target where no program can run.
 fn check_command(question: &Question, place: &Place, work: &Work) -> Result<(), MatrixError> {
     let Some(shell) = work.built.command() else { return Ok(()) };
     let name = &work.plan.name;
@@ -184,7 +184,7 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
     Ok(works)
 }
 
-/// Returns the settings of each point of a curve; unchanged if there is no curve.
+/// Returns the settings of each point of a curve, or the settings unchanged if there is no curve.
 fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
     let curve: Option<Curve> = settings.get("curve").and_then(|given| given.parse().ok());
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
@@ -288,7 +288,7 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
     }
 }
 
-/// Returns why the file system cannot run the workload, as a sentence.
+/// Returns the reason why the file system cannot run the workload, as a sentence.
 fn lacking(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
     let says = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
@@ -299,7 +299,7 @@ fn lacking(work: &Work, row: &Row) -> Option<String> {
     ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(says)
 }
 
-/// Checks that the work fits; a directory is checked by the media crate.
+/// Checks that the work fits the file system; a directory is checked by the media crate.
 fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
     if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
@@ -342,7 +342,7 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// Returns the least space that a file takes on a row's file system.
+/// Returns the minimum space that a file takes on a row's file system.
 fn smallest_file(row: &Row) -> Bytes {
     let kind = row.filesystem.as_ref().and_then(|plan| catalog::get(&plan.kind).ok());
     kind.and_then(|kind| kind.limits.as_ref()).map_or(Bytes(0), |limits| limits.smallest_file)
@@ -369,7 +369,7 @@ fn smaller(medium: &MediumPlan) -> String {
     }
 }
 
-/// Largest file system that a workload may fill: above it a trial takes hours, and the lab's disk stores only 14 GiB.
+/// Largest file system that a workload may fill: a larger one takes hours, and the lab's disk stores only 14 GiB.
 const MAX_FILLED: Bytes = Bytes(4 << 30);
 
 /// Checks a workload that fills its file system: the file system must be created for it, and be small.

@@ -14,7 +14,7 @@ const PROGRAM: &str = "rsvg-convert";
 /// Pixels of the PNG per pixel of the chart, so that text is sharp on paper and on high-resolution screens.
 const ZOOM: &str = "2";
 
-/// Length in bytes of a PNG's signature and header, which come first (PNG specification, 5.2 and 5.6).
+/// Length in bytes of a PNG's signature and header chunk, which come first (PNG specification, 5.2 and 5.6).
 const HEADER: usize = 8 + 25;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
@@ -51,7 +51,7 @@ impl Converter {
         command.args(["--format", "png", "--zoom", ZOOM]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        // The program reads the whole document before it writes. If it ends early, its message says why.
+        // The program reads the whole document before it writes. If it exits early, its message gives the reason.
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(svg.as_bytes());
         }

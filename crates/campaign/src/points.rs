@@ -67,7 +67,7 @@ impl<'a> Points<'a> {
         Ok(Points { spec, request, venues, store, session })
     }
 
-    /// The release of the kernel that trials run on.
+    /// Returns the release of the kernel that trials run on.
     pub fn kernel(&self) -> Option<String> {
         match &self.request.place {
             Place::Lab(lab) => lab.kernels.first().map(|kernel| kernel.release.clone()),
@@ -75,27 +75,27 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// Returns true if trials run in the lab, where sysctls and schedulers can be set and trials of one seed are pairs.
+    /// Returns true if trials run in the lab, where sysctls and schedulers can be set and trials of a seed form pairs.
     pub fn is_lab(&self) -> bool {
         matches!(self.request.place, Place::Lab(_))
     }
 
-    /// The input files of workloads.
+    /// Returns the input files of workloads.
     pub fn inputs(&self) -> &Inputs {
         &self.request.question.inputs
     }
 
-    /// The number of trials that run at the same time.
+    /// Returns the number of trials that run at the same time.
     pub fn jobs(&self) -> u16 {
         self.spec.jobs
     }
 
-    /// The venue.
+    /// Returns the venue.
     pub fn venue(&self) -> &dyn Venue {
         &self.venues
     }
 
-    /// The stored trials.
+    /// Returns the stored trials.
     pub fn stored(&self) -> &[Trial] {
         self.store.trials()
     }
@@ -165,7 +165,7 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// Returns the latest successful record of a trial, or the latest one if none is successful.
+    /// Returns the latest successful record of a trial, or the latest record if none is successful.
     fn stored_trial(&self, plan: &Plan, seed: u64) -> Result<Trial, Failure> {
         let id = trial_id(plan, seed);
         let of_it = || {

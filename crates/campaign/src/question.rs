@@ -35,17 +35,17 @@ pub struct Question {
     pub seed: u64,
     /// Extent of verification.
     pub verify: VerifyMode,
-    /// Version line of a file system's tool by the file system's name, if known: some options exist only in newer
+    /// Version lines of the file systems' tools, if known, keyed by file system name: some options exist only in newer
     /// tools.
     pub tool_versions: BTreeMap<String, String>,
     /// Time limit of a trial, by its venue's clock.
     pub deadline: Nanos,
     /// Input files of workloads, from [`crate::read_inputs`].
     pub inputs: Inputs,
-    /// Names of the periods whose settings apply where no option is given, each a separate row; `None` is the
+    /// Names of the periods whose settings apply if no option is given, each a separate row; `None` is the
     /// present. Empty means only the present.
     pub periods: Vec<Option<String>>,
-    /// Author of the request: a file may not specify everything about a file system on this host.
+    /// Author of the request: a file is not allowed to specify everything about a file system on this host.
     pub author: Author,
     /// Ages of the file systems, each a separate row; empty leaves them fresh.
     pub ages: Vec<Option<AgePlan>>,
@@ -53,7 +53,7 @@ pub struct Question {
     pub ranks: Option<RanksPlan>,
 }
 
-/// Default deadline: two days, more than the slowest file system of 2008 took for its 725,000 files, so that only
+/// Default deadline: two days, which is more than the slowest file system of 2008 took for 725,000 files, so that only
 /// endless trials are cut off.
 pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
@@ -119,7 +119,7 @@ impl fmt::Display for HostDevice {
 }
 
 impl DevicePlace {
-    /// Returns the medium of a plan whose journal is on another such device of `journal_size`, if any.
+    /// Returns the medium of a plan whose journal is on a second such device of `journal_size`, if any.
     pub fn medium(&self, journal_size: Option<Bytes>) -> MediumPlan {
         match &self.device {
             HostDevice::Ephemeral(EphemeralSize { kind, size }) => {
@@ -190,11 +190,11 @@ impl LabPlace {
     }
 }
 
-/// Default size of a file system. One as large as a present-day disk takes longer to make, mount and check than most
-/// trials run, and stores their files in the same places.
+/// Default size of a file system. One as large as a present-day disk takes longer to create, mount and check than most
+/// trials run, and stores their files in the same locations.
 pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
 
-/// Default size of a journal on a second disk: that which mke2fs chooses inside [`USUAL_SIZE`]
+/// Default size of a journal on a second disk: the one that mke2fs chooses for a journal within [`USUAL_SIZE`]
 /// (ext2fs_default_journal_size: 65,536 blocks), so that moving the journal changes its location but not its size.
 pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
 
@@ -205,11 +205,11 @@ pub struct Cell {
     pub row: u32,
     /// The plan.
     pub plan: Plan,
-    /// Requirements of the workload on its file system.
+    /// Requirements that the workload has of its file system.
     pub needs: Needs,
     /// Exact op counts by phase.
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,
-    /// Reason that it cannot run here, if known.
+    /// Reason why it cannot run here, if known.
     pub skip: Option<String>,
     /// Time limit of one of its trials, by its venue's clock.
     pub deadline: Nanos,
@@ -222,13 +222,13 @@ impl Cell {
     }
 }
 
-/// An error in a request, as one line that says what would be valid.
+/// An error in a request, as one line that states what would be valid.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
     /// Nothing to run.
     #[error("no workload is named; {0}")]
     NoWorkload(String),
-    /// No workload has the name.
+    /// No workload has the given name.
     #[error(transparent)]
     Workload(#[from] workloads::UnknownWorkload),
     /// A `--set` is invalid.
@@ -245,10 +245,10 @@ pub enum MatrixError {
         /// The error in it.
         error: String,
     },
-    /// No disk has the name.
+    /// No disk has the given name.
     #[error("{0}")]
     Disk(String),
-    /// Two rows of the table would have one name.
+    /// Two rows of the table would have the same name.
     #[error("two file systems are called '{0}'; give one another name: --fs 'NAME={0}'")]
     SameLabel(String),
     /// Another error.

@@ -44,7 +44,7 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
 /// Checks that ranks can share a workload, or that each of them can run all of it.
 ///
 /// # Errors
-/// The reason, with what would be possible.
+/// The reason, with the possible alternatives.
 pub(crate) fn fits(
     name: &str,
     work: &dyn Workload,
@@ -87,7 +87,7 @@ pub(crate) fn fits(
 /// Phases by name, with their operation counts.
 type Phases = Vec<(String, OpCounts)>;
 
-/// Returns the requirements and counts of all ranks. If each rank runs the whole workload, the given ones are of one.
+/// Returns the requirements and counts of all ranks. If each rank runs the whole workload, the given ones are for one.
 pub(crate) fn of_all(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
     if !plan.own {
         return (needs, phases);

@@ -20,7 +20,7 @@ impl RanksRequest {
         RanksRequest { plan, group: Arc::default() }
     }
 
-    /// The suffix of a row's label.
+    /// Returns the suffix of a row's label.
     pub(crate) fn label(&self) -> String {
         let RanksPlan { ranks, own, shift, stonewall } = &self.plan;
         let own = if *own { ", own" } else { "" };

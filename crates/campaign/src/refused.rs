@@ -1,4 +1,4 @@
-//! Rows whose file system cannot be created or mounted: their other trials would fail likewise.
+//! Rows whose file system cannot be created or mounted: their other trials would fail for the same reason.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn row(plan: &Plan) -> Option<String> {
 }
 
 impl Refused {
-    /// Returns the reason not to run a job, if another of its row was refused.
+    /// Returns the reason not to run a job, if another trial of its row was refused.
     pub fn reason(&self, job: &Job) -> Option<&String> {
         self.0.get(&row(&job.plan)?)
     }

@@ -7,10 +7,10 @@ use crate::RunSpec;
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// The two-stage rule, if --width is given.
+/// Returns the two-stage rule, if --width is given.
 ///
 /// # Errors
-/// A shard, which does not know the pilot of the other shards.
+/// A request for a shard, which does not have the pilot trials of the other shards.
 pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     let Some(width) = run.width else { return Ok(None) };
     let width_ppm = (width * 1e6).round() as u32;
@@ -24,13 +24,13 @@ pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     Ok(Some(two_stage::rule(width_ppm, run.at_most, run.seed)))
 }
 
-/// The trials of the first stage: all with --repeat, the pilot with --width.
+/// Returns the trials of the first stage: all with --repeat, the pilot with --width.
 pub fn first(run: &RunSpec, rule: Option<&Repeats>, cells: usize) -> Vec<Slot> {
     let rounds = rule.map_or(run.repeat, |rule| rule.pilot);
     stage(cells, 0..rounds, run.seed, rule.copied())
 }
 
-/// The trials of the second stage, after the pilot; `None` if there is no second stage.
+/// Returns the trials of the second stage, after the pilot; `None` if there is no second stage.
 pub fn second(rule: &Repeats, cells: &[Cell], store: &Store) -> Option<Vec<Slot>> {
     let Some(decision) = two_stage::decide(rule, cells, store.trials()) else {
         say(

@@ -15,7 +15,7 @@ use crate::notes::say;
 /// Loads the trials of results, without superseded ones, in the order of the tables; reports a torn line.
 ///
 /// # Errors
-/// A file that is unreadable.
+/// A file that cannot be read.
 pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
     let loaded = fsdyno_report::load(results)?;
     if let Some(torn) = &loaded.torn {
@@ -43,7 +43,7 @@ pub fn check_baseline<'a>(
     Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
 }
 
-/// Sorts trials into the order of the table: that of the configurations in the commands of their folder. Records
+/// Sorts trials into the order of the table: the order of the configurations in their folder's commands. Records
 /// without a row follow, in the order in which their labels first ran, a fresh file system before its aged ones.
 pub fn in_order(trials: &mut [Trial]) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
@@ -75,7 +75,7 @@ pub fn say_verdicts(trials: &[Trial], format: Format) {
 /// Loads the series that the charts of these trials need.
 ///
 /// # Errors
-/// A file that is unreadable.
+/// A file that cannot be read.
 pub fn drawn<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Series>, Failure> {
     over_time(results, fsdyno_report::drawn_trials(trials))
 }
@@ -83,7 +83,7 @@ pub fn drawn<P: AsRef<Path>>(results: &[P], trials: &[Trial]) -> Result<Vec<Seri
 /// Loads the series of these trials from these results.
 ///
 /// # Errors
-/// A file that is unreadable.
+/// A file that cannot be read.
 pub fn over_time<'t, P: AsRef<Path>>(
     results: &[P],
     trials: impl IntoIterator<Item = &'t Trial>,
@@ -96,7 +96,7 @@ pub fn over_time<'t, P: AsRef<Path>>(
 /// Loads the explanations of these trials from these results.
 ///
 /// # Errors
-/// A file that is unreadable.
+/// A file that cannot be read.
 pub fn explanations<P: AsRef<Path>>(
     results: &[P],
     trials: &[Trial],

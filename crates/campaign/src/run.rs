@@ -35,7 +35,7 @@ pub trait Observer: Sync {
     fn finished(&self) {}
 }
 
-/// No observer.
+/// An observer that does nothing.
 impl Observer for () {
     fn started(&self, _: usize, _: &Plan, _: &Slot) {}
     fn progress(&self, _: usize, _: &Progress) {}
@@ -147,13 +147,14 @@ pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)
 fn job(cell: &Cell, seed: u64) -> Job {
     let plan = cell.plan.clone();
     let (trial_id, deadline) = (trial_id(&plan, seed), cell.deadline);
-    // The plan comes from a request, and a request from a file has no command (see the matrix).
+    // The plan comes from a request, and a request from a file cannot have a command (see the matrix).
     let is_command = plan.workload.name == workloads::command::NAME;
     let task = if is_command { Task::Command } else { Task::Whole };
     Job { trial_id, seed, plan, deadline, task }
 }
 
-/// An item of work. Workers take items in the order of the schedule, so that one worker stores trials in that order.
+/// An item of work. Workers take items in the order of the schedule, so that a single worker stores trials in that
+/// order.
 enum WorkItem {
     /// A trial to run.
     Run(Box<Job>, Slot),
@@ -161,8 +162,8 @@ enum WorkItem {
     Skip(Box<Job>, String),
 }
 
-/// Returns the work left, and the number of trials stored as skipped already: a cell that cannot run here is
-/// stored once, however often it is tried.
+/// Returns the work left, and the number of trials already stored as skipped: a cell that cannot run here is
+/// stored once, however often it is requested.
 fn work_items(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<WorkItem>, usize) {
     let (mut items, mut skipped) = (Vec::new(), 0);
     for slot in schedule.iter().filter(|slot| !is_there(store, cells, slot)) {
@@ -180,15 +181,15 @@ fn work_items(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<WorkItem
     (items, skipped)
 }
 
-/// Row numbers by plan and label in the folder's table.
+/// Row numbers in the folder's table, by plan and label.
 type Rows = BTreeMap<(String, String), u32>;
 
 fn row_of(plan: &Plan) -> (String, String) {
     (plan.hash.clone(), plan.label.clone())
 }
 
-/// Returns the row of each cell: cells of earlier commands keep theirs; the others get the one of this experiment, or
-/// the next free one if that is taken.
+/// Returns the row of each cell: cells of earlier commands keep theirs; the others get their row in this experiment,
+/// or the next free one if that is taken.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
     let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
     let mut rows: Rows = known.collect();
@@ -261,7 +262,7 @@ impl Pool<'_> {
                     from_report(job, ran)
                 }
                 Err(VenueError::Stopped) => return,
-                // Without its tools every other trial would fail too.
+                // Without the venue's tools, every other trial would fail too.
                 Err(VenueError::Missing(what)) => return self.fail(RunError::Missing(what)),
                 Err(error) => {
                     let host = Host { started, ..Host::default() };

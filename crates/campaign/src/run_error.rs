@@ -11,7 +11,7 @@ pub enum RunError {
     /// A requirement of every trial is missing.
     #[error("{0}")]
     Missing(String),
-    /// The folder's trials come from another lab.
+    /// The folder's trials come from a different lab.
     #[error(
         "the trials in this folder have the lab identity {stored}, and this lab is {current} \
          (different: {differs}); choose a new folder with --out"
@@ -35,7 +35,7 @@ pub enum RunError {
         /// Venue of the trials of this run.
         current: &'static str,
     },
-    /// The folder's trials ran in the same directory, but on another kernel, mount or device.
+    /// The folder's trials ran in the same directory, but on a different kernel, mount or device.
     #[error(
         "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
          give --out a new folder"

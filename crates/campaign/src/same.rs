@@ -1,5 +1,5 @@
-//! Checks that trials may share a folder, because they ran in one lab or on one mount of one host, and finds those that
-//! are not part of the request.
+//! Checks that trials may share a folder, because they ran in one lab or on one mount of one host, and finds stored
+//! trials that are not part of the request.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::labs::Mode;
 use crate::question::Cell;
 use crate::run_error::RunError;
 
-/// Checks that the trials of these cells may share a folder with the stored ones. A dry run boots no guest for it.
+/// Checks that the trials of these cells may share a folder with the stored ones. A dry run boots no guest for this.
 ///
 /// # Errors
-/// The stored trials have another lab, host fingerprint or clock.
+/// The stored trials have a different lab, host fingerprint or clock.
 pub fn may_join(
     cells: &[Cell],
     venue: &dyn Venue,
@@ -103,7 +103,7 @@ pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
     plan
 }
 
-/// Compares the host fingerprint of a directory: another kernel or mount under the same path gives different results.
+/// Compares the host fingerprint of a directory: with a different kernel or mount, the same path gives other results.
 pub(crate) fn same_ground(
     venue: &dyn Venue,
     plan: &Plan,
@@ -132,9 +132,9 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     same_guest && a.disk_name() == b.disk_name()
 }
 
-/// Returns the components that two guests have in common but that differ. The initramfs and its list of modules are
-/// omitted, because they always differ between file systems; their contents are compared piece by piece. The snapshot
-/// is omitted, because it belongs to one file system's guest on one machine.
+/// Returns the names of the components that both guests have, but that differ. The initramfs and its list of modules
+/// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
+/// snapshot is omitted, because it belongs to one file system's guest on one machine.
 pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
     differing(a, b, &["initramfs", "modules", "snapshot"])
 }

@@ -24,7 +24,7 @@ pub struct Slot {
     pub repeats: Option<Repeats>,
 }
 
-/// One of several equal shares of a schedule, `I/N`, such as each node of a cluster runs.
+/// One of several equal shares of a schedule, `I/N`, for example one for each node of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
@@ -74,7 +74,7 @@ impl Shard {
         slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).cloned().collect()
     }
 
-    /// Returns the share, out of `of`, that has slot `place` of the schedule.
+    /// Returns the share, out of `of`, that contains slot `place` of the schedule.
     pub fn with(place: usize, of: u32) -> Shard {
         Shard { index: (place % of as usize) as u32 + 1, of }
     }
@@ -85,8 +85,8 @@ pub fn schedule(cells: usize, repeat: u32, first_seed: u64) -> Vec<Slot> {
     stage(cells, 0..repeat, first_seed, None)
 }
 
-/// Returns some of the rounds, under a rule that sets their number; the rounds of a second stage continue those of
-/// the first.
+/// Returns the slots of the given rounds, under a rule that sets their number; the rounds of a second stage continue
+/// those of the first.
 pub fn stage(
     cells: usize,
     rounds: Range<u32>,

@@ -9,19 +9,19 @@ use crate::config::Settings;
 /// A mail server: four deliverers that make Dovecot's calls with its fsyncs, while mail is retrieved.
 const MAIL: &[(&str, &str)] = &[("deliverers", "4"), ("protocol", "dovecot")];
 
-/// Parameters of the script of 2004: a command that sets one of them means the script, as `deliverers=0` does.
+/// Parameters of the script of 2004: a command that sets any of them selects the script, as `deliverers=0` does.
 const SCRIPT: &[&str] =
     &["writes", "store", "read-store", "think", "list-source", "gap", "reads-after"];
 
 /// The protocol of the script.
 const COPY: &str = "copy";
 
-/// The default settings of the command line; empty for most workloads.
+/// Returns the default settings of the command line; empty for most workloads.
 pub fn defaults(kind: &Kind) -> &'static [(&'static str, &'static str)] {
     if kind.name == "maildir" { MAIL } else { &[] }
 }
 
-/// A sentence about these defaults, if there are any.
+/// Returns a sentence about these defaults, if there are any.
 pub fn note(kind: &Kind) -> Option<String> {
     (kind.name == "maildir").then(|| {
         format!(

@@ -6,10 +6,10 @@ use fsdyno_workload::workloads::Kind;
 
 use crate::config::{self, Settings};
 
-/// An error in a setting, in one line.
+/// An error in a setting, as one line of text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no `=`.
+    /// The setting contains no `=`.
     #[error(
         "--set '{}' has no value; write it as [WORKLOAD.]KEY=VALUE, such as files=1000",
         short(_0)

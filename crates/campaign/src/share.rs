@@ -1,5 +1,5 @@
 //! `schedule.json`: the complete schedule in the folder of a share, so that shares can be merged. The folder of
-//! an unshared run has no such file.
+//! a run without --shard has no such file.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub struct Planned {
 /// The error of a folder that is not the expected share.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
-    /// It belongs to an unshared run, or to something else.
+    /// The folder belongs to a run without --shard, or to something else.
     #[error("'{}' holds trials and no {FILE}, so it is not a share; {hint}", .folder.display())]
     NoShare {
         /// The folder.
@@ -53,7 +53,7 @@ pub enum ShareError {
         /// The remedy.
         hint: &'static str,
     },
-    /// It holds another share, or a share of other trials.
+    /// The folder holds a different share, or a share of other trials.
     #[error("'{}' holds {found}, and {requested} cannot be stored there; give --out a new folder", .folder.display())]
     Taken {
         /// The folder.
@@ -68,7 +68,7 @@ pub enum ShareError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// The error in it.
+        /// The error in the file.
         error: String,
     },
     /// A system call failed.
@@ -97,7 +97,7 @@ impl Share {
     /// Reads a folder's file; `None` if there is none.
     ///
     /// # Errors
-    /// A file that cannot be read or that a newer fsdyno wrote.
+    /// A file that cannot be read, or that a newer fsdyno wrote.
     pub fn read(folder: &Path) -> Result<Option<Share>, ShareError> {
         let path = folder.join(FILE);
         let text = match bounded::read(&path, &RESULTS) {
@@ -163,7 +163,7 @@ impl Share {
         }
     }
 
-    /// Refuses the folder of a share for an unshared run, which would add trials outside the share.
+    /// Refuses the folder of a share for a run without --shard, which would add trials outside the share.
     ///
     /// # Errors
     /// The folder holds a share.

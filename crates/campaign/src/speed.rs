@@ -1,4 +1,4 @@
-//! The speed of this machine: stores how long trials took in the cache, and estimates how long others will take.
+//! The speed of this machine: keeps the times of trials in the user's cache, and estimates the times of others.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ const FILE: &str = "speed.json";
 /// Maximum number of trials in a mean, so that it follows changes of the machine.
 const MEMORY: u32 = 8;
 
-/// The time of trials of one kind.
+/// The mean times of trials of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Pace {
     /// Seconds of a trial without its phases: boot, preparation, verification, check.
@@ -40,7 +40,7 @@ impl Pace {
     }
 }
 
-/// The paces of this machine by the kind of a trial.
+/// The paces of this machine by kind of trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Speeds(BTreeMap<String, Pace>);
 
@@ -54,7 +54,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// States what it is based on: `estimated from 3 earlier trials on this machine`.
+    /// Returns the basis of the estimate: `estimated from 3 earlier trials on this machine`.
     pub fn basis(&self) -> String {
         let trials = fsdyno_report::counted(self.trials as usize, "earlier trial");
         format!("estimated from {trials} on this machine")
@@ -104,7 +104,7 @@ impl Speeds {
     }
 
     /// Estimates the time of one trial of each of these cells, `jobs` at the same time; `None` if there is no cell, or
-    /// one of a kind of which no trial ran here.
+    /// if no trial of some cell's kind has run here.
     pub fn estimate<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,
@@ -124,8 +124,8 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// Returns the pace of the narrowest kind that ran here. In the lab, falls back to that of other processors: the
-    /// host's time for a guest's instructions does not depend on the modelled processor.
+    /// Returns the pace of the narrowest kind that has run here. In the lab, falls back to that of other processors:
+    /// the host's time for a guest's instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<Pace> {
         let keys = keys(plan);
         let own = keys.iter().find_map(|key| self.0.get(key).copied());
@@ -136,7 +136,7 @@ impl Speeds {
         })
     }
 
-    /// Returns the mean pace of the lab's kinds whose names have this suffix.
+    /// Returns the mean pace of the lab's kinds whose keys end with this suffix.
     fn of_any_cpu(&self, suffix: &str) -> Option<Pace> {
         let alike = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
         let alike = alike.map(|(_, pace)| pace);
@@ -155,7 +155,7 @@ fn path() -> Option<PathBuf> {
 }
 
 /// Returns the kinds of a trial, narrowest first. A call over a modelled network takes the host many times as long as
-/// one without, so trials with a network are separate kinds.
+/// one without, so trials with a network are of separate kinds.
 fn keys(plan: &Plan) -> [String; 3] {
     let venue = pace(&plan.venue);
     let workload = format!("{venue}/{}", plan.workload.name);

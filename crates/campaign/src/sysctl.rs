@@ -80,14 +80,14 @@ const VM: &[&str] = &[
     "zone_reclaim_mode",
 ];
 
-/// Refuses settings (`KEY=VALUE`) that no kernel has. Of the others, the guest's kernel, or a
-/// user's own kernel, reports those that it lacks.
+/// Refuses settings (`KEY=VALUE`) that no kernel has. The guest's kernel, possibly a user's
+/// own, reports any other setting that it lacks.
 ///
 /// # Errors
 /// The unknown name, with the nearest known one.
 pub fn check<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<(), MatrixError> {
     for setting in settings {
-        // A malformed setting is refused elsewhere with the right form.
+        // A malformed setting is refused elsewhere, with the correct form.
         let Some((key, _)) = setting.split_once('=') else { continue };
         let Some((directory, name)) = key.trim().split_once('.') else { continue };
         let here = || Path::new("/proc/sys/vm").join(name).exists();

@@ -106,7 +106,7 @@ impl TargetRequest {
     }
 }
 
-/// The experiment requested for a target.
+/// Returns the experiment requested for a target.
 fn question(run: &RunSpec, on: &Target) -> Question {
     let axes = &run.axes;
     let mut filesystems: Vec<String> = axes.filesystems.iter().flat_map(|it| several(it)).collect();
@@ -185,7 +185,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
     Ok(vec![place])
 }
 
-/// A device created on this host for each trial.
+/// Returns the place of a device that is created on this host for each trial.
 fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Ephemeral(made), TargetKind::Ephemeral)?;
     if run.jobs > 1 {
@@ -237,14 +237,14 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     Ok(Place::Directory { path, label: kind, longest_name })
 }
 
-/// The possible values of `--on`.
+/// Lists the possible values of `--on`.
 fn target_forms() -> String {
     let made = EphemeralKind::ALL.map(|kind| format!("{}:SIZE", kind.name()));
     format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
 }
 
-/// Checks that the directory has space for `jobs` of the largest cells at the same time, and reports what a killed run
-/// left behind there.
+/// Checks that the directory has space for `jobs` trials of the largest cell at the same time, and reports what a
+/// killed run left behind there.
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
     let jobs = jobs.max(1) as u64;
     // The null issuer writes nothing.
@@ -271,7 +271,7 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
 /// The default parent folder of result folders.
 pub const RESULTS: &str = "fsdyno-results";
 
-/// The default result folder: `fsdyno-results/<UTC time>-<name>`.
+/// Returns the default result folder: `fsdyno-results/<UTC time>-<name>`.
 pub fn default_folder(name: &str) -> PathBuf {
     let time: String =
         fsdyno_venue::clock::now().chars().filter(char::is_ascii_alphanumeric).collect();
@@ -290,7 +290,7 @@ pub fn venues(
     mode: Mode,
 ) -> Result<(Venues, Vec<TargetRequest>), Failure> {
     let (mut venues, mut known) = (Vec::new(), Vec::new());
-    // Found once for all machines.
+    // The kernels are found once for all machines.
     let mut kernels: Option<Vec<KernelPlan>> = None;
     for TargetRequest { question, place } in requests {
         let inputs = question.inputs.clone();

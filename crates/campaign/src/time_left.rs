@@ -1,4 +1,4 @@
-//! Estimates the time left in a run, from the trials that have ended, or before that from the operations done.
+//! Estimates the time left in a run from the trials that have ended or, until one has, from the operations done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -102,9 +102,9 @@ impl TimeLeft {
         Some(Left { time, more: false })
     }
 
-    /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell with
-    /// ended trials takes their mean time; one of another cell takes the mean time per operation of all ended trials.
-    /// The rest of a running trial is never negative.
+    /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell
+    /// with ended trials takes their mean time; a trial of any other cell takes the mean time per operation of all
+    /// ended trials. The time left for a running trial is never negative.
     pub fn of_all(&self, now: Duration) -> Option<Left> {
         let ended = self.cells.values().filter(|pace| pace.ended > 0);
         let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), pace| {
@@ -119,7 +119,7 @@ impl TimeLeft {
         let mut more = false;
         for (cell, pace) in self.cells.iter().filter(|(_, pace)| pace.rest > 0) {
             let each = trial(pace)?;
-            // Before the first trial ends, only the operations done count as elapsed.
+            // Before the first trial ends, only the time spent on operations counts as elapsed.
             let by_ops = ops == 0 && pace.ended == 0;
             more |= by_ops;
             time += each * pace.rest;

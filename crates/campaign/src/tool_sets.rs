@@ -1,4 +1,4 @@
-//! Tools of file systems that the host's distribution may not have.
+//! File system tools that the host's distribution may not have.
 
 use fsdyno_filesystem::{Spec, catalog};
 use fsdyno_lab::Cache;

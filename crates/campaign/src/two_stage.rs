@@ -23,7 +23,7 @@ pub struct Decision {
 }
 
 /// Returns the number of repeats, computed from the pilot's trials for the cell and phase that need the most. Uses
-/// the time until durable, or until returned if a trial of the cell has none.
+/// the time until durable, or until returned if a trial of the cell lacks it.
 ///
 /// `None` if no phase of any cell has two successful trials in the pilot, or if every time is zero.
 pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decision> {
@@ -43,7 +43,7 @@ pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decisi
     largest
 }
 
-/// Refuses trials stored under another rule: the number that a rule computes is valid only if it is the only rule
+/// Refuses trials stored under a different rule: the number that a rule computes is valid only if it is the only rule
 /// applied.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
     Ok(())
 }
 
-/// Returns the pilot's good trials of a cell by seed, each seed once.
+/// Returns the pilot's successful trials of a cell in the order of their seeds, each seed once.
 fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Trial> {
     let of_cell = |trial: &&Trial| {
         (&trial.plan.hash, &trial.plan.label) == (&cell.plan.hash, &cell.plan.label)
@@ -86,7 +86,7 @@ fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Tri
     pilot
 }
 
-/// Returns the seconds of each phase that all of the trials have.
+/// Returns the times, in seconds, of each phase that all of the trials have.
 fn phases<'a>(trials: &[&'a Trial]) -> Vec<(&'a str, Vec<f64>)> {
     let Some(first) = trials.first() else { return Vec::new() };
     let found = |trial: &'a Trial, name: &str| -> Option<&'a Phase> {
@@ -144,7 +144,7 @@ mod tests {
         let rule = rule(20_000, 100, 1);
         let decision = decide(&rule, &[calm.clone(), wild.clone()], &stored).unwrap();
         assert_eq!(decision.by, "dirops create on wild");
-        // Logarithms about 0.0298 apart from one to five hundredths: s = 0.0298, t = 2.776, d = 0.0198.
+        // Logarithms of 1.02 to 1.10: standard deviation s = 0.0298, t = 2.776, d = 0.0198.
         assert_eq!(decision.total.n, 18);
         assert_eq!(decide(&rule, std::slice::from_ref(&calm), &stored).unwrap().total.n, 5);
         stored.extend((6..30).map(|seed| of("wild", seed, Some(seed * 1_000_000_000))));

@@ -32,5 +32,5 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     }
 }
 
-/// The reason that sysctls are only for the lab.
+/// The reason that sysctls can be set only in the lab.
 const SETTINGS: &str = "; fsdyno records the settings of this host but does not change them";

@@ -11,26 +11,26 @@ use serde::{Deserialize, Serialize};
 pub struct Source {
     /// The key of the value.
     pub what: String,
-    /// The thing that the value stands for, and its source.
+    /// The meaning of the value, and its source.
     pub from: String,
 }
 
-/// An invalid file: the place, the problem, and what would be right.
+/// An invalid file: the position, the problem, and the correct form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {problem}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct FileError {
     /// The file.
     pub file: String,
-    /// The line, from 1; none if the problem is not on a line.
+    /// The line, from 1; `None` if the problem is not on a line.
     pub line: Option<usize>,
-    /// The problem, and what would be right.
+    /// The problem, and the correct form.
     pub problem: String,
 }
 
 /// The text of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// The file, as messages name it.
+    /// The path of the file, as shown in messages.
     pub file: &'a str,
     /// Its text.
     pub text: &'a str,
@@ -49,7 +49,7 @@ impl Text<'_> {
         })
     }
 
-    /// Returns the error for a value at a place.
+    /// Returns the error for a value at a position.
     pub fn wrong(&self, span: Range<usize>, problem: String) -> FileError {
         FileError { file: self.file.to_string(), line: self.line(span), problem }
     }

@@ -1,4 +1,4 @@
-//! Catalogs of TOML files that are part of the program; a user's file can replace an entry.
+//! Catalogs of TOML files that are part of the program; a user's file can be used in place of an entry.
 
 mod file;
 
@@ -20,7 +20,7 @@ pub struct Catalog {
     pub rows: &'static [(&'static str, &'static str)],
 }
 
-/// An error in finding an entry.
+/// An error when finding an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// The name is unknown.
@@ -38,10 +38,10 @@ pub enum CatalogError {
     Unreadable {
         /// The file.
         file: String,
-        /// The kernel's error.
+        /// The read error.
         error: String,
     },
-    /// Its content is invalid.
+    /// The content of the file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -75,7 +75,7 @@ impl Catalog {
         })
     }
 
-    /// Returns the file of an entry, as messages name it.
+    /// Returns the path of an entry's file, as shown in messages.
     pub fn file(&self, name: &str) -> String {
         if is_path(name) { name.to_string() } else { format!("{}/{name}.toml", self.folder) }
     }

@@ -4,7 +4,7 @@ use fsdyno_catalog::{Catalog, CatalogError};
 
 use crate::file::Machine;
 
-/// All machines, in listing order: current machines first, then by year.
+/// All machines, in listing order: current machines first, then older ones, the newest of these first.
 const CATALOG: Catalog = Catalog {
     kind: "machine",
     folder: "catalog/machines",
@@ -21,13 +21,13 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The machine for commands that name none.
+/// The machine for commands that do not name one.
 pub const USUAL: &str = "server-2026";
 
-/// The machine for study files that name none, and of fsdyno versions without machines.
+/// The machine for study files that do not name one, and that of fsdyno versions without machines.
 pub const CLASSIC: &str = "classic";
 
-/// An error in finding a machine.
+/// An error when finding a machine.
 pub type MachineError = CatalogError;
 
 /// Returns the names of all machines, in order.

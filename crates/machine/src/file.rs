@@ -18,7 +18,7 @@ pub struct Machine {
     pub name: String,
     /// A one-line description.
     pub about: String,
-    /// The disk, as `--disk` takes it.
+    /// The disk, as `--disk` accepts it.
     pub disk: String,
     /// The CPU.
     pub cpu: CpuPlan,
@@ -41,7 +41,7 @@ struct File {
 }
 
 impl Machine {
-    /// Parses the text of a file, and checks the disk and the processor that it names, and the other values with them.
+    /// Parses the text of a file and checks its values, including the disk and the processor that it names.
     ///
     /// # Errors
     /// [`FileError`] for the first invalid value.

@@ -17,10 +17,10 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The network for commands that name none.
+/// The network for commands that do not name one.
 pub const USUAL: &str = "lan-10g";
 
-/// An error in finding a network.
+/// An error when finding a network.
 pub type NetworkError = CatalogError;
 
 /// Returns the names of all networks, in order.
@@ -44,7 +44,7 @@ pub fn find(name: &str) -> Result<Network, NetworkError> {
     Ok(Network::from_toml(name, &CATALOG.file(name), &text(name)?)?)
 }
 
-/// Returns the network of this name or in this file, as a plan has it.
+/// Returns the network with this name or in this file, in the form that plans record.
 ///
 /// # Errors
 /// [`NetworkError`].

@@ -16,7 +16,7 @@ pub struct Network {
     pub bits_per_second: u64,
     /// Delay of a packet on a link, in either direction.
     pub delay_ns: Nanos,
-    /// Maximum number of packets that wait for a link or are on it.
+    /// Maximum number of packets that wait for a link or are in transit on it.
     pub limit: u32,
     /// The origin of each value.
     pub source: Vec<Source>,
@@ -38,7 +38,7 @@ struct File {
 const FORM: &str = "a network has about, rate, delay, limit and, for each, a [[source]] with what and from (see fsdyno show network \
                     lan-10g)";
 
-/// The rates that the model supports: from a modem's to more than the guest's processor can send.
+/// The rates that the model supports, in bits per second: from a modem's to more than the guest's processor can send.
 const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
 
 /// The maximum delay of a link.
@@ -75,7 +75,7 @@ impl Network {
     }
 }
 
-/// Splits a whole number from its unit.
+/// Splits text into a whole number and its unit.
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit())?;
     Some((text[..end].parse().ok()?, text[end..].trim()))

@@ -25,10 +25,10 @@ const CATALOG: Catalog = Catalog {
 /// The name of the plain speed of one instruction per nanosecond.
 const INSTRUCTIONS: &str = "instructions";
 
-/// An error in finding a processor.
+/// An error when finding a processor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProcessorError {
-    /// No processor has the name, and it is not a speed.
+    /// The name is neither that of a processor nor a speed.
     #[error(
         "'{name}' is not a speed of the lab's CPU; it must be a power of two in instructions per nanosecond, from \
          1/64 to 8, or a processor profile, by name or file; {hint}"
@@ -44,10 +44,10 @@ pub enum ProcessorError {
     Unreadable {
         /// The file.
         file: String,
-        /// The kernel's error.
+        /// The read error.
         error: String,
     },
-    /// The profile is invalid (for the catalog, a test prevents that).
+    /// The profile is invalid (for profiles of the catalog, a test excludes this).
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }

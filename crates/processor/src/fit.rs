@@ -1,7 +1,7 @@
 //! Fits a processor profile: finds the costs of instructions and events that explain measured CPU times.
 //!
 //! The fit minimizes the squares of the relative errors with nonnegative costs (Lawson and Hanson, "Solving Least
-//! Squares Problems", 1974, chapter 23), by descent along one cost at a time; points far off the model count less, by
+//! Squares Problems", 1974, chapter 23), by descent along one cost at a time; points far from the model count less, by
 //! the inverse of their error (iteratively reweighted least squares, Holland and Welsch 1977, with the L1 weight).
 
 use std::collections::BTreeMap;
@@ -52,9 +52,9 @@ pub struct Validation {
 
 const ROUNDS: usize = 25;
 const SWEEPS: usize = 2000;
-/// Errors below this have equal weight.
+/// The relative error below which points have equal weight.
 const EXACT: f64 = 0.04;
-/// File systems that differ by at most this part are alike.
+/// The maximum relative difference between file systems that count as alike.
 const ALIKE: f64 = 0.1;
 
 /// Returns the time that costs predict for counts, in nanoseconds.
@@ -103,7 +103,7 @@ fn least_squares(rows: &[[f64; COSTS]], weights: &[f64], start: Costs) -> Costs 
     costs
 }
 
-/// Predicts each point by a fit that excludes all points with the same `key`.
+/// Predicts each point from a fit that excludes all points with the same `key`.
 pub fn validate<K: Ord>(points: &[Point], key: impl Fn(&Point) -> K) -> Validation {
     let mut groups: BTreeMap<K, Vec<Point>> = BTreeMap::new();
     for point in points {

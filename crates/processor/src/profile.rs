@@ -20,10 +20,10 @@ pub struct Profile {
     pub events_ns: BTreeMap<String, f64>,
     /// The caches.
     pub caches: CacheSizes,
-    /// The error of the profile over operations to which it was not fitted; none if not measured.
+    /// The error of the profile over operations to which it was not fitted; `None` if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<Errors>,
-    /// True if, for a fit, the model counts only events of the issuing thread, and all of its instructions.
+    /// True if the model counts for a fit: only events of the issuing thread, and all of its instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
 }
@@ -65,7 +65,7 @@ pub struct Errors {
     pub ratio: u64,
 }
 
-/// An error of an invalid profile.
+/// An error in a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The file is not TOML, or has the wrong form.
@@ -92,17 +92,17 @@ pub enum ProfileError {
 
 const KIB: u64 = 1024;
 const LINE: u64 = 64;
-/// Sets of the first cache: 4 KiB of lines, because it is indexed by the offset in a page.
+/// The number of sets of a first cache: a way is 4 KiB, because the index is taken from the offset in a page.
 const FIRST_SETS: u64 = 64;
 /// The size of one way of the first caches.
 const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
 const MAX_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
-/// From 0.03 ns (an 8 GHz processor with four instructions per cycle) to 8 ns.
+/// The valid times of an instruction: from 0.03 ns (an 8 GHz processor with four instructions per cycle) to 8 ns.
 const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
-/// A page fault served from a disk is not a processor event.
+/// The maximum time of an event: a page fault served from a disk is not a processor event.
 const MAX_NS: f64 = 100_000.0;
-/// A profile with a larger error is useless.
+/// The maximum error: a profile with a larger error is useless.
 const MAX_PERCENT: u64 = 1000;
 
 impl Profile {
@@ -124,7 +124,7 @@ impl Profile {
         }
     }
 
-    /// Returns the first invalid value: its key, the value, and what would be valid.
+    /// Returns the first invalid value: its key, the value, and a description of valid values.
     fn fault(&self) -> Option<(String, String, String)> {
         let fault =
             |key: &str, value: String, expected: String| Some((key.to_string(), value, expected));
@@ -165,7 +165,7 @@ impl Profile {
         self.wrong_error()
     }
 
-    /// Returns the first invalid error: errors in the wrong order, too large, or missing from an estimate.
+    /// Returns the first fault of `error_percent`: missing from an estimate, too large, or in the wrong order.
     fn wrong_error(&self) -> Option<(String, String, String)> {
         let fault = |key: &str, value: String, expected: &str| {
             Some((format!("error_percent{key}"), value, expected.to_string()))
@@ -185,7 +185,7 @@ impl Profile {
         None
     }
 
-    /// Returns the profile under a name, as plans record it.
+    /// Returns the profile with a name, in the form that plans record.
     pub fn recorded(&self, name: &str) -> Processor {
         let CacheSizes { l1_ways, l2_kib, l2_ways, l1i_kib, .. } = self.caches;
         let ps = |ns: f64| (ns * 1000.0).round() as u64;

@@ -57,7 +57,7 @@ pub fn interval(
 }
 
 /// Returns the distance of the median of the resamples from the statistic, in normal deviations; equal resamples count
-/// half. A statistic outside the range of its resamples counts as just inside.
+/// half. A statistic outside the range of its resamples counts as just inside it.
 fn bias(drawn: &[f64], seen: f64) -> f64 {
     let below = drawn.iter().filter(|v| **v < seen).count() as f64;
     let equal = drawn.iter().filter(|v| **v == seen).count() as f64;

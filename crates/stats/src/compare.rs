@@ -1,15 +1,16 @@
-//! Comparison of two conditions: their ratio, its 95 % interval, and a verdict that may be "~".
+//! Comparison of two conditions: their ratio, its 95 % interval, and a verdict, which may be undecided ("~").
 //!
-//! A verdict follows from the displayed interval and from nothing else. With a band of
-//! differences that do not matter (`threshold` 0.03: 1/1.03 to 1.03):
+//! The displayed interval determines the verdict, except that it is neither faster nor slower if a p-value does not
+//! exclude chance, and undecided if it is withheld. With a band of differences that do not matter (`threshold` 0.03:
+//! 1/1.03 to 1.03):
 //!
 //! | interval | verdict |
 //! |---|---|
 //! | wholly within the band | same (two one-sided tests, Schuirmann 1987, each at 2.5 %) |
-//! | else without 1 | faster or slower |
-//! | else | unknown: "~" |
+//! | otherwise, excluding 1 | faster or slower |
+//! | otherwise | undecided: "~" |
 //!
-//! A verdict other than unknown becomes "inside" if a systematic error could explain the ratio: an error that all
+//! A verdict other than undecided becomes "inside" if a systematic error could explain the ratio: an error that all
 //! values of one side share and that no number of repeats reduces.
 
 use crate::holm::holm;
@@ -18,12 +19,12 @@ use crate::permutation::Permutation;
 use crate::power::{Design, POWER, n_that_would_decide};
 use crate::student::{two_sided_quantile, two_sided_tail};
 
-/// The verdict of a comparison of times on the new condition.
+/// A verdict on the new condition, from a comparison of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It took less time, and the interval excludes chance.
+    /// The new condition took less time, and the interval excludes chance.
     Faster,
-    /// It took more time, and the interval excludes chance.
+    /// The new condition took more time, and the interval excludes chance.
     Slower,
     /// The interval lies within the band of differences that do not matter; without a band, the times
     /// are exactly equal.
@@ -59,8 +60,8 @@ pub struct Comparison {
     /// then has zero width because no spread was observed, not because none is possible, and the
     /// verdict is by the difference alone. Tables mark it "exact".
     pub exact: bool,
-    /// The probability of a ratio at least that far from 1 if nothing differs (the t test of the
-    /// method); none for a single value and if nothing varied.
+    /// The probability of a ratio at least that far from 1 if the conditions do not differ (the t test of the method);
+    /// none for a single value or if nothing varied.
     pub p: Option<f64>,
     /// `p` adjusted for all the comparisons of a table, after [`adjust`].
     pub p_in_table: Option<f64>,
@@ -68,12 +69,12 @@ pub struct Comparison {
     pub relabelled: Option<Permutation>,
     /// True if the verdict is withheld, whatever the interval is ([`Comparison::without_verdict`]).
     pub withheld: bool,
-    /// Standard error of the logarithm of the ratio, and its degrees of freedom; none for a single value
-    /// and if nothing varied.
+    /// Standard error of the logarithm of the ratio, and its degrees of freedom; none for a single value or if nothing
+    /// varied.
     pub error: Option<(f64, f64)>,
-    /// The spread from which a larger n is planned; none for a single value and if nothing varied.
+    /// The spread from which a larger n is planned; none for a single value or if nothing varied.
     pub design: Option<Design>,
-    /// The least difference that matters (0.03 is 3 %); zero if every difference does.
+    /// The minimum difference that matters (0.03 is 3 %); zero if every difference matters.
     pub threshold: f64,
     /// The systematic error of the ratio (0.2 is 20 %); zero if there is none.
     pub systematic: f64,
@@ -81,8 +82,8 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Relative difference below which two ratios of pairs are equal but for the rounding of their
-/// division: a nanosecond in a day is ten times as much.
+/// Relative difference up to which two ratios of pairs count as equal, to allow for the rounding of their division: a
+/// nanosecond in a day is ten times as much.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// Compares times paired by seed, as in the lab: each pair shares everything arbitrary, so the t interval
@@ -165,17 +166,16 @@ impl Comparison {
         comparison.decide()
     }
 
-    /// Decides the verdict for a least difference that matters (0.03 is 3 %); a negative number or NaN
-    /// counts as zero.
+    /// Decides the verdict for a minimum difference that matters (0.03 is 3 %); a negative number or NaN counts as
+    /// zero.
     pub fn within(mut self, threshold: f64) -> Comparison {
         self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
         self.decide()
     }
 
-    /// Adds a permutation test to the t test, for values of a host, whose distribution may not be
-    /// normal: if the test could have shown a difference at 5 % with this many values and does not, the
-    /// verdict is neither faster nor slower. With fewer than four values on a side it never
-    /// can.
+    /// Adds a permutation test to the t test, for values of a host, whose distribution may not be normal: if the
+    /// permutation test could have shown a difference at 5 % with this many values and does not, the verdict is neither
+    /// faster nor slower. With at most three values on each side, it never can.
     pub fn with_permutation(mut self, test: Option<Permutation>) -> Comparison {
         self.relabelled = test;
         self.decide()
@@ -216,7 +216,7 @@ impl Comparison {
         self
     }
 
-    /// A footnote for a table about an interval that needs explanation; none if it needs none.
+    /// Returns a footnote for a table about an interval that needs explanation; none if it needs none.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
             _ if self.withheld => None,
@@ -236,9 +236,9 @@ impl Comparison {
             || relabelled.is_some_and(|test| test.p >= alpha)
     }
 
-    /// Returns true if the new condition takes longer by more than the threshold: true if the whole
-    /// interval is above it, false if the whole interval is not, none if it is undecided (for a
-    /// bisection: bad, good, skip).
+    /// Returns whether the new condition takes longer by more than the threshold: true if the whole interval lies above
+    /// it, false if the whole interval lies at or below it, none if that is undecided (for a bisection: bad, good,
+    /// skip).
     pub fn regressed(&self) -> Option<bool> {
         let (low, high) = self.interval.filter(|_| !self.withheld)?;
         if self.verdict == Verdict::Inside {
@@ -251,22 +251,21 @@ impl Comparison {
         (high <= limit).then_some(false)
     }
 
-    /// The number of pairs, or of values on each side, that would find a true difference of the
-    /// threshold and show true equality within it, each with a probability of 95 %, if the spread stays
-    /// the same. `None` if there is no threshold, no spread was observed, or it is over a million.
+    /// Returns the number of pairs, or of values on each side, that would find a true difference of the threshold and
+    /// show true equality within it, each with a probability of 95 %, if the spread stays the same. `None` if there is
+    /// no threshold, no spread was observed, or the number exceeds a million.
     pub fn n_that_would_decide(&self) -> Option<u32> {
         n_that_would_decide(self.design?, self.threshold, POWER)
     }
 }
 
-/// Corrects the comparisons of one table for their number by Holm's method: a comparison whose
-/// adjusted p is not below 5 % is neither faster nor slower. "Same" stands, because it does not depend
-/// on a small p. A comparison without a p (a single value, or nothing that varied) was not tested and
-/// does not count. The intervals stay those of each comparison alone.
+/// Corrects the comparisons of one table for their number by Holm's method: a comparison whose adjusted p is not below
+/// 5 % is neither faster nor slower. "Same" is unaffected, because it does not depend on a small p. A comparison
+/// without a p (a single value, or nothing that varied) was not tested and does not count. The intervals are not
+/// adjusted.
 ///
-/// `unshown` are p-values of comparisons that the same data could have put into the table: if the
-/// base is chosen because it is the best, every pair of rows belongs to the family, whichever of
-/// them is displayed.
+/// `unshown` are p-values of comparisons that the same data could have put into the table: if the base was chosen
+/// because it is the best, every pair of rows belongs to the family, whether or not it is displayed.
 pub fn adjust(table: &mut [Comparison], unshown: &[f64]) {
     let tested: Vec<&mut Comparison> = table.iter_mut().filter(|c| c.p.is_some()).collect();
     let mut p: Vec<f64> = tested.iter().map(|c| c.p.unwrap_or(1.0)).collect();
@@ -400,7 +399,7 @@ mod tests {
 
     #[test]
     fn in_a_table_a_small_p_has_to_be_smaller() {
-        // Each alone is slower at p = 0.03; twenty of them, or one among twenty, claim nothing.
+        // Each one alone is slower at p = 0.03; twenty of them, or one among twenty, show nothing.
         let half = 0.1 / two_sided_tail_inverse(0.03) * two_sided_quantile(LEVEL, 1.0);
         let d = half / two_sided_quantile(LEVEL, 1.0);
         let alone = paired(&[(1.0, (0.1 - d).exp()), (1.0, (0.1 + d).exp())]).unwrap();
@@ -430,7 +429,7 @@ mod tests {
         assert_eq!((withheld.verdict, withheld.regressed()), (Verdict::Undecided, None));
     }
 
-    /// The t that a variable of one degree of freedom exceeds in absolute value with probability `p`.
+    /// Returns the t that the absolute value of a variable with one degree of freedom exceeds with probability `p`.
     fn two_sided_tail_inverse(p: f64) -> f64 {
         two_sided_quantile(1.0 - p, 1.0)
     }
@@ -472,7 +471,7 @@ mod tests {
         let inside = slower.within(0.03).with_systematic(0.2);
         assert_eq!((inside.verdict, inside.regressed()), (Verdict::Inside, None));
         assert_eq!(inside.with_systematic(0.0).verdict, Verdict::Slower);
-        // Equality is known no better than the error, and an undecided comparison stays undecided.
+        // Equality is known no more exactly than the error, and an undecided comparison stays undecided.
         let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().within(0.03);
         assert_eq!(same.with_systematic(0.2).verdict, Verdict::Inside);
         assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);

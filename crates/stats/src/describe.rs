@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_ten_runs_of_a_published_table_have_its_deviation() {
-        // The only ten whole seconds that give Layton's "13.70 1.10" (fdtree, 64 MB journal).
+        // The only ten times in whole seconds that give Layton's "13.70 1.10" (fdtree, 64 MB journal).
         let runs = [12.0, 13.0, 13.0, 13.0, 13.0, 14.0, 14.0, 14.0, 15.0, 16.0];
         assert!((mean(&runs).unwrap() - 13.7).abs() < 1e-12);
         assert!((population_sd(&runs).unwrap() - 1.10).abs() < 0.005);

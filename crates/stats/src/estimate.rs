@@ -29,7 +29,7 @@ pub struct Estimate {
     ratio: bool,
     /// The permutation test at a ratio of 1.
     relabelled: Option<Permutation>,
-    /// The permutation test at another ratio ([`Estimate::with_permutation_at`]).
+    /// The permutation test at a different ratio ([`Estimate::with_permutation_at`]).
     moved: Option<(f64, Permutation)>,
 }
 
@@ -79,7 +79,7 @@ impl Estimate {
         }
     }
 
-    /// Returns the same number without a known spread.
+    /// Returns the estimate with the same number but without a known spread.
     pub fn without_spread(self) -> Estimate {
         Estimate {
             interval: None,
@@ -91,16 +91,16 @@ impl Estimate {
         }
     }
 
-    /// Adds the permutation test at a ratio of `bound`: `moved` is the comparison with every base `bound` times as
-    /// long, so that the two sides are equal exactly if the ratio is the bound.
+    /// Adds the permutation test at a ratio of `bound`: `moved` is the comparison with every base value multiplied by
+    /// `bound`, so that the two sides are equal exactly if the ratio is the bound.
     pub fn with_permutation_at(self, bound: f64, moved: &Comparison) -> Estimate {
         let test = moved.relabelled.filter(|_| moved.method == Method::Welch);
         Estimate { moved: test.map(|test| (bound, test)), ..self }
     }
 
     /// Returns the probability of an estimate at least that far from `bound` if the true number is the bound; none if
-    /// no spread was observed, and for a ratio if the bound is not positive. If a permutation test was made at the
-    /// bound (1, or that of [`Estimate::with_permutation_at`]), p is the larger of the two probabilities.
+    /// no spread was observed, or if the number is a ratio and the bound is not positive. If a permutation test was
+    /// made at the bound (1, or that of [`Estimate::with_permutation_at`]), p is the larger of the two probabilities.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, freedom);
@@ -113,7 +113,8 @@ impl Estimate {
 
     /// Returns the approximate number of repeats that would separate the number from `bound`, if the number and the
     /// spread are correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
-    /// misses one time in twenty. At least three; none if no spread was observed, or if more than [`MOST`] are needed.
+    /// misses one difference in twenty. At least three; none if no spread was observed, or if more than [`MOST`] are
+    /// needed.
     pub fn n_to_tell_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
@@ -142,7 +143,7 @@ mod tests {
         let comparison = paired(&pairs).unwrap();
         let estimate = Estimate::of_ratio(&comparison);
         assert!((estimate.p(1.0).unwrap() / comparison.p.unwrap() - 1.0).abs() < 1e-9);
-        // A bound is a base of another length: every base half as long again.
+        // A bound is equivalent to a longer base: here every base value is multiplied by 1.5.
         let moved: Vec<(f64, f64)> = pairs.iter().map(|(base, new)| (base * 1.5, *new)).collect();
         let p = paired(&moved).unwrap().p.unwrap();
         assert!((estimate.p(1.5).unwrap() - p).abs() < 1e-9);
@@ -191,7 +192,7 @@ mod tests {
         let test = two_samples(&moved, &longer, 1);
         let comparison = welch(&moved, &longer).unwrap().with_permutation(test);
         let estimate = plain.with_permutation_at(1.05, &comparison);
-        // Of 70 relabellings four are as far apart: this one, that with 10.0 for 10.05, and their mirror images.
+        // Of 70 relabellings, four are as far apart: this one, the one with 10.0 for 10.05, and their mirror images.
         assert!(plain.p(1.05).unwrap() < 0.05);
         assert!((estimate.p(1.05).unwrap() - 4.0 / 70.0).abs() < 1e-9);
         assert_eq!(estimate.p(1.0), plain.p(1.0));

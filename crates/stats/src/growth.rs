@@ -10,7 +10,7 @@ pub struct Growth {
     pub n: usize,
     /// The exponent b of time = a * size^b.
     pub exponent: f64,
-    /// Its 95 % interval; none for two points, which every line fits.
+    /// Its 95 % interval; none for two points, which a line always fits exactly.
     pub interval: Option<(f64, f64)>,
     /// Standard error of the exponent, which has n - 2 degrees of freedom; none for two points.
     pub error: Option<f64>,
@@ -31,7 +31,8 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
     let mean_y = logs.iter().map(|(_, y)| y).sum::<f64>() / n as f64;
     let sxx: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let sxy: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    // If all sizes are equal, their deviations from the mean are only rounding errors; the bound is far below any real step.
+    // If all sizes are equal, their deviations from the mean are only rounding errors; the bound is far below any real
+    // step.
     if n < 2 || sxx < 1e-20 {
         return None;
     }

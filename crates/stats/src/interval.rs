@@ -21,8 +21,8 @@ pub struct Summary {
 impl Summary {
     /// Returns the summary of some finite values; `None` if there are no values or one is not finite.
     ///
-    /// The interval is mean +- t * sd / sqrt(n) with Student's t of n - 1 degrees of freedom
-    /// ("Student" 1908, The probable error of a mean).
+    /// The interval is mean +- t * sd / sqrt(n) with Student's t for n - 1 degrees of freedom ("Student" 1908, The
+    /// probable error of a mean).
     pub fn of(values: &[f64]) -> Option<Summary> {
         let n = values.len();
         if n == 0 || values.iter().any(|v| !v.is_finite()) {
@@ -44,8 +44,9 @@ impl Summary {
 
     /// Returns the summary of values whose number was set by a pilot of the first `pilot` values
     /// ([`crate::plan::Rule::TwoStage`]): the interval is Stein's, from the pilot's spread alone
-    /// ([`crate::plan::stein_interval`]), with its larger half as a share of the mean. `None` as for [`Summary::of`];
-    /// the usual interval if Stein's cannot be computed (a value of zero, fewer values than the pilot).
+    /// ([`stein_interval`]), and the half width is its larger half, as a share of the mean. `None` as for
+    /// [`Summary::of`]; the interval of [`Summary::of`] if Stein's cannot be computed (a value of zero, fewer values
+    /// than the pilot).
     pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
         let mut summary = Summary::of(values)?;
         if let Some((low, high)) = stein_interval(values, pilot) {
@@ -54,8 +55,8 @@ impl Summary {
         Some(summary)
     }
 
-    /// Returns true if there are several values and all are equal: the interval then has zero width
-    /// because no spread was observed, which is not certainty. Tables mark it "exact".
+    /// Returns true if there are several values and all are equal: the interval then has zero width because no spread
+    /// was observed, not because the mean is certain. Tables mark it "exact".
     pub fn exact(&self) -> bool {
         self.sd == Some(0.0)
     }

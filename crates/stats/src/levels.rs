@@ -33,8 +33,8 @@ pub struct Levels {
 /// Splits the variance by one-way random-effects analysis, for groups of equal or unequal size (Searle, Casella and
 /// McCulloch, Variance Components, 1992, chapter 3, the ANOVA estimators).
 ///
-/// `None` for fewer than two groups, an empty group, groups of one value each (the levels cannot be
-/// separated then), or a value that is not finite.
+/// `None` for fewer than two groups, an empty group, groups of one value each (whose levels cannot be separated), or a
+/// value that is not finite.
 pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
     let means = groups.iter().map(|group| mean(group.as_ref())).collect::<Option<Vec<f64>>>()?;
     let sizes: Vec<f64> = groups.iter().map(|group| group.as_ref().len() as f64).collect();

@@ -1,4 +1,4 @@
-//! Pure statistics of numbers, with a source for every constant; the crate does not know about trials.
+//! Statistical functions on plain numbers, with a source for every constant; this crate does not know about trials.
 
 pub mod bootstrap;
 pub mod compare;

@@ -2,11 +2,11 @@
 
 use std::f64::consts::PI;
 
-/// P(Z <= x) of a standard normal variable.
+/// Returns P(Z <= x) for a standard normal variable Z.
 ///
-/// For |x| below 4 it is the series of Marsaglia ("Evaluating the normal distribution", Journal of Statistical
-/// Software 11(4), 2004), otherwise the continued fraction of the tail (Abramowitz and Stegun 1964, 26.2.14),
-/// which keeps the precision of a small tail. NaN for NaN.
+/// For |x| below 4 it is computed by the series of Marsaglia ("Evaluating the normal distribution", Journal of
+/// Statistical Software 11(4), 2004), otherwise by the continued fraction of the tail (Abramowitz and Stegun 1964,
+/// 26.2.14), which keeps the precision of a small tail. NaN for NaN.
 pub fn cdf(x: f64) -> f64 {
     let density = (-x * x / 2.0).exp() / (2.0 * PI).sqrt();
     if x.abs() < 4.0 {
@@ -18,15 +18,15 @@ pub fn cdf(x: f64) -> f64 {
         }
         return 0.5 + density * sum;
     }
-    // From 4 on, what the fraction has beyond sixty levels is below the precision of an f64.
+    // From 4 on, the levels of the fraction beyond the sixtieth add less than the precision of an f64.
     let fraction = (1..=60).rev().fold(x.abs(), |below, k| x.abs() + f64::from(k) / below);
     let tail = density / fraction;
     if x < 0.0 { tail } else { 1.0 - tail }
 }
 
-/// The x below which a standard normal variable lies with probability `p` (0.975 gives 1.96).
+/// Returns the x below which a standard normal variable lies with probability `p` (0.975 gives 1.96).
 ///
-/// Minus and plus infinity at 0 and 1; NaN outside.
+/// Minus and plus infinity at 0 and 1; NaN outside that range.
 pub fn quantile(p: f64) -> f64 {
     if !(0.0..=1.0).contains(&p) {
         return f64::NAN;

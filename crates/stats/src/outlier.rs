@@ -46,7 +46,7 @@ pub fn fences(values: &[f64]) -> Option<Fences> {
 
 /// Returns the values beyond the inner fences, in the order given; none if there are too few values for [`fences`].
 ///
-/// If the middle half does not vary, every other value lies beyond the fences.
+/// If the middle half does not vary, every value that differs from it lies beyond the fences.
 pub fn outliers(values: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(values) else { return Vec::new() };
     let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;

@@ -1,4 +1,4 @@
-//! Permutation tests: how often relabelling alone would separate two conditions that much.
+//! Permutation tests: how often relabelling alone would separate two conditions by as much as was observed.
 //!
 //! They assume no distribution of the times, only that labels are exchangeable if the conditions do not differ, which a
 //! randomised order ensures (Fisher 1935, The Design of Experiments, section 21). If there are few relabellings, all
@@ -6,7 +6,7 @@
 
 use fsdyno_record::seed::{self, SplitMix64};
 
-/// The maximum number of relabellings that are all counted, which takes some tens of milliseconds.
+/// The largest number of relabellings that are all counted, which takes a few tens of milliseconds.
 pub const EXACT_UP_TO: u64 = 200_000;
 
 /// The number of relabellings drawn otherwise: a p-value of 0.05 is then known to +-0.0014, one standard error.
@@ -15,7 +15,7 @@ pub const DRAWN: u32 = 24_999;
 /// The result of a permutation test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permutation {
-    /// The probability of a difference at least that large by relabelling alone.
+    /// The probability of a difference at least as large as the observed one by relabelling alone.
     pub p: f64,
     /// True if every relabelling was counted.
     pub exact: bool,
@@ -38,7 +38,7 @@ pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
     };
     let n = logs.len();
     let all = if n < 64 { 1u64 << n } else { u64::MAX };
-    // The pattern itself and its mirror image are always at least as far apart.
+    // The observed pattern and its mirror image are always at least as far apart.
     let least = 2.0 / all as f64;
     if all <= EXACT_UP_TO {
         let hits = (0..all).filter(|bits| far(&mut |at| bits >> at & 1 == 1)).count();
@@ -58,7 +58,7 @@ pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> 
     // Relative to their mean, so that a difference of two large sums does not lose precision.
     let centre = values.iter().sum::<f64>() / values.len() as f64;
     values.iter_mut().for_each(|v| *v -= centre);
-    // If the sum of all is zero, the sum of one side gives the difference.
+    // The sum of all values is now zero, so the sum of one side determines the difference.
     let (n, side) = (values.len(), base.len().min(new.len()));
     let smaller = if base.len() <= new.len() { &values[..side] } else { &values[n - side..] };
     let observed = smaller.iter().sum::<f64>().abs();
@@ -140,13 +140,13 @@ mod tests {
         assert!(signs.exact && (signs.p - PAIRED).abs() < 1e-12, "{signs:?}");
     }
 
-    // From that script.
+    // From tests/oracle/permutation.py.
     const TWO_SAMPLES: f64 = 0.093_073_593_073_593_07;
     const PAIRED: f64 = 0.125;
 
     #[test]
     fn sampled_tests_approximate_the_counted_ones() {
-        // Ten against ten: 184,756 choices are counted; one more on a side, and they are drawn.
+        // Ten against ten: 184,756 choices are counted; with one more on a side, they are drawn.
         let many: Vec<f64> = (0..10).map(|i| 10.0 + f64::from(i * 7 % 10) / 20.0).collect();
         let more: Vec<f64> = many.iter().map(|v| v + 0.1).collect();
         let counted = two_samples(&many, &more, 1).unwrap();

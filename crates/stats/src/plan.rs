@@ -1,4 +1,4 @@
-//! Sets the number and the order of repeats, both before the first result is known.
+//! Sets the number and the order of repeats, by rules that are fixed before the first result is known.
 //!
 //! Stopping when an interval looks narrow enough makes intervals too narrow. Therefore there are two rules: a fixed
 //! number; or Stein's two stages, with a pilot that only estimates the spread, and one number of repeats derived from
@@ -10,8 +10,9 @@ use fsdyno_record::seed;
 use crate::interval::{LEVEL, logs};
 use crate::student::two_sided_quantile;
 
-/// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than the pilot saved: at
-/// the same spread, a pilot of three needs 2.4 times as many repeats, and a pilot of two twenty times as many.
+/// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than the smaller pilot
+/// saves: at the same spread, a pilot of three needs 2.4 times as many repeats, and a pilot of two twenty times as
+/// many.
 pub const PILOT: u32 = 5;
 
 /// The rule that sets the number of repeats.
@@ -41,8 +42,8 @@ pub struct Total {
 }
 
 impl Rule {
-    /// Returns the number of repeats to run before [`Rule::total`] is called: all of a fixed number; for two stages the
-    /// pilot, limited by the cap.
+    /// Returns the number of repeats to run before [`Rule::total`] is called: the whole of a fixed number; for two
+    /// stages the pilot, limited by the cap.
     pub fn first(self) -> u32 {
         match self {
             Rule::Fixed(n) => n,
@@ -51,7 +52,7 @@ impl Rule {
     }
 
     /// Returns the number of repeats, from the values of each condition's (or each ratio's) first stage: one number for
-    /// all, that of the condition with the largest spread, because every block includes every condition.
+    /// all, as required by the condition with the largest spread, because every block includes every condition.
     ///
     /// The second stage raises n to t^2 s^2 / d^2, rounded up: s from the logarithms of the pilot, t
     /// with its degrees of freedom, d = ln(1 + half width) (Stein 1945).
@@ -163,8 +164,8 @@ mod tests {
 
     #[test]
     fn comparisons_after_two_stages_alarm_hardly_above_the_nominal_rate() {
-        // Two equal conditions whose n was set by the pilot with the larger spread, by Welch and by pairs: the pilot
-        // chose n by the spread of each, not by their difference. 4000 comparisons at 5 %: 200 +-14.
+        // Two equal conditions whose n was set by the pilot with the larger spread, by Welch and by pairs: n depends on
+        // the spread of each, not on their difference. 4000 comparisons at 5 %: 200 +-14.
         let mut draws = seed::stream(29, "two stages");
         let mut unit = || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
         let mut value = || {
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(order(5, 1..3, 42), expected[1..], "a second stage moves no block");
     }
 
-    // From that script.
+    // From tests/oracle/order.py.
     const ORDER: [[usize; 5]; 3] = [[3, 0, 2, 1, 4], [0, 4, 1, 3, 2], [0, 1, 3, 4, 2]];
 
     #[test]

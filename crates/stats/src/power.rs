@@ -9,7 +9,7 @@ use crate::normal;
 use crate::student::two_sided_quantile;
 
 /// The power for which fsdyno plans: a real difference is missed one time in twenty, as rarely as a difference is
-/// claimed where there is none.
+/// claimed if there is none.
 pub const POWER: f64 = 0.95;
 
 /// The maximum number of repeats in a plan; if more are needed, the result is `None`.
@@ -66,8 +66,8 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
 
 /// Returns the probability that `n` repeats of truly equal conditions show that they are equal, that is, that the
 /// interval lies within 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, because it counts a miss on
-/// both sides twice, and close to the true value above one half (Phillips 1990, "Power of the two one-sided tests
-/// procedure"). NaN as for [`power_to_find`].
+/// both sides twice, and it is close to the true value if that is above one half (Phillips 1990, "Power of the two
+/// one-sided tests procedure"). NaN as for [`power_to_find`].
 pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     if n < 2 || !design.is_sound() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
@@ -93,8 +93,8 @@ pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32>
 /// it, each with probability `power`. A true difference between zero and `threshold` may remain undecided. None as for
 /// [`n_to_find`].
 ///
-/// The given spread is itself an estimate: from five values the true one is 0.6 to 2.9 times as large
-/// (95 %, chi-squared with four degrees of freedom), and the required n 0.4 to 8 times.
+/// The given spread is itself an estimate: from five values, the true spread is 0.6 to 2.9 times as large (95 %,
+/// chi-squared with four degrees of freedom), and the required n 0.4 to 8 times.
 pub fn n_that_would_decide(design: Design, threshold: f64, power: f64) -> Option<u32> {
     Some(n_to_find(design, threshold, power)?.max(n_to_show_same(design, threshold, power)?))
 }

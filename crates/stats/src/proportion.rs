@@ -6,9 +6,9 @@ use crate::student::incomplete_beta;
 /// probabilities of `successes` or more, and of `successes` or fewer, out of `trials` are both at least half of `1 -
 /// level`. If all or none succeeded, one of the limits is certain, and the other has the whole of `1 - level`.
 ///
-/// It also holds for the mean probability of trials in strata with different probabilities, where a limit is at least
-/// one success away from the count: their sum varies less than a binomial one with the same mean (Hoeffding 1956, Ann.
-/// Math. Statist. 27, 713-721).
+/// It also holds for the mean probability of trials in strata with different probabilities, if a limit is at least one
+/// success away from the count: the sum of such trials varies less than a binomial one with the same mean (Hoeffding
+/// 1956, Ann. Math. Statist. 27, 713-721).
 ///
 /// NaN if there are no trials or more successes than trials, or if `level` is not between 0 and 1.
 pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
@@ -20,8 +20,7 @@ pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     (lower_limit(successes, trials, tail), 1.0 - lower_limit(trials - successes, trials, tail))
 }
 
-/// Returns the number of trials without a success that shows, with confidence `level`, a probability below
-/// `proportion`.
+/// Returns the number of trials that, without a success, show a probability below `proportion` with confidence `level`.
 pub fn trials_below(proportion: f64, level: f64) -> u64 {
     ((1.0 - level).ln() / (-proportion).ln_1p()).ceil() as u64
 }

@@ -1,4 +1,4 @@
-//! Quantiles of Student's t distribution for any real number of degrees of freedom.
+//! Quantiles of Student's t distribution for any positive real number of degrees of freedom.
 
 /// Returns the `t` such that a Student variable with `df` degrees of freedom is within -t and t with probability
 /// `level` (0.95 gives the familiar 12.71, 4.30, 3.18 ...).
@@ -14,8 +14,8 @@ pub fn two_sided_quantile(level: f64, df: f64) -> f64 {
         high *= 2.0;
     }
     let mut low = 0.0;
-    // Bisection: 120 halvings are more than the 53 bits of the result, and it cannot diverge. It
-    // ends when no floating-point number is left between the two.
+    // Bisection cannot diverge, and 120 halvings exceed the 53 bits of the result. It ends when no floating-point
+    // number is left between the two.
     for _ in 0..120 {
         let middle = (low + high) / 2.0;
         if middle <= low || middle >= high {
@@ -79,8 +79,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// Computes ln of the gamma function for positive `z`: Stirling's series (DLMF 5.11.1), after the recurrence has raised
-/// `z` to 12 or more, where six terms leave an error below 1e-16.
+/// Computes the logarithm of the gamma function for positive `z`: Stirling's series (DLMF 5.11.1), after the recurrence
+/// has raised `z` to 12 or more, where six terms leave an error below 1e-16.
 fn ln_gamma(z: f64) -> f64 {
     let mut lifted = z;
     let mut product = 1.0;
@@ -108,7 +108,7 @@ mod tests {
             for df in [1.0, 1.5, 2.0, 3.0, 4.7, 9.0, 29.0, 100.0, 1000.0, 100_000.0] {
                 let ours = two_sided_quantile(level, df);
                 let oracle = StudentsT::new(0.0, 1.0, df).unwrap();
-                // By statrs' distribution function, which is exact where its inverse is rough.
+                // Checked with statrs' distribution function, which is exact, whereas its inverse is rough.
                 let covered = 2.0 * oracle.cdf(ours) - 1.0;
                 assert!((covered - level).abs() < 1e-9, "{level} {df}: {ours} covers {covered}");
             }

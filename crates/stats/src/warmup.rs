@@ -1,12 +1,12 @@
 //! Detects a warm-up: a first run that differs from the rest (cold caches, tables, CPU frequency).
 //!
-//! A warm-up is reported, but the first run stays in the sample: whether it counts must be planned before the
-//! measurement, not decided by the data.
+//! A warm-up is reported, but the first run stays in the sample: whether it counts must be decided before the
+//! measurement, not by the data.
 
 use crate::interval::Summary;
 use crate::student::{two_sided_quantile, two_sided_tail};
 
-/// The first run compared with the rest.
+/// A comparison of the first run with the rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
     /// The first value minus the mean of the rest, in the values' unit.
@@ -20,8 +20,8 @@ pub struct Warmup {
     pub p: Option<f64>,
 }
 
-/// Compares the first value with the rest by the prediction interval of one more value with probability `level`: mean
-/// of the rest +- t s sqrt(1 + 1/m), with m values and m - 1 degrees of freedom (Hahn and Meeker, Statistical
+/// Compares the first value with the rest by the prediction interval of one additional value with probability `level`:
+/// mean of the rest +- t s sqrt(1 + 1/m), with m values and m - 1 degrees of freedom (Hahn and Meeker, Statistical
 /// Intervals, 1991).
 ///
 /// `None` for fewer than three values, a value that is not finite, or a level not between 0 and 1.

@@ -24,11 +24,11 @@ struct Stored {
     trial: Trial,
 }
 
-/// Repeats the `count` shortest trials of a stored study, and prints a line for each; returns the exit code of the
-/// worst.
+/// Repeats the `count` shortest trials of a stored study, and prints a line for each; returns the worst exit code of
+/// these trials.
 ///
 /// # Errors
-/// A folder that is not a study's or has no reproducible trial; a requirement that is missing.
+/// A folder that is not a study's or has no reproducible trial; a missing requirement.
 pub fn run(
     study: &StudyRequest,
     count: usize,
@@ -69,7 +69,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
     if other as u8 > one as u8 { other } else { one }
 }
 
-/// Returns the number of reproducible trials of the study, and the shortest of them by the stored host time.
+/// Returns the number of selected reproducible trials of the study, and the shortest of them by the stored host time.
 fn cheapest(
     folder: &Path,
     file: &StudyFile,
@@ -127,7 +127,7 @@ impl Venues {
         }
     }
 
-    /// Repeats a trial. Returns the result in words, and as an exit code.
+    /// Repeats a trial. Returns the result as text and as an exit code.
     fn check(
         &self,
         stored: &Stored,
@@ -188,7 +188,7 @@ fn at_most(part: f64) -> String {
     percent((part * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
 }
 
-/// Describes how this lab differs from that of the stored trial, and the fsdyno that ran there.
+/// Describes how this lab differs from that of the stored trial, and names the fsdyno version of each.
 fn because(trial: &Trial, build: Option<&Build>, differ: &[String]) -> String {
     if differ.is_empty() {
         return String::new();

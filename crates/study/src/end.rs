@@ -123,7 +123,7 @@ impl End {
         Ok(())
     }
 
-    /// Archives the study of a folder in another one.
+    /// Archives the study in one folder to another folder.
     ///
     /// # Errors
     /// A file that is unreadable or unwritable.

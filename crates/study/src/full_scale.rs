@@ -17,7 +17,7 @@ pub struct Known {
     pub conditions: String,
     /// The claim's short name.
     pub id: String,
-    /// The claim's text: the same name with another text is another claim.
+    /// The claim's text: the same name with a different text is a different claim.
     pub text: String,
     /// The verdict.
     pub full_scale: FullScale,

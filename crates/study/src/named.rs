@@ -40,7 +40,7 @@ pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
     Ok(StudyFile::parse(catalog::file_name(name), text)?)
 }
 
-/// Converts errors that are an invalid request to failures.
+/// Converts errors that mean an invalid request to failures.
 macro_rules! invalid_requests {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

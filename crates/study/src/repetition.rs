@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fsdyno_record::Nanos;
 use fsdyno_record::trial::{Measured, Phase};
 
-/// Largest relative difference of a time with which two runs of a trial still count as the same. A program whose
-/// code has other addresses in memory moves times by up to 0.05 %, the seed by 2 to 9 % (docs/statistics.md).
+/// Maximum relative difference between the times of two runs of a trial that still count as the same. Different
+/// addresses of the program's code change times by up to 0.05 %, the seed by 2 to 9 % (docs/statistics.md).
 pub const TOLERANCE: f64 = 0.01;
 
 /// The result of a repetition.
@@ -14,9 +14,9 @@ pub const TOLERANCE: f64 = 0.01;
 pub enum Repetition {
     /// Bit-identical measurements.
     Identical,
-    /// The same calls and requests in each phase; no time differs by more than this part of the stored one.
+    /// The same calls and requests in each phase; no time differs by more than this fraction of the stored one.
     Same(f64),
-    /// The largest difference: a count of a phase, or a time by more than [`TOLERANCE`].
+    /// A difference: the phases, the first count that differs, or the largest time difference above [`TOLERANCE`].
     Different(String),
 }
 
@@ -90,7 +90,7 @@ struct Time<'a> {
     part: f64,
 }
 
-/// Returns the times of a phase; one that only one of the two runs has differs by all of it.
+/// Returns the times of a phase; a time that one of the two runs lacks counts as zero there.
 fn times<'a>(stored: &'a Phase, now: &Phase) -> Vec<Time<'a>> {
     let all = [
         ("returned", Some(stored.returned_ns), Some(now.returned_ns)),
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn equal_bits_equal_requests_and_times_within_the_tolerance_are_distinguished() {
         assert_eq!(of(|_| ()), Repetition::Identical);
-        // Facts that are neither counts nor times of a phase do not matter.
+        // Values other than the compared counts and times of a phase do not matter.
         assert_eq!(of(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
         let later =
             |by: u64| move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + by));

@@ -9,15 +9,15 @@ use crate::file::{Scale, Variant};
 pub struct StudyRequest {
     /// A study that comes with fsdyno, or a study file; to repeat stored trials, the folder of a study.
     pub study: String,
-    /// The conditions; none for all.
+    /// The conditions; `None` for all.
     pub variant: Option<Variant>,
-    /// The names of the runs; none for all.
+    /// The names of the runs; empty for all.
     pub only: Vec<String>,
-    /// The labels of the configurations; none for all.
+    /// The labels of the configurations; empty for all.
     pub fs: Vec<String>,
     /// The kernels of runs in the lab, in place of the default.
     pub kernels: Vec<String>,
-    /// The CPU of runs in the lab, in place of that of the file.
+    /// The CPU of runs in the lab, in place of the one in the file.
     pub cpu: Option<String>,
     /// The scale, if not that of the file.
     pub scale: Option<Scale>,
@@ -27,14 +27,14 @@ pub struct StudyRequest {
     pub no_more_seeds: bool,
     /// The first seed, if not that of the file.
     pub seed: Option<u64>,
-    /// Number of trials of a run that run at the same time.
+    /// Number of trials of a run that are executed at the same time.
     pub jobs: u16,
     /// The result folder, if not a new one.
     pub out: Option<PathBuf>,
 }
 
 impl StudyRequest {
-    /// Requests all of a study, as in its file.
+    /// Requests a whole study, as its file specifies it.
     pub fn of(study: &str) -> StudyRequest {
         StudyRequest { study: study.into(), jobs: 1, ..StudyRequest::default() }
     }

@@ -31,7 +31,7 @@ pub struct Runs {
 
 /// The trials that a request would run.
 pub struct Planned {
-    /// Text for people.
+    /// Output for people.
     pub text: String,
     /// Output for programs: a value for each run.
     pub values: Vec<Value>,
@@ -73,11 +73,11 @@ impl Runs {
         })
     }
 
-    /// Runs all, until one fails or the user stops them; the failure of a run is returned along with the summary of the
-    /// trials before it.
+    /// Runs all study runs until one fails or the user stops them; the failure of a run is returned along with the
+    /// summary of the trials before it.
     ///
     /// # Errors
-    /// A requirement that is missing, before anything runs.
+    /// A missing requirement, before anything runs.
     pub fn measure(
         &mut self,
         session: &Session<'_>,
@@ -101,7 +101,7 @@ impl Runs {
         })
     }
 
-    /// Describes what would run.
+    /// Describes the trials that would run.
     ///
     /// # Errors
     /// The first error that a run would report before its first trial, except for missing requirements.
@@ -233,7 +233,7 @@ pub fn time_of(name: &str) -> Option<Estimate> {
     estimate(&runs)
 }
 
-/// Checks that the study has the runs and conditions given with --only and --as.
+/// Checks that the study has the runs and conditions that are given with --only and --as.
 pub(crate) fn check_names(study: &StudyRequest, file: &StudyFile) -> Result<(), Failure> {
     let names: Vec<&str> = file.runs.iter().map(|run| run.name.as_str()).collect();
     for (at, only) in study.only.iter().enumerate() {

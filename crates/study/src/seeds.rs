@@ -15,12 +15,12 @@ use crate::request::StudyRequest;
 use crate::stored;
 use crate::study_run::StudyRun;
 
-/// Returns true if a run may get more seeds: neither the command line nor the file sets their number.
+/// Returns true if a run may get more seeds: it has one, and the command line neither sets the number nor forbids more.
 fn may_grow(study: &StudyRequest, run: &StudyRun) -> bool {
     study.repeat.is_none() && !study.no_more_seeds && run.experiment.spec.repeat == 1
 }
 
-/// Returns the note of a dry run; none if no run may get more seeds.
+/// Returns the note of a dry run; `None` if no run may get more seeds.
 pub fn dry(study: &StudyRequest, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
         runs.iter().filter(|run| may_grow(study, run)).map(|run| run.experiment.cells.len()).sum();

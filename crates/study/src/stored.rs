@@ -25,7 +25,7 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     check(folder, text, study)?;
     files::make_folder(folder)?;
     let text = with_scale(text, study.scale);
-    // Another command may run other runs of the study, and read the file meanwhile.
+    // An unchanged file is not rewritten: a command with other runs of the study may be reading it.
     match bounded::read_to_string(&path, &WRITTEN).is_ok_and(|stored| stored == text) {
         true => Ok(()),
         false => files::write_file(&path, &text),
@@ -35,7 +35,7 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
 /// Checks that a folder can be used for a study: it is new, or has the same runs at the same scale.
 ///
 /// # Errors
-/// The reason why it cannot.
+/// The reason why it cannot be used.
 pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let shown = folder.display();
     if !folder.join(FILE).exists() {
@@ -60,7 +60,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
             stored.scale, study.scale
         )));
     }
-    // Without results it may be the only copy of the user's own file.
+    // In a folder without results, the study file may be the only copy of the user's own file.
     let results = stored.runs.iter().any(|run| has_trials(folder, run));
     if !results && stored_text != with_scale(text, study.scale) {
         return Err(Failure::wrong(format!(
@@ -84,7 +84,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     Ok(())
 }
 
-/// Returns the study's folder if the results are one.
+/// Returns the study's folder if the results consist of one; `None` if they include no study's folder.
 ///
 /// # Errors
 /// A study's folder among other results, or one without its study file.
@@ -147,7 +147,7 @@ pub fn orphan(folder: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Returns all folders of `fsdyno crash` below a study's: `crash` itself, and those in it.
+/// Returns all result folders of `fsdyno crash` below a study's folder: `crash` itself, and the folders in it.
 pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     let above = folder.join("crash");
     let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
@@ -204,7 +204,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
     Ok(results)
 }
 
-/// Refuses records of another run, which would be judged as those of this one.
+/// Refuses records of a different run, which would be judged as records of this one.
 fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result<(), Failure> {
     let rows = run.rows(variant);
     let strange = |trial: &&Trial| {

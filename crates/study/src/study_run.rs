@@ -31,7 +31,7 @@ pub fn selects(rows: &[String], label: &str) -> bool {
     rows.is_empty() || rows.iter().any(|row| row == label)
 }
 
-/// The positions in the study file from which a run comes.
+/// The positions of a run and its parts in the study file.
 struct Origin {
     file: FileName,
     run: Spot,
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Returns the error for a study with one run of these lines.
+    /// Returns the error for a study with one run that consists of these lines, or else the number of its runs.
     fn refused(run: &str) -> String {
         let text = format!(
             "title = \"t\"\nquestion = \"q?\"\nsource = \"s\"\nyear = 2026\nabout = \"a\"\n[[run]]\nname = \"r\"\n{run}\n"
@@ -264,7 +264,7 @@ mod tests {
         }
         let error = refused("workload = \"dirops\"\non = \"/dev/no-such-drive\"");
         assert!(error.contains("is a drive, and a study file cannot name one"), "{error}");
-        // In a guest of the lab they do no harm.
+        // They are harmless in a guest of the lab.
         for fs in [fuse, modules] {
             assert_eq!(refused(&format!("workload = \"dirops\"\n{fs}")), "1 runs");
         }

@@ -1,4 +1,4 @@
-//! The certificate: which part of a space is excluded, by which evidence, and which part is not.
+//! The certificate: which part of a space is excluded, on what evidence, and which part is not.
 
 use fsdyno_record::seed::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ const SAMPLED: usize = 4_000;
 /// The evidence about a space.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence<V> {
-    /// The number of combinations of values, including conflicts and refused ones.
+    /// The number of combinations of values, including conflicting and refused ones.
     pub combinations: u64,
     /// The number of points examined: all allowed ones, or a random sample.
     pub points: u64,
     /// True if all points were examined.
     pub is_whole: bool,
-    /// The number of examined points that were measured.
+    /// The number of examined points that were measured or refused.
     pub measured: u64,
     /// The number of the other points that the model excludes.
     pub excluded: u64,
@@ -33,8 +33,8 @@ pub struct Evidence<V> {
     pub largest_gain: f64,
     /// The largest gain over the winner that the model expects for a remaining point.
     pub expected_gain: f64,
-    /// The factor by which the model's errors at left-out points exceed the errors that it states, and by which its
-    /// bounds are widened.
+    /// The factor by which the model's errors at left-out points exceed those that it states, and by which its bounds
+    /// are widened.
     pub calibration: f64,
     /// The values of options for which all points are excluded.
     pub values: Vec<V>,
@@ -44,7 +44,7 @@ pub struct Evidence<V> {
 pub type Certificate = Evidence<Excluded>;
 
 impl Certificate {
-    /// Returns the same evidence with its values in another form.
+    /// Returns the same evidence with its values in a different form.
     pub fn map<V>(&self, form: impl Fn(&Excluded) -> V) -> Evidence<V> {
         let Evidence { combinations, points, is_whole, measured, excluded, rest, .. } = *self;
         let Evidence { largest_gain, expected_gain, calibration, .. } = *self;
@@ -71,7 +71,7 @@ pub struct Excluded {
     pub option: usize,
     /// The value.
     pub value: u8,
-    /// The minimum part of the winner's time by which points with this value are slower.
+    /// The minimum amount by which points with this value are slower, as a fraction of the winner's time.
     pub least: f64,
     /// The number of points examined.
     pub points: u64,

@@ -1,4 +1,4 @@
-//! Chooses points: designs that reveal most about a space, and points that may be the best.
+//! Chooses points: designs that reveal the most about a space, and points that may be the best.
 
 use fsdyno_record::seed::SplitMix64;
 use fsdyno_stats::normal;
@@ -6,7 +6,7 @@ use fsdyno_stats::normal;
 use crate::model::Model;
 use crate::space::{Point, Space};
 
-/// The number of points up to which a space is enumerated.
+/// The number of combinations up to which a space is enumerated.
 pub const ENUMERATED: u64 = 5_000;
 
 /// The number of sweeps over all options in one ascent.
@@ -15,11 +15,11 @@ const SWEEPS: usize = 5;
 /// The number of random starts of an ascent.
 const STARTS: usize = 5;
 
-/// A part of a space that may be measured: allowed, and not refused by mkfs or mount.
+/// The part of a space that may be measured: points that are allowed, and not refused by mkfs or mount.
 pub struct Candidates<'s> {
     /// The space.
     pub space: &'s Space,
-    /// The points of a small space.
+    /// All points of a small space; none for a large one.
     all: Option<Vec<Point>>,
     /// Values that were refused.
     refused: Vec<(usize, u8)>,
@@ -34,7 +34,7 @@ impl<'s> Candidates<'s> {
         Candidates { space, all, refused: Vec::new(), refused_together: Vec::new() }
     }
 
-    /// Excludes all points with a value.
+    /// Excludes all points that have this value.
     pub fn refuse(&mut self, value: (usize, u8)) {
         self.refused.push(value);
         if let Some(all) = &mut self.all {
@@ -204,8 +204,8 @@ mod tests {
             let (point, _) = candidates.highest(&[], &mut draws, &skip, &score).unwrap();
             data.push(Datum { point, value: 0.0, noise: 0.0 });
         }
-        // Eight points of a two-level design of six options: each value of each option occurs about equally often, and any
-        // two points differ in at least two options.
+        // Eight points of a design of six options with two values: each value of each option occurs about equally
+        // often, and any two points differ in at least two options.
         for option in 0..6 {
             let ones = data.iter().filter(|datum| datum.point.0[option] == 1).count();
             assert!((3..=5).contains(&ones), "option {option}: {ones}");

@@ -10,7 +10,7 @@ use crate::space::Point;
 /// The number of points over which an effect is averaged in a large space.
 const SAMPLED: usize = 400;
 
-/// The number of standard deviations of noise within which an effect counts as none.
+/// The number of standard deviations of noise within which an effect counts as zero.
 const DEVIATIONS: f64 = 3.0;
 
 /// A measured effect: the logarithm of a ratio of times, and its standard deviation due to noise.
@@ -28,12 +28,12 @@ impl Worth {
         self.log.exp_m1()
     }
 
-    /// Returns true if the effect is smaller than `least` beyond noise.
+    /// Returns true if the effect is smaller than `least`, with allowance for noise.
     pub fn is_nothing(self, least: f64) -> bool {
         self.log.abs() + DEVIATIONS * self.deviation < least.ln_1p()
     }
 
-    /// Returns true if the effect is larger than `least` beyond noise.
+    /// Returns true if the effect is larger than `least`, with allowance for noise.
     pub fn is_something(self, least: f64) -> bool {
         self.log.abs() - DEVIATIONS * self.deviation > least.ln_1p()
     }
@@ -46,7 +46,7 @@ pub struct Effect {
     pub option: usize,
     /// The value.
     pub value: u8,
-    /// The effect with the default of all other options.
+    /// The effect with the defaults of all other options.
     pub alone: Option<Worth>,
     /// The effect with the winner's values of all other options.
     pub with_winner: Option<Worth>,
@@ -55,7 +55,7 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Returns true if the value changes nothing by `least` or more: alone, with the winner, or on average.
+    /// Returns true if the value changes the time by less than `least`: alone, with the winner, and on average.
     pub fn is_nothing(&self, least: f64) -> bool {
         let measured = [self.alone, self.with_winner];
         let average = self.average.is_none_or(|log| log.abs() < least.ln_1p());
@@ -77,7 +77,7 @@ impl Effect {
 pub struct Interaction {
     /// An option and its value.
     pub one: (usize, u8),
-    /// Another option and its value.
+    /// A second option and its value.
     pub other: (usize, u8),
     /// The logarithm of the ratio, averaged over the space, by the model.
     pub log: f64,
@@ -85,7 +85,7 @@ pub struct Interaction {
     pub deviation: f64,
 }
 
-/// Returns the effects of all values, the largest first.
+/// Returns the effects of all values, largest first.
 pub fn effects(
     candidates: &Candidates<'_>,
     known: &Evaluations,
@@ -127,7 +127,7 @@ fn average(
     let (mut sum, mut count) = (0.0, 0u32);
     for point in sample {
         let (base, new) = (point.with(option, 0), point.with(option, value));
-        // In a whole space, each pair occurs once for each value of the option.
+        // If all points are in the sample, each pair occurs once for each value of the option.
         let is_repeated = candidates.is_whole() && point.0[option] != 0;
         if is_repeated || !candidates.allows(&base) || !candidates.allows(&new) {
             continue;
@@ -138,7 +138,7 @@ fn average(
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Returns at most `max_count` interactions that are larger than `least` and than twice their deviation, the largest
+/// Returns at most `max_count` interactions that are larger than `least` and larger than twice their deviation, largest
 /// first.
 pub fn interactions(
     candidates: &Candidates<'_>,

@@ -109,12 +109,12 @@ impl Evaluations {
         self.has(point) || self.refused.contains_key(point)
     }
 
-    /// Returns the message with which a point was refused.
+    /// Returns the message with which a point was refused, if it was.
     pub fn refusal(&self, point: &Point) -> Option<&str> {
         self.refused.get(point).map(String::as_str)
     }
 
-    /// Returns the refused points, each with the message.
+    /// Returns the refused points, each with its message.
     pub fn refused(&self) -> impl Iterator<Item = (&Point, &str)> {
         self.refused.iter().map(|(point, why)| (point, why.as_str()))
     }
@@ -130,8 +130,8 @@ impl Evaluations {
         Some((known.values().map(|time| time.ln()).sum::<f64>() / known.len() as f64).exp())
     }
 
-    /// Returns the logarithms of the times of a point relative to the default: one per common seed, or that of the
-    /// means.
+    /// Returns the logarithms of the times of a point relative to the default: one for each common seed if trials are
+    /// paired, otherwise one for each trial, relative to the default's mean.
     fn relative(&self, point: &Point) -> Option<Vec<f64>> {
         let (known, base) = (self.times.get(point)?, self.times.get(&self.base)?);
         if self.paired {
@@ -148,7 +148,7 @@ impl Evaluations {
         Some(logs.iter().sum::<f64>() / logs.len() as f64)
     }
 
-    /// Returns the standard deviation of one such logarithm, pooled over all points with several.
+    /// Returns the standard deviation of one such logarithm, pooled over all points with several trials.
     pub fn noise(&self) -> f64 {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for point in &self.order {
@@ -191,7 +191,7 @@ impl Evaluations {
         values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| point)
     }
 
-    /// Compares two points, by seed if trials are paired; only seeds from `from` on count.
+    /// Compares two points, by seed if trials are paired; only seeds at or above `from` count.
     pub fn compare(&self, base: &Point, new: &Point, from: u64) -> Option<Comparison> {
         let (base, new) = (self.times.get(base)?, self.times.get(new)?);
         if self.paired {

@@ -1,4 +1,5 @@
-//! Related work with which a winner is confirmed: the same workload in another size, and a second workload.
+//! Related work on which the winner of a search is confirmed: the same workload in a different size, and a second
+//! workload.
 
 /// The related work of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub struct Kin {
     pub second: &'static [&'static str],
 }
 
-/// All workloads that have related work: name, parameter, second workload.
+/// All workloads that have related work: name, size parameter, second workload.
 const ALL: &[(&str, Kin)] = &[
     ("dirops", Kin { size: "files", second: &["many-files", "widths=10/20", "files=10"] }),
     ("many-files", Kin { size: "files", second: &["dirops", "files=5000"] }),

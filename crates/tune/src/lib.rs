@@ -2,7 +2,7 @@
 //!
 //! A [`Space`] has the options worth trying, as data. [`search()`] asks an [`Evaluator`] for the times of its points,
 //! and returns the recommended point with the worth of each option and a certificate: which part of the space is
-//! excluded, by which evidence. This crate runs nothing and does not know about trials.
+//! excluded, on what evidence. This crate itself runs no trials.
 
 mod certificate;
 mod design;

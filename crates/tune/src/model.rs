@@ -1,9 +1,9 @@
 //! A model of the logarithm of the time over a space: a Gaussian process with a functional-ANOVA kernel.
 //!
-//! The kernel is `s (prod_d (1 + a_d / s c_d(x, y)) - 1)` plus a constant, with `c_d = 1` for equal values of option `d`,
-//! else `-1 / (levels - 1)`, whose mean over the values is zero. So `a_d` is the variance of the main effect of `d`,
-//! `a_d a_e / s` that of an interaction of two options, and so on for three and more (Durrande, Ginsbourger, Roustant
-//! and Carraro 2013, ANOVA kernels and RKHS of zero mean functions). Variances follow from the data by maximum
+//! The kernel is `s (prod_d (1 + a_d / s c_d(x, y)) - 1)` plus a constant, with `c_d = 1` for equal values of option
+//! `d`, else `-1 / (levels - 1)`, whose mean over the values is zero. So `a_d` is the variance of the main effect of
+//! `d`, `a_d a_e / s` that of an interaction of two options, and so on for three and more (Durrande, Ginsbourger,
+//! Roustant and Carraro 2013, ANOVA kernels and RKHS of zero mean functions). Variances follow from the data by maximum
 //! likelihood.
 
 use crate::linear::{Factor, dot};
@@ -12,31 +12,31 @@ use crate::space::Point;
 /// The prior variance of the constant.
 const CONSTANT: f64 = 4.0;
 
-/// The least and the largest variance of a main effect: of 0.01 % and of a factor of e.
+/// The minimum and the maximum variance of a main effect: of 0.01 % and of a factor of e.
 const EFFECT: (f64, f64) = (1e-8, 1.0);
 
-/// The least and the largest scale of the interactions.
+/// The minimum and the maximum scale of the interactions.
 const SCALE: (f64, f64) = (1e-4, 30.0);
 
-/// The least and the largest variance of what no option explains: 0.01 % and 10 %.
+/// The minimum and the maximum variance of the residual, which no option explains: of 0.01 % and of 10 %.
 const REST: (f64, f64) = (1e-8, 1e-2);
 
-/// The factors of the steps of the search for variances, one after the other.
+/// The factors of the successive steps of the search for variances.
 const STEPS: [f64; 3] = [16.0, 4.0, 1.6];
 
 /// The variances of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variances {
-    /// Of the main effect of each option.
+    /// The variance of the main effect of each option.
     pub effects: Vec<f64>,
-    /// The scale of the interactions: the larger, the smaller they are.
+    /// The scale of the interactions: the larger it is, the smaller they are.
     pub scale: f64,
-    /// Of what no option explains.
+    /// The variance of the residual, which no option explains.
     pub rest: f64,
 }
 
 impl Variances {
-    /// Variances before anything is known: effects of 5 %, and interactions of 2 %.
+    /// Returns the variances assumed before anything is known: effects of 5 %, and interactions of 2 %.
     pub fn usual(options: usize) -> Variances {
         Variances { effects: vec![2.5e-3; options], scale: 1.6e-2, rest: 1e-6 }
     }
@@ -49,7 +49,7 @@ pub struct Datum {
     pub point: Point,
     /// The logarithm of its time relative to that of the default.
     pub value: f64,
-    /// The variance of the value by noise.
+    /// The variance of the value due to noise.
     pub noise: f64,
 }
 
@@ -62,11 +62,11 @@ pub struct Model {
     factor: Factor,
     weights: Vec<f64>,
     centre: f64,
-    /// The factor by which errors of left-out points exceed those that the model states; at least 1.
+    /// The factor by which the errors at left-out points exceed those that the model states; at least 1.
     calibration: f64,
 }
 
-/// `1` for equal values, else the number that makes the mean zero.
+/// Returns 1 for equal values, otherwise the number that makes the mean zero; 0 for an option with only one value.
 fn contrast(levels: u8, a: u8, b: u8) -> f64 {
     match (levels, a == b) {
         (0 | 1, _) => 0.0,
@@ -86,7 +86,7 @@ fn kernel(levels: &[u8], variances: &Variances, a: &Point, b: &Point) -> f64 {
 }
 
 impl Model {
-    /// The model of these data with these variances; none if they are numerically impossible.
+    /// Creates the model of these data with these variances; none if it is numerically impossible.
     pub fn with(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
         let n = data.len();
         let centre = data.iter().map(|datum| datum.value).sum::<f64>() / n.max(1) as f64;
@@ -126,17 +126,17 @@ impl Model {
         Model::with(levels, data, best).map(Model::calibrated)
     }
 
-    /// The variances.
+    /// Returns the variances.
     pub fn variances(&self) -> &Variances {
         &self.variances
     }
 
-    /// The factor by which errors of left-out points exceed those that the model states.
+    /// Returns the factor by which the errors at left-out points exceed those that the model states.
     pub fn calibration(&self) -> f64 {
         self.calibration
     }
 
-    /// Compares the error of each left-out point with the stated one.
+    /// Sets the calibration, by comparing the error at each left-out point with the stated one.
     fn calibrated(mut self) -> Model {
         let inverse = self.factor.inverse_diagonal();
         let squares: f64 = self
@@ -153,12 +153,12 @@ impl Model {
         self.data.iter().map(|it| kernel(&self.levels, &self.variances, point, &it.point)).collect()
     }
 
-    /// The mean of the logarithm at a point.
+    /// Returns the mean of the logarithm at a point.
     pub fn mean(&self, point: &Point) -> f64 {
         self.centre + dot(&self.covariances(point), &self.weights)
     }
 
-    /// The mean and the standard deviation of the logarithm at a point, that of what no option explains included.
+    /// Returns the mean and the standard deviation of the logarithm at a point, including the residual.
     pub fn predict(&self, point: &Point) -> (f64, f64) {
         let covariances = self.covariances(point);
         let mean = self.centre + dot(&covariances, &self.weights);
@@ -167,8 +167,8 @@ impl Model {
         (mean, (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration)
     }
 
-    /// The effect of a value against the default of its option, averaged over all combinations of the other options,
-    /// with its standard deviation.
+    /// Returns the effect of a value relative to the default of its option, averaged over all combinations of the other
+    /// options, with its standard deviation.
     pub fn average(&self, option: usize, value: u8) -> (f64, f64) {
         let levels = self.levels[option];
         let against = |known: u8| contrast(levels, value, known) - contrast(levels, 0, known);
@@ -181,8 +181,8 @@ impl Model {
         (dot(&covariance, &self.weights), deviation)
     }
 
-    /// The interaction of two values against the defaults of their options, averaged over all other options, with its
-    /// standard deviation.
+    /// Returns the interaction of two values relative to the defaults of their options, averaged over all other
+    /// options, with its standard deviation.
     pub fn interaction(&self, one: (usize, u8), other: (usize, u8)) -> (f64, f64) {
         let (a, b) = (one.0, other.0);
         let contrasts = |option: usize, value: u8, known: u8| {
@@ -219,7 +219,7 @@ fn moved(from: &Variances, parameter: usize, factor: f64) -> Variances {
     variances
 }
 
-/// The logarithm of the likelihood, with a weak prior against large variances that no datum supports.
+/// Returns the logarithm of the likelihood, with a weak prior that favours variances of effects near 1e-4 (1 %).
 fn log_likelihood(levels: &[u8], data: &[Datum], variances: &Variances) -> f64 {
     let Some(model) = Model::with(levels, data, variances.clone()) else {
         return f64::NEG_INFINITY;
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_model_finds_effects_and_an_interaction_that_the_data_have() {
-        // 2^4 points: the third and fourth option do nothing.
+        // 2^4 points: the third and fourth options do nothing.
         let time = |p: &Point| {
             0.3 * f64::from(p.0[0]) - 0.1 * f64::from(p.0[1]) + 0.05 * f64::from(p.0[0] * p.0[1])
         };

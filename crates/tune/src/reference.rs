@@ -1,4 +1,4 @@
-//! Tests the search in an enumerated space of ext4 in the lab: results/2026-11-25-ext4-space.
+//! Tests the search on an enumerated space of ext4 in the lab: results/2026-11-25-ext4-space.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -49,7 +49,7 @@ impl Reference {
         (best.0, *best.1)
     }
 
-    /// Returns the mean logarithm of the effect of a value over all pairs of points that differ only in it.
+    /// Returns the mean logarithm of the effect of a value over all pairs of points that differ only in that option.
     fn main_effect(&self, option: usize, value: u8) -> f64 {
         let base = self.times.iter().filter(|(point, _)| point.0[option] == 0);
         let pairs = base.filter_map(|(point, time)| {

@@ -1,5 +1,5 @@
-//! The search: each option alone, a screening design, the points that may be best, a race on paired seeds, the
-//! neighbourhood of the winner, and a comparison on fresh seeds.
+//! The search: each option alone, a screening design, the points that may be the best, the neighbourhood of the best
+//! one, a race on paired seeds, and a comparison on fresh seeds.
 
 mod last;
 
@@ -14,7 +14,7 @@ use crate::model::{Model, Variances};
 use crate::settings::Settings;
 use crate::space::{Point, Space};
 
-/// The largest number of rounds of race, simplification and neighbourhood.
+/// The maximum number of rounds of neighbourhood, race and simplification.
 const ROUNDS: usize = 4;
 
 /// The result of a search.
@@ -24,27 +24,28 @@ pub struct Found {
     pub winner: Point,
     /// The point that was fastest in the search, before options that gain nothing were reset to their defaults.
     pub fastest: Point,
-    /// The comparison of the winner with the default, on seeds not used in the search; none without confirmation.
+    /// The comparison of the point that won the search with the default, on seeds not used in the search; none without
+    /// confirmation.
     pub confirmed: Option<Comparison>,
     /// The point that won the search but was not confirmed, which is why the default is recommended.
     pub unconfirmed: Option<Point>,
     /// The measured points, in the order of their first trials.
     pub measured: Vec<Measured>,
-    /// The effect of each value, the largest first.
+    /// The effect of each value, largest first.
     pub effects: Vec<Effect>,
     /// The interactions that matter according to the model.
     pub interactions: Vec<Interaction>,
-    /// The points that mkfs or mount refused, with its message.
+    /// The points that mkfs or mount refused, each with the message.
     pub refused: Vec<(Point, String)>,
-    /// The values that were refused on their own and therefore dropped: option and value.
+    /// The values that were refused on their own and therefore dropped, each with its option.
     pub refused_values: Vec<(usize, u8)>,
     /// The evidence about the space.
     pub certificate: Certificate,
     /// The number of trials.
     pub trials: usize,
-    /// The standard deviation of the logarithm of a trial's time, relative to the default's.
+    /// The standard deviation of the logarithm of a trial's time relative to the default's.
     pub noise: f64,
-    /// True if the budget ended before the neighbourhood of the winner was measured.
+    /// True if the budget was exhausted before the neighbourhood of the winner was measured.
     pub cut_short: bool,
 }
 
@@ -82,7 +83,7 @@ pub enum SearchError<E> {
         values: usize,
         /// Trials that estimate the noise and confirm the winner.
         confirm: usize,
-        /// The least number of trials that suffices.
+        /// The minimum number of trials that suffices.
         least: usize,
     },
     /// A model could not be computed.
@@ -93,7 +94,7 @@ pub enum SearchError<E> {
     Evaluator(E),
 }
 
-/// The least number of trials of a search.
+/// Returns the minimum number of trials of a search.
 pub fn least_trials(space: &Space, settings: &Settings) -> usize {
     1 + values(space) + extra(settings)
 }
@@ -102,7 +103,7 @@ fn values(space: &Space) -> usize {
     space.options.iter().map(|option| option.values.len() - 1).sum()
 }
 
-/// The number of trials that estimate the noise and confirm the winner.
+/// Returns the number of trials that estimate the noise and confirm the winner.
 fn extra(settings: &Settings) -> usize {
     3 * (settings.pilot as usize).saturating_sub(1) + 2 * settings.confirm as usize
 }
@@ -163,14 +164,14 @@ pub fn search<E: Evaluator>(
 }
 
 impl<E: Evaluator> Search<'_, E> {
-    /// The number of trials left, without those reserved for average effects and the confirmation.
+    /// Returns the number of trials left, without those reserved for average effects and the confirmation.
     fn left(&self) -> usize {
         let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
         let reserved = self.reserved + 2 * self.settings.confirm as usize;
         all.saturating_sub(self.known.trials() + reserved)
     }
 
-    /// The number of points that can still be measured.
+    /// Returns the number of points that can still be measured.
     fn points_left(&self) -> usize {
         self.left() / self.repeats as usize
     }
@@ -223,7 +224,7 @@ impl<E: Evaluator> Search<'_, E> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
         let wanted = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
         self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
-        // Enough repeats to reduce the noise to the least difference that matters, if the budget covers them for each
+        // Enough repeats to reduce the noise to the minimum difference that matters, if the budget covers them for each
         // value and for as many further points.
         let wanted =
             (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
@@ -242,7 +243,7 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Measures a design: at each step the point that the model knows least about. This is a sequential D-optimal
+    /// Measures a design: at each step, the point about which the model knows least. This is a sequential D-optimal
     /// design for main effects and interactions under the model's prior (DuMouchel and Jones 1994).
     fn screen(&mut self) -> Result<(), SearchError<E::Error>> {
         let space = self.candidates.space;
@@ -262,7 +263,7 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Fits the model to all data, and its variances too if there are enough new points.
+    /// Fits the model to all data, and also its variances if there are enough new points.
     fn fit(&mut self) -> Result<(), SearchError<E::Error>> {
         let (levels, data) = (self.candidates.space.levels(), self.known.data());
         let refits_variances = self.model.is_none() || data.len() >= self.fitted + 4;
@@ -278,13 +279,13 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// The best measured point.
+    /// Returns the best measured point.
     fn best(&self) -> Point {
         self.known.best().cloned().unwrap_or_else(|| self.candidates.space.default_point())
     }
 
-    /// Measures the most promising point, again and again, until the model expects no improvement or the rest of the
-    /// budget is needed for the neighbourhood.
+    /// Repeatedly measures the most promising point, until the model expects no improvement or the rest of the budget
+    /// is needed for the neighbourhood.
     fn improve(&mut self) -> Result<(), SearchError<E::Error>> {
         loop {
             self.fit()?;
@@ -298,7 +299,7 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
-    /// The point with the largest expected improvement, if that is worth a trial.
+    /// Returns the point with the largest expected improvement, if that is worth a trial.
     fn most_promising(&mut self, best: &Point) -> Option<Point> {
         let (model, known) = (self.model.as_ref()?, &self.known);
         let value = known.value(best)?;
@@ -315,8 +316,8 @@ impl<E: Evaluator> Search<'_, E> {
         open
     }
 
-    /// Races the best points, simplifies the winner, and measures its neighbours, until none is better. Returns the
-    /// winner.
+    /// Measures the neighbourhood of the best point, races the best points, simplifies the winner, and measures its
+    /// neighbours, until none is better. Returns the winner.
     fn finish_neighbourhood(&mut self) -> Result<Point, SearchError<E::Error>> {
         let mut winner = self.best();
         for _ in 0..ROUNDS {
@@ -348,7 +349,7 @@ impl<E: Evaluator> Search<'_, E> {
         self.measure(&points)
     }
 
-    /// Measures the neighbours of the best point, and moves to one that is better.
+    /// Measures the neighbours of a point, and moves to a better point as soon as one is found.
     fn neighbourhood(&mut self, from: Point) -> Result<Point, SearchError<E::Error>> {
         let mut at = from;
         loop {

@@ -3,23 +3,24 @@
 /// The settings of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The seed of everything that the search draws.
+    /// The seed of everything that the search draws at random.
     pub seed: u64,
-    /// The first seed of trials.
+    /// The first seed of the trials.
     pub first: u64,
     /// The maximum number of trials.
     pub trials: usize,
-    /// The number of trials of the default, and of two other points, from which noise is estimated; 1 if there is no
-    /// noise.
+    /// The number of trials of the default, and of each of two other points, from which noise is estimated; 1 if there
+    /// is no noise.
     pub pilot: u32,
     /// The maximum number of trials of a point in a race.
     pub race: u32,
-    /// The number of trials of the winner and of the default on seeds that were not part of the search; 0 for none.
+    /// The number of trials each of the winner and of the default on seeds that were not part of the search; 0 for
+    /// none.
     pub confirm: u32,
     /// The maximum number of additional points after the search, which determine the average effects of options more
     /// exactly.
     pub averages: usize,
-    /// True if trials with the same seed are pairs.
+    /// True if trials with the same seed are compared as pairs.
     pub paired: bool,
     /// The smallest relative difference that matters.
     pub least: f64,

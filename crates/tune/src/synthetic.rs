@@ -1,4 +1,4 @@
-//! Rule-based spaces and times, for tests.
+//! Synthetic spaces and times, for tests.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 
@@ -37,25 +37,25 @@ pub fn normal(draws: &mut SplitMix64) -> f64 {
     (0..12).map(|_| uniform(draws)).sum::<f64>() - 6.0
 }
 
-/// Times composed of main effects, interactions of two options, and a rest that no option explains.
+/// Times composed of main effects, interactions of two options, and a residual that no option explains.
 pub struct Times {
     /// The logarithm of the effect of each value.
     pub effects: Vec<Vec<f64>>,
-    /// Pairs of options, each with a factor for the product of both effects' signs.
+    /// Pairs of options, each with the logarithm of their interaction if neither has its default.
     pub pairs: Vec<(usize, usize, f64)>,
-    /// The standard deviation of the rest, which each point has.
+    /// The standard deviation of the residual, which is fixed for each point.
     pub rest: f64,
     /// The standard deviation of the noise of each trial.
     pub noise: f64,
-    /// The seed of the rest and of the noise.
+    /// The seed of the residual and of the noise.
     pub seed: u64,
-    /// Values that are refused together, or one that is refused alone.
+    /// Values that are refused together, or a single value that is refused on its own.
     pub refused: Vec<(usize, u8)>,
 }
 
 impl Times {
-    /// Creates random times: one option in three has no effect, the others up to `max_effect`; there are as many
-    /// interactions as options, up to half of `max_effect`.
+    /// Creates random times: on average one option in three has no effect, and the others up to `max_effect`; there are
+    /// as many interactions as options, up to half of `max_effect`.
     pub fn random(levels: &[u8], max_effect: f64, seed: u64) -> Times {
         let mut draws = SplitMix64::new(mix(seed));
         let mut of_option = |levels: &u8| {

@@ -29,8 +29,8 @@ const MAX_FINDINGS: usize = 100;
 /// Maximum number of characters of a label in a file name, to keep the name short enough for any file system.
 const MAX_LABEL: usize = 60;
 
-/// Refuses a folder that is neither new nor that of a crash test, which is resumed; also one in an archive, since a new
-/// file would hide its compressed form.
+/// Refuses a folder that is neither new nor from a crash test (which is resumed). Also refuses an archive, because a
+/// new file would hide its compressed form.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
     if contains(folder, TRIALS) {
@@ -68,7 +68,7 @@ pub fn refuse(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tests whether a folder contains an entry of this name, or its compressed form.
+/// Tests whether a folder contains an entry with this name, or its compressed form.
 fn contains(folder: &Path, name: &str) -> bool {
     let path = folder.join(name);
     path.exists() || compressed::find(&path).is_some()
@@ -113,7 +113,7 @@ impl ResultFolder {
         write(&self.path.join(PAGE), &fsdyno_report::crash_html(rows)?)
     }
 
-    /// Writes the findings of a row as files whose names begin with `name`, and prints how many there are.
+    /// Writes the findings of a row as files whose names begin with `name`, and prints their number.
     ///
     /// # Errors
     /// The error of the file system.
@@ -175,7 +175,7 @@ pub fn finding(path: &Path) -> Result<Finding, Failure> {
     })
 }
 
-/// Refuses an image path that exists, before any work.
+/// Refuses, before any work, an image path that exists or whose folder does not exist.
 pub fn check_image(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.symlink_metadata().is_ok() {

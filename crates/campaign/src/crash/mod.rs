@@ -1,4 +1,4 @@
-//! Crash tests: workloads run once, their power is cut many times, and what survives is judged.
+//! Crash tests: each workload runs once, power is cut at many points of that run, and the recovered state is judged.
 
 pub mod folder;
 pub mod replay;

@@ -20,7 +20,7 @@ use crate::{Failure, RunSpec, again, labs};
 /// A file that is not a finding; a trial that cannot be crash-tested; commands that are not in the catalog.
 pub fn read(path: &Path) -> Result<Finding, Failure> {
     let finding = keep::finding(path)?;
-    // The finding may come from someone else: so its commands are checked, even with --dry-run.
+    // The finding may come from someone else, so its commands are checked, even with --dry-run.
     Commands::of(&finding.plan)?;
     check(&finding.plan, &again::inputs(&[&finding.plan])?)?;
     Ok(finding)
@@ -36,7 +36,7 @@ pub fn replay(
     stop: &Arc<AtomicBool>,
     build: Option<&Build>,
 ) -> Result<CutOutcome, Failure> {
-    // The plan has everything but the path of the kernel.
+    // The plan has everything except the path of the kernel.
     let own = finding.plan.lab().map(|lab| lab.kernel.release.clone());
     let axes = Request { kernels: kernel.or(own).into_iter().collect(), ..Request::default() };
     let workloads = vec![finding.plan.workload.name.clone()];

@@ -24,14 +24,14 @@ pub struct Cuts {
     pub seed: u64,
     /// The fault of the disk.
     pub disk: DiskFault,
-    /// The atomic write unit; none is the disk's physical sector.
+    /// The atomic write unit; `None` means the disk's physical sector.
     pub tear: Option<AtomicUnit>,
-    /// Number of guests that recover at the same time; none is one per processor.
+    /// Number of guests that recover at the same time; `None` means one per processor.
     pub jobs: Option<u16>,
 }
 
 impl Cuts {
-    /// The crash test with these settings.
+    /// Returns the crash test with these settings.
     pub fn test<'a>(
         self,
         venue: &'a LabVenue,
@@ -43,7 +43,7 @@ impl Cuts {
     }
 }
 
-/// A stored row of another command, in a message.
+/// The words of a message for a stored row of a different command.
 const OTHER: &str = "by another command (other work, options, seed or number of cuts); repeat that one to resume it, or";
 
 /// A resolved request.
@@ -55,11 +55,11 @@ pub struct CrashRun {
     inputs: Inputs,
 }
 
-/// The rows of a request, and the failure that ended it.
+/// The rows of a request, and the failure that ended it early, if any.
 pub struct Tested {
     /// The rows; if a file system failed, those before it.
     pub rows: Vec<Row>,
-    /// The failure.
+    /// The failure, if any.
     pub failed: Option<Failure>,
 }
 
@@ -80,7 +80,7 @@ impl CrashRun {
         Ok(CrashRun { spec, cuts, requests, cells, inputs })
     }
 
-    /// Describes what would be done, a line for each file system.
+    /// Describes the planned tests, one line for each file system.
     pub fn plan(&self) -> String {
         let lines = self.cells.iter().map(|cell| {
             let disk = cell.plan.disk_name().unwrap_or_default();
@@ -95,7 +95,7 @@ impl CrashRun {
     /// Tests everything that is not stored yet, and writes the rows and the findings to a folder.
     ///
     /// # Errors
-    /// A missing requirement, stored rows of another command, or a failure before the first row.
+    /// A missing requirement, stored rows of a different command, or a failure before the first row.
     pub fn test(
         mut self,
         folder: &Path,
@@ -144,7 +144,7 @@ impl CrashRun {
         }
     }
 
-    /// The row of a cell: the stored one, or a new one.
+    /// Returns the row of a cell: the stored one, or a new one.
     fn row(&self, stored: Option<Row>, cell: &Cell, test: &CrashTest<'_>) -> Result<Row, Failure> {
         match stored {
             Some(row) => {
@@ -156,7 +156,7 @@ impl CrashRun {
         }
     }
 
-    /// Each cell's row among stored ones, if it has one; skipped rows are tried again.
+    /// Returns each cell's row among the stored ones, if it has one; skipped rows are tried again.
     fn stored(
         &self,
         folder: &Path,
@@ -178,7 +178,7 @@ impl CrashRun {
             match identity(&self.cells[at].plan) {
                 Ok(lab_id) if row.lab_id == lab_id => {}
                 Ok(_) => return Err(refused(folder, &row, "in another lab;")),
-                // It was not missing then, and the row is complete.
+                // The requirement was not missing when the row was stored, and the row is complete.
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
                     say(&format!(
@@ -202,12 +202,12 @@ impl CrashRun {
         all && of == (here.0, here.1, here.2, here.3, self.tear(cell))
     }
 
-    /// The requested atomic write unit, or else the disk's physical sector.
+    /// Returns the requested atomic write unit, or else the disk's physical sector.
     fn tear(&self, cell: &Cell) -> AtomicUnit {
         self.cuts.tear.unwrap_or_else(|| AtomicUnit::of(&cell.plan))
     }
 
-    /// The row of a trial that cannot run here.
+    /// Creates the row of a trial that cannot run here.
     fn skipped_row(&self, cell: &Cell, failure: &Failure, build: Option<&Build>) -> Row {
         let reason = failure.message.clone();
         let row = Row::skipped(&cell.plan, self.cuts.seed, self.cuts.disk, reason);
@@ -215,7 +215,7 @@ impl CrashRun {
     }
 }
 
-/// Returns the reason why a trial cannot run here; none if it need not, because its row is stored.
+/// Returns the reason why a trial cannot run here; `None` if it can, or if it need not because its row is stored.
 fn missing_requirement(
     stored: Option<&Row>,
     cell: &Cell,
@@ -234,7 +234,7 @@ fn missing_requirement(
     }
 }
 
-/// The failure of a folder that has a row which cannot be resumed.
+/// Returns the failure for a folder with a row that cannot be resumed.
 fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
     let (folder, label) = (folder.display(), &row.label);
     Failure::wrong(format!("'{folder}' has {label} {how} give a new folder with --out"))
@@ -254,7 +254,7 @@ mod tests {
     use crate::matrix::matrix;
     use crate::question::{LabPlace, Place, Question};
 
-    /// A request for ext4 and XFS.
+    /// Creates a request for ext4 and XFS.
     fn run() -> CrashRun {
         let question = Question {
             workloads: vec!["maildir".into()],
@@ -303,7 +303,7 @@ mod tests {
         let kept = || row(&run, 0);
         for (row, says) in [
             (Row { lab_id: Some("there".into()), ..kept() }, "has ext4 in another lab; give a new"),
-            (Row { oracle: 1, ..kept() }, "has ext4 judged by an older oracle"),
+            (Row { oracle: 1, ..kept() }, "has ext4 judged by an older, more lenient oracle"),
             (Row { seed: 2, ..kept() }, "has ext4 by another command"),
         ] {
             assert!(refused(row).contains(says), "{says}");

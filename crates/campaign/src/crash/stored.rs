@@ -37,7 +37,7 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
 /// Reads the rows of a result file of `fsdyno crash`, compressed or not.
 ///
 /// # Errors
-/// A file that is unreadable or in another format.
+/// A file that is unreadable or in a different format.
 pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     let mut text = String::new();
     let opened =
@@ -49,7 +49,7 @@ pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     })
 }
 
-/// The file with the rows: the path itself, or the one in a folder that has no trials.
+/// Returns the file with the rows: the path itself, or the file in a folder that has no trials.
 fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         let file = result.join(FILE);

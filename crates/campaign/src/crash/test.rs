@@ -1,4 +1,4 @@
-//! The crash test of one plan: its logged trial, its crash points, and a check of what was recovered.
+//! The crash test of one plan: its logged trial, its crash points, and a check of the recovered state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::notes::say;
 pub struct CrashTest<'a> {
     /// The lab.
     pub venue: &'a LabVenue,
-    /// Ends a test when set.
+    /// Flag that ends a test when set.
     pub stop: &'a Arc<AtomicBool>,
     /// The build of the program, if its commit is known.
     pub build: Option<&'a Build>,
@@ -57,7 +57,7 @@ pub fn check(plan: &Plan, inputs: &Inputs) -> Result<(), Failure> {
     }
 }
 
-/// The durability guarantees of a plan's file system.
+/// Returns the durability guarantees of a plan's file system.
 fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
     Guarantee::of(kind).ok_or_else(|| {
@@ -73,14 +73,14 @@ fn workload(plan: &Plan, setting: &Setting) -> Result<Box<dyn Workload>, Failure
     Ok(kind.build(&plan.workload.params, setting)?)
 }
 
-/// The bytes that a workload writes.
+/// Returns the bytes that a workload writes.
 fn contents(work: &dyn Workload, seed: u64) -> Contents {
     let mut contents = Contents::new(seed);
     contents.thin(work.zeros());
     if work.recording().is_some() { contents.with_classes() } else { contents }
 }
 
-/// The job of a logged trial.
+/// Returns the job of a logged trial.
 pub fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
     let (trial_id, plan) = (trial_id(plan, seed), plan.clone());
     Job { trial_id, seed, plan, deadline, task: Task::Logged }
@@ -91,12 +91,12 @@ impl CrashTest<'_> {
         if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
     }
 
-    /// The workload of a job.
+    /// Builds the workload of a job.
     fn workload(&self, job: &Job) -> Result<Box<dyn Workload>, Failure> {
         workload(&job.plan, &self.venue.setting(&job.plan, job.seed)?)
     }
 
-    /// The atomic write unit: as requested, else the disk's physical sector.
+    /// Returns the atomic write unit: as requested, else the disk's physical sector.
     pub fn tear(&self, plan: &Plan) -> AtomicUnit {
         self.tear.unwrap_or_else(|| AtomicUnit::of(plan))
     }
@@ -153,7 +153,7 @@ impl CrashTest<'_> {
         let (label, all) = (&job.plan.label, request.cuts.len() as u64);
         let reported = AtomicU64::new(0);
         let watch = |done: u64| {
-            // Reports each tenth of the crash points once.
+            // Reports progress once for each tenth of the crash points.
             let part = done * 10 / all.max(1);
             if part > reported.fetch_max(part, Ordering::Relaxed) && done < all {
                 say(&format!("fsdyno: {label}: {done} of {all} crash points"));

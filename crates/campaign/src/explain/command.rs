@@ -34,10 +34,10 @@ pub struct WhyRequest {
     pub out: Option<PathBuf>,
 }
 
-/// Shows an explanation, and the one that it is compared with.
+/// The function that shows an explanation, and the one that it is compared with, if any.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
-/// Explains a result, or compares it with another one. Stores each explanation and passes it to `show`, then writes the
+/// Explains a result, or compares it with another. Stores each explanation and passes it to `show`, then writes the
 /// page of the result with this basis.
 ///
 /// # Errors
@@ -94,7 +94,7 @@ pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<()
         }
     };
     let done = pairs.into_iter().try_for_each(&mut explain_pair);
-    // After a failure, the report still includes the earlier explanations; the failure takes precedence over its error.
+    // After a failure, the report still includes the earlier explanations; an error of the report is then ignored.
     let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(&why.result, basis));
     done.and(page)
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::failure::Exit;
 
-    /// An archived record of a lab trial.
+    /// Returns an archived record of a lab trial.
     fn stored() -> Trial {
         let results = concat!(
             env!("CARGO_MANIFEST_DIR"),

@@ -20,15 +20,15 @@ use crate::again;
 use crate::failure::{Exit, Failure};
 use crate::notes::say;
 
-/// Repeats trials as profiled runs.
+/// The venue of profiled runs, which repeat stored trials.
 pub struct Explainer {
     venue: LabVenue,
     stop: Arc<AtomicBool>,
 }
 
 impl Explainer {
-    /// Finds a lab for each kernel of these trials. `given` are the values of `--kernel`, for kernels that cannot be
-    /// found by their release.
+    /// Finds a lab for each kernel of these trials. `given` holds the values of `--kernel`, for kernels that cannot
+    /// be found by their release.
     pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
         given: &[String],
@@ -140,7 +140,7 @@ fn explained(
     Ok(it)
 }
 
-/// The way of a trial's disks to another place.
+/// Returns the way in which a trial's disks reach another position.
 fn access(trial: &Trial) -> Access {
     let medium = &trial.plan.medium;
     let disks = || medium.disk().into_iter().chain(medium.journal());
@@ -247,7 +247,7 @@ fn read(
     (maps, unread)
 }
 
-/// Notes on images without a map.
+/// Returns notes on images without a map.
 fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
     let hangs = |error: &&MapError| matches!(error, MapError::Hangs { .. });
     let mut notes: Vec<String> = unread
@@ -298,7 +298,7 @@ fn account(
     it.account = Some(account);
 }
 
-/// The bytes of a request; a flush has none.
+/// Returns the number of bytes of a request; a flush has none.
 fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
     match entry.action {
         fsdyno_disk::Action::Flush => 0,
@@ -306,7 +306,7 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
     }
 }
 
-/// The ranges of the file system that requests touch, in ascending order.
+/// Returns the ranges of the file system that requests touch, in ascending order.
 fn wanted(entries: &[fsdyno_disk::log::Entry], devices: &FsDevices) -> Vec<fsdyno_why::map::Range> {
     let timed = entries.iter().filter(|entry| Some(entry.disk) != devices.journal_disk);
     let mut wanted: Vec<_> = timed

@@ -39,7 +39,7 @@ pub fn files(
     Ok(())
 }
 
-/// Adds a number to a file name that this command has already used: different labels may become the same file name.
+/// Adds a number to a file name that this command has already used: different labels may yield the same file name.
 fn unused_name(name: &str, written: &mut BTreeSet<String>) -> String {
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut free = name.to_string();

@@ -1,4 +1,4 @@
-//! Explanations of stored trials: their selection, a second run under observation, and where explanations are kept.
+//! Explanations of stored trials: their selection, their profiled runs, and the storage of explanations.
 
 mod command;
 mod explainer;

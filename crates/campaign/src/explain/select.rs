@@ -62,7 +62,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     Ok(selected)
 }
 
-/// The reason why a repeat of a trial would not be bit-identical.
+/// Returns the reason why a trial cannot be repeated bit-identically, or has nothing to explain.
 pub fn irreproducible(trial: &Trial) -> Option<String> {
     let Some(lab) = trial.plan.lab() else {
         return Some(
@@ -96,11 +96,11 @@ fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     })
 }
 
-/// Pairs each trial with a trial of the other result that has the same workload and, if there is one, the same label.
-/// Of several candidates, the one with the same conditions is taken.
+/// Pairs each trial with a trial of the other result that has the same workload and, if possible, the same label.
+/// Of several candidates, selects the one with the same conditions.
 ///
 /// # Errors
-/// No trial of the workload, or several and not exactly one with the same conditions.
+/// No trial of the workload, or several of which not exactly one has the same conditions.
 pub fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
@@ -146,7 +146,7 @@ pub fn pairs(
 /// Refuses the name of a phase that no trial has.
 ///
 /// # Errors
-/// An unknown phase; the error names the nearest.
+/// An unknown phase; the error suggests the phase with the nearest name.
 pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure> {
     let Some(name) = phase else { return Ok(()) };
     let names: BTreeSet<&str> = trials
@@ -195,10 +195,10 @@ mod tests {
         }
     }
 
-    /// Changes a condition of a trial.
+    /// A change to one condition of a trial.
     type Change = fn(&mut Plan);
 
-    /// All conditions of a trial, each changed.
+    /// All conditions of a trial, each with a change to it.
     const OTHERS: [(&str, Change); 14] = [
         ("a parameter", |plan| drop(plan.workload.params.insert("files".into(), "9".into()))),
         ("threads", |plan| plan.threads = 8),
@@ -256,7 +256,7 @@ mod tests {
             let trials = [with("6.1.0", same), with("6.1.0", change)];
             let found = pairs(&trials, Some(&others)).unwrap();
             assert_eq!(found, [(0, Some(1)), (1, Some(0))], "{what}");
-            // Another kernel, or another spec of the same label, may be the difference of interest.
+            // A different kernel, or a different spec with the same label, may be the difference of interest.
             let newer = [with("6.12.1", same), with("6.12.1", change)];
             assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
             let linear = |plan: &mut Plan| {
@@ -305,7 +305,7 @@ mod tests {
         let mut renamed = points("ext4", "xfs");
         renamed.reverse();
         assert_eq!(pairs(&points("ext4", "ext4"), Some(&renamed)).unwrap(), found);
-        // Two rows of the same conditions are ambiguous.
+        // Two rows with the same conditions are ambiguous.
         others.extend(points("xfs", "xfs"));
         let error = pairs(&points("ext3", "ext3"), Some(&others)).unwrap_err();
         assert!(error.message.contains("with --against-fs"), "{}", error.message);

@@ -76,7 +76,7 @@ impl Sidecar {
     }
 }
 
-/// The result folder, given itself or by its trials.ndjson; `None` if it is not one of `fsdyno run`.
+/// Returns the result folder, given as such or by its trials.ndjson; `None` if it is not from `fsdyno run`.
 fn folder_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
         return result.join(TRIALS).is_file().then(|| result.to_path_buf());
@@ -84,7 +84,7 @@ fn folder_of(result: &Path) -> Option<PathBuf> {
     (result.file_name()? == TRIALS).then(|| result.parent().map(Path::to_path_buf)).flatten()
 }
 
-/// The baseline of the command that ran a shard of the trials, if it is one of their labels.
+/// Returns the baseline of the command that ran a shard of the trials, if it is one of their labels.
 fn of_shard(folder: &Path, trials: &[Trial]) -> Option<String> {
     let label = Share::read(folder).ok().flatten()?.baseline?;
     trials.iter().any(|trial| trial.plan.label == label).then_some(label)

@@ -1,4 +1,4 @@
-//! Explains steps along an axis: finds the kernel function behind most of each one's change in instructions.
+//! Explains steps along an axis: finds the kernel function behind most of each step's change in instructions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::select::irreproducible;
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// Minimum difference in instructions per op for which a source is given.
+/// Minimum difference in instructions per op for which a source is reported.
 const MIN_DIFFERENCE: f64 = 0.5;
 
 /// Explains the `limit` largest steps of a comparison along an axis: repeats one trial of each side as a profiled run
 /// (each trial only once), and adds the instructions and their source to the rows.
 ///
 /// # Errors
-/// A step whose trials are not reproducible or ran in another lab; a failed run.
+/// A step whose trials are not reproducible or ran in a different lab; a failed run.
 pub fn steps(
     compared: &mut Compared,
     trials: &[Trial],
@@ -65,7 +65,7 @@ pub fn steps(
     Ok(())
 }
 
-/// The instructions of a phase on both sides; `None` if they were not counted.
+/// Returns the instructions of a phase on both sides; `None` if they were not counted.
 fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedStep> {
     let [old, now] = [base, new].map(|it| it.phases.iter().find(|phase| phase.name == name));
     let (old, now) = (old?, now?);
@@ -75,7 +75,7 @@ fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedS
     Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
 }
 
-/// Removes the source of a step whose instructions and time changed in opposite directions: its cause is another one.
+/// Removes the source of a step whose instructions and time changed in opposite directions: it has a different cause.
 fn drop_opposed_source(step: ExplainedStep, row: &Row) -> ExplainedStep {
     let slower = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
     let source = step.source.filter(|_| slower == (step.new > step.base));
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// An explained phase of 10 ops, with one function below the entry.
+    /// Creates an explanation of a phase of 10 ops, with one function below the entry.
     fn of(own: u64) -> Explained {
         let leaf = |own, below| Frame { own, calls: 1, charged: 0, layer: "files".into(), below };
         let below = [("do_unlinkat".to_string(), leaf(own, BTreeMap::new()))];

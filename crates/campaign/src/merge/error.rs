@@ -41,7 +41,7 @@ pub enum MergeError {
         /// The commands.
         commands: String,
     },
-    /// A share holds a trial of another command.
+    /// A share holds a trial of a different command.
     #[error("'{}' holds the trial {trial_id} of '{label}', which its {} does not plan",
         .folder.display(), crate::share::FILE)]
     Unplanned {

@@ -21,7 +21,7 @@ pub struct Copy {
 /// `out` already contains it. Removes the trial's reference to a log that is missing.
 ///
 /// # Errors
-/// Another log has its name; a file cannot be read.
+/// A different log already has that name; a file cannot be read.
 pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, MergeError> {
     if trial.host.log.is_none() {
         return Ok(None);

@@ -34,7 +34,7 @@ pub struct Merged {
     pub baseline: Option<String>,
     /// The missing trials by share; empty if there are none.
     pub missing: String,
-    /// Trials found in several shares with bit-identical results.
+    /// Number of duplicate trials found in other shares; their results are bit-identical.
     pub twice: usize,
     /// Folders whose records end with a line that a crash left incomplete.
     pub torn: Vec<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Merged {
 /// Merges shares into the folder `out`, which is new or a merge of the same shares.
 ///
 /// # Errors
-/// The reason that nothing was merged; `out` is then unchanged.
+/// The reason that nothing was merged; the trials in `out` are then unchanged.
 pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, MergeError> {
     let mut sources = Vec::new();
     for folder in folders {
@@ -71,7 +71,7 @@ impl Source {
         let path = folder.join(RECORDS);
         let io = |source| StoreError::Io { what: "read", path: path.clone(), source };
         let file = bounded::open(&path).map_err(io)?;
-        // A file system without locks cannot show this; then missing trials will.
+        // Without support for locks, a running share goes undetected; its remaining trials are reported as missing.
         if flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::AGAIN) {
             return Err(MergeError::InUse(folder.into()));
         }
@@ -115,7 +115,7 @@ fn combine(
     one_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
     let mut whole = Share { shard: None, ..first.share.clone() };
-    // Shares of one command may have different command lines; the first in text order is kept, whatever their order.
+    // Shares of one command may have different command lines; the lexicographically first one is kept.
     let commands = sources.iter().map(|source| &source.share.command);
     whole.command = commands.min().cloned().unwrap_or_default();
 
@@ -232,7 +232,7 @@ fn other_place(a: &Trial, b: &Trial) -> Option<String> {
             same_machine(&a.plan, &b.plan) && (!parts.is_empty() || (same_plan && ours != theirs));
         let parts = if parts.is_empty() { "the initramfs" } else { &parts };
         return other.then(|| {
-            format!("their labs are {} and {} (what differs: {parts})", short(ours), short(theirs))
+            format!("their labs are {} and {} (different: {parts})", short(ours), short(theirs))
         });
     }
     if (&a.plan.medium, &a.plan.venue) != (&b.plan.medium, &b.plan.venue) || a.plan.in_lab() {
@@ -269,7 +269,7 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     known
 }
 
-/// Returns the trial that counts: a successful one, else the last one of the first folder that has any.
+/// Returns the trial to keep: a successful one, otherwise the last one in the first folder that has any.
 fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
     let good: Vec<&(&Path, &Trial)> =
         candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
@@ -360,7 +360,7 @@ fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
     }
 }
 
-/// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of 3 trials)`.
+/// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of its 3 trials)`.
 fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
     let share_count =
         sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();

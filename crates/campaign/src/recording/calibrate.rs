@@ -1,4 +1,4 @@
-//! Calibrates a recording: replays it at once on the same file system, and compares the time of its calls.
+//! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -41,7 +41,7 @@ const EXCLUDED: &[CallKind] = &[
 struct Recorded {
     /// Total time of the calls, including the recorder's stops.
     time: Nanos,
-    /// The part of it that is attributed to the recorder's stops.
+    /// The part of `time` that is attributed to the recorder's stops.
     stops: Nanos,
 }
 
@@ -93,7 +93,7 @@ fn recorded(trace: &Path) -> Result<Recorded, Failure> {
     Ok(Recorded { time: Nanos(time), stops: Nanos(time.min(stop * calls)) })
 }
 
-/// Returns true for a call that takes less than a microsecond: its recorded time is that of the recorder's stops.
+/// Returns true for a call that takes less than a microsecond itself: the recorder's stops dominate its recorded time.
 fn is_cheap(call: &Call) -> bool {
     matches!(
         call,

@@ -1,7 +1,7 @@
 //! The workload `command` in the lab: the command is recorded once on this host, and trials replay the recording.
 //!
-//! The guest does not have the user's programs. The trace is stored in the result folder, so that a stopped run goes on
-//! with the same one; the command lines that produced it are stored next to it as text, and are only compared.
+//! The guest does not have the user's programs. The trace is stored in the result folder, so that a stopped run
+//! continues with the same one; the command lines that produced it are stored next to it as text, for comparison only.
 
 use std::fs;
 use std::io::Write;
@@ -41,7 +41,7 @@ pub fn is_wanted(spec: &RunSpec) -> bool {
 /// returns the request for its replay. A dry run only checks the request.
 ///
 /// # Errors
-/// A request for more than the command, or a command that fails.
+/// A request with other workloads or targets, or a command that fails.
 pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<RunSpec>, Failure> {
     if spec.workloads.len() > 1 || spec.axes.on.len() > 1 {
         return Err(Failure::wrong(
@@ -50,7 +50,7 @@ pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<Ru
         ));
     }
     let lines = lines(&mut spec)?;
-    // The rest of the request is checked, with another workload, before anything is recorded.
+    // The rest of the request is checked, with a different workload, before anything is recorded.
     let other = RunSpec {
         workloads: vec![dirops::KIND.name.to_string()],
         sets: Vec::new(),

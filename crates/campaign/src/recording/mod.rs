@@ -16,7 +16,7 @@ pub use command::{is_wanted, replayed};
 /// Refuses a program that does not exist, before any file is written.
 ///
 /// # Errors
-/// There is no such program.
+/// The program was not found.
 pub fn check_program(program: &str) -> Result<(), Failure> {
     let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let found = if program.contains('/') {
@@ -35,7 +35,7 @@ pub fn check_program(program: &str) -> Result<(), Failure> {
 /// changed.
 ///
 /// # Errors
-/// A file that is not a trace, or cannot be written.
+/// A file that is not a trace or cannot be written.
 pub fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
     let refused =

@@ -59,7 +59,7 @@ fn device_row(
         spec: text.to_string(),
         error: error.to_string(),
     };
-    // Both the spec's own kind and, for a stacked file system, the one below.
+    // The spec's own kind and, for a stacked file system, the kind below it.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
     if filesystem.lies_on == Backing::Memory {

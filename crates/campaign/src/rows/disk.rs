@@ -20,7 +20,7 @@ impl Disk {
     pub(crate) fn plan(&self, then: Option<&PeriodSettings<'_>>) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
         if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
-            // A device that answers at once has no cache to turn off.
+            // An unknown name leaves the cache type of the disk profile unchanged.
             let known = [WriteCache::WriteBack, WriteCache::WriteThrough];
             let named = known.into_iter().find(|known| known.name() == cache);
             spec.queue.write_cache = named.unwrap_or(spec.queue.write_cache);
@@ -31,7 +31,7 @@ impl Disk {
     }
 }
 
-/// Returns a disk of the catalog, or of a user's file.
+/// Returns a disk from the catalog, or from a user's file.
 ///
 /// # Errors
 /// An unknown disk, or an invalid file.

@@ -41,7 +41,7 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
     for kernel in &lab.kernels {
         for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
-                // A file system without a disk is the same row for each disk.
+                // A file system without a disk would have the same row for each disk.
                 if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Backing::Memory) {
                     continue;
                 }
@@ -112,7 +112,7 @@ fn lab_row(
         spec: text.clone(),
         error: error.to_string() + in_model(spec),
     };
-    // Both the spec's own kind and, for a stacked file system, the one below.
+    // The spec's own kind and, for a stacked file system, the kind below it.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
     let filesystem = made(spec).map_err(unknown)?;
     let release = kernel.release.as_str();
@@ -231,7 +231,7 @@ fn in_memory(
     lab: &LabPlace,
 ) -> (FilesystemPlan, Option<Bytes>) {
     let size = match (memory::size_option(spec), lab.size) {
-        // A share of the RAM, for example, is computed by the kernel.
+        // A size that does not parse, such as a percentage of the RAM, is computed by the kernel.
         (Some(stated), _) => stated.to_uppercase().parse().ok(),
         // A size that is meant for the disks of other rows may exceed the memory.
         (None, Size::Exactly(size)) if size < lab.guest.ram => Some(size),

@@ -1,4 +1,4 @@
-//! The rows of a matrix, each a target and a file system: what those of labs, devices and models have in common.
+//! The rows of a matrix, each a target and a file system: the parts that rows of labs, devices and models share.
 
 pub(crate) mod ages;
 pub(crate) mod device;
@@ -24,7 +24,7 @@ pub struct Row {
     pub filesystem: Option<FilesystemPlan>,
     /// Medium of the file system.
     pub medium: MediumPlan,
-    /// Venue of its calls.
+    /// Venue that executes its calls.
     pub venue: VenuePlan,
     /// Maximum length of a file name in bytes, if known.
     pub longest_name: Option<usize>,
@@ -32,12 +32,12 @@ pub struct Row {
     pub room: Option<Bytes>,
     /// Operations that the file system lacks, with the reason from the catalog.
     pub lacks: BTreeMap<String, String>,
-    /// Reason that it cannot run here, if any.
+    /// Reason that the row cannot run here, if any.
     pub skip: Option<String>,
 }
 
 impl Row {
-    /// Returns the number of clients that share its file system.
+    /// Returns the number of clients that share the row's file system.
     pub(crate) fn clients(&self) -> u32 {
         match &self.venue {
             VenuePlan::Lab(lab) => lab.clients.unwrap_or(1),
@@ -45,7 +45,7 @@ impl Row {
         }
     }
 
-    /// Returns the period of its file system.
+    /// Returns the period of the row's file system.
     pub(crate) fn period(&self) -> Option<&str> {
         self.filesystem.as_ref()?.period.as_deref()
     }

@@ -89,15 +89,15 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     }
 }
 
-/// Returns the plan of a model, which no command creates, mounts or checks.
+/// Returns the plan of a modelled file system, which is not created, mounted or checked by commands.
 fn plan(spec: &Spec) -> FilesystemPlan {
     FilesystemPlan { kind: spec.kind.clone(), spec: spec.unlabelled(), ..FilesystemPlan::default() }
 }
 
-/// Checks that the model supports the request: one caller, and only calls on names.
+/// Checks that the model supports the request: one caller, and only operations on names.
 ///
 /// # Errors
-/// The first workload that it cannot run, with the reason.
+/// The first workload that the model cannot run, with the reason.
 pub fn can_run<'a>(
     question: &Question,
     works: impl Iterator<Item = (&'a WorkloadPlan, &'a dyn Workload)>,

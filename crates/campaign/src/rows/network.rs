@@ -7,7 +7,7 @@ use fsdyno_record::plan::{FilesystemPlan, LabPlan, NetworkPlan, VenuePlan};
 use super::{Row, twice};
 use crate::question::{LabPlace, MatrixError};
 
-/// Checks --clients and --network with the requested file systems.
+/// Checks --clients and --network against the requested file systems.
 pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
     let wrong = |text: String| Err(MatrixError::Wrong(text));
     let is_shared = specs.iter().any(|(_, spec)| spec.kind == nfs::NFS);
@@ -34,7 +34,7 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
     Ok(())
 }
 
-/// Returns a row for each network and number of clients, if its file system is shared; otherwise the row itself.
+/// Returns a row for each network and number of clients, if the file system is shared; otherwise only the given row.
 pub fn rows(row: Row, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     if !row.filesystem.as_ref().is_some_and(FilesystemPlan::is_shared) {
         return Ok(vec![row]);

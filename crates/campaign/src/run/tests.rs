@@ -297,7 +297,7 @@ fn two_labs_never_mix_in_one_folder() {
     std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let error = go(&Fake(good), &mut store, false).unwrap_err();
-    assert!(error.to_string().contains("what differs: agent"), "{error}");
+    assert!(error.to_string().contains("different: agent"), "{error}");
 }
 
 /// A venue that may not boot a guest for a snapshot.
@@ -336,5 +336,5 @@ fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
     may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap();
     stored[0].lab.insert("agent".into(), "there".into());
     let error = may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap_err();
-    assert!(error.to_string().contains("what differs: agent"), "{error}");
+    assert!(error.to_string().contains("different: agent"), "{error}");
 }

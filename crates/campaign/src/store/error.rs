@@ -8,7 +8,7 @@ use fsdyno_record::lines::{BadLine, FILE, Fault, ReadError};
 /// The error of a folder that cannot hold results.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It holds something else.
+    /// The folder holds something else.
     #[error(
         "'{}' is not empty and holds no {FILE}; give --out a new folder or one of results",
         .0.display()
@@ -17,7 +17,7 @@ pub enum StoreError {
     /// A file exists instead of the folder.
     #[error("'{}' is not a folder; give --out a folder", .0.display())]
     NotAFolder(PathBuf),
-    /// Another run writes to it.
+    /// Another run is writing to the folder.
     #[error("'{}' is in use by another fsdyno; give --out another folder", .0.display())]
     InUse(PathBuf),
     /// A line other than the last cannot be read.
@@ -27,7 +27,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// The error in it.
+        /// The error in the line.
         error: String,
     },
     /// A system call failed.
@@ -42,7 +42,7 @@ pub enum StoreError {
     },
 }
 
-/// Returns the error of a file whose records cannot be read.
+/// Returns the error for a file whose records cannot be read.
 pub(crate) fn unread(path: &Path, error: ReadError) -> StoreError {
     let BadLine { line, fault } = match error {
         ReadError::Bad(bad) => bad,

@@ -1,7 +1,7 @@
 //! The result folder: `trials.ndjson`, with a line for each trial, written as the trial ends, and `series.ndjson`.
 //!
 //! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
-//! written; any other line that cannot be read means that the file is not fsdyno's, and it is left unchanged.
+//! written; any other unreadable line means that the file is not fsdyno's, and the file is left unchanged.
 
 mod error;
 pub mod side_file;
@@ -36,8 +36,8 @@ pub const ABOUT: &str = "result.json";
 /// Names of the files that a run may write into its folder.
 const OURS: [&str; 5] = [FILE, series::FILE, SCHEDULE, PAGE, ABOUT];
 
-/// Names of files that may remain in a folder whose trials were removed: useless without them, and never the
-/// user's own.
+/// Names of files that may remain in a folder whose trials were removed: useless without the trials, and never
+/// the user's own.
 const WITHOUT_TRIALS: [&str; 3] = [series::FILE, fsdyno_why::stored::FILE, ABOUT];
 
 /// A result folder that is open for writing, locked against other runs.
@@ -155,7 +155,7 @@ impl Store {
         &self.folder
     }
 
-    /// Returns all trials, those of earlier runs too, in the order in which they ended.
+    /// Returns all trials, including those of earlier runs, in the order in which they ended.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
@@ -165,14 +165,14 @@ impl Store {
         self.torn
     }
 
-    /// Returns whether a trial succeeded and need not run again. The identity does not include the
-    /// label, and another label is another row.
+    /// Returns whether a trial succeeded and need not run again. The trial's identity does not include
+    /// the label, and a different label is a different row.
     pub fn has(&self, trial_id: &str, label: &str) -> bool {
         let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
         self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
     }
 
-    /// Removes the folders that this store created, if nothing was stored.
+    /// Removes the store's files and the folders that it created, if nothing was stored.
     pub fn discard_if_empty(self) {
         if self.trials.is_empty() && self.length == 0 {
             self.series.remove();
@@ -199,14 +199,14 @@ pub(crate) fn lock(file: &File, folder: &Path, name: &str) -> Result<(), StoreEr
     }
 }
 
-/// Replaces a locked file atomically by a locked one.
+/// Replaces a locked file atomically with a new file that is also locked.
 ///
 /// # Errors
 /// The error of the file system; the old file is unchanged.
 pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let mut new = None;
     file::write(path, |file| {
-        // Locked before it becomes visible. Without support for locks, there was none to lose.
+        // Locked before it becomes visible. Without support for locks, the old file was not locked either.
         let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
         new = Some(file.try_clone()?);
         file.write_all(bytes)
@@ -214,14 +214,14 @@ pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File>
     new.ok_or_else(|| std::io::Error::other("it was not written"))
 }
 
-/// Returns the trials of one folder that count: a failed or skipped one is superseded by a successful one of the
-/// same row and seed, and by a later unsuccessful one.
+/// Returns the trials of one folder that are not superseded: a failed or skipped trial is superseded by a successful
+/// trial of the same row and seed, or by a later unsuccessful one.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
     let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
     counts.map(|(trial, _)| trial.clone()).collect()
 }
 
-/// Removes superseded trials in place, without a copy of the list. `ends` lists the end of each result folder's
+/// Removes superseded trials in place, without copying the list. `ends` contains the end of each result folder's
 /// trials. In the lab, a trial in one folder may supersede a failure in another. On a host, another folder is
 /// another run, perhaps on another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
@@ -229,7 +229,7 @@ pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
     trials.retain(|_| counts.next().unwrap_or(true));
 }
 
-/// Returns for each trial whether it counts.
+/// Returns, for each trial, true if it is not superseded.
 fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (at, trial) in trials.iter().enumerate() {
@@ -242,7 +242,7 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
         let supersedes = |other: &usize| {
             let later = &trials[*other];
             let repeats = trial.is_bit_identical() || later.is_bit_identical();
-            // Of several failures the last one stays.
+            // Of several failures, the last one is kept.
             (ok(later) || *other > at)
                 && same_slot(trial, later)
                 && (repeats || folder(*other) == folder(at))
@@ -252,8 +252,8 @@ fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     trials.iter().enumerate().map(counts).collect()
 }
 
-/// Returns whether two trials have the same slot in a table. One that failed before its lab was known matches any
-/// lab.
+/// Returns whether two trials have the same slot in a table. A trial that failed before its lab was known matches
+/// any lab.
 fn same_slot(a: &Trial, b: &Trial) -> bool {
     let labs = (&a.lab_id, &b.lab_id);
     a.trial_id == b.trial_id
@@ -261,7 +261,7 @@ fn same_slot(a: &Trial, b: &Trial) -> bool {
         && (labs.0 == labs.1 || labs.0.is_none() || labs.1.is_none())
 }
 
-/// Creates the folder if necessary; returns the folders that it created, the outermost first.
+/// Creates the folder if necessary; returns the created folders, outermost first.
 fn prepare(folder: &Path) -> Result<Vec<NewFolder>, StoreError> {
     match folder_exists(folder)? {
         true => Ok(Vec::new()),

@@ -109,7 +109,7 @@ impl SideFile {
     }
 }
 
-/// Reads the series of a folder that another process may write to.
+/// Reads the series of a folder that another process may be writing to.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -166,7 +166,8 @@ mod tests {
         std::fs::read_to_string(folder.join(FILE)).unwrap()
     }
 
-    /// Returns the files of a folder with two trials, the last of which is written again after `harm`.
+    /// Returns the series file of an uninterrupted run of two trials, and that of a run that stopped before its second
+    /// trial was stored, was damaged by `harm`, and was resumed.
     fn after(harm: impl Fn(&Path)) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();

@@ -12,7 +12,7 @@ use super::request::Budget;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
 
-/// The evaluator of a search: each result is a trial.
+/// The evaluator of a search: each sample is the result of a trial.
 pub struct Bench<'b, 'p> {
     /// The venue and the folder.
     pub points: &'b mut Points<'p>,
@@ -30,18 +30,18 @@ pub struct Bench<'b, 'p> {
     pub done: usize,
     /// The number of trials that ran, stored ones excluded.
     pub ran: usize,
-    /// The time of the default.
+    /// The time of the default in seconds, once known.
     pub base: Option<f64>,
 }
 
-/// The settings of a point.
+/// Returns the settings of a point.
 pub fn settings(space: &Space, point: &Point) -> PointSettings {
     let it = space.configuration(point);
     PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
 }
 
-/// The trials that a budget is enough for, if a trial takes this time: `a trial takes about 3 s: about 600 trials in
-/// 30 min; the smallest search takes 2 min`.
+/// Describes how many trials a budget allows, if a trial takes the time `each`: `a trial takes about 3 s: about 600
+/// trials in 30 min; the smallest search takes 2 min`.
 pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
     let each = each.max(Duration::from_millis(1));
     let shown = rough(each);
@@ -66,7 +66,7 @@ fn is_over(budget: Budget, each: Duration, least: usize) -> bool {
     matches!(budget, Budget::Time(time) if each * least as u32 > time)
 }
 
-/// A budget in words: `30 min`, `200 trials`.
+/// Formats a budget: `30 min`, `200 trials`.
 pub fn words_of(budget: Budget) -> String {
     match budget {
         Budget::Time(time) => rough(time),
@@ -75,12 +75,12 @@ pub fn words_of(budget: Budget) -> String {
 }
 
 impl Bench<'_, '_> {
-    /// Host time of one trial; `None` before the first one.
+    /// Returns the mean host time of a trial; `None` before the first one.
     fn each(&self) -> Option<Duration> {
         (self.ran > 0).then(|| self.started.elapsed() / self.ran as u32)
     }
 
-    /// Reports how long the search will take, after the first trial has shown it, and refuses a time that is too short.
+    /// Reports, after the first trial, how long the search will take, and refuses a budget that is too small.
     fn estimate(&self) -> Result<(), Failure> {
         let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
         let outlook = outlook(self.budget, each, self.least);
@@ -129,7 +129,7 @@ impl Evaluator for Bench<'_, '_> {
 
     fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Failure> {
         let mut samples = Vec::new();
-        // The first trial is a batch by itself, for an estimate; later batches have as many as run at the same time.
+        // The first trial is a batch by itself, for an estimate; later batches have one trial for each parallel job.
         let mut next = 0;
         while next < wanted.len() {
             let count = if self.done == 0 { 1 } else { usize::from(self.points.jobs()).max(1) };
@@ -188,7 +188,7 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
     (cpu, sum(|it| it.writes), sum(|it| it.flushes), sum(|it| it.bytes_written.0))
 }
 
-/// The total time of all phases of a trial in seconds, without weights.
+/// Returns the total time of all phases of a trial in seconds, without weights.
 pub fn whole(trial: &Trial) -> f64 {
     let phases = &trial.measured.phases;
     let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());

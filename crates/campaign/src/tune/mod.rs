@@ -84,7 +84,7 @@ impl Tuning {
     }
 }
 
-/// The spaces of the requested file systems.
+/// Returns the spaces of the requested file systems.
 fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     let mut requested: Vec<String> = Vec::new();
     for name in tune.filesystems.iter().flat_map(|text| text.split(',')) {
@@ -131,7 +131,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     Ok(spaces)
 }
 
-/// The request of the trials: with snapshots in the lab, unless the command says otherwise.
+/// Returns the request of the trials: in the lab with snapshots, unless the command specifies the boot mode.
 fn spec(tune: &TuneRequest) -> RunSpec {
     let mut spec = tune.spec.clone();
     if !spec.axes.given.contains(&"boot") && is_lab(&spec) {
@@ -190,7 +190,7 @@ fn restriction(tune: &TuneRequest, spec: &RunSpec, kernel: Option<String>) -> Re
     }
 }
 
-/// Returns the part of a space that is tried. With several file systems, an option that only others have is valid.
+/// Returns the part of a space that is tried. With several file systems, an option that only others have is ignored.
 fn restricted(
     space: &Space,
     by: &Restriction,
@@ -345,8 +345,8 @@ fn finish(
     Ok((tuned, winner.clone()))
 }
 
-/// Compares the recommended options of several file systems; a difference within the error of the processor profile
-/// is undecided.
+/// Compares several file systems, each with its recommended options; a difference within the error of the processor
+/// profile is undecided.
 fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
     let mut all: Vec<(&Trial, f64)> =
         winners.iter().map(|trial| (trial, objective.value(trial))).collect();

@@ -1,4 +1,4 @@
-//! What a search minimises: phases with their weights.
+//! The quantity that a search minimises: the weighted time of phases.
 
 use fsdyno_record::suggest;
 use fsdyno_record::trial::Trial;
@@ -11,7 +11,7 @@ use crate::Failure;
 pub struct Objective(Vec<(String, f64)>);
 
 impl Objective {
-    /// Parses `PHASE=WEIGHT,...`; without a text, every phase has the weight 1.
+    /// Parses `PHASE=WEIGHT,...`; without text, every phase has weight 1.
     ///
     /// # Errors
     /// An unknown phase; a weight that is not a positive number.
@@ -54,18 +54,18 @@ impl Objective {
         format!("minimised: time of {}", all.join(" + "))
     }
 
-    /// The weight of a phase.
+    /// Returns the weight of a phase.
     pub fn weight(&self, phase: &str) -> f64 {
         self.0.iter().find(|(name, _)| name == phase).map_or(0.0, |(_, weight)| *weight)
     }
 
-    /// The value of a trial in seconds: until durable if that is known for every phase, else until returned.
+    /// Returns the value of a trial in seconds: until durable if that is known for every phase, else until returned.
     pub fn value(&self, trial: &Trial) -> f64 {
         times(trial).iter().map(|(name, time)| self.weight(name) * time).sum()
     }
 }
 
-/// The time of each phase in seconds: until durable if that is known for every phase, else until returned.
+/// Returns the time of each phase in seconds: until durable if that is known for every phase, else until returned.
 pub fn times(trial: &Trial) -> Vec<(String, f64)> {
     let phases = &trial.measured.phases;
     let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());

@@ -1,4 +1,4 @@
-//! What a search would try, and how long it takes, before any work.
+//! The description of what a search would try and how long it would take, without running it.
 
 use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
@@ -9,7 +9,7 @@ use crate::speed::Speeds;
 use crate::{Experiment, Failure};
 
 impl Tuning {
-    /// Describes the spaces, the least numbers of trials, and the time.
+    /// Describes the spaces, the minimum numbers of trials, and the time.
     ///
     /// # Errors
     /// A restriction that a space refuses.
@@ -43,7 +43,7 @@ impl Tuning {
         Ok(text + &prose.indented(&self.after(), 0))
     }
 
-    /// The budget of one file system, and what it is enough for, if trials of its kind ran here.
+    /// Describes the budget of one file system and, if trials of its kind have run here, how many it allows.
     fn time(&self, space: &Space, least: usize, speeds: &Speeds) -> Result<String, Failure> {
         let budget = self.request.budget.part(self.spaces.len());
         let experiment = Experiment::resolve(of_one(&self.spec, space))?;
@@ -60,7 +60,7 @@ impl Tuning {
         })
     }
 
-    /// The work after the search of each file system, which is not in its budget.
+    /// Describes the work after each file system's search, which the budget does not include.
     fn after(&self) -> String {
         let cuts = match self.request.cuts {
             cuts if cuts > 0 && is_lab(&self.spec) => format!(

@@ -13,7 +13,7 @@ pub struct TuneRequest {
     pub spec: RunSpec,
     /// The file systems, by name; `all` means all that have a space.
     pub filesystems: Vec<String>,
-    /// The time or the number of trials, over all file systems.
+    /// The time or the number of trials, for all file systems together.
     pub budget: Budget,
     /// True if values that give up durability or security are not tried.
     pub safe: bool,
@@ -21,9 +21,9 @@ pub struct TuneRequest {
     pub objective: Option<String>,
     /// A file with a space, in place of the built-in one.
     pub space: Option<PathBuf>,
-    /// Values that all trials have.
+    /// Option values that all trials use.
     pub fix: Vec<String>,
-    /// The options that are tried; empty for all.
+    /// The options that are tried; all of them if empty.
     pub only: Vec<String>,
     /// Options or values that are not tried.
     pub exclude: Vec<String>,
@@ -35,7 +35,7 @@ pub struct TuneRequest {
     pub confirm: u32,
     /// Workloads to confirm the winner with.
     pub also: Vec<String>,
-    /// The number of power cuts of each candidate.
+    /// The number of power cuts for each candidate.
     pub cuts: u32,
 }
 

@@ -1,4 +1,4 @@
-//! From what a search found to the result of the command.
+//! Converts the findings of a search to the result of the command.
 
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_report::percent;
@@ -11,7 +11,7 @@ use super::bench::account;
 use super::objective::{Objective, times};
 use super::truth::ratio;
 
-/// The level of the comparison on fresh seeds.
+/// The significance level of the comparison with fresh seeds.
 const LEVEL: f64 = 0.001;
 
 fn value_name(space: &Space, (option, value): (usize, u8)) -> String {
@@ -19,7 +19,7 @@ fn value_name(space: &Space, (option, value): (usize, u8)) -> String {
     format!("{}={}", option.name, option.values[usize::from(value)].name)
 }
 
-/// The options of a point as a user sets them.
+/// Returns the options of a point in the form in which a user sets them.
 pub fn settings(space: &Space, point: &Point) -> Settings {
     let it = space.configuration(point);
     let (name, mount) = (&space.filesystem, it.mount.as_str());
@@ -38,7 +38,7 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
     }
 }
 
-/// The settings of a value, in the words of a user.
+/// Formats the settings of a value for the user.
 fn sets(value: &space::Value) -> String {
     let mkfs = (!value.mkfs.is_empty()).then(|| format!("mkfs {}", value.mkfs));
     let mount = (!value.mount.is_empty()).then(|| format!("mount {}", value.mount));
@@ -47,7 +47,7 @@ fn sets(value: &space::Value) -> String {
     mkfs.into_iter().chain(mount).chain(scheduler).chain(sysctls).collect::<Vec<_>>().join("; ")
 }
 
-/// The result of a search, without confirmations under other conditions and without power cuts.
+/// Returns the result of a search, without confirmations under other conditions and without power cuts.
 pub fn tuned(
     space: &Space,
     found: &Found,
@@ -88,7 +88,7 @@ pub fn tuned(
     }
 }
 
-/// The worth of each option's values.
+/// Returns the worth of each option's values.
 fn effects(space: &Space, found: &Found, least: f64) -> Vec<OptionWorth> {
     let worth = |it: &Effect| {
         let option = &space.options[it.option];
@@ -113,7 +113,7 @@ fn effects(space: &Space, found: &Found, least: f64) -> Vec<OptionWorth> {
     found.effects.iter().map(worth).collect()
 }
 
-/// The measured configurations, the fastest first.
+/// Returns the measured configurations, fastest first.
 fn points(space: &Space, found: &Found) -> Vec<PointTime> {
     let mut points: Vec<PointTime> = found
         .measured
@@ -130,7 +130,7 @@ fn points(space: &Space, found: &Found) -> Vec<PointTime> {
     points
 }
 
-/// The phases of a trial of the default and of one of the recommended options.
+/// Returns the phases that a trial of the default and a trial of the recommended options share, with both times.
 pub fn phases(objective: &Objective, default: &Trial, winner: &Trial) -> Vec<PhaseChange> {
     let of_winner = times(winner);
     let phase = |(name, seconds): (String, f64)| {
@@ -141,7 +141,7 @@ pub fn phases(objective: &Objective, default: &Trial, winner: &Trial) -> Vec<Pha
     times(default).into_iter().filter_map(phase).collect()
 }
 
-/// Two sentences on what changed in CPU time and requests.
+/// Returns two sentences on the changes in CPU time and device requests; none if a trial failed.
 pub fn why(default: &Trial, winner: &Trial) -> Vec<String> {
     if default.outcome != Outcome::Ok || winner.outcome != Outcome::Ok {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Tests candidates with power cuts: what each loses, compared with its time and the space that it uses.
+//! Tests candidates with power cuts: the losses of each, compared with its time and the space that it uses.
 
 use fsdyno_crash::{DiskFault, Row};
 use fsdyno_record::plan::BootPlan;
@@ -22,19 +22,19 @@ const MAX_REFUSED: usize = 3;
 /// The seed of the trials whose power is cut.
 const SEED: u64 = 1;
 
-/// What the power cuts of a file system's candidates need.
+/// The inputs of the power-cut tests of a file system's candidates.
 pub struct Cuts<'a> {
     /// The request of the trials.
     pub spec: &'a RunSpec,
     /// The session.
     pub session: &'a Session<'a>,
-    /// Number of power cuts of each candidate.
+    /// Number of power cuts for each candidate.
     pub cuts: u32,
     /// True if a candidate that loses acknowledged work is not recommended.
     pub safe: bool,
 }
 
-/// The candidates with their losses, and winners that were refused for theirs.
+/// The candidates with their losses, and the winners that were refused because of their losses.
 pub struct Safety {
     /// The candidates.
     pub front: Vec<Candidate>,
@@ -103,7 +103,7 @@ impl Cuts<'_> {
         let settings = bench::settings(space, point);
         let cell = points.cell(&settings)?;
         let mut plan = cell.plan.clone();
-        // It boots cold, because each of these guests has its own log in memory.
+        // The guest boots cold, because each guest of a power-cut test has its own log in memory.
         if let Some(lab) = plan.lab_mut() {
             lab.boot = BootPlan::Cold;
         }

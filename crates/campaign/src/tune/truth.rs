@@ -13,13 +13,13 @@ use crate::{Failure, PointSettings, Points};
 /// The first seed of these confirmations, above all seeds of the search and of its own confirmation.
 const FIRST: u64 = 5_001;
 
-/// Number of trials of each side.
+/// Number of trials per side.
 const TRIALS: u64 = 3;
 
 /// The significance level of a confirmation.
 const LEVEL: f64 = 0.05;
 
-/// A workload to confirm with.
+/// A workload to confirm a winner with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// The workload.
@@ -32,7 +32,7 @@ impl Work {
     /// Parses `WORKLOAD [KEY=VALUE ...]`.
     ///
     /// # Errors
-    /// An unknown workload; a word that is not a parameter.
+    /// An unknown workload; an argument that is not `KEY=VALUE`.
     pub fn parse(text: &str) -> Result<Work, Failure> {
         let mut words = text.split_whitespace();
         let workload = words.next().unwrap_or_default().to_string();
@@ -50,7 +50,7 @@ impl Work {
     }
 }
 
-/// The workloads to confirm with: those of --also, else the same one at twice the size and a second one of its kind.
+/// Returns the workloads to confirm with: those of --also, otherwise the same one at twice the size and a related one.
 ///
 /// # Errors
 /// An invalid --also.

@@ -263,7 +263,7 @@ fn two_labs_are_refused_with_their_differences() {
     let first = cluster.good("s1", "1/2");
     // Another QEMU, and another initramfs alone: the same trial would have another identity.
     for (component, name, text) in
-        [(Some("qemu"), "s2", "what differs: qemu"), (None, "s3", "the initramfs")]
+        [(Some("qemu"), "s2", "different: qemu"), (None, "s3", "the initramfs")]
     {
         let second = cluster.share(name, "2/2", |_, mut trial| {
             trial.lab_id = Some("another lab".into());

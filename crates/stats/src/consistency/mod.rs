@@ -1,11 +1,11 @@
 //! Finds contradictions within a printed table: between times, counts and rates that belong together.
 //!
-//! Every number is treated as the range of values that it may stand for (`range`), and only what no runs could have
-//! given is a contradiction: a table without one is not necessarily right, but a table with one is wrong somewhere. The
-//! runs themselves need not be known.
+//! Every number is treated as the range of values that it may stand for (`range`), and only numbers that no runs could
+//! have produced are a contradiction: a table without one is not necessarily right, but a table with one is wrong
+//! somewhere. The runs themselves need not be known.
 //!
 //! - `sample`: a mean with its deviation, extremes, number of runs and clock;
-//! - `rate`: a time with the rate of the same work, and cells that count the same;
+//! - `rate`: a time with the rate of the same work, and cells that count the same work;
 //! - `relation`: quotients, sums and limits.
 
 pub mod range;
@@ -31,9 +31,9 @@ pub enum Rule {
     DeviationAndRange,
     /// Time and rate of a cell fit no amount of work (`rate`).
     TimeAndRate,
-    /// All times are equal and the rates are not (`rate`).
+    /// All times are equal, but the rates are not (`rate`).
     EqualTimes,
-    /// The work that a cell's time and rate imply differs from that of the others (`rate`).
+    /// The work that a cell's time and rate imply differs from that of the other cells (`rate`).
     OtherCount,
     /// A quotient or a sum does not equal the result of its parts (`relation`).
     NotEqual,
@@ -44,9 +44,9 @@ pub enum Rule {
 /// Printed numbers that exclude each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contradiction {
-    /// The table cell, as the caller named it.
+    /// The name of the table cell, as given by the caller.
     pub name: String,
-    /// The rule that is broken.
+    /// The broken rule.
     pub rule: Rule,
     /// The printed number and why it is impossible, in one sentence.
     pub message: String,

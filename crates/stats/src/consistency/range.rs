@@ -1,7 +1,7 @@
 //! The range of values that a printed number stands for.
 
-/// The relative rounding error allowed for bounds: far below any printed digit, and far above the error of some dozen
-/// floating-point operations.
+/// The relative rounding error allowed for bounds: far below any printed digit, and far above the error of a dozen or
+/// so floating-point operations.
 const SLACK: f64 = 1e-9;
 
 /// Values from `low` to `high`, both included.
@@ -34,7 +34,7 @@ impl Range {
         above(self.low, self.high)
     }
 
-    /// Multiplies both bounds by `factor`, which is not negative.
+    /// Multiplies both bounds by `factor`, which must not be negative.
     pub fn scaled(self, factor: f64) -> Range {
         Range { low: self.low * factor, high: self.high * factor }
     }
@@ -78,8 +78,8 @@ pub(super) fn above(value: f64, limit: f64) -> bool {
     value > limit + SLACK * limit.abs().max(value.abs()).min(f64::MAX)
 }
 
-/// Parses a rounded number: the range extends half a unit of its last digit to both sides, but never below zero for a
-/// number that is not negative. Thousands separators (commas) and a missing leading zero are accepted.
+/// Parses a rounded number: the range extends half a unit of the last digit in both directions, but never below zero
+/// for a number that is not negative. Thousands separators (commas) and a missing leading zero are accepted.
 ///
 /// `None` if the text is not a plain decimal number.
 pub fn parse_rounded(text: &str) -> Option<Range> {
@@ -87,8 +87,8 @@ pub fn parse_rounded(text: &str) -> Option<Range> {
     Some(from(value, value - unit / 2.0, value + unit / 2.0))
 }
 
-/// Parses a number that may have been rounded or truncated, as many programs do: the range is from
-/// half a unit of its last digit below to a whole unit above.
+/// Parses a number that may have been rounded or truncated (many programs truncate): the range extends from half a unit
+/// of the last digit below to a whole unit above.
 pub fn parse_truncated(text: &str) -> Option<Range> {
     let (value, unit) = parse(text)?;
     Some(from(value, value - unit / 2.0, value + unit))

@@ -1,8 +1,8 @@
-//! Checks a time against the rate of the same work: which count of work they imply, and whether any count fits.
+//! Checks a time against the rate of the same work: what count of work they imply, and whether any count fits.
 //!
-//! Every run does the same count C, and its program prints the rate C / t, truncated or rounded to some step, and 0 if
-//! its clock measured no time. The mean of such rates is not C over the mean time: it is larger (Jensen 1906), and the
-//! deviation bounds by how much.
+//! Every run does the same count C of work, and its program prints the rate C / t, truncated or rounded to some step,
+//! and 0 if its clock measured no time. The mean of such rates is not C over the mean time: it is larger (Jensen 1906),
+//! and the deviation limits by how much.
 
 use super::range::Range;
 use super::sample::{Sample, check_sample};
@@ -15,14 +15,14 @@ pub struct Cell {
     pub name: String,
     /// Times of the runs.
     pub time: Sample,
-    /// Rates of the runs, in counts per unit of time; `unit` is the step to which the program truncated
-    /// or rounded each.
+    /// Rates of the runs, in counts per unit of time; `unit` is the step to which the program truncated or rounded each
+    /// rate.
     pub rate: Sample,
 }
 
-/// Returns the contradictions of cells whose runs all did the same count (one workload, one kind of object counted):
-/// within each time, each rate and each pair, and between the pairs. `known` is the count, if it is known; otherwise
-/// the count on which most cells agree is used.
+/// Returns the contradictions of cells whose runs all did the same count of work (one workload, one kind of object
+/// counted): within each time, each rate and each pair, and between the pairs. `known` is the count, if it is known;
+/// otherwise the count on which most cells agree is used.
 pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     let alone = |cell: &Cell| {
         let time = check_sample(&format!("{}, time", cell.name), &cell.time);
@@ -33,7 +33,7 @@ pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     let agreed = known.map_or_else(|| agreed_count(cells), Agreement::On);
     for cell in cells {
         let count = count(cell);
-        // A pair that fits no count is reported above.
+        // A pair that fits no count was reported above.
         let message = match agreed {
             _ if count.is_empty() => continue,
             Agreement::On(did) if known.is_some() && count.is_disjoint_from(did) => {
@@ -63,7 +63,7 @@ pub enum Agreement {
     On(Range),
 }
 
-/// Returns the count on which more than half of the cells agree, as narrow as they make it together.
+/// Returns the count on which more than half of the cells agree, narrowed to the intersection of their ranges.
 pub fn agreed_count(cells: &[Cell]) -> Agreement {
     // A cell that fits no count, or every count, has no vote.
     let votes = |count: &Range| !count.is_empty() && (count.low > 0.0 || count.high.is_finite());
@@ -79,7 +79,7 @@ pub fn agreed_count(cells: &[Cell]) -> Agreement {
     holding(best).copied().reduce(Range::intersection).map_or(Agreement::Silent, Agreement::On)
 }
 
-/// Returns the contradictions of one time with its rate.
+/// Returns the contradiction between a time and its rate, if there is one.
 fn check_pair(cell: &Cell) -> Option<Contradiction> {
     let fault = |rule, message| Some(Contradiction { name: cell.name.clone(), rule, message });
     let (time, rate) = (&cell.time, &cell.rate);
@@ -106,7 +106,7 @@ fn check_pair(cell: &Cell) -> Option<Contradiction> {
     fault(Rule::TimeAndRate, message)
 }
 
-/// Returns the counts that could have given a cell's time and rate; empty if none could.
+/// Returns the counts that could have produced a cell's time and rate; empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
     let (mean, runs) = (time.exact_mean(), time.run_range());
@@ -121,10 +121,10 @@ fn count(cell: &Cell) -> Range {
     let shortest = runs.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
         low: rate.mean.low / max_mean_inverse(mean, shortest, runs.high),
-        // sum C / t over the runs with time >= C (1 - idle)^2 / mean (Jensen), minus a step each.
+        // (Sum of C / t over the runs with time) / n >= C (1 - idle)^2 / mean (Jensen), less a step each.
         high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
     };
-    // If all runs have time, C / t falls by C / t^2: between C / high^2 and C / low^2 per second.
+    // If all runs measured time, C / t falls at the rate C / t^2: between C / high^2 and C / low^2 per second.
     // Truncation adds at most half a step of deviation (Popoviciu 1935).
     let (sd, shown) = (time.deviation(), rate.deviation());
     if idle > 0.0 || runs.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
@@ -144,8 +144,8 @@ fn count(cell: &Cell) -> Range {
     })
 }
 
-/// Returns the largest share of runs that may have measured no time: with a share k of zeros, the deviation is at least
-/// mean sqrt(k / (1 - k)).
+/// Returns the largest share of runs that may have measured no time: if a share k of the runs is zero, the deviation is
+/// at least mean sqrt(k / (1 - k)).
 fn max_share_without_time(time: &Sample) -> f64 {
     if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
         return 0.0;

@@ -13,8 +13,8 @@ pub fn equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
     })
 }
 
-/// Compares a part with its whole (user and system with elapsed) or a rate with its limit (bytes
-/// written with what the platter transfers in that time).
+/// Compares a part with its whole (user and system with elapsed) or a rate with its limit (bytes written with the bytes
+/// that the platter can transfer in that time).
 pub fn at_most(name: &str, part: Range, whole: Range) -> Option<Contradiction> {
     above(part.low, whole.high).then(|| Contradiction {
         name: name.into(),

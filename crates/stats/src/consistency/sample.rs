@@ -1,4 +1,4 @@
-//! Checks what a mean and a deviation imply about unknown runs, and whether they are possible.
+//! Checks whether a mean and a deviation are possible, and what they imply about the unknown runs.
 //!
 //! The tests of whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
 //! Personality Science 8, 2017) and GRIMMER (Anaya 2016; in the form of Allard 2018).
@@ -9,9 +9,9 @@ use super::{Contradiction, Rule};
 /// The divisor of a printed standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
-    /// n: the population's; older tables and spreadsheets' STDEVP.
+    /// n: the population's deviation; older tables and the STDEVP of spreadsheets.
     Runs,
-    /// n - 1: the sample's.
+    /// n - 1: the sample's deviation.
     RunsLessOne,
 }
 
@@ -58,8 +58,8 @@ impl Sample {
         }
     }
 
-    /// Returns the smallest and the largest sum of runs, in units, with the printed mean; none if no whole number gives
-    /// it.
+    /// Returns the smallest and the largest sum of runs, in units, that fit the printed mean; none if no whole number
+    /// fits it.
     fn sums(&self, unit: f64) -> Option<(f64, f64)> {
         let units = self.n() / unit;
         let first = (self.mean.low * units - SNAP).ceil().max(0.0);
@@ -67,7 +67,7 @@ impl Sample {
         (first <= last).then_some((first, last))
     }
 
-    /// Returns the mean, narrowed to what whole units can give; as printed if they cannot give it.
+    /// Returns the mean, narrowed to the values that whole units can give; as printed if they can give none.
     pub(super) fn exact_mean(&self) -> Range {
         let sums = self.unit.and_then(|unit| self.sums(unit).zip(Some(unit)));
         sums.map_or(self.mean, |((first, last), unit)| Range {
@@ -76,12 +76,12 @@ impl Sample {
         })
     }
 
-    /// Returns the range of every run: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968, "How
-    /// deviant can you be?"), and none is below zero or beyond the printed extremes.
+    /// Returns the range in which every run lies: no run is further than sd sqrt(n - 1) from the mean (Samuelson 1968,
+    /// "How deviant can you be?"), and none is below zero or beyond the printed extremes.
     pub(super) fn run_range(&self) -> Range {
         let mean = self.exact_mean();
         let reach = match self.deviation().high {
-            // If no run is negative, one run may have the whole sum.
+            // No run is negative, so one run may account for the whole sum.
             high if high.is_infinite() => mean.high * (self.n() - 1.0),
             high => high * (self.n() - 1.0).sqrt(),
         };
@@ -91,8 +91,8 @@ impl Sample {
         })
     }
 
-    /// Returns true if all runs had the same value: they are whole units and the deviation is below that of a single
-    /// run that is one unit off, unit sqrt(n - 1) / n.
+    /// Returns true if all runs had the same value: they are whole units, and the deviation is smaller than it would be
+    /// if a single run were one unit off, unit sqrt(n - 1) / n.
     pub(super) fn all_equal(&self) -> bool {
         let n = self.n();
         let least = self.unit.map_or(0.0, |unit| unit * (n - 1.0).sqrt() / n);
@@ -100,7 +100,8 @@ impl Sample {
     }
 }
 
-/// The tolerance for sums in units to be whole numbers: more than the error of floating-point arithmetic.
+/// The tolerance within which a sum in units counts as a whole number: more than the error of floating-point
+/// arithmetic.
 const SNAP: f64 = 1e-6;
 
 /// Returns the contradictions within one cell.
@@ -157,9 +158,9 @@ fn extremes(sample: &Sample) -> Finding {
     outside.then(|| (Rule::MeanOutside, message()))
 }
 
-/// Checks that the deviation fits the extremes or, if runs are not negative, the mean: at most
-/// sqrt((max - mean)(mean - min)) (Bhatia and Davis 2000), which with 0 and n mean for the extremes
-/// is mean sqrt(n - 1); at least (max - min) / sqrt(2 n) (von Szokefalvi Nagy 1918).
+/// Checks that the deviation fits the extremes or, because runs are not negative, the mean: at most sqrt((max -
+/// mean)(mean - min)) (Bhatia and Davis 2000), which is mean sqrt(n - 1) for the extremes 0 and n mean; at least (max -
+/// min) / sqrt(2 n) (von Szokefalvi Nagy 1918).
 fn spread(sample: &Sample) -> Finding {
     let (sd, mean, n) = (sample.deviation(), sample.mean, sample.n());
     let most = mean.high * (n - 1.0).sqrt();
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_mean_of_whole_units_has_only_some_decimals() {
-        // The GRIM paper's own example: 28 whole answers have no mean of 5.19.
+        // The GRIM paper's own example: 28 integer answers cannot have the mean 5.19.
         assert_eq!(rules(&cell("5.19", "", 28, Some(1.0))), [Rule::MeanOfUnits]);
         assert_eq!(rules(&cell("5.18", "", 28, Some(1.0))), []);
         assert_eq!(rules(&cell("5.19", "", 28, None)), []);
@@ -207,9 +208,9 @@ mod tests {
     #[test]
     fn a_deviation_of_whole_units_has_only_some_values_too() {
         assert_eq!(rules(&cell("13.70", "1.10", 10, Some(1.0))), []);
-        // Ten whole seconds, sum 137: of squares 1889 (1.10) the next are 1887 (1.005) and 1891.
+        // Ten whole seconds, sum 137: the sum of squares 1889 gives 1.10; the next ones are 1887 (1.005) and 1891.
         assert_eq!(rules(&cell("13.70", "1.05", 10, Some(1.0))), [Rule::DeviationOfUnits]);
-        // The mean 13.7 is not one of whole seconds, so they cannot all be equal.
+        // The mean 13.7 is not a whole number of seconds, so the runs cannot all be equal.
         assert_eq!(rules(&cell("13.70", "0.00", 10, Some(1.0))), [Rule::DeviationOfUnits]);
         assert_eq!(rules(&cell("13.00", "0.00", 10, Some(1.0))), []);
     }

@@ -23,10 +23,10 @@ use fsdyno_campaign::notes::say;
 const PAGE: &str = fsdyno_campaign::store::PAGE;
 const README: &str = "README.md";
 
-/// Checks the path of an archive: nothing is overwritten.
+/// Checks the path of an archive, so that nothing is overwritten.
 ///
 /// # Errors
-/// A path that exists, that has no name (`.`), or that is in the study's own folder.
+/// A path that is a file or a nonempty folder, that has no name (`.`), or that is in the study's own folder.
 pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     if into.file_name().is_none() {
         let shown = into.display();
@@ -163,14 +163,14 @@ struct Ran {
     variant: Variant,
     /// All rows of the run; if the file does not list them, the stored ones.
     rows: BTreeSet<String>,
-    /// The seeds of each row on each kernel, named as for `--kernel`; none outside the lab.
+    /// The seeds of each row on each kernel; a kernel is named as for `--kernel`, and is `None` outside the lab.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,
-    /// The CPU of its guests, named as for `--cpu`, if it is not that of the file.
+    /// The CPU of its guests, named as for `--cpu`, if it is not the one in the file.
     cpu: Option<String>,
     labs: BTreeSet<String>,
-    /// Version and commit of each fsdyno that ran it.
+    /// Version and commit of each fsdyno build that ran it.
     programs: BTreeSet<String>,
-    /// The first and the last day.
+    /// The days on which its trials started.
     days: BTreeSet<String>,
     ok: usize,
     /// All trials, including failed and skipped ones.
@@ -299,7 +299,7 @@ mod tests {
         );
         let mixed = [with_cpu(then(&[1], &["6.1"])), ran("b", Variant::AsItStands, &[1], &["6.1"])];
         assert_eq!(commands(&mixed, true).len(), 2);
-        // The commands do not run more: another run or variant of the file, a seed in a gap, a kernel of another run.
+        // The commands run nothing else: no other run or variant, no seed in a gap, no kernel of a different run.
         let each =
             [format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"), only_b.into()];
         assert_eq!(commands(&all, false), each);

@@ -1,4 +1,4 @@
-//! The README of an archive: what ran, and the commands that repeat it.
+//! The README of an archive: the trials that ran, and the commands that repeat them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Output, PAGE, Part, Ran};
 use crate::file::Variant;
 use crate::stored;
 
-/// Returns the ranges of consecutive seeds: the first and their number.
+/// Returns the ranges of consecutive seeds, each as its first seed and the number of seeds.
 fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for seed in seeds {
@@ -50,10 +50,10 @@ pub(super) fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
     runs.iter().flat_map(own).collect()
 }
 
-/// Returns the seeds and kernels that all runs share; none if they differ.
+/// Returns the seeds, kernels and CPU that all runs share; `None` if they differ.
 fn common(runs: &[Ran]) -> Option<Part<'_>> {
     let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
-    // A kernel and a CPU do not matter to a run outside the lab.
+    // Kernel and CPU do not matter to a run outside the lab.
     all.sort_by_key(|part| part.kernels.is_empty());
     let one = all.first()?;
     let like = |part: &Part<'_>| {

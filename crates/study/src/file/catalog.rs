@@ -17,12 +17,12 @@ const FILES: &[(&str, &str)] = &[
     ("kernels", include_str!("../../../../studies/kernels.toml")),
 ];
 
-/// Returns the names, in the order of the table.
+/// Returns the names of all built-in studies, in the order of `FILES`.
 pub fn names() -> Vec<&'static str> {
     FILES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Returns the text of the study of this name.
+/// Returns the text of the study with this name.
 ///
 /// # Errors
 /// [`Unknown`], with the nearest valid name.
@@ -31,7 +31,7 @@ pub fn text(name: &str) -> Result<&'static str, Unknown> {
     found.ok_or_else(|| Unknown { name: name.into(), hint: hint(name) })
 }
 
-/// The nearest valid name, by the whole of names or by their first words (`phillips`), else all names.
+/// Returns the nearest valid name, compared as a whole or by its first word (`phillips`), or else all names.
 fn hint(name: &str) -> String {
     let first = |name: &'static str| name.split('-').next().unwrap_or(name);
     let by_first = || {

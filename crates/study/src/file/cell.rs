@@ -16,7 +16,7 @@ pub struct Cell {
     pub run: String,
     /// Label of the row.
     pub row: String,
-    /// The phases, whose figures are added.
+    /// The phases; their figures are added up.
     pub phases: Vec<String>,
     /// The figure.
     pub figure: Figure,
@@ -44,7 +44,7 @@ impl PartialEq for Cell {
 /// The keys that select a cell.
 pub(super) const KEYS: &[&str] = &["run", "row", "phase", "figure", "op", "at", "unit"];
 
-/// A partly specified cell, whose own keys override those of the context.
+/// A partially specified cell; its own keys override those of its context.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     run: Option<String>,
@@ -57,7 +57,7 @@ pub(super) struct Selection {
     unit: Option<Unit>,
 }
 
-/// The label of a row. It is checked against its run when the run is known: each cell may name its own.
+/// The label of a row. It is checked once the run is known, because each cell may name a different run.
 #[derive(Clone, Debug)]
 struct Label {
     text: String,
@@ -115,7 +115,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Returns the selection of another row: its label, or a table of differences.
+    /// Returns the selection for another row, given as a label or as a table of overriding keys.
     pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
         if item.value.as_str().is_some() {
             if self.run.is_none() && only(runs).is_none() {
@@ -130,22 +130,22 @@ impl Selection {
         Selection::read(&node, self, runs)
     }
 
-    /// Returns the selection in another unit.
+    /// Returns the selection with this unit, unless it already has one.
     pub fn in_unit(self, unit: Unit) -> Selection {
         Selection { unit: Some(self.unit.unwrap_or(unit)), ..self }
     }
 
-    /// Returns the selection of a row whose label is known to be valid.
+    /// Returns the selection with a row whose label is known to be valid.
     pub fn of_row(&self, label: &str) -> Selection {
         Selection { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
-    /// Returns the selection of a run that is known to exist.
+    /// Returns the selection with a run that is known to exist.
     pub fn of_run(&self, name: &str) -> Selection {
         Selection { run: Some(name.to_string()), ..self.clone() }
     }
 
-    /// Returns the name of the run; by default the only one.
+    /// Returns the name of the run; by default that of the only run.
     pub fn run(&self, node: &Node<'_>, runs: &[Run]) -> Result<String, FileError> {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = self.run.clone().or_else(|| only(runs));
@@ -209,7 +209,7 @@ impl Selection {
     }
 }
 
-/// Returns a unit by its name.
+/// Reads the name of a unit.
 pub(super) fn unit(item: &Item<'_>) -> Result<Unit, FileError> {
     let name = item.text()?;
     Unit::named(&name).map_err(|hint| item.error(format!("there is no unit '{name}'"), hint))
@@ -223,7 +223,7 @@ fn only(runs: &[Run]) -> Option<String> {
     }
 }
 
-/// Returns the phases of an item without repetitions, which would be counted twice.
+/// Reads one or more phases. A repeated phase is an error, because it would be counted twice.
 fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     let phases = item.texts()?;
     if let Some(at) = (1..phases.len()).find(|at| phases[..*at].contains(&phases[*at])) {
@@ -233,7 +233,7 @@ fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     Ok(phases)
 }
 
-/// Checks that a run has a row; if it names no file systems, that is checked when it is planned.
+/// Checks that a run has a row. A run that names no file systems is checked later, against its plans.
 pub(super) fn known_row(label: &str, run: &str, runs: &[Run]) -> Result<(), String> {
     let rows = runs.iter().find(|known| known.name == run).and_then(Run::all_rows);
     match rows {

@@ -16,7 +16,7 @@ pub struct Claim {
     pub text: String,
     /// The published number, in the unit of the check, if there is one.
     pub published: Option<f64>,
-    /// Minimum distance from a bound, as a fraction of the bound, such as 0.05, independent of the number of seeds: smaller
+    /// Minimum distance from a bound, as a fraction of the bound (0.05), independent of the number of seeds; smaller
     /// differences do not count. An exponent has no margin.
     pub least: f64,
     /// The test that decides it.
@@ -55,11 +55,11 @@ pub enum Check {
     },
     /// Cells in ascending order.
     Order(Vec<Cell>),
-    /// Cells of which the largest is at most `at_most` times the smallest.
+    /// Cells, the largest of which is at most `at_most` times the smallest.
     Within {
         /// The cells.
         cells: Vec<Cell>,
-        /// The multiple: 1 or more.
+        /// Maximum ratio of the largest to the smallest; 1 or more.
         at_most: f64,
     },
     /// A figure in the cell's unit.
@@ -79,7 +79,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Returns the cells that it uses.
+    /// Returns the cells that the check uses.
     pub fn cells(&self) -> Vec<&Cell> {
         match self {
             Check::Ratio { of, over, .. } => vec![of, over],
@@ -117,7 +117,7 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// Keys of the kinds of checks.
+/// Keys that name the kind of a check.
 const KINDS: &[&str] = &["ratio", "order", "within", "value", "exponent"];
 
 /// Keys of bounds.
@@ -194,7 +194,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     })
 }
 
-/// Returns whether some number satisfies the bounds with the margin.
+/// Returns whether any number satisfies the bounds after the margin is applied.
 fn leaves_room(check: &Check, least: f64) -> bool {
     let up = |bound: f64| bound + bound.abs() * least;
     let down = |bound: f64| bound - bound.abs() * least;
@@ -261,12 +261,12 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     }
 }
 
-/// Returns the keys of a table with those of every check.
+/// Returns the keys of a cell and the given additional ones.
 fn with(extra: &[&'static str]) -> Vec<&'static str> {
     [KEYS, extra].concat()
 }
 
-/// Reads the ratio of two cells.
+/// Reads two cells and the bound of their ratio.
 fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     table.keys(&with(&["of", "over"]))?;
     let selection = Selection::read(table, &Selection::default(), runs)?;
@@ -294,7 +294,7 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     Ok(Check::Ratio { of, over, bound })
 }
 
-/// Reads cells that are alike within a bound.
+/// Reads cells and the maximum ratio of the largest to the smallest.
 fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     table.keys(&with(&["rows", "at_most"]))?;
     unbound(node, "its bound is at_most")?;
@@ -309,7 +309,7 @@ fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, File
     Ok(Check::Within { cells: cells(table, runs)?, at_most })
 }
 
-/// Reads the value of a cell.
+/// Reads a cell and the bound of its value.
 fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     table.keys(KEYS)?;
     let cell = Selection::read(table, &Selection::default(), runs)?.cell(table, runs)?;
@@ -357,7 +357,7 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
     Ok(cells)
 }
 
-/// Checks that a cell has the unit of the first: cells are compared as numbers in their units.
+/// Checks that a cell has the same unit as the first, because cells are compared as plain numbers.
 fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, others: &str) -> Result<(), FileError> {
     if first.unit == cell.unit {
         return Ok(());
@@ -367,7 +367,7 @@ fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, others: &str) -> Result<
     Err(item.error(format!("a cell in {one} is compared with one in {other}"), right))
 }
 
-/// Refuses `at_most` outside of `within`.
+/// Rejects `at_most` outside `within`.
 fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
     match node.get("at_most") {
         Some(item) => Err(item.at_key(
@@ -378,7 +378,7 @@ fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
     }
 }
 
-/// Reads the only bound of a check.
+/// Reads the single bound of a check.
 fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
     let found: Vec<Item<'_>> = BOUNDS.iter().filter_map(|name| node.get(name)).collect();
     let right = "write more_than = 1.0, less_than = 1.0 or between = [0.9, 1.1]";
@@ -406,7 +406,7 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
     }
 }
 
-/// Refuses a bound in a check of a kind that needs none.
+/// Rejects a bound in a check whose kind does not take one.
 fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {

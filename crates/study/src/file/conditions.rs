@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
-/// Options of `fsdyno run` that are not axes, and that a run may have.
+/// Options of `fsdyno run` that a run may have and that are not axes.
 const OWN: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
 
 /// Returns the options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables.
@@ -17,10 +17,10 @@ pub fn options() -> impl Iterator<Item = &'static str> {
     axes.chain(OWN.iter().copied())
 }
 
-/// Options without a value: `true` or absent.
+/// Options without a value: `true`; or `false`, which is the same as absent.
 const FLAGS: &[&str] = &["keep-log"];
 
-/// Options whose value is a whole number, with the minimum and the remedy. The command line checks the maximum.
+/// Options whose value is a whole number, with the minimum and the remedy. [`Conditions::request`] checks the maximum.
 const WHOLE: &[(&str, u64, &str)] = &[
     ("repeat", 1, "it is a whole number, 1 or more"),
     ("seed", 0, "it is a whole number from 0 to 18446744073709551615"),
@@ -53,7 +53,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("change", "it is for benches; leave it out"),
 ];
 
-/// Returns why a study's run cannot have an option of `fsdyno run`, with the remedy.
+/// Returns the remedy for an option of `fsdyno run` that a study's run cannot have; `None` for all other options.
 pub fn refused(option: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(name, _)| *name == option).map(|(_, right)| *right)
 }
@@ -76,7 +76,7 @@ pub struct Conditions {
 pub struct Row {
     /// Label in tables and claims.
     pub label: String,
-    /// Spec, as given to --fs, without the name.
+    /// Spec, as given to --fs, without the label.
     pub spec: String,
     /// Position in the file.
     pub spot: Spot,
@@ -104,17 +104,17 @@ pub struct RunOption {
     pub spot: Spot,
 }
 
-/// A word of a command line, and its origin.
+/// A command-line argument, and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word, without a shell's quotes.
+    /// The argument, without shell quotes.
     pub text: String,
     /// Position in the file.
     pub spot: Spot,
 }
 
 impl Conditions {
-    /// Reads conditions from a table that has other keys too.
+    /// Reads conditions from a table that may also have the keys in `other`.
     pub(super) fn read(node: &Node<'_>, other: &[&str]) -> Result<Conditions, FileError> {
         let mut conditions = Conditions::default();
         for (key, item) in node.entries() {
@@ -134,7 +134,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Reads one option with one of its values, from a list in a table of runs.
+    /// Reads one option with one of its values, from the list in `each`.
     pub(super) fn read_one(
         node: &Node<'_>,
         option: &str,
@@ -143,8 +143,8 @@ impl Conditions {
         read_option(node, option, item, &[])
     }
 
-    /// Returns these conditions overridden by others: single settings and options, but the whole list of file
-    /// systems.
+    /// Returns these conditions overridden by others: settings and options one by one, the list of file systems
+    /// as a whole.
     pub fn under(&self, over: &Conditions) -> Conditions {
         let set = |below: &[Setting], over: &[Setting]| {
             let rest = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
@@ -169,10 +169,10 @@ impl Conditions {
         self.set.iter().find(|setting| setting.key == key)
     }
 
-    /// Returns the conditions as words after `fsdyno run WORKLOAD`.
+    /// Returns the conditions as arguments after `fsdyno run WORKLOAD`.
     pub fn words(&self) -> Vec<Word> {
         let rows = self.rows.iter().flatten().map(|row| Word {
-            // A row whose label is its spec needs no name.
+            // A label that equals the spec is omitted.
             text: match row.label == row.spec {
                 true => format!("--fs={}", row.spec),
                 false => format!("--fs={}={}", row.label, row.spec),
@@ -205,14 +205,14 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
     let node = item.table("name each file system: fs = { small = \"ext4 -I 128\" }")?;
     let row = |(label, item): (String, Item<'_>)| {
         let spec = item.text()?;
-        // A label must be one shell word; a row whose label is its spec has none.
+        // A label must be a single shell word. If it equals the spec, the row counts as unlabelled.
         if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
             return Err(item.at_key(
                 format!("'{label}' is not a valid label of a row"),
                 "a label is letters, digits and _ . + -",
             ));
         }
-        // A plan normalizes the spaces of a spec.
+        // A plan normalizes the whitespace in a spec.
         let (label, spec) = match label == spec {
             true => {
                 let own = Spec::parse(&spec).map_or_else(|_| one_space(&spec), |it| it.name());
@@ -233,7 +233,7 @@ fn one_space(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Reads `[run.set]`. A parameter with a workload prefix is refused: a run has one workload, and neither a scale
+/// Reads `[run.set]`. A parameter with a workload prefix is an error: a run has one workload, and neither a scale
 /// nor `then` would apply to the prefixed name.
 fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
     let set = settings(item, "set = { files = 1000 }")?;
@@ -256,7 +256,7 @@ fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     node.entries().into_iter().map(setting).collect()
 }
 
-/// Reads one option. A list would make several rows with the same name, which a cell could not distinguish.
+/// Reads one option. A list is an error: it would create several rows with one name, which a cell cannot distinguish.
 fn read_option(
     node: &Node<'_>,
     option: &str,

@@ -1,4 +1,4 @@
-//! An error in a study file: what is wrong, where, and what would be right.
+//! An error in a study file: the problem, its position, and the remedy.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 pub struct Spot {
     /// Line number, from 1.
     pub line: usize,
-    /// Character in the line, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
 }
 
-/// The name of a study in errors: a user's file, or a built-in study, for which the user has no file.
+/// The name of a study in errors: that of a user's file, or of a built-in study, which is not a file of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileName {
     /// The path of a file.
@@ -21,7 +21,7 @@ pub enum FileName {
 }
 
 impl FileName {
-    /// Formats a position in it: `my.toml:27:1`, as editors accept, or `built-in study guenter-2008, line 27`.
+    /// Formats a position: `my.toml:27:1`, a form that editors accept, or `built-in study guenter-2008, line 27`.
     pub fn at(&self, spot: Spot) -> String {
         match self {
             FileName::Path(path) => format!("{path}:{}:{}", spot.line, spot.column),
@@ -45,7 +45,7 @@ impl<T: AsRef<str> + ?Sized> From<&T> for FileName {
     }
 }
 
-/// One mistake, as `FILE:LINE:COLUMN: what is wrong; what would be right`.
+/// One error, displayed as `FILE:LINE:COLUMN: problem; remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}; {right}", file.at(*spot))]
 pub struct FileError {
@@ -53,7 +53,7 @@ pub struct FileError {
     pub file: FileName,
     /// Position of the error.
     pub spot: Spot,
-    /// The error.
+    /// The problem.
     pub problem: String,
     /// The remedy.
     pub right: String,

@@ -1,4 +1,4 @@
-//! Tables of factors: a figure of each row over that of the best row of its run, run by run.
+//! Tables of factors: a figure of each row divided by that of the best row, for each run.
 
 use super::cell::{Cell, Selection};
 use super::error::{FileError, Spot};
@@ -11,7 +11,7 @@ use super::run::Run;
 pub struct Factors {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Its caption.
     pub caption: String,
     /// Its columns.
     pub columns: Vec<FactorColumn>,
@@ -19,10 +19,10 @@ pub struct Factors {
     pub spot: Spot,
 }
 
-/// A column: a run, and the figure whose factors are taken.
+/// A column: a run, and the figure whose factors are shown.
 #[derive(Clone, Debug)]
 pub struct FactorColumn {
-    /// Its heading: the value that distinguishes the run from others of its group, or else the name of the run.
+    /// Its heading: the value that distinguishes the run from others in its group, or else the name of the run.
     pub head: String,
     cell: Cell,
 }
@@ -39,7 +39,7 @@ impl FactorColumn {
     }
 }
 
-/// Reads all tables of a file.
+/// Reads all tables of factors in a file.
 pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Factors>, FileError> {
     let mut tables: Vec<Factors> = Vec::new();
     for node in top.tables("factors")? {

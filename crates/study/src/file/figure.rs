@@ -17,38 +17,38 @@ pub enum Figure {
     User,
     /// The part of `Cpu` in the kernel.
     System,
-    /// CPU time of kernel threads: of all, or of those with this name (`jbd2`).
+    /// CPU time of kernel threads: of all of them, or of those with this name (`jbd2`).
     KernelCpu(Option<String>),
     /// CPU time of the threads that issue ops, as a fraction of the time until the work was durable (or else
     /// synced, or else returned), which is the period over which CPU time is counted.
     CpuShare,
     /// Rate per second over the time until the last call returned: of the cell's op, or else of the phase's own
-    /// unit (transactions), or else of its main op.
+    /// unit (transactions), or else of its main op, or else of all ops.
     Rate,
-    /// A latency of an op: the median, another percentile, or the maximum.
+    /// Latency of an op: the median, another percentile, or the maximum.
     Latency(Latency),
-    /// Bytes passed to write calls per second of the time until the last call returned.
+    /// Bytes passed to write calls, per second of the time until the last call returned.
     WrittenRate,
-    /// Bytes returned by read calls per second of that time.
+    /// Bytes returned by read calls, per second of the time until the last call returned.
     ReadRate,
-    /// Requests that the device answered: reads, writes, flushes and discards.
+    /// Requests that the device completed: reads, writes, flushes and discards.
     DeviceRequests,
-    /// Movements of the device's arm.
+    /// Seeks of the device's arm.
     DeviceSeeks,
     /// Space in use on the file system at the end of the phase.
     SpaceUsed,
 }
 
-/// A percentile of a latency, or its maximum.
+/// A percentile or the maximum of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Latency {
     /// The median.
     P50,
     /// The 90th percentile.
     P90,
-    /// The 99th.
+    /// The 99th percentile.
     P99,
-    /// The 99.9th.
+    /// The 99.9th percentile.
     P999,
     /// The maximum.
     Max,
@@ -62,26 +62,26 @@ pub type Op = OpKind;
 pub enum Dimension {
     /// Time.
     Time,
-    /// A part of a whole.
+    /// A fraction of a whole.
     Share,
     /// Events per second.
     Rate,
     /// Bytes per second.
     Flow,
-    /// A number.
+    /// A number of events.
     Count,
     /// Bytes.
     Space,
 }
 
-/// A unit of a published table.
+/// A unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
     /// Name in the file.
     pub name: &'static str,
     /// Its dimension.
     pub dimension: Dimension,
-    /// Size in seconds, parts of a whole, ops or bytes per second, ones, or bytes.
+    /// Size in the base unit of its dimension: s, 1 (shares), events/s, bytes/s, 1 (counts), or bytes.
     pub is: f64,
 }
 
@@ -103,7 +103,7 @@ const UNITS: &[Unit] = &[
 ];
 
 impl Unit {
-    /// Returns the unit of this name.
+    /// Returns the unit with this name.
     ///
     /// # Errors
     /// The valid names.
@@ -118,7 +118,7 @@ impl Unit {
     }
 }
 
-/// Figures whose name is a fixed word.
+/// Figures with a fixed name.
 const WORDS: &[(&str, Figure)] = &[
     ("returned", Figure::Returned),
     ("synced", Figure::Synced),
@@ -141,11 +141,11 @@ const WORDS: &[(&str, Figure)] = &[
     ("space used", Figure::SpaceUsed),
 ];
 
-/// Prefix of the name of a kernel thread.
+/// Prefix of a figure's name, followed by the name of a kernel thread.
 const KERNEL_CPU: &str = "kernel cpu ";
 
 impl Figure {
-    /// Returns the figure of this name.
+    /// Returns the figure with this name.
     ///
     /// # Errors
     /// The nearest valid name, or all names.
@@ -183,15 +183,15 @@ impl Figure {
         }
     }
 
-    /// Returns the first unit of its dimension.
+    /// Returns its default unit, the first one of its dimension.
     pub fn usual_unit(&self) -> Unit {
         let dimension = self.dimension();
         let found = UNITS.iter().find(|unit| unit.dimension == dimension);
-        // Every dimension has a unit, which a test checks.
+        // A test checks that every dimension has a unit.
         found.copied().unwrap_or(UNITS[0])
     }
 
-    /// Returns whether it belongs to an op.
+    /// Returns whether it can be a figure of a single op.
     pub fn is_of_an_op(&self) -> bool {
         matches!(self, Figure::Rate | Figure::Latency(_))
     }

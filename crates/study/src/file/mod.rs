@@ -47,9 +47,9 @@ pub struct StudyFile {
     pub source: String,
     /// The original work and the differences here, in paragraphs.
     pub about: String,
-    /// Year of the publication, if given: a number is reproduced only on a kernel of that year.
+    /// Year of the publication, if given: a number is reproduced only on kernels of that year or earlier.
     pub year: Option<u16>,
-    /// Default scale: a result run with `--scale` stores it here.
+    /// Default scale; the copy of the file that is stored with a result has the result's scale.
     pub scale: Scale,
     /// The runs, in the order of the file.
     pub runs: Vec<Run>,
@@ -61,7 +61,7 @@ pub struct StudyFile {
     pub claims: Vec<Claim>,
 }
 
-/// Keys of a file.
+/// Top-level keys of a file.
 const KEYS: &[&str] = &[
     "title",
     "question",
@@ -114,7 +114,7 @@ impl StudyFile {
         })
     }
 
-    /// Returns an error at a position of this file.
+    /// Returns an error at a position in this file.
     pub fn error(
         &self,
         spot: Spot,
@@ -124,7 +124,7 @@ impl StudyFile {
         FileError { file: self.file.clone(), spot, problem: problem.into(), right: right.into() }
     }
 
-    /// Returns the run of this name.
+    /// Returns the run with this name.
     pub fn run(&self, name: &str) -> Option<&Run> {
         self.runs.iter().find(|run| run.name == name)
     }

@@ -1,4 +1,4 @@
-//! Checks of a study file that need its plans: rows that it does not name, phases, ops, points of curves.
+//! Checks of a study file that need its plans: rows that the file does not name, phases, ops, and points of curves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub struct Planned<'a> {
 /// scale divides.
 ///
 /// # Errors
-/// The first that is missing, with the existing ones.
+/// The first missing item, with the existing ones.
 pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), FileError> {
     for run in &file.runs {
         let mut cells = planned.iter().filter(|it| it.run == run.name).flat_map(|it| it.cells);
@@ -93,7 +93,7 @@ fn known(
     of.check_points(of_run(), curve)
 }
 
-/// A cell of a claim, and the planned cells with its run and row.
+/// A cell of a claim or table, and the planned cells with its run and row.
 struct OfCell<'a> {
     file: &'a StudyFile,
     cell: &'a Cell,
@@ -129,7 +129,7 @@ impl OfCell<'_> {
         if let Some(op) = cell.op {
             let phases = rows.iter().flat_map(|it| &it.phases);
             let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
-            // The ops of a phase that ends by time or space are not known beforehand.
+            // The ops of a phase that is limited by time or space are not known in advance.
             let open = counts.iter().any(|(_, counts)| counts.is_empty());
             if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
                 let ops: BTreeSet<&str> = counts
@@ -145,7 +145,7 @@ impl OfCell<'_> {
         Ok(())
     }
 
-    /// Checks that its point is planned.
+    /// Checks that the plans contain its point.
     fn check_at(&self) -> Result<(), FileError> {
         let OfCell { cell, rows, .. } = self;
         let run = &cell.run;
@@ -166,7 +166,7 @@ impl OfCell<'_> {
         Ok(())
     }
 
-    /// Checks that it is one point, or enough of them for a curve.
+    /// Checks that the cell is a single point, or for a curve that it has enough points.
     fn check_points<'p>(
         &self,
         of_run: impl Iterator<Item = &'p Planned<'p>>,
@@ -223,7 +223,7 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("example.toml");
 
-    /// Returns the error of the example with a part replaced, with its run of tarball planned.
+    /// Returns the error in the example with a part replaced and with its run `tarball` planned.
     fn wrong(from: &str, to: &str) -> String {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
@@ -239,7 +239,7 @@ mod tests {
         check_planned(&file, &[planned]).unwrap_err().to_string()
     }
 
-    /// Returns `LINE:COLUMN` of a text that is on one line of the example.
+    /// Returns `LINE:COLUMN` of `part` in the first line of the example that contains `line`.
     fn place(line: &str, part: &str) -> String {
         let (at, line) = EXAMPLE.lines().enumerate().find(|(_, it)| it.contains(line)).unwrap();
         format!("{}:{}", at + 1, line[..line.find(part).unwrap()].chars().count() + 1)

@@ -1,4 +1,4 @@
-//! A TOML document with the position of every item, and accessors for readers.
+//! A TOML document with the position of every item, and accessors for its values.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub struct Source<'a> {
     pub lines: &'a [usize],
 }
 
-/// Returns the byte offset of each line of a text: computed once, as every item of a file has a position.
+/// Returns the byte offset of each line of a text. Computed once per file, because every item has a position.
 pub fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the position of a byte.
+    /// Returns the position of a byte offset.
     pub fn spot(self, at: usize) -> Spot {
         let line = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
         Spot { line, column: before.chars().count() + 1 }
     }
 
-    /// Returns an error at a byte.
+    /// Returns an error at a byte offset.
     pub fn error(
         self,
         at: usize,
@@ -89,7 +89,7 @@ impl<'a> Node<'a> {
         self.source.error(self.at, problem, right)
     }
 
-    /// Refuses all keys but these.
+    /// Rejects all keys except these.
     pub fn keys(&self, known: &[&str]) -> Result<(), FileError> {
         for (key, item) in self.entries() {
             if !known.contains(&key.as_str()) {
@@ -122,7 +122,7 @@ impl<'a> Node<'a> {
         entries
     }
 
-    /// Returns the tables of `[[key]]`.
+    /// Returns the tables with the heading `[[key]]`.
     pub fn tables(&self, key: &str) -> Result<Vec<Node<'a>>, FileError> {
         let Some(item) = self.get(key) else { return Ok(Vec::new()) };
         let right = format!("begin each with a line [[{key}]]");
@@ -170,12 +170,12 @@ impl<'a> Item<'a> {
         self.span.start
     }
 
-    /// Returns an error in the key.
+    /// Returns an error at the key.
     pub fn at_key(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.key_at, problem, right)
     }
 
-    /// Returns an error in the value.
+    /// Returns an error at the value.
     pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
         self.source.error(self.span.start, problem, right)
     }
@@ -185,7 +185,7 @@ impl<'a> Item<'a> {
         self.source.text.get(self.span.clone()).unwrap_or_default()
     }
 
-    /// Returns a non-empty string.
+    /// Returns the value as a non-empty string.
     pub fn text(&self) -> Result<String, FileError> {
         match self.value.as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.trim().to_string()),
@@ -194,7 +194,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns a finite number.
+    /// Returns the value as a finite number.
     pub fn number(&self) -> Result<f64, FileError> {
         let written = match self.value {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
@@ -209,7 +209,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns a whole number within bounds.
+    /// Returns the value as a whole number within bounds.
     pub fn whole(&self, min: u64, max: u64) -> Result<u64, FileError> {
         let Some(number) = self.value.as_integer() else {
             return Err(self.kind("a whole number", &format!("it is one from {min} to {max}")));
@@ -222,7 +222,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// Returns the values of a list; each has the list's name in errors.
+    /// Returns the values of the list; each has the list's name in errors.
     pub fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
         let DeValue::Array(values) = self.value else {
             return Err(self.kind("a list", "write it in square brackets"));
@@ -237,7 +237,7 @@ impl<'a> Item<'a> {
         Ok(values.iter().map(item).collect())
     }
 
-    /// Returns the strings of a list, or of a single string.
+    /// Returns the strings of the list, or a single string as a list of one.
     pub fn texts(&self) -> Result<Vec<String>, FileError> {
         match self.value {
             DeValue::Array(_) => {
@@ -251,7 +251,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns a table.
+    /// Returns the value as a table.
     pub fn table(&self, right: &str) -> Result<Node<'a>, FileError> {
         match self.value {
             DeValue::Table(table) => Ok(Node {
@@ -264,7 +264,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns a value in the form of the command line: text, number or true.
+    /// Returns the value in the form of the command line: a string, a number, true or false.
     pub fn argument(&self) -> Result<String, FileError> {
         match self.value {
             DeValue::String(text) => Ok(text.to_string()),

@@ -13,12 +13,12 @@ use super::error::Spot;
 pub struct InvalidValue {
     /// Position in the file.
     pub spot: Spot,
-    /// The message: the value, the option, and what would be right.
+    /// The message: the value, the option, and the remedy.
     pub message: String,
 }
 
 impl Conditions {
-    /// Replaces an option's values with those given by a command; without any, the file's are kept.
+    /// Replaces an option's values with those given on the command line; if there are none, keeps those of the file.
     pub fn replace(&mut self, option: &str, values: &[String], spot: Spot) {
         if values.is_empty() {
             return;
@@ -32,7 +32,7 @@ impl Conditions {
         self.options.extend(given);
     }
 
-    /// Returns the request of `fsdyno run` with these conditions.
+    /// Returns the request for `fsdyno run` with these conditions.
     ///
     /// # Errors
     /// The first value that is invalid by itself.
@@ -47,7 +47,7 @@ impl Conditions {
         };
         if let Some(axis) = Axis::of("fs") {
             for row in self.rows.iter().flatten() {
-                // A row whose label is its spec needs no name.
+                // A label that equals the spec is omitted.
                 let value = match row.label == row.spec {
                     true => row.spec.clone(),
                     false => pair(&row.label, &row.spec),
@@ -55,7 +55,7 @@ impl Conditions {
                 put(&mut run, axis, &value, row.spot)?;
             }
         }
-        // In the order of the table of axes, as on the command line.
+        // In the order of `AXES`, as on the command line.
         for axis in AXES.iter().filter(|axis| axis.key != "fs") {
             for it in self.options.iter().filter(|it| it.option == axis.key) {
                 put(&mut run, axis, it.value.as_deref().unwrap_or_default(), it.spot)?;
@@ -101,7 +101,7 @@ fn own(run: &mut RunSpec, it: &RunOption) -> Result<(), InvalidValue> {
     Ok(())
 }
 
-/// Returns the error for a value, in the wording of the command line.
+/// Returns the error for a value, worded as on the command line.
 fn invalid(
     value: &str,
     (key, value_name): (&str, &str),

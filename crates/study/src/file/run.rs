@@ -1,4 +1,4 @@
-//! The runs of a study: each one workload under historical conditions, current ones, or its own.
+//! The runs of a study: each is one workload under historical, current, or its own conditions.
 
 use super::conditions::Conditions;
 use super::error::{FileError, Spot};
@@ -9,36 +9,36 @@ use super::read::{Item, Node};
 pub struct Run {
     /// Name in tables and claims.
     pub name: String,
-    /// The group, if `each` made it.
+    /// The group, if the run comes from `each`.
     pub group: Option<Group>,
     /// The workload.
     pub workload: String,
     /// Parameters that a smaller scale divides.
     pub scales: Vec<String>,
-    /// Position of their names; by default that of the run.
+    /// Position of the key `scales`; by default that of the run.
     pub scales_spot: Spot,
     /// Conditions of every variant.
     pub common: Conditions,
-    /// Conditions of the historical variant, overriding `conditions`.
+    /// Conditions of the historical variant, overriding `common`.
     pub then: Option<Conditions>,
-    /// Conditions of the current variant, overriding `conditions`.
+    /// Conditions of the current variant, overriding `common`.
     pub today: Option<Conditions>,
     /// Position in the file.
     pub spot: Spot,
-    /// Position of the workload's name.
+    /// Position of the key `workload`.
     pub workload_spot: Spot,
 }
 
-/// The runs that one `[[run]]` with `each` stands for.
+/// The group of runs that one `[[run]]` with `each` expands to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Their common name.
     pub name: String,
-    /// The value of this run.
+    /// The value that distinguishes this run.
     pub value: String,
 }
 
-/// The conditions of a run.
+/// One of the sets of conditions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     /// Historical: those of the publication.
@@ -53,7 +53,7 @@ impl Variant {
     /// All variants, in the order in which they are run and shown.
     pub const ALL: [Variant; 3] = [Variant::Then, Variant::Today, Variant::AsItStands];
 
-    /// Returns its name, which is that of its folder and the value of --as.
+    /// Returns its name, which is also that of its folder and, except for `AsItStands`, the value of --as.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Then => "then",
@@ -88,12 +88,12 @@ impl Run {
     }
 
     /// Returns the variant whose trials are used for claims judged in `judged`: a run with its own conditions
-    /// serves every variant. `None` if there is none.
+    /// serves every variant. `None` if the run has no such variant.
     pub fn serves(&self, judged: Variant) -> Option<Variant> {
         [judged, Variant::AsItStands].into_iter().find(|variant| self.has(*variant))
     }
 
-    /// Returns all conditions of a variant; `None` if it is not run in it.
+    /// Returns all conditions of a variant; `None` if the run does not have it.
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
@@ -103,23 +103,23 @@ impl Run {
         }
     }
 
-    /// Returns whether it is one of the group of this name.
+    /// Returns whether it belongs to the group with this name.
     pub fn is_of(&self, group: &str) -> bool {
         self.group.as_ref().is_some_and(|own| own.name == group)
     }
 
-    /// Returns its name within its group, or else its own.
+    /// Returns its value within its group, or else its name.
     pub fn head(&self) -> &str {
         self.group.as_ref().map_or(&self.name, |group| &group.value)
     }
 
-    /// Returns its name and that of its group.
+    /// Returns the name of its group, if any, and its own.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let group = self.group.as_ref().map(|group| group.name.as_str());
         group.into_iter().chain([self.name.as_str()])
     }
 
-    /// Returns the rows of a variant; `None` if the run leaves the file systems to `fsdyno run`.
+    /// Returns the rows of a variant; `None` if the run does not have it or leaves the file systems to `fsdyno run`.
     pub fn rows(&self, variant: Variant) -> Option<Vec<String>> {
         let rows = self.conditions(variant)?.rows?;
         Some(rows.into_iter().map(|row| row.label).collect())
@@ -142,7 +142,7 @@ impl Run {
 /// Keys of a run that are not options.
 const KEYS: &[&str] = &["name", "each", "workload", "scales", "then", "today"];
 
-/// Maximum length of a name in bytes: it is a folder's name and a value of --only.
+/// Maximum length of a run's name in bytes. The name is also a folder's name and a value of --only.
 const MAX_NAME: usize = 64;
 
 /// Reads all runs of a file.
@@ -168,7 +168,7 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     }
 }
 
-/// Returns a run for each value of `each`, or the run itself without it.
+/// Returns a run for each value of `each`, or the run itself if it has no `each`.
 fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     let Some(item) = node.get("each") else { return Ok(vec![run]) };
     let right = "write each = { machine = [\"server-2026\", \"pi-2024\"] }";
@@ -202,7 +202,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     }
 }
 
-/// Returns whether a text has only characters that a run's name may have, as it becomes a folder's name.
+/// Returns whether a string has only characters that are valid in a run's name, which is also a folder's name.
 fn is_plain(name: &str) -> bool {
     name.chars().all(|letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter))
 }
@@ -224,7 +224,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
         return Err(named.error(problem, format!("it has {MAX_NAME} at most")));
     }
     let node = node.clone().called(format!("run '{name}'"));
-    // A misspelt key is reported before the missing one.
+    // Read before `workload`, so that a misspelt key is reported first, not the missing one.
     let common = Conditions::read(&node, KEYS)?;
     let workload = node.need("workload", "see fsdyno list workloads")?;
     let variant = |key: &str| -> Result<Option<Conditions>, FileError> {
@@ -246,7 +246,7 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
     })
 }
 
-/// Reads the parameters that a scale divides, without repetitions, which would be divided twice.
+/// Reads the parameters that a scale divides. A repeated one is an error, because it would be divided twice.
 fn scales(item: &Item<'_>, run: &str) -> Result<Vec<String>, FileError> {
     let mut scales = Vec::new();
     for item in item.list()? {

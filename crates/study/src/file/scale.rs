@@ -1,5 +1,5 @@
 //! Reduces a study to a smaller scale: divides the named parameters, memory, file system and journals by one
-//! number. Everything else is unchanged, so this is a different regime, which tables state.
+//! number. Everything else is unchanged, so a scaled study runs in a different regime, and its tables say so.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -84,10 +84,10 @@ const MIN_IN_MODEL: Bytes = Bytes(16 << 20);
 const MIB: u64 = 1 << 20;
 
 impl StudyFile {
-    /// Returns the study with all quantities of a scale divided, including the points of cells.
+    /// Returns the study at a scale: with all quantities divided to which it applies, including the points of cells.
     ///
     /// # Errors
-    /// The first quantity that becomes too small or not whole, with valid scales.
+    /// The first quantity that becomes too small, is not whole or cannot be divided, with a remedy.
     pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
         let mut scaler = Scaler::new(scale);
         let scaled = self.by(&mut scaler, scale);
@@ -155,18 +155,18 @@ enum On {
     Host,
 }
 
-/// The state of a division: the scaler collects the quantities that become too small or must be whole.
+/// The state of a division: the limits that the quantities seen so far set to the divisor, and the first error.
 struct Scaler {
     by: u64,
-    /// Maximum divisor that all quantities allow.
+    /// Maximum divisor that all quantities seen so far allow.
     max_divisor: u64,
-    /// Quantities that must be whole.
+    /// Quantities that must remain whole.
     wholes: Vec<Whole>,
     /// First error.
     first: Option<Refused>,
 }
 
-/// The error for a scale.
+/// The reason why a scale is refused.
 struct Refused {
     spot: Spot,
     problem: String,
@@ -192,7 +192,7 @@ impl Scaler {
         }
     }
 
-    /// Divides a quantity that must be whole.
+    /// Divides a quantity that must remain whole.
     fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
         if !full.takes(self.by) {
             self.refuse(spot, format!("{name} is not a whole number"), None);
@@ -207,7 +207,7 @@ impl Scaler {
         by <= self.max_divisor && self.wholes.iter().all(|whole| whole.takes(by))
     }
 
-    /// Returns the valid scales: the smallest of all, or the nearest ones.
+    /// Returns the remedy: the smallest valid scale, or the nearest ones.
     fn right(&self) -> String {
         let max_divisor = self.max_divisor.min(MAX_DIVISOR);
         let larger = (2..self.by.min(max_divisor + 1)).rev().find(|by| self.works(*by));
@@ -227,7 +227,7 @@ impl Scaler {
 
     fn run(&mut self, run: &Run) -> Run {
         let mut scaled = run.clone();
-        // The merged conditions stay the same when merged again.
+        // These conditions include the common ones, and do not change if those are merged again.
         for variant in run.variants() {
             let conditions = run.conditions(variant).unwrap_or_default();
             let conditions = self.conditions(run, conditions);
@@ -309,16 +309,16 @@ impl Scaler {
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.at_least(MIN_CACHEABLE.0, full.0, (spot, &name));
         put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
-        // The guest's own memory is unchanged. If the rest of a large guest's memory were locked, its kernel
-        // would have reserved more for itself than is then left.
+        // The RAM shrinks by the same amount, so the guest's own memory is unchanged. If the rest of a large guest's
+        // RAM were locked instead, its kernel would have reserved more for itself than is left.
         if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
             let less = (full.0 - full.0 / self.by).min(ram.0);
-            // A guest has whole mebibytes.
+            // A guest's RAM is a whole number of mebibytes.
             put(scaled, "ram", format!("{}M", (ram.0 - less).div_ceil(1 << 20)), spot);
         }
     }
 
-    /// Divides the file system, or its part of the disk.
+    /// Divides the size of the file system, which is that of its part of the disk.
     fn size(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions, on: On) {
         let (given, spot) = match unscaled.option("size") {
             Some(given) => (given.value.clone(), given.spot),
@@ -356,7 +356,7 @@ impl Scaler {
         put(scaled, "size", format!("{}M", full.0 / self.by / MIB), spot);
     }
 
-    /// Divides journals: those with a size in a spec, and the one on a second disk.
+    /// Divides the sizes of journals: those given in specs, and that of the second disk.
     fn journals(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let for_period = unscaled.option("period").is_some();
         let (mut second, mut least) = (None, 0);
@@ -373,7 +373,7 @@ impl Scaler {
             if spec.names_second_disk() {
                 second.get_or_insert(row.spot);
                 let alone = sizing.least_disk(for_period).0;
-                // If its size is divided too, the disk only has to hold the minimum journal.
+                // If the journal's size is divided too, the disk only has to hold the minimum journal.
                 least = least.max(size.map_or(alone, |_| sizing.least(for_period).0));
             }
             let Some(size) = size else { continue };
@@ -402,14 +402,14 @@ impl Scaler {
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
     }
 
-    /// Reports the error of a journal in a row's spec.
+    /// Reports the error in the journal of a row's spec.
     fn refuse_spec(&mut self, run: &Run, row: &Row, error: SpecError) {
         let problem = format!("'{}' of run '{}': {}", row.label, run.name, error.problem);
         self.refuse(row.spot, problem, Some(error.hint));
     }
 }
 
-/// Returns the domain of a parameter that may also be a fixed word.
+/// Returns the domain that applies to a value of a parameter, which may also accept a fixed keyword.
 fn domain(of: &Domain, value: &str) -> Domain {
     match of {
         Domain::Or(word, other) if *word != value => domain(other, value),
@@ -425,9 +425,9 @@ fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
 
 /// Returns the text of a study with this scale at the top; a scale of 1 is omitted.
 ///
-/// A text that does not parse is returned unchanged.
+/// A byte order mark is removed; apart from this, a text that does not parse is returned unchanged.
 pub fn with_scale(text: &str, scale: Scale) -> String {
-    // A byte order mark before a key would become part of it.
+    // A byte order mark before a key would become part of the key.
     let text = without_mark(text);
     let Ok(document) = DeTable::parse(text) else { return text.to_string() };
     let mut out = text.to_string();

@@ -1,4 +1,4 @@
-//! Published tables as data: columns with their figures, rows of printed cells, doubts.
+//! Published tables as data: columns with their figures, rows of printed cells, and doubts.
 
 use fsdyno_record::suggest;
 use fsdyno_report::counted;
@@ -22,7 +22,7 @@ pub struct Published {
     pub source: String,
     /// Number of runs behind a printed mean, if given; without it, a deviation has no meaning.
     pub runs: Option<u32>,
-    /// Resolution of a single run's value, in its column's unit: 1 for a clock of whole seconds.
+    /// Resolution of a single run's value, in its column's unit: 1 for a clock that counts whole seconds.
     pub step: Option<f64>,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -45,7 +45,7 @@ pub struct Column {
     pub measured: Result<ColumnCell, String>,
     /// For a column of rates: the amount of work of a run, in the unit that the rate counts.
     pub of: Option<f64>,
-    /// For a column of rates: the column of their times.
+    /// For a column of rates: the name of the column with the corresponding times.
     pub per: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl ColumnCell {
         &self.cell.run
     }
 
-    /// Returns the cell without a row, to change it.
+    /// Returns the cell without a row, for modification.
     pub(super) fn cell_mut(&mut self) -> &mut Cell {
         &mut self.cell
     }
@@ -75,7 +75,7 @@ impl ColumnCell {
 /// A row, with a cell for each column.
 #[derive(Clone, Debug)]
 pub struct PublishedRow {
-    /// Label of a row of the runs.
+    /// Label of the row in the runs.
     pub label: String,
     /// Its cells, in the order of the columns.
     pub cells: Vec<Option<Value>>,
@@ -106,7 +106,7 @@ impl Value {
     }
 }
 
-/// A doubt about a cell that must be wrong.
+/// A note that a published cell must be wrong.
 #[derive(Clone, Debug)]
 pub struct Doubt {
     /// Its row.
@@ -117,7 +117,7 @@ pub struct Doubt {
     pub why: String,
 }
 
-/// Reads all tables of a file.
+/// Reads all published tables in a file.
 pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, FileError> {
     let mut tables: Vec<Published> = Vec::new();
     for node in top.tables("published")? {
@@ -199,7 +199,7 @@ fn amount(item: Item<'_>) -> Result<f64, FileError> {
     (amount > 0.0).then_some(amount).ok_or_else(wrong)
 }
 
-/// Checks that the column with the times of rates exists in the table and is one of times.
+/// Checks that the column that `per` names exists in the table and has a unit of time.
 fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError> {
     let per = item.text()?;
     let Some(column) = columns.iter().find(|column| column.name == per) else {
@@ -306,7 +306,7 @@ fn rows(
     }
 }
 
-/// Reads a number, `"mean±sd"`, or `"-"`.
+/// Reads a cell: a number, `"mean±sd"`, or `"-"`.
 fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
     let wrong = || {
         item.error(

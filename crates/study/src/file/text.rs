@@ -1,4 +1,4 @@
-//! Reads the text of a study file, which may be any file.
+//! Reads the text of a study file. The given path may be that of any file.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub enum TextError {
 /// Reads the text of a study file.
 ///
 /// # Errors
-/// A file that is not regular, too large, or not UTF-8; no more is read than the maximum size of a study.
+/// A system error, or a file that is not regular, too large, or not UTF-8. At most the maximum size of a study is read.
 pub fn read_text(file: &str) -> Result<String, TextError> {
     let failed = |error| TextError::Io { file: file.to_string(), error };
     let bytes = bounded::read(Path::new(file), &WRITTEN).map_err(failed)?;
@@ -55,7 +55,7 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("example.toml");
 
-    /// Returns the error of a file with these bytes, after its name.
+    /// Returns the error for a file with these bytes, with its path replaced by `my.toml`.
     fn refused(bytes: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.toml").display().to_string();
@@ -104,7 +104,7 @@ mod tests {
         let bad = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
         assert_eq!(wrong(&bad(&marked)), wrong(&bad(EXAMPLE)));
         let tenth = "1/10".parse().unwrap();
-        // After a comment, and before a key in the first line.
+        // After a comment, and before a key on the first line.
         for text in [EXAMPLE.to_string(), EXAMPLE.lines().skip(2).collect::<Vec<_>>().join("\n")] {
             let stored = with_scale(&format!("\u{feff}{text}"), tenth);
             assert_eq!(stored, with_scale(&text, tenth));

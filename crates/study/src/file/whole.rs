@@ -1,4 +1,4 @@
-//! Divides numbers that must stay whole, and refuses too much rounding.
+//! Divides numbers that must remain whole, within a limit on rounding.
 
 use fsdyno_workload::Widths;
 
@@ -14,7 +14,7 @@ pub(super) enum Whole {
 }
 
 impl Whole {
-    /// Returns whether it can be divided by `by`.
+    /// Returns whether it can be divided by `by` within the tolerance.
     pub fn takes(&self, by: u64) -> bool {
         match self {
             Whole::Number(number) => {
@@ -43,8 +43,8 @@ pub(super) fn divided(number: u64, by: u64) -> u64 {
     number.saturating_add(by / 2) / by
 }
 
-/// Divides the top level by the common factors, then the next: the rest of the tree keeps its shape. Also returns
-/// the remaining divisor, 1 if none is left.
+/// Divides the top level by its greatest common divisor with `by`, then the next level by that with the rest, and so
+/// on, so that the rest of the tree keeps its shape. Also returns the remaining divisor; 1 if none is left.
 fn levels(widths: &Widths, by: u64) -> (Vec<u64>, u64) {
     let mut left = by;
     let each = widths.each().iter().map(|width| {
@@ -55,7 +55,7 @@ fn levels(widths: &Widths, by: u64) -> (Vec<u64>, u64) {
     (each.collect(), left)
 }
 
-/// Returns the greatest common divisor; at least one of the numbers is not 0.
+/// Returns the greatest common divisor; at least one of the numbers must not be 0.
 fn common(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common(b, a % b) }
 }

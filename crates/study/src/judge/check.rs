@@ -15,7 +15,7 @@ use crate::file::{Bound, Cell, Check, Figure};
 /// The parameter in which the points of a curve differ.
 const FILES: &str = "files";
 
-/// The instrument's influence on a ratio is noted above this value, the minimum margin of claims.
+/// The minimum influence of the instrument on a ratio that is noted, as a fraction.
 const INSTRUMENT_MOVES: f64 = 0.01;
 
 /// The result of a check.
@@ -23,7 +23,7 @@ const INSTRUMENT_MOVES: f64 = 0.01;
 pub struct Measured {
     /// Its parts.
     pub parts: Vec<Part>,
-    /// The mean of each cell with its label, for a claim about their order.
+    /// The mean of each cell with its label, for a claim about the order or the spread of cells.
     pub means: Vec<(String, f64)>,
     /// Notes on the trials.
     pub notes: Vec<String>,
@@ -40,7 +40,7 @@ impl Measured {
         }
     }
 
-    /// Notes that two means, which are shown, contradict their ratio.
+    /// Adds a note if two means contradict their ratio, because the means are shown as well.
     fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
         let (of, over) = (self.means[of].1, self.means[over].1);
         if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
@@ -51,10 +51,10 @@ impl Measured {
         }
     }
 
-    /// Notes a difference between the instrument's shares of the two sides of a ratio.
+    /// Adds a note if the instrument's shares of the two sides may move their ratio by more than [`INSTRUMENT_MOVES`].
     fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
         let both = sides.map(|(cell, _)| cell.clone());
-        // Both directions give the same sentence.
+        // Both directions of a ratio produce the same note.
         sides.sort_by_key(|(cell, _)| label(cell, &both));
         let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
             return;
@@ -181,8 +181,8 @@ fn within(
     measured.means = means(cells, trials)?;
     for (at, base) in cells.iter().enumerate() {
         for (to, new) in cells.iter().enumerate().skip(at + 1) {
-            // The larger over the smaller, by the ratio that is judged: it comes from pairs of seeds and
-            // from logarithms, and the two means may be in a different order.
+            // The larger over the smaller, by the ratio that is judged: it is computed from pairs of seeds
+            // and from logarithms, so the two means may be in a different order.
             let estimate = ratio(new, base, None, trials, measured)?;
             let (new, base, places, estimate) = match estimate.value < 1.0 {
                 true => (base, new, (at, to), ratio(base, new, None, trials, measured)?),
@@ -230,7 +230,7 @@ fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
 }
 
 /// Returns the ratio of two cells, paired by seed for trials of the lab. For two samples it includes the
-/// permutation test of a ratio of `counts`, in addition to that of 1.
+/// permutation test of a ratio of `counts`, in addition to the test of a ratio of 1.
 fn ratio(
     of: &Cell,
     over: &Cell,
@@ -288,8 +288,8 @@ fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
     (timed && share < 1.0).then_some(share)
 }
 
-/// Fits the exponent of growth over the sizes, each with the geometric mean of its trials: two trials of one size
-/// are one point.
+/// Fits the exponent of growth over the sizes, each with the geometric mean of its trials: several trials of one
+/// size are one point.
 fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result<Estimate, String> {
     let found = trials.of(cell, true)?;
     measured.saw(cell, &found);

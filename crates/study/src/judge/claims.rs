@@ -135,7 +135,7 @@ impl Context<'_> {
         }
     }
 
-    /// Returns whether every trial ran on a kernel released when the study was made.
+    /// Returns whether every trial ran on a kernel released in the year of the study or before.
     fn of_its_time(&self) -> bool {
         let kernels = &self.measured.kernels;
         let year = self.trials.file.year.filter(|_| !kernels.is_empty());
@@ -161,7 +161,7 @@ impl Context<'_> {
         format!("{}{unit}. {}", order.join(", "), sentence(explanation))
     }
 
-    /// Explains the decision. Of several parts, each that is outside or open is explained with its name.
+    /// Explains the decision. If a claim has several parts, the deciding ones are explained, each with its name.
     fn explain_parts(&self, decides: &Part) -> String {
         let parts = &self.measured.parts;
         let explain = |part: &Part, stand: Stand| match part.what.is_empty() {
@@ -255,7 +255,7 @@ impl Context<'_> {
         }
     }
 
-    /// Explains a reversal that its interval shows but the corrected p-value does not; empty otherwise.
+    /// Explains a reversal that the interval shows but the corrected p-value does not; empty otherwise.
     fn unsure_turned(&self, part: &Part) -> String {
         let Some(p) = self.outcome.unsure_turned else { return String::new() };
         let way = if part.estimate.value < 1.0 { "less" } else { "more" };
@@ -344,7 +344,7 @@ impl Context<'_> {
     }
 }
 
-/// Estimates the number of seeds that would decide by the interval alone; the correction for other claims needs more.
+/// Formats the number of seeds that would decide by the interval alone; the correction for other claims needs more.
 fn seeds(needed: Option<u32>, there: usize) -> String {
     match needed {
         Some(n) if n as usize <= there => {

@@ -1,4 +1,4 @@
-//! Computes the tables of factors: each row's figure over that of the best row of its column, paired by seed.
+//! Computes the tables of factors: each row's figure divided by that of the best row of the column, paired by seed.
 
 use fsdyno_report::study::{self, Factor, FactorRow, Number};
 use fsdyno_report::validity::Flag;
@@ -9,11 +9,11 @@ use fsdyno_stats::compare::Verdict;
 use super::trials::{Found, Trials, in_unit};
 use crate::file::{Cell, Dimension, Factors};
 
-/// A difference smaller than this counts as none, as in tables of trials.
+/// The minimum difference that counts, as in tables of trials.
 const MIN_DIFFERENCE: f64 = 0.05;
 
-/// Returns all tables of factors of a study. If several have the same columns, a table of the means of their factors
-/// comes first.
+/// Returns all tables of factors of a study. If there are several, and all have the same columns, a table of the means
+/// of their factors comes first.
 pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
     let tables: Vec<_> = trials.file.factors.iter().map(|factors| table(factors, trials)).collect();
     overall(&tables).into_iter().chain(tables.iter().cloned()).collect()
@@ -31,7 +31,7 @@ fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
     for column in &factors.columns {
         let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
-        // A row that may lose what it acknowledged is not the best one.
+        // A row that may lose acknowledged data cannot be the best one.
         let safe = |(_, found, _): &&(Cell, Found<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
         let known = sides.iter().filter_map(|side| side.as_ref().ok()).filter(safe);
         let least = known.min_by(|one, other| one.2.total_cmp(&other.2));
@@ -66,7 +66,7 @@ fn labels(factors: &Factors, trials: &Trials<'_>) -> Vec<String> {
     labels
 }
 
-/// Returns the trials of a cell and their geometric mean.
+/// Returns a cell with its trials and the geometric mean of their values.
 fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
     let found = trials.whatever(&cell, false)?;
     let values = found.values(&cell)?;

@@ -1,4 +1,5 @@
-//! Computes the figure of a cell in one trial, in seconds, parts of a whole, ops or bytes per second, ones or bytes.
+//! Computes the figure of a cell in one trial: in seconds, as a fraction, in ops or bytes per second, as a count, or in
+//! bytes.
 
 use fsdyno_record::trial::{OpStats, Phase};
 use fsdyno_record::{Nanos, OpKind, Trial};
@@ -6,7 +7,7 @@ use fsdyno_report::{Run, main_op};
 
 use crate::file::{Cell, Dimension, Figure, Latency};
 
-/// Returns the figure, added over several phases.
+/// Returns the figure, summed over the cell's phases.
 ///
 /// # Errors
 /// The missing part of the trial, as a sentence.
@@ -32,11 +33,11 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         Figure::KernelCpu(None) => {
             sum(&|phase| Ok(phase.kernel_cpu_ns.values().map(|time| time.seconds()).sum()))
         }
-        // An idle thread is not in the record.
+        // An idle thread does not appear in the record.
         Figure::KernelCpu(Some(thread)) => {
             time(&|phase| phase.kernel_cpu_ns.get(thread).copied().unwrap_or_default())
         }
-        // CPU is counted until the last stamp, so this is the whole.
+        // CPU time is counted until the last stamp, so the share is relative to that.
         Figure::CpuShare => over(time(&|phase| phase.cpu_ns)?, time(&last)?),
         Figure::Rate => sum(&|phase| over(done(cell, trial, phase)?, phase.returned_ns.seconds())),
         Figure::Latency(latency) => {
@@ -122,8 +123,8 @@ pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
     main_op(runs.get(..1).filter(|_| unnamed)?)
 }
 
-/// Returns the fewest ops of a trial behind a percentile, and the number from which it differs from the maximum;
-/// `None` if there are enough, or if the figure is not a percentile.
+/// Returns the smallest number of ops per trial behind a percentile, and the number from which the percentile differs
+/// from the maximum; `None` if there are enough, or if the figure is not a percentile.
 pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
     let takes = match cell.figure {
         Figure::Latency(Latency::P90) => 10,

@@ -1,10 +1,10 @@
 //! Derives verdicts from a study file and records: judges every claim and compares every published table with the
-//! measurements. No outcome is known here: everything follows from the records.
+//! measurements. No outcome is hard-coded: every one is computed from the records.
 //!
 //! - `figure`: a figure of a phase, in one trial;
 //! - `trials`: the trials of a cell, or the reason why none count;
 //! - `check`: estimates and bounds of a claim's check;
-//! - `verdict`: the verdict from those;
+//! - `verdict`: the verdict, from these estimates and bounds;
 //! - `claims`, `table`, `factors`: the presentation.
 
 mod check;
@@ -71,8 +71,8 @@ fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'
     parts.collect()
 }
 
-/// Returns the variants with results; a run with its own conditions serves all of them, and is a variant only
-/// if there is no other.
+/// Returns the variants with results of their own; all variants of the file if only runs with their own conditions
+/// have results, because these serve every variant.
 fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     let all = file.variants();
     let own = |variant: &Variant| results.iter().any(|result| result.variant == *variant);
@@ -80,7 +80,7 @@ fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     if found.is_empty() && !results.is_empty() { all } else { found }
 }
 
-/// Returns the kernels of a variant's timeline; a single empty name if there is no timeline.
+/// Returns the kernels of a variant's timeline; a single `None` if there is no timeline.
 fn kernels_of<'a>(
     file: &StudyFile,
     results: &'a [RunResult],

@@ -7,7 +7,7 @@ use super::{RunResult, each_variant};
 use crate::file::{StudyFile, Test, Variant};
 
 /// Factor within which a number is near its bound: in most of the repeated studies, the seed changes times at full
-/// scale by less.
+/// scale by a smaller factor.
 pub const NEAR: f64 = 1.2;
 
 /// Number of seeds required for a verdict near its bound.

@@ -1,4 +1,4 @@
-//! Determines whether a kernel is of a study's time: only then is a claim reproduced, and not merely still true.
+//! Determines whether a kernel is from a study's time or older: only then is a claim reproduced, not merely still true.
 
 /// First release of each year, from kernel.org's list of releases [MEM]; a stable series belongs to the year of
 /// its first release.
@@ -38,7 +38,7 @@ pub fn year(release: &str) -> Option<u16> {
     let major = parts.next()?.ok()?;
     let minor = parts.next()?.ok()?;
     let mut patch = || parts.next().and_then(Result::ok).unwrap_or(0);
-    // From 3.0 on, the third number is that of a later stable release.
+    // From 3.0 on, the third number counts the stable updates of a release.
     let version = (major, minor, if major < 3 { patch() } else { 0 });
     FIRST_OF_YEAR.iter().rev().find(|(first, _)| *first <= version).map(|(_, year)| *year)
 }

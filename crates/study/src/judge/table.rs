@@ -110,7 +110,7 @@ enum Subject {
     Both,
 }
 
-/// Returns the contradictions between a column of rates and that of its times, each with its row.
+/// Returns the contradictions between a column of rates and the column of its times, each with its row.
 fn contradictions(
     published: &Published,
     time_at: usize,

@@ -26,14 +26,14 @@ pub struct Trials<'a> {
 pub struct Found<'a> {
     /// The trials, each with the cell's first phase.
     pub runs: Vec<Run<'a>>,
-    /// Number of other trials, which failed.
+    /// Number of the cell's other trials: failed or skipped.
     pub failed: usize,
     /// Their flags: those that weaken a verdict; from [`Trials::whatever`], all of them.
     pub flags: Vec<Flag>,
 }
 
 impl<'a> Trials<'a> {
-    /// Returns the reason if a run of these cells has no trial in this variant, although it could have.
+    /// Returns the reason if a run of these cells has no trials in this variant, although it belongs to the variant.
     pub fn missing(&self, cells: &[&Cell]) -> Option<String> {
         let has = |run: &str| self.runs.iter().any(|(name, _)| *name == run);
         let serves = |run: &str| self.file.run(run)?.serves(self.variant);
@@ -54,7 +54,7 @@ impl<'a> Trials<'a> {
         Ok(Found { flags, ..found })
     }
 
-    /// Returns the trials of a cell whatever their flags are, for tables that show them without a verdict.
+    /// Returns the trials of a cell regardless of their flags, for tables that show them without a verdict.
     ///
     /// # Errors
     /// The reason why there are none, as a sentence.
@@ -117,7 +117,7 @@ impl<'a> Trials<'a> {
         Ok(Found { runs, failed, flags: found.into_iter().collect() })
     }
 
-    /// Refuses a kernel thread that no trial of a run has: it is not idle, but misspelt or from another kernel.
+    /// Refuses a kernel thread that no trial of a run has: it is not idle, but misspelt or from a different kernel.
     fn known_thread(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
         let Figure::KernelCpu(Some(thread)) = &cell.figure else { return Ok(()) };
         let names: BTreeSet<&str> = trials
@@ -142,7 +142,7 @@ fn not_run(run: &str, variant: Variant) -> String {
     format!("run '{run}' has not been run {}", variant.words())
 }
 
-/// Refuses trials of one plan in two labs (another fsdyno, other tools), which are not repeats of each other.
+/// Refuses trials of one plan in two labs (such as different fsdyno builds or tools): they do not repeat each other.
 fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     let mut labs: BTreeMap<&str, &str> = BTreeMap::new();
     for trial in trials {
@@ -213,7 +213,7 @@ fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String 
     format!("'{}' has no trial with {wanted}: there are {}", cell.row, points.join(", "))
 }
 
-/// Returns why no trial counts, taken from the first of them.
+/// Returns why no trial counts, from the first failed trial, or else from the first skipped one.
 fn why_none(row: &str, trials: &[&Trial]) -> String {
     let skipped = trials.iter().find(|trial| trial.outcome == Outcome::Skipped);
     let failed = trials.iter().find(|trial| trial.outcome == Outcome::Failed);

@@ -1,10 +1,10 @@
 //! Computes the verdict of a claim from its parts alone: estimates compared with bounds.
 //!
-//! A claim holds if all of its parts lie within their bounds, and does not if one lies outside; it is reversed
-//! only if all of them are reversed. A number must keep a margin from its bounds, 5 % of them by default,
-//! independent of the number of seeds: smaller differences do not count. With two seeds or more its whole 95 %
-//! interval must be on the same side too, and the claims of a variant are corrected for their number
-//! ([`correct`], Holm 1979). An exponent has its points, and no margin.
+//! A claim holds if all of its parts lie within their bounds, and does not hold if one lies outside; it is reversed
+//! only if all parts are reversed. A number must keep a margin from its bounds, 5 % of the bound by default,
+//! independent of the number of seeds: smaller differences do not count. With two seeds or more, the whole 95 %
+//! interval must be on the same side, too, and the claims of a variant are corrected for their number
+//! ([`correct`], Holm 1979). An exponent is judged by the interval of its fit, without a margin.
 
 use fsdyno_stats::Estimate;
 use fsdyno_stats::holm::holm;
@@ -21,15 +21,15 @@ pub struct Part {
     pub above: Option<Edge>,
     /// Upper bound.
     pub below: Option<Edge>,
-    /// True for a comparison of two sides: 1 means no difference, and beyond 1 the claim is reversed.
+    /// True for a comparison of two sides that can be reversed: 1 means no difference; beyond 1 the claim is reversed.
     pub ratio: bool,
     /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
     /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of
     /// the time; zero if no profile matters.
     pub model: f64,
-    /// True if it is fitted over points: only its interval decides, and two points, through which
-    /// an exponent always passes, have none.
+    /// True if it is fitted to points: only its interval decides, and two points, which an exponent
+    /// always fits exactly, have none.
     pub fitted: bool,
 }
 
@@ -78,29 +78,30 @@ pub enum Stand {
 pub struct Outcome {
     /// Position of the claim.
     pub stand: Stand,
-    /// True if it is outside and all of it is reversed: the claimed increase is a decrease.
+    /// True if it is outside and all of its parts are reversed: for example, a claimed increase is a decrease.
     pub turned: bool,
     /// The deciding part: the most certain one outside, or else the first undecided one, or else the one nearest to its
     /// bound.
     pub part: usize,
     /// Position of each part by itself.
     pub stands: Vec<Stand>,
-    /// P-value of the position, corrected for all claims of the variant; `None` if no variation was seen.
+    /// P-value of the position, or of the reversal if `turned`, corrected for all claims of the variant; `None` if no
+    /// variation was seen.
     pub p: Option<f64>,
-    /// The correction that withheld a verdict that its intervals alone would have given.
+    /// The correction that withheld a verdict for which the intervals alone would have sufficed.
     pub lost: Option<Lost>,
-    /// Corrected p-value of the reversal, if its intervals show one and this does not.
+    /// Corrected p-value of the reversal, if the intervals show a reversal and this p-value does not.
     pub unsure_turned: Option<f64>,
 }
 
 /// The correction that made a p-value too large although the intervals would have decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The permutation test separates the trials as far too often.
+    /// In the permutation test, too many relabellings separate the trials as far.
     Relabelled,
-    /// It is the most certain of several parts.
+    /// The deciding part is the most certain of several.
     Parts,
-    /// It is one of several claims.
+    /// The claim is one of several.
     Claims,
 }
 
@@ -148,8 +149,8 @@ impl Part {
         }
     }
 
-    /// Returns whether a difference of any size is claimed and none that counts exists: the interval ends before
-    /// `least` beyond 1 on the claimed side (like `Comparison::regressed` of `fsdyno_stats`).
+    /// Returns whether a difference of any size is claimed and none that counts exists: on the claimed side, the
+    /// interval does not exceed the value of [`counts_from`] (like `Comparison::regressed` of `fsdyno_stats`).
     pub fn no_difference(&self, least: f64) -> bool {
         let (Some(band), Some((low, high))) = (self.band(least), self.estimate.interval) else {
             return false;
@@ -162,7 +163,7 @@ impl Part {
         counts_from(self.above, self.below, least).filter(|_| self.ratio)
     }
 
-    /// Returns whether a difference is claimed and the estimate itself is below the value that counts: more
+    /// Returns whether a difference is claimed and the estimate itself falls short of the value that counts: more
     /// repeats can only show its absence.
     pub fn falls_short(&self, least: f64) -> bool {
         let value = self.estimate.value;
@@ -170,8 +171,8 @@ impl Part {
         self.band(least).is_some_and(short)
     }
 
-    /// Returns whether it is reversed: the estimate lies on the other side of 1 than claimed, by more than
-    /// `least` and with its whole interval.
+    /// Returns whether it is reversed: the estimate and its whole interval lie on the side of 1 opposite to the claim,
+    /// and the estimate is more than `least` away from 1.
     pub fn turned(&self, least: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
@@ -212,7 +213,7 @@ impl Part {
             && self.below.is_none_or(|edge| edge.is_above(value))
     }
 
-    /// Returns the distance to the nearest bound, as a factor or a difference.
+    /// Returns the bound nearest to the estimate, by ratio, or by difference if one of the two is not positive.
     pub fn nearest(&self) -> Option<f64> {
         let value = self.estimate.value;
         let apart = |at: f64| {
@@ -223,8 +224,8 @@ impl Part {
         edges.min_by(|a, b| apart(*a).total_cmp(&apart(*b)))
     }
 
-    /// Returns the bound of the p-value: the nearest one; for a claimed difference 1, or the value from which it
-    /// counts if the estimate is below that.
+    /// Returns the bound that the p-value tests: the nearest one; for a claimed difference, 1, or the value from which
+    /// the difference counts if the estimate falls short of that value.
     pub fn tested_at(&self, least: f64) -> Option<f64> {
         self.band(least).filter(|_| self.falls_short(least)).or_else(|| self.nearest())
     }
@@ -244,9 +245,9 @@ impl Part {
 /// The outcome of a claim by itself, with uncorrected p-values.
 struct Alone {
     outcome: Outcome,
-    /// P-value of the reversal: at 1, whatever its bound; `None` if it is not reversed, or no variation was seen.
+    /// P-value of the reversal, tested at 1 regardless of the bound; `None` if not reversed or no variation was seen.
     turned: Option<f64>,
-    /// The correction that makes its p-value too large, if any.
+    /// The correction that makes the p-value too large, if any.
     lost: Option<Lost>,
     /// The part that the p-value is for: if all are within, the least certain one instead of the nearest.
     tested: usize,
@@ -259,15 +260,15 @@ pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
     let p = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.outcome.p);
     let turned = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.turned);
     let stands = raised(alone.iter().map(p).collect());
-    // A reversed claim is also outside, and certainly so before it is certainly reversed: each claim is one test
-    // in this family too, of the stronger assertion.
+    // A reversed claim is also outside, and is certain to be outside before it is certain to be reversed: each claim
+    // is one test in this family, too, of the stronger assertion.
     let turns = raised(alone.iter().map(|claim| turned(claim).or(p(claim))).collect());
     let all = alone.into_iter().zip(stands.into_iter().zip(turns));
     all.map(|(alone, (stands, turns))| Some(alone?.raised(stands, turns))).collect()
 }
 
-/// Applies Holm's correction. Entries without a p-value were not tested and are not counted: a lone number, and
-/// one that never varied.
+/// Applies Holm's correction. Entries without a p-value were not tested and are not counted: numbers from a single
+/// seed, and numbers that never varied.
 fn raised(p: Vec<Option<f64>>) -> Vec<Option<f64>> {
     let tested: Vec<f64> = p.iter().flatten().copied().collect();
     let mut raised = holm(&tested).into_iter();
@@ -305,7 +306,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         let all = parts.iter().zip(&stands).enumerate();
         all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
     };
-    // Of those outside, one without a p-value is the most certain.
+    // Of the parts outside, one without a p-value is the most certain.
     let surest = of(Stand::Outside)
         .min_by(|(_, a), (_, b)| a.p(least).unwrap_or(0.0).total_cmp(&b.p(least).unwrap_or(0.0)));
     let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(least)).reduce(f64::min);
@@ -314,7 +315,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
-    // The number of parts from which it was selected.
+    // `looked` is the number of parts from which the part was selected.
     let (stand, part, p, looked) = match (surest, of(Stand::Undecided).next()) {
         (Some((at, part)), _) => (Stand::Outside, at, part.p(least), parts.len()),
         (None, Some((at, _))) => {
@@ -332,7 +333,7 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
             (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
         }
     };
-    // Selected from several (Bonferroni).
+    // Bonferroni's correction for the selection from several parts.
     let of_parts = p.map(|p| (p * looked as f64).min(1.0));
     let lost = match (p, of_parts) {
         (Some(p), _) if too_large(p) => Some(Lost::Relabelled),

@@ -13,11 +13,11 @@ use crate::space::Point;
 /// The offset of fresh seeds from those of the search.
 const FRESH: u64 = 1_000;
 
-/// The level of the comparison on fresh seeds: of twenty searches in which nothing differs, one in fifty recommends
-/// something.
+/// The level of the comparison on fresh seeds: for twenty searches in which nothing differs, the probability that any
+/// of them recommends something is at most one in fifty.
 const LEVEL: f64 = 0.001;
 
-/// The level at which a point leaves the race, over all points in it (Holm 1979).
+/// The level, over all points in the race, at which a point leaves it (Holm 1979).
 const RACE: f64 = 0.05;
 
 /// The maximum number of points in a race.
@@ -26,15 +26,15 @@ const RACERS: usize = 8;
 /// The minimum size of an average effect that matters.
 const SHOWN: f64 = 0.02;
 
-/// The standard deviation below which an average effect is known: twice it is one percentage point.
+/// The standard deviation below which an average effect counts as known: twice this is one percentage point.
 const EXACT: f64 = 0.005;
 
 /// The maximum number of interactions in a result.
 const INTERACTIONS: usize = 12;
 
 impl<E: Evaluator> Search<'_, E> {
-    /// Gives the best points more seeds until one is left, or all have the maximum. A point leaves the race if it is
-    /// slower in a paired comparison, with Holm's correction.
+    /// Measures the best points on additional seeds until only one point is left, or all have the maximum number. A
+    /// point leaves the race if a comparison with the best one shows that it is slower, with Holm's correction.
     pub(super) fn race(&mut self, leader: Point) -> Result<Point, E::Error> {
         if self.settings.race <= self.repeats || self.known.noise() == 0.0 {
             return Ok(leader);
@@ -76,8 +76,8 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(racers.into_iter().next().unwrap_or(leader))
     }
 
-    /// Returns options to their defaults if they are worth nothing: if that costs less than half the least difference,
-    /// and for all together less than the least difference, or if noise explains what they are worth.
+    /// Resets options to their defaults if they are worth nothing: if resetting one costs less than half the minimum
+    /// difference that matters, and all resets together less than that difference, or if noise explains the cost.
     pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
         let Some(best) = self.known.value(&winner) else { return Ok(winner) };
         let mut current = winner;
@@ -108,8 +108,8 @@ impl<E: Evaluator> Search<'_, E> {
     }
 
     /// Measures points that determine the average effects more exactly: each time the point about which the model knows
-    /// least, until every effect of at least [`SHOWN`] is known within [`EXACT`]. The points of the search lie near the
-    /// optimum, where options may act differently from their average.
+    /// least, until every effect of at least [`SHOWN`] is known to within [`EXACT`]. The points of the search lie near
+    /// the optimum, where the effects of options may differ from their averages.
     pub(super) fn learn_averages(&mut self) -> Result<(), SearchError<E::Error>> {
         self.reserved = 0;
         for _ in 0..self.settings.averages.min(self.points_left()) {
@@ -143,7 +143,7 @@ impl<E: Evaluator> Search<'_, E> {
 
     pub(super) fn result(mut self, winner: Point) -> Result<Found, SearchError<E::Error>> {
         let cut_short = !self.open_neighbours(&winner).is_empty();
-        // The fresh seeds are not part of effects and certificate.
+        // The fresh seeds must not influence the effects and the certificate.
         let of_search = self.known.clone();
         let comparison = self.confirm(&winner).map_err(SearchError::Evaluator)?;
         let trials = self.known.trials();

@@ -20,7 +20,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// Returns the text of a space.
 ///
 /// # Errors
-/// A file system without one.
+/// The file system has no space.
 pub fn text(name: &str) -> Result<&'static str, SpaceError> {
     let found = FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     found.ok_or_else(|| SpaceError::Unknown {
@@ -32,7 +32,7 @@ pub fn text(name: &str) -> Result<&'static str, SpaceError> {
 /// Finds the space of a file system.
 ///
 /// # Errors
-/// A file system without one.
+/// The file system has no space.
 pub fn find(name: &str) -> Result<Space, SpaceError> {
     Space::parse(text(name)?, &format!("catalog/spaces/{name}.toml"))
 }

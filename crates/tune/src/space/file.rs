@@ -61,10 +61,10 @@ struct ConflictEntry {
 }
 
 impl Space {
-    /// Parses the text of a file; `from` names it in errors.
+    /// Parses the text of a file; `from` is its name in errors.
     ///
     /// # Errors
-    /// The first error of the file.
+    /// The first error in the file.
     pub fn parse(text: &str, from: &str) -> Result<Space, SpaceError> {
         let wrong = |what: String| SpaceError::File(format!("{from}: {what}"));
         if text.len() > LARGEST {

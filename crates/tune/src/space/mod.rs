@@ -25,7 +25,7 @@ pub const MAX_VALUES: usize = 16;
 pub struct Space {
     /// The name of the file system in the catalog.
     pub filesystem: String,
-    /// One line about the space.
+    /// A one-line description.
     pub about: String,
     /// The options.
     pub options: Vec<TuneOption>,
@@ -38,7 +38,7 @@ pub struct Space {
 pub struct TuneOption {
     /// The name.
     pub name: String,
-    /// One line about it.
+    /// A one-line description.
     pub about: String,
     /// The values. The first is the default and sets nothing.
     pub values: Vec<Value>,
@@ -49,19 +49,19 @@ pub struct TuneOption {
 pub struct Value {
     /// The name.
     pub name: String,
-    /// Words for mkfs.
+    /// Arguments for mkfs.
     pub mkfs: String,
     /// Mount options.
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none means that of the disk.
+    /// The block scheduler; none means the disk's own.
     pub scheduler: Option<String>,
-    /// The losses that it accepts, each with a reason.
+    /// The losses that the value accepts, each with a reason.
     pub gives_up: Vec<GivesUp>,
-    /// The first kernel release that has it.
+    /// The first kernel release that supports the value.
     pub since: Option<String>,
-    /// The last kernel release that has it.
+    /// The last kernel release that supports the value.
     pub until: Option<String>,
 }
 
@@ -123,7 +123,7 @@ pub struct Conflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub Vec<u8>);
 
-/// An error in a space or in a choice from it, in one line that says what would be valid.
+/// An error in a space or in a choice from it, in one line that includes what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
     /// The file system has no built-in space.
@@ -131,7 +131,7 @@ pub enum SpaceError {
     Unknown {
         /// The name.
         name: String,
-        /// The nearest names.
+        /// A hint with the most similar names.
         hint: String,
     },
     /// The file is invalid.
@@ -199,7 +199,7 @@ impl Space {
         all
     }
 
-    /// Returns a point in words: each option that does not have its default.
+    /// Returns a point as text: each option that does not have its default.
     pub fn words(&self, point: &Point) -> String {
         let choices = self.options.iter().zip(&point.0).filter(|(_, value)| **value > 0);
         let word = |(option, value): (&TuneOption, &u8)| {
@@ -241,7 +241,7 @@ impl Space {
 }
 
 impl Point {
-    /// Returns the point with another value of an option.
+    /// Returns the point with a different value for one option.
     pub fn with(&self, option: usize, value: u8) -> Point {
         let mut point = self.clone();
         point.0[option] = value;

@@ -7,20 +7,20 @@ use super::{Point, Space, Value};
 /// The settings of a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// The file system with its options, as `--fs` takes it.
+    /// The file system with its options, in the syntax of `--fs`.
     pub spec: String,
-    /// Words for mkfs.
+    /// Arguments for mkfs.
     pub mkfs: String,
     /// Mount options, separated by commas.
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none means that of the disk.
+    /// The block scheduler; none means the disk's own.
     pub scheduler: Option<String>,
 }
 
 impl Space {
-    /// Returns the values of a point. A default sets nothing, unless another value was fixed in its place.
+    /// Returns the values of a point. A default sets nothing, unless a different value was fixed in its place.
     pub fn chosen<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = &'s Value> {
         let pairs = self.options.iter().zip(&point.0);
         pairs.filter_map(|(option, value)| option.values.get(usize::from(*value)))
@@ -62,7 +62,7 @@ impl Space {
         it
     }
 
-    /// Checks each value against the catalog of file systems: alone, because no value may depend on another one.
+    /// Checks each value against the catalog of file systems: alone, because no value may depend on another.
     pub(super) fn check_values(&self) -> Result<(), String> {
         let kind = catalog::get(&self.filesystem)
             .map_err(|error| format!("filesystem '{}': {error}", self.filesystem))?;
@@ -90,7 +90,7 @@ impl Space {
                         at()
                     ));
                 }
-                // The newest tool is assumed: what the tool on this host refuses is dropped by the search, with the
+                // The newest tool is assumed: the search drops the values that the tool on this host refuses, with the
                 // tool's message.
                 kind.plan(&parsed, Context::Lab, Some("999.0"))
                     .map_err(|error| format!("{}: '{spec}': {error}", at()))?;

@@ -33,7 +33,7 @@ impl Space {
     /// default of all points.
     ///
     /// # Errors
-    /// An unknown option or value; a space without options.
+    /// An unknown option or value; fixed values that are in conflict; no option left to try.
     pub fn restricted(&self, by: &Restriction) -> Result<(Space, Vec<Dropped>), SpaceError> {
         for name in &by.only {
             self.option(name)?;
@@ -116,8 +116,8 @@ impl Space {
         Ok((option, value.map(|value| self.value(option, value)).transpose()?))
     }
 
-    /// Returns the space with only these values of each option. An option with one value is kept, so that option
-    /// indices do not change.
+    /// Returns the space with only these values of each option. An option that has only one value left is kept, so that
+    /// option indices do not change.
     pub fn part(&self, kept: &[Vec<u8>]) -> Space {
         let mut space = self.clone();
         for (option, kept) in space.options.iter_mut().zip(kept) {
@@ -172,12 +172,12 @@ fn reason(value: &Value, by: &Restriction) -> Option<String> {
 }
 
 impl Value {
-    /// Returns true if it gives up something that a safe search does not allow.
+    /// Returns true if the value gives up something that a safe search does not allow.
     pub fn is_unsafe(&self) -> bool {
         self.gives_up.iter().any(|it| it.loss.is_unsafe())
     }
 
-    /// Returns the reason for a kind of loss, if the value gives it up.
+    /// Returns the reason for a loss of this kind, if the value accepts it.
     pub fn loss(&self, loss: Loss) -> Option<&str> {
         self.gives_up.iter().find(|it| it.loss == loss).map(|it| it.why.as_str())
     }
