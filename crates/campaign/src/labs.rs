@@ -185,7 +185,9 @@ mod tests {
         let three = ["6.1", "5.10", "7.3"].map(String::from).to_vec();
         assert_eq!(expand(&["6.1,5.10", "7.3"]).unwrap(), Some(three));
         assert_eq!(expand(&["/boot/a,b", "7.3"]).unwrap(), None);
-        assert!(expand(&["6.1,"]).unwrap_err().message.contains("empty value before or after a comma"));
+        assert!(
+            expand(&["6.1,"]).unwrap_err().message.contains("empty value before or after a comma")
+        );
     }
 
     #[test]

@@ -141,7 +141,12 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
         ("[1.7, 2.3]", "[2.3, 1.7]", "is empty", "the smaller one first"),
         ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
-        ("at_most = 1.2", "at_most = 0.8", "less than 1", "the ratio of the largest to the smallest"),
+        (
+            "at_most = 1.2",
+            "at_most = 0.8",
+            "less than 1",
+            "the ratio of the largest to the smallest",
+        ),
         ("at_most = 1.2 }", "}\nat_most = 1.2", "does not accept 'at_most'", "within = {"),
         (
             "over = \"ext4-128\"",
@@ -192,7 +197,12 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "untestable = \"why\"",
         ),
         ("id = \"C2\"", "id = \"C1\"", "two claims are called 'C1'", "its own id"),
-        ("id = \"C2\"", "id = \"C 2\"", "'C 2' cannot be the id", "letters, digits and the characters _ . + -"),
+        (
+            "id = \"C2\"",
+            "id = \"C 2\"",
+            "'C 2' cannot be the id",
+            "letters, digits and the characters _ . + -",
+        ),
         ("name = \"curve\"", "name = \"a/b\"", "'a/b' cannot be the name", "letters, digits"),
         ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "its own name"),
         ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),
