@@ -39,7 +39,7 @@ part verify "$verify" --bench
 part differences "$differences" --bench
 part tools "$here/tools.sh" "$engine"
 part snapshot "$here/first_op.sh" "$fsdyno" 1 snapshot
-for bench in first_op jobs dir_index instructions demo lab_vs_host page record why; do
+for bench in first_op jobs dir_index instructions demo lab_vs_host page record replay why; do
     part "$bench" "$here/$bench.sh" "$fsdyno"
 done
 # A small form, of which only counts are told: docs/statistics.md says how many it takes for the promise, and what came

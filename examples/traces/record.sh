@@ -3,8 +3,9 @@
 #
 #   FSDYNO=./target/release/fsdyno WORK=/srv/scratch examples/traces/record.sh git-clone rsync
 #
-# With CALIBRATE=1 each is replayed at once, and the time of its calls compared. Each trace is made in $WORK/NAME; what it needs is made there first, outside of the recording. npm-ci and pip-venv fetch their
-# packages from npm and PyPI once.
+# With CALIBRATE=1 each is replayed at once, and the time of its calls compared; HOW=bpf records by BPF.
+# Each trace is made in $WORK/NAME; what it needs is made there first, outside of the recording. npm-ci and pip-venv
+# fetch their packages from npm and PyPI once.
 # shellcheck disable=SC2016  # the lines are expanded by the recorded shell
 set -eu
 
@@ -24,7 +25,7 @@ record() {
         sh -c "$line"
         echo "$name $((($(date +%s%N) - begin) / 1000000))"
     else
-        "$fsdyno" record ${CALIBRATE:+--calibrate} -o "${OUT:-$here}/$name.trace" -- sh -c "$line"
+        "$fsdyno" record ${CALIBRATE:+--calibrate} ${HOW:+--how "$HOW"} -o "${OUT:-$here}/$name.trace" -- sh -c "$line"
     fi
 }
 

@@ -1,7 +1,8 @@
-//! Measures the CPU time that the two stops of a recorded call cost the thread itself.
+//! Measures what the two stops of a call cost.
 
 use libc::pid_t;
 
+use crate::clock::monotonic;
 use crate::filter;
 use crate::process::Thread;
 use crate::sys::{self, Change, Resume};
@@ -9,15 +10,23 @@ use crate::sys::{self, Change, Resume};
 /// The number of calls that are measured.
 const CALLS: usize = 60;
 
-/// Returns the median CPU time in nanoseconds between two stops of a thread that only makes calls that fail at once;
-/// None if it cannot be measured.
-pub fn overhead() -> Option<u64> {
+/// What the two stops of a call add, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StopCost {
+    /// CPU time of the thread, between two calls.
+    pub cpu: u64,
+    /// Wall time, from when the recorder resumes the thread at the begin of the call to when it handles its return.
+    pub wall: u64,
+}
+
+/// Returns the median cost for a thread that only makes calls that fail immediately; zeros if it cannot be measured.
+pub fn stop_cost() -> StopCost {
     let program = filter::program(false);
     let parent = std::process::id();
     // SAFETY: the child only makes system calls, and ends.
     let pid = unsafe { libc::fork() };
     match pid {
-        -1 => None,
+        -1 => StopCost::default(),
         0 => {
             // SAFETY: as above.
             unsafe {
@@ -34,7 +43,7 @@ pub fn overhead() -> Option<u64> {
     }
 }
 
-fn measure(pid: pid_t) -> Option<u64> {
+fn measure(pid: pid_t) -> StopCost {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
     unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED) };
@@ -43,16 +52,18 @@ fn measure(pid: pid_t) -> Option<u64> {
     unsafe { libc::kill(pid, if seized.is_ok() { libc::SIGCONT } else { libc::SIGKILL }) };
     let mut thread =
         Thread::new(pid, Default::default(), pid, Default::default(), Default::default(), true);
-    let mut times = Vec::with_capacity(CALLS);
+    let (mut cpu, mut wall, mut resumed) = (Vec::new(), Vec::new(), 0);
     loop {
         let how = match sys::wait() {
             Ok(Some((tid, change))) if tid == pid => match change {
                 Change::Ended(_) => break,
                 Change::Call => {
-                    times.push(thread.cpu().saturating_sub(thread.used));
+                    cpu.push(thread.cpu().saturating_sub(thread.used));
+                    resumed = monotonic();
                     Resume::ToReturn(0)
                 }
                 Change::Return => {
+                    wall.push(monotonic().saturating_sub(resumed));
                     thread.used = thread.cpu();
                     Resume::Continue(0)
                 }
@@ -64,6 +75,9 @@ fn measure(pid: pid_t) -> Option<u64> {
         };
         sys::resume(pid, how);
     }
-    times.sort_unstable();
-    times.get(times.len() / 2).copied()
+    let median = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied().unwrap_or(0)
+    };
+    StopCost { cpu: median(cpu), wall: median(wall) }
 }

@@ -137,7 +137,8 @@ impl Recorder {
         self.tree.clock = before;
         if let Some((call, gone)) = self.decode(tid, &begun) {
             self.tree.clock = end;
-            let mut it = Pending { call, begun, start, think, gone, before, closed };
+            let mut it =
+                Pending { call, begun, start, resumed: start, think, gone, before, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
                 let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });

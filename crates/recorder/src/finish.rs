@@ -15,6 +15,7 @@ use crate::sys::{self, RESTARTS};
 impl Recorder {
     /// Handles the return of a call.
     pub fn finish(&mut self, tid: pid_t) {
+        let now = self.now();
         let returned = sys::returned(tid);
         self.begin_inside(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
@@ -22,7 +23,7 @@ impl Recorder {
         if RESTARTS.contains(&result) {
             return;
         }
-        let duration = self.now().saturating_sub(it.start);
+        let duration = now.saturating_sub(it.resumed).saturating_sub(self.stop_cost.wall);
         self.changes_ways(it.begun.number);
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {

@@ -12,7 +12,7 @@ use libc::{c_long, pid_t};
 use crate::filter::OWN;
 use crate::shared::Shared;
 use crate::shared::layout::{CLOCK, CODE, CODE_LENGTH, GATE, SHARED, SHARED_LENGTH};
-use crate::sites::{self, JUMP, STUB, Site};
+use crate::sites::{self, JUMP, Site};
 use crate::{sys, vdso};
 
 /// Maximum size in bytes of a library that is searched.
@@ -283,7 +283,7 @@ impl Injector {
         if library.sites.is_empty() {
             return Ok(false);
         }
-        let size = (library.sites.len() * STUB) as u64;
+        let size = library.stubs_length() as u64;
         let stubs = match room {
             Some(it) if it.end - it.next >= size => it.next,
             _ => {
@@ -306,11 +306,16 @@ impl Injector {
 }
 
 impl Library {
+    /// Returns the length in bytes of the stubs for all its sites.
+    fn stubs_length(&self) -> usize {
+        self.sites.iter().map(Site::stub_length).sum()
+    }
+
     /// Returns the stubs for the sites of a library at `start`, to be put at `stubs`, and the changed bytes of the
     /// library: one piece per page, because each piece costs a call. None if a jump does not reach that far.
     #[allow(clippy::type_complexity, reason = "addresses and bytes")]
     fn ways(&self, start: u64, stubs: u64) -> Option<(Vec<u8>, Vec<(u64, Vec<u8>)>)> {
-        let mut code = Vec::with_capacity(self.sites.len() * STUB);
+        let mut code = Vec::with_capacity(self.stubs_length());
         let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
         let page = |at: u64| at / PAGE;
         for site in &self.sites {
@@ -338,10 +343,10 @@ mod tests {
     #[test]
     fn the_changed_bytes_of_a_page_are_one_piece() {
         let before = Some([0xb8, 3, 0, 0, 0]);
-        let sites = [10, 40, 5000].map(|at| Site { at, before }).to_vec();
+        let sites = [10, 40, 5000].map(|at| Site { at, before, is_any: false }).to_vec();
         let library = Library { text: (0..6000).map(|at| at as u8).collect(), sites };
         let (code, changed) = library.ways(0x10000, 0x20000).unwrap();
-        assert_eq!(code.len(), 3 * STUB);
+        assert_eq!(code.len(), library.stubs_length());
         let pieces: Vec<_> = changed.iter().map(|(at, bytes)| (*at, bytes.len())).collect();
         assert_eq!(pieces, [(0x1000a, 35), (0x11388, 5)]);
         // A jump, unchanged code, and a jump.

@@ -131,9 +131,9 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     let how = if shared.is_some() { How::Inside } else { How::Ptrace };
     let (mut tree, _) = new_tree(options, &trees, how, out, shared.clone())?;
     options.trees.iter().for_each(|path| tree.list_all(path));
-    let overhead = calibrate::overhead().unwrap_or(0);
+    let stop_cost = calibrate::stop_cost();
     let started = launch::start(command, shared.is_some())?;
-    let recorder = recorder::Recorder::new(tree, overhead, shared);
+    let recorder = recorder::Recorder::new(tree, stop_cost, shared);
     let (status, tree, end, inside) = recorder.follow(started).map_err(named)?;
     let status = ExitStatus::from_raw(status);
     Ok(Recorded { refused, ..ended(status, tree, end, how, inside) })
@@ -178,7 +178,7 @@ fn by_names(
 ) -> Result<recorder::Recorder, RecordError> {
     let (tree, own) = new_tree(options, trees, How::Bpf, out, None)?;
     let names = bpf::read_names(trees, own)?;
-    let mut recorder = recorder::Recorder::new(tree, 0, None);
+    let mut recorder = recorder::Recorder::new(tree, calibrate::StopCost::default(), None);
     recorder.names = Some(names);
     options.trees.iter().for_each(|path| recorder.introduce_all(path));
     Ok(recorder)

@@ -132,6 +132,8 @@ pub struct Pending {
     pub begun: Begun,
     /// Wall time of the begin, in nanoseconds since the start of the command.
     pub start: u64,
+    /// Wall time at which the thread was resumed at the begin, if it stopped.
+    pub resumed: u64,
     /// CPU time of the thread since its previous event.
     pub think: u64,
     /// The inode that no longer exists if the call succeeds.

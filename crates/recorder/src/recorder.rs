@@ -8,6 +8,7 @@ use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
 
 use crate::bpf::names::{Names, Walked};
+use crate::calibrate::StopCost;
 use crate::hash::Map;
 use crate::inject::Injector;
 use crate::process::{Descriptor, Descriptors, Mappings, Table, Thread};
@@ -65,8 +66,8 @@ pub struct Recorder {
     pub drained: (u64, u64),
     /// CLOCK_MONOTONIC of the start of the command.
     pub began_monotonic: u64,
-    /// CPU time that the stops of a call cost the thread itself, in nanoseconds.
-    pub overhead: u64,
+    /// What the two stops of a call cost.
+    pub stop_cost: StopCost,
     /// The start of the command.
     pub began: Instant,
     /// The known names, if the kernel records the calls.
@@ -89,7 +90,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// The recorder of a command that has not begun.
-    pub fn new(tree: Tree, overhead: u64, shared: Option<Rc<Shared>>) -> Recorder {
+    pub fn new(tree: Tree, stop_cost: StopCost, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
             threads: Map::default(),
@@ -107,7 +108,7 @@ impl Recorder {
             deferred: Vec::new(),
             drained: (0, 0),
             began_monotonic: 0,
-            overhead,
+            stop_cost,
             began: Instant::now(),
             names: None,
             walked: Vec::new(),

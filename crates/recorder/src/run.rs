@@ -116,7 +116,13 @@ impl Recorder {
             }
         }
         Some(match change {
-            Change::Call => self.begin(tid),
+            Change::Call => {
+                let how = self.begin(tid);
+                let now = self.now();
+                let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.as_mut());
+                pending.into_iter().for_each(|it| it.resumed = now);
+                how
+            }
             Change::Return => {
                 self.finish(tid);
                 Resume::Continue(0)
@@ -169,7 +175,7 @@ impl Recorder {
             return go_on;
         }
         let Some(thread) = self.threads.get(&tid) else { return go_on };
-        let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.overhead);
+        let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.stop_cost.cpu);
         let before = self.tick();
         self.tree.clock = before;
         if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
@@ -181,7 +187,7 @@ impl Recorder {
             .flatten();
         self.changes_ways(begun.number);
         let start = self.now();
-        let pending = Pending { call, begun, start, think, gone, before, closed };
+        let pending = Pending { call, begun, start, resumed: start, think, gone, before, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }
@@ -221,7 +227,7 @@ impl Recorder {
             _ => 0,
         });
         let Some(parent) = self.threads.get(&tid) else { return };
-        let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.overhead);
+        let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.stop_cost.cpu);
         self.made_thread(tid, child, flags, think);
         self.update_used(tid);
         if self.early.remove(&child) {

@@ -3,15 +3,13 @@
 //! A site is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open). A jump
 //! replaces the instruction before `syscall`; a jump of the library to `syscall` itself still makes the call, and
 //! stops. Or a site is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the library can lead to the
-//! second or third of these instructions.
+//! second or third of these instructions. Or a site is `mov 8(%rsp),%r9; syscall` in syscall(2)'s own function, which
+//! takes the number as an argument: its stub makes a call that is not recorded at the site.
 
 use std::collections::HashSet;
 
 use crate::shared::INSIDE;
 use crate::shared::layout::{CODE, ENTRY, SHAPES};
-
-/// Length in bytes of a stub, which goes from a site to the code inside and back.
-pub const STUB: usize = 48;
 
 /// Length in bytes of a jump.
 pub const JUMP: usize = 5;
@@ -22,6 +20,9 @@ const SYSCALL_CMP: &[u8] = &[0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
 /// `mov %rdi,%rsi`, and the first byte of `mov $VALUE,%edi`.
 const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 
+/// `mov %r9,%r8; mov 8(%rsp),%r9`: the end of the shift of the arguments in syscall(2)'s function.
+const SHIFT: &[u8] = &[0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08];
+
 /// Instructions in a library that make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
@@ -29,13 +30,26 @@ pub struct Site {
     pub at: usize,
     /// The instruction that the jump replaces; None for the form of read.
     pub before: Option<[u8; JUMP]>,
+    /// True if the number is known only at the time of the call.
+    pub is_any: bool,
 }
+
+impl Site {
+    /// Length in bytes of its stub, which goes from the site to the code inside and back.
+    pub fn stub_length(&self) -> usize {
+        if self.is_any { 72 } else { 48 }
+    }
+}
+
+/// Number of entries in the table of shapes, and the length of an entry in bytes.
+const NUMBERS: u32 = 440;
+const SHAPE: usize = 6;
 
 /// True for a call that the code inside can record.
 fn is_handled(number: u32) -> bool {
-    // A table of 440 struct shape; the first byte of each is the kind, 0 for none.
-    let at = SHAPES + 6 * number as usize;
-    number < 440 && INSIDE.get(at).is_some_and(|kind| *kind != 0)
+    // The first byte of an entry is the kind, 0 for none.
+    let at = SHAPES + SHAPE * number as usize;
+    number < NUMBERS && INSIDE.get(at).is_some_and(|kind| *kind != 0)
 }
 
 /// Finds the sites in the executable part of a library.
@@ -60,11 +74,14 @@ pub fn find(text: &[u8]) -> Vec<Site> {
             if let (Ok(before), true, false) =
                 (text[at - JUMP..at].try_into(), is_handled(number), prefixed)
             {
-                found.push(Site { at: at - JUMP, before: Some(before) });
+                found.push(Site { at: at - JUMP, before: Some(before), is_any: false });
             }
+        } else if text[..at].ends_with(SHIFT) {
+            let before = text[at - JUMP..at].try_into().ok();
+            found.push(Site { at: at - JUMP, before, is_any: true });
         } else if at > 2 && text[at - 2..at] == [0x31, 0xc0] && text[at..].starts_with(SYSCALL_CMP)
         {
-            found.push(Site { at: at - 2, before: None });
+            found.push(Site { at: at - 2, before: None, is_any: false });
         }
     }
     let mut inner = vec![false; text.len()];
@@ -113,18 +130,30 @@ fn reached(text: &[u8], targets: &[bool]) -> HashSet<usize> {
 }
 
 /// Returns the stub for a site in code at address `text`, and the jump to it; None if a jump does not reach that far.
-pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP])> {
+pub fn stub(site: &Site, text: u64, stub: u64) -> Option<(Vec<u8>, [u8; JUMP])> {
     let jump = |from: u64, to: u64| -> Option<[u8; JUMP]> {
         let by = to.wrapping_sub(from.wrapping_add(JUMP as u64)) as i64;
         let by = i32::try_from(by).ok()?.to_le_bytes();
         Some([0xe9, by[0], by[1], by[2], by[3]])
     };
     let place = text + site.at as u64;
-    // The replaced instruction, or eax = 0; then rcx = the address to continue at.
+    // The replaced instruction, or eax = 0; then rcx = the address to continue at. A call clobbers rcx and r11.
     let mut code = match site.before {
         Some(before) => before.to_vec(),
         None => vec![0x31, 0xc0],
     };
+    if site.is_any {
+        // cmp $NUMBERS,%rax; jae plain; movabs $SHAPES,%r11; lea (%rax,%rax,2),%rcx; cmpb $0,(%r11,%rcx,2); jne past plain
+        const AFTER: u8 = 10 + 4 + 5 + 2;
+        const { assert!(SHAPE == 6, "rax is multiplied by 3 and 2") };
+        code.extend([0x48, 0x3d]);
+        code.extend(NUMBERS.to_le_bytes());
+        code.extend([0x73, AFTER, 0x49, 0xbb]);
+        code.extend(((CODE + SHAPES) as u64).to_le_bytes());
+        code.extend([0x48, 0x8d, 0x0c, 0x40, 0x41, 0x80, 0x3c, 0x4b, 0x00, 0x75, JUMP as u8]);
+        // plain: to the call itself
+        code.extend(jump(stub + code.len() as u64, place + JUMP as u64)?);
+    }
     let tail = match site.before {
         Some(_) => vec![],
         None => SYSCALL_CMP[2..].to_vec(),
@@ -138,8 +167,9 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<([u8; STUB], [u8; JUMP]
     code.extend(&tail);
     let back = place + if site.before.is_some() { 7 } else { 10 };
     code.extend(jump(stub + code.len() as u64, back)?);
-    code.resize(STUB, 0xcc);
-    Some((code.try_into().ok()?, jump(place, stub)?))
+    debug_assert!(code.len() <= site.stub_length());
+    code.resize(site.stub_length(), 0xcc);
+    Some((code, jump(place, stub)?))
 }
 
 #[cfg(test)]
@@ -152,8 +182,9 @@ mod tests {
         // A call that is not recorded. xor, syscall, cmp.
         let mut text = vec![0x90; 8];
         text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90]);
-        let close = Site { at: 8, before: Some([0xb8, 3, 0, 0, 0]) };
-        let open = Site { at: text.len() + 8, before: Some([0xbf, 0x9c, 0xff, 0xff, 0xff]) };
+        let close = Site { at: 8, before: Some([0xb8, 3, 0, 0, 0]), is_any: false };
+        let before = Some([0xbf, 0x9c, 0xff, 0xff, 0xff]);
+        let open = Site { at: text.len() + 8, before, is_any: false };
         text.extend([0xb8, 1, 1, 0, 0, 0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff, 0x0f, 0x05]);
         text.extend([0x90, 0x41, 0xb8, 3, 0, 0, 0, 0x0f, 0x05]);
         text.extend([0x90, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x90]);
@@ -161,12 +192,40 @@ mod tests {
         text.extend([0x31, 0xc0]);
         text.extend(SYSCALL_CMP);
         text.extend([0x90; 16]);
-        let sites = [close, open, Site { at: read, before: None }];
+        // syscall(2)'s function.
+        let any = text.len() + SHIFT.len() - JUMP;
+        text.extend(SHIFT);
+        text.extend([0x0f, 0x05, 0x48, 0x3d]);
+        let before = text[any..any + JUMP].try_into().ok();
+        let any = Site { at: any, before, is_any: true };
+        text.extend([0x90; 16]);
+        let sites = [close, open, Site { at: read, before: None, is_any: false }, any];
         assert_eq!(find(&text), sites);
         // A jump to the comparison behind the call forbids it.
         let from = text.len();
         text.extend([0xeb, (read as i64 + 4 - (from as i64 + 2)) as u8]);
         text.extend([0x90; 16]);
-        assert_eq!(find(&text), sites[..2]);
+        assert_eq!(find(&text), [close, open, any]);
+    }
+
+    #[test]
+    fn a_stub_for_any_number_makes_an_unrecorded_call_at_the_site() {
+        let site = Site { at: 0x100, before: SHIFT[3..].try_into().ok(), is_any: true };
+        let (code, jump) = stub(&site, 0x1000, 0x9000).unwrap();
+        assert_eq!((code.len(), jump[0]), (site.stub_length(), 0xe9));
+        let target = |at: usize| {
+            let by = i32::from_le_bytes(code[at + 1..at + JUMP].try_into().unwrap());
+            (0x9000 + (at + JUMP) as u64).wrapping_add_signed(i64::from(by))
+        };
+        // The two conditional jumps, to the jump to `syscall` and past it.
+        let plain = 13 + usize::from(code[12]);
+        assert_eq!((code[11], code[plain], target(plain)), (0x73, 0xe9, 0x1000 + 0x105));
+        let past = plain + usize::from(code[plain - 1]);
+        assert_eq!(
+            (code[plain - 2], past, &code[past..past + 2]),
+            (0x75, plain + JUMP, &[0x48, 0xb9][..])
+        );
+        let end = code.iter().rposition(|byte| *byte != 0xcc).unwrap() + 1 - JUMP;
+        assert_eq!((code[end], target(end)), (0xe9, 0x1000 + 0x107));
     }
 }

@@ -1,12 +1,24 @@
 // Makes calls on files from THREADS threads, counts them itself, and prints the count:
-// counted DIR THREADS ROUNDS. A round of a thread is 8 calls.
+// counted DIR THREADS ROUNDS. A round of a thread is 8 calls. With BY_NUMBER, they are made by syscall(2).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef BY_NUMBER
+#define open(path, flags, mode) (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode)
+#define write(fd, from, length) syscall(SYS_write, fd, from, length)
+#define pread(fd, to, length, at) syscall(SYS_pread64, fd, to, length, at)
+#define fstat(fd, st) syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, (struct statx[1]){{0}})
+#define close(fd) syscall(SYS_close, fd)
+#define rename(from, to) syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)
+#define access(path, mode) syscall(SYS_faccessat, AT_FDCWD, path, mode)
+#define unlink(path) syscall(SYS_unlinkat, AT_FDCWD, path, 0)
+#endif
 
 static const char *dir;
 static long rounds, calls[256];

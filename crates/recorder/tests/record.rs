@@ -34,6 +34,12 @@ fn no_call_of_eight_threads_is_lost_inside() {
 }
 
 #[test]
+fn calls_by_syscall_2_are_recorded_inside_the_program() {
+    let recorded = none_is_lost(1_600, How::Inside, &["-DBY_NUMBER"]);
+    assert!(inside(&recorded) > 60 * 1_600, "{:?}", recorded.end.notes);
+}
+
+#[test]
 fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
     none_is_lost(160, How::Ptrace, &[]);
     let recorded = none_is_lost(160, How::Inside, &["-static"]);

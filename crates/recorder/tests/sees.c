@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -97,6 +98,20 @@ int main(int argc, char **argv) {
         int entries = 0;
         while (readdir(list)) entries++;
         MUST(entries == 3 && closedir(list) == 0);
+        // Calls by syscall(2): recorded ones, others, with six arguments, and creations of processes.
+        MUST(syscall(SYS_getpid) == getpid() && syscall(SYS_mkdirat, AT_FDCWD, "s-number", 0755) == 0);
+        FAILS(syscall(SYS_close, -1), EBADF);
+        FAILS(syscall(100000), ENOSYS);
+        FAILS(syscall(-1), ENOSYS);
+        fd = open("s-number/s-file", O_CREAT | O_RDWR, 0644);
+        MUST(fd >= 0 && ftruncate(fd, 8192) == 0);
+        map = (char *)syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+        MUST(map != MAP_FAILED && (map[0] = 'N') && syscall(SYS_munmap, map, 4096) == 0);
+        MUST(syscall(SYS_pread64, fd, text, 1, 4096) == 1 && text[0] == 'N' && syscall(SYS_close, fd) == 0);
+        pid_t forked = (pid_t)syscall(SYS_fork);
+        if (forked == 0) syscall(SYS_exit_group, syscall(SYS_unlinkat, AT_FDCWD, "s-number/s-file", 0) == 0 ? 4 : 5);
+        int how;
+        MUST(syscall(SYS_wait4, forked, &how, 0, NULL) == forked && WEXITSTATUS(how) == 4 && rmdir("s-number") == 0);
         // Pipes, and signals that interrupt a call.
         int pair[2];
         MUST(pipe(pair) == 0);

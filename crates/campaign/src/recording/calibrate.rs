@@ -1,13 +1,14 @@
-//! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
+//! Calibrates a recording: replays it at once on the same file system, and compares the time of its calls.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fsdyno_record::{Nanos, Trial};
+use fsdyno_record::{Nanos, OpKind, Trial};
 use fsdyno_report::percent;
-use fsdyno_trace::{Call, CallKind, Item, Reader, Target};
+use fsdyno_trace::{CallKind, Item, Reader};
 
 use crate::notes::say;
 use crate::{Exit, Failure};
@@ -15,8 +16,8 @@ use crate::{Exit, Failure};
 /// Number of replays; the median is printed.
 const REPLAYS: usize = 3;
 
-/// Minimum number of cheap calls from which the recorder's own time is estimated.
-const MIN_CHEAP_CALLS: usize = 20;
+/// Number of kinds of calls that are printed: those with the largest differences.
+const PRINTED: usize = 3;
 
 /// Calls that are not compared: a replay never makes them, or they wait for other processes.
 const EXCLUDED: &[CallKind] = &[
@@ -37,13 +38,8 @@ const EXCLUDED: &[CallKind] = &[
     CallKind::Mark,
 ];
 
-/// The time of those calls of a trace that a replay makes.
-struct Recorded {
-    /// Total time of the calls, including the recorder's stops.
-    time: Nanos,
-    /// The part of `time` that is attributed to the recorder's stops.
-    stops: Nanos,
-}
+/// The total time of the calls by kind.
+type Times = BTreeMap<CallKind, u64>;
 
 /// Replays a trace in a directory and prints the time of its calls relative to that in the recording.
 ///
@@ -52,59 +48,91 @@ struct Recorded {
 pub fn calibrate(trace: &Path, directory: &Path) -> Result<(), Failure> {
     let recorded = recorded(trace)?;
     let mut replayed = replayed(trace, directory)?;
-    replayed.sort_unstable();
+    let total = |times: &Times| Nanos(times.values().sum());
+    replayed.sort_unstable_by_key(total);
     let Some(median) = replayed.get(replayed.len() / 2) else {
         return Err(Failure {
             exit: Exit::TrialFailed,
             message: "no replay succeeded".to_string(),
         });
     };
-    let original = Nanos(recorded.time.0.saturating_sub(recorded.stops.0));
+    let (before, after) = (total(&recorded), total(median));
     say(&format!(
-        "fsdyno: calibration in '{}', warm: the calls took {median} replayed (median of {REPLAYS}) and {original} \
-         recorded: {} (recorded with the recorder's stops: {}, of which {} are an estimate of the stops by the seeks, closes and fstats)",
+        "fsdyno: calibration in '{}', warm: the calls took {after} replayed (median of {REPLAYS}) and {before} \
+         recorded: {}; most of the difference: {}",
         directory.display(),
-        percent(median.0 as f64 / original.0.max(1) as f64),
-        recorded.time,
-        recorded.stops,
+        percent(after.0 as f64 / before.0.max(1) as f64),
+        differences(&recorded, median).join(", "),
     ));
     Ok(())
 }
 
-fn recorded(trace: &Path) -> Result<Recorded, Failure> {
+/// Describes the kinds of calls whose times differ most.
+fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
+    let of = |times: &Times, kind| times.get(&kind).copied().unwrap_or(0);
+    let mut kinds: Vec<CallKind> = recorded.keys().copied().collect();
+    let by = |kind: &CallKind| of(recorded, *kind).abs_diff(of(replayed, *kind));
+    kinds.sort_by_key(|kind| std::cmp::Reverse(by(kind)));
+    let text = |kind: &CallKind| {
+        let (before, after) = (Nanos(of(recorded, *kind)), Nanos(of(replayed, *kind)));
+        format!("{} {after} replayed, {before} recorded", kind.name())
+    };
+    kinds.iter().take(PRINTED).map(text).collect()
+}
+
+fn recorded(trace: &Path) -> Result<Times, Failure> {
     let file = File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
     let wrong =
         |error: fsdyno_trace::TraceError| Failure::wrong(format!("'{}': {error}", trace.display()));
     let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
-    let (mut calls, mut time, mut cheap) = (0, 0, Vec::new());
+    let mut times = Times::new();
     while let Some(item) = reader.item().map_err(wrong)? {
         if let Item::Event(event) = item
             && !EXCLUDED.contains(&event.call.kind())
         {
-            calls += 1;
-            time += event.duration;
-            cheap.extend(is_cheap(&event.call).then_some(event.duration));
+            *times.entry(event.call.kind()).or_default() += event.duration;
         }
     }
-    let stop = match cheap.len() {
-        0..MIN_CHEAP_CALLS => 0,
-        count => cheap.iter().sum::<u64>() / count as u64,
-    };
-    Ok(Recorded { time: Nanos(time), stops: Nanos(time.min(stop * calls)) })
+    Ok(times)
 }
 
-/// Returns true for a call that takes less than a microsecond itself: the recorder's stops dominate its recorded time.
-fn is_cheap(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Seek { .. }
-            | Call::Stat { target: Target::File(_), .. }
-            | Call::Close { implicit: false, .. }
-    )
+/// Returns the kind of the calls in a trace that an op of a replay stands for.
+fn kind(op: OpKind) -> CallKind {
+    match op {
+        OpKind::Create | OpKind::Open => CallKind::Open,
+        OpKind::Close => CallKind::Close,
+        OpKind::Read => CallKind::Read,
+        OpKind::Write | OpKind::Append => CallKind::Write,
+        OpKind::Stat => CallKind::Stat,
+        OpKind::Readdir => CallKind::Readdir,
+        OpKind::Rename => CallKind::Rename,
+        OpKind::Link => CallKind::Link,
+        OpKind::Symlink => CallKind::Symlink,
+        OpKind::Unlink => CallKind::Unlink,
+        OpKind::Mkdir => CallKind::Mkdir,
+        OpKind::Rmdir => CallKind::Rmdir,
+        OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncRange => CallKind::Sync,
+        OpKind::Sync => CallKind::SyncAll,
+        OpKind::Truncate => CallKind::Truncate,
+        OpKind::Fallocate => CallKind::Fallocate,
+        OpKind::Setxattr => CallKind::Setxattr,
+        OpKind::Chmod => CallKind::Chmod,
+        OpKind::Utimes => CallKind::Utimes,
+        OpKind::Chown => CallKind::Chown,
+        OpKind::Readlink => CallKind::Readlink,
+        OpKind::Access => CallKind::Access,
+        OpKind::Statfs => CallKind::Statfs,
+        OpKind::Seek => CallKind::Seek,
+        OpKind::Getxattr => CallKind::Getxattr,
+        OpKind::Listxattr => CallKind::Listxattr,
+        OpKind::Removexattr => CallKind::Removexattr,
+        OpKind::CopyRange => CallKind::Copy,
+        OpKind::Fadvise => CallKind::Advise,
+    }
 }
 
-/// Replays a trace, and returns the total time of the calls of each replay.
-fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Nanos>, Failure> {
+/// Replays a trace, and returns the times of the calls of each replay.
+fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Times>, Failure> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |error: std::io::Error| Failure::io(what, &path, &error)
@@ -131,9 +159,12 @@ fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Nanos>, Failure> {
     }
     let trials: Vec<Trial> = serde_json::from_slice(&ran.stdout)
         .map_err(|error| failed(format!("the result of the replay cannot be read: {error}")))?;
-    let time = |trial: &Trial| {
-        let ops = trial.measured.phases.iter().flat_map(|phase| phase.ops.values());
-        Nanos(ops.map(|op| op.total_ns.0).sum())
+    let times = |trial: &Trial| {
+        let mut times = Times::new();
+        for (op, it) in trial.measured.phases.iter().flat_map(|phase| &phase.ops) {
+            *times.entry(kind(*op)).or_default() += it.total_ns.0;
+        }
+        times
     };
-    Ok(trials.iter().map(time).collect())
+    Ok(trials.iter().map(times).collect())
 }

@@ -83,7 +83,8 @@ impl Recorder {
         let decoded = self.decode(tid, &begun);
         self.seen = None;
         let Some((call, gone)) = decoded else { return };
-        let pending = Pending { call, begun, start, think, gone, before, closed: None };
+        let pending =
+            Pending { call, begun, start, resumed: start, think, gone, before, closed: None };
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.pending, thread.closes) = (Some(pending), closes);
         }

@@ -247,7 +247,11 @@ impl Programs<'_> {
         a.store(Long, R7, state::SHAPE, R3).store(Long, R7, state::BEGIN, R8);
         Self::think(a, R8);
         a.store(Long, R7, state::THINK, R1);
-        a.jump_if(If::Eq, R9, 0, out).store(Long, R10, SLOT, R9);
+        let begins = a.label();
+        a.jump_if(If::Ne, R9, 0, begins);
+        // The call's time does not include this program's.
+        a.call(Call::Time).store(Long, R7, state::BEGIN, R0).exit();
+        a.here(begins).store(Long, R10, SLOT, R9);
         self.room(a, BEGINS, 0, out);
         a.load(Long, R1, R10, SLOT).store(Long, R9, record::SHAPE, R1);
         a.store_value(Long, R9, record::RESULT, 0);

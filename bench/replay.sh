@@ -1,0 +1,51 @@
+#!/bin/sh
+# How long the calls of a replay take relative to those of the recorded program: the example traces, recorded by BPF
+# and replayed at once, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its recording.
+# Replays are checked, so that every result and the final tree are as recorded. As root.
+# replay.sh FSDYNO [ROUNDS]
+#
+# Promised: within 10 % for each.
+set -eu
+here=$(realpath "$(dirname "$0")")
+# shellcheck source=bench/lib.sh
+. "$here/lib.sh"
+FSDYNO=$(realpath "$1")
+export FSDYNO FSDYNO_CONFIG=
+rounds=${2:-5}
+programs=${PROGRAMS:-git-clone npm-ci pip-venv c-build sqlite-delete sqlite-wal rsync postmark}
+record=$here/../examples/traces/record.sh
+work=$(mktemp -d)
+image=$(mktemp -p "${SHM:-/dev/shm}")
+end() {
+    ! mountpoint -q "$work/fs" || umount "$work/fs"
+    rm -rf "$work" "$image"
+}
+trap end EXIT
+mkdir "$work/fs"
+median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)] }'; }
+
+for round in $(seq "$rounds"); do
+    for program in $programs; do
+        rm -f "$image"
+        truncate -s 4G "$image"
+        mkfs.ext4 -q "$image"
+        mount -o loop "$image" "$work/fs"
+        mkdir "$work/fs/tmp" "$work/fs/work"
+        (
+            export WORK="$work/fs/work" TMPDIR="$work/fs/tmp" OUT="$work"
+            if RUN="time" sh "$record" "$program"; then
+                HOW=bpf CALIBRATE=1 sh "$record" "$program"
+            fi
+        ) >"$work/out" 2>&1 || { [ "$round" -gt 1 ] || sed "s/^/$program: /" "$work/out"; }
+        sed -n 's/.* recorded: \([0-9.]*\) %.*/\1/p' "$work/out" >>"$work/$program"
+        [ "$round" -lt "$rounds" ] || sed -n "s/.*most of the difference/$program: most of the difference/p" "$work/out"
+        umount "$work/fs"
+    done
+done
+for program in $programs; do
+    ratio=$(median <"$work/$program")
+    [ -n "$ratio" ] || { echo "replay: $program: not measured (see above)"; continue; }
+    echo "$program: $(sort -n "$work/$program" | tr '\n' ' ')%"
+    report "replay: $program, calls replayed over recorded" "$(awk -v r="$ratio" 'BEGIN { print r / 100 }')" times at-least 0.9
+    report "replay: $program, calls replayed over recorded" "$(awk -v r="$ratio" 'BEGIN { print r / 100 }')" times at-most 1.1
+done
