@@ -14,7 +14,7 @@ use crate::notes::say;
 use crate::{Exit, Failure};
 
 /// Number of replays; the median is printed.
-const REPLAYS: usize = 3;
+const REPLAYS: usize = 5;
 
 /// Number of kinds of calls that are printed: those with the largest differences.
 const PRINTED: usize = 3;

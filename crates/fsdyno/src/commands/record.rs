@@ -39,7 +39,7 @@ pub struct Record {
     /// Replace each component of a name by a hash; its extension and roughly its length stay
     #[arg(long)]
     pub anonymize: bool,
-    /// Afterwards replay the recording three times in the working directory, or in the first --tree, and print the ratio
+    /// Afterwards replay the recording five times in the working directory, or in the first --tree, and print the ratio
     /// of the time of the replayed calls to that of the recorded ones, and which calls differ most
     #[arg(long)]
     pub calibrate: bool,
