@@ -52,7 +52,7 @@ fn what_cannot_be_recorded_or_shown_is_an_error() {
     std::fs::write(folder.path().join("text"), text).unwrap();
     for (line, message) in [
         ("record -- /no/such/program", "cannot record '/no/such/program': program not found"),
-        ("record -o text -- true", "'text' exists and is not a trace; it is not replaced"),
+        ("record -o text -- true", "'text' exists and is not a trace; not overwriting it"),
         ("record --tree nowhere -- true", "--tree 'nowhere' is not a directory"),
         ("record --pid 2147483647", "there is no process 2147483647"),
         ("record --pid 2147483647 -- true", "the argument '--pid <PID>' cannot be used with"),

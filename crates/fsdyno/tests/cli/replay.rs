@@ -274,5 +274,8 @@ fn on_the_file_system_of_the_recording_another_result_fails_the_trial_and_elsewh
     let output = replay(same.path());
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(said.contains("had a result other than recorded; 1 calls of getxattr"), "{said}");
+    assert!(
+        said.contains("returned a result other than the recorded one; 1 getxattr calls"),
+        "{said}"
+    );
 }
