@@ -126,17 +126,17 @@ proptest! {
     fn a_subset_holds_only_whole_written_sectors(
         steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in tears(),
     ) {
+        let mut versions = Vec::new();
+        for after in 0..=steps.len() {
+            let mut then = empty();
+            log(&steps).replay(0..after, &mut then).unwrap();
+            versions.push(bytes(&mut then, View::Visible));
+        }
         for choice in [SurvivingWrites::Writes(seed), SurvivingWrites::Sectors(seed), SurvivingWrites::Torn(seed)] {
             let mut builder = Builder::new(log(&steps), empty(), DiskFault::Honest, tear);
             let mut work = empty();
             builder.image(&cut(steps.len(), choice), &[], &mut work).unwrap();
             let found = bytes(&mut work, View::Medium);
-            let mut versions = Vec::new();
-            for after in 0..=steps.len() {
-                let mut then = empty();
-                log(&steps).replay(0..after, &mut then).unwrap();
-                versions.push(bytes(&mut then, View::Visible));
-            }
             for (at, sector) in found.chunks(SECTOR as usize).enumerate() {
                 let at = at * SECTOR as usize;
                 let known = versions.iter().any(|image| &image[at..at + SECTOR as usize] == sector);

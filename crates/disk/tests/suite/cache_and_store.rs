@@ -128,7 +128,7 @@ fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
 
 /// Fewer cases without `FSDYNO_TEST=full`: each takes seconds, because it reads the whole medium after each flush.
 fn cases() -> u32 {
-    if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 12 } else { 2 }
+    if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 12 } else { 1 }
 }
 
 proptest! {
