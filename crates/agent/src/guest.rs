@@ -30,7 +30,7 @@ use crate::{entropy, kernel_log, nfs, process, recover, trial};
 
 const MOUNT_POINT: &str = "/mnt";
 
-/// Runs the guest to its end and shuts it down.
+/// Runs the guest to completion and shuts it down.
 ///
 /// Unless this process is PID 1, as in a guest, it exits immediately with code 2: on a host it would mount
 /// over the user's folders and reboot the machine.

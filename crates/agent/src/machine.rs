@@ -51,7 +51,7 @@ pub fn check_clock(cpu: &CpuPlan) -> io::Result<()> {
     }
     Err(io::Error::other(format!(
         "--cpu {cpu} is not possible with this kernel: {ticks} ns of QEMU's time passed in {elapsed} of \
-         its clock, which does not follow tsc_early_khz (Linux 5.9 and later do); take --cpu 1 or less"
+         its clock, which does not follow tsc_early_khz (Linux 5.9 and later do); use --cpu 1 or less"
     )))
 }
 

@@ -11,7 +11,7 @@ use fsdyno_record::guest::INIT_ARGUMENTS;
 
 /// The protocol version, in a separate section: the main program reads it without starting the agent.
 #[used]
-// SAFETY: the section has no meaning to the linker and the loader, and its content is plain bytes.
+// SAFETY: the section has no meaning to the linker or the loader, and its content is plain bytes.
 #[unsafe(link_section = ".fsdyno.agent")]
 static PROTOCOL_SECTION: [u8; 4] = PROTOCOL.to_le_bytes();
 

@@ -35,7 +35,7 @@ impl Tail {
 
     fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
-        // Not for each excess byte, which would move all the others every time.
+        // Trims only at twice the limit; trimming at every push would move all the other bytes each time.
         if self.bytes.len() >= 2 * self.limit {
             self.bytes.drain(..self.bytes.len() - self.limit);
         }
@@ -72,7 +72,7 @@ pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     Ok((out, err))
 }
 
-/// Waits until at least one of these can be read or has been closed; returns, for each, whether it has.
+/// Waits until at least one of these can be read or has been closed; returns, for each, whether it is ready.
 fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bool>> {
     let mut ends: Vec<PollFd<'_>> =
         ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)).collect();
@@ -85,8 +85,8 @@ fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bo
     }
 }
 
-/// The last output of a long-running process: read for as long as any process may write to it, so that a writer never
-/// waits, and a long output takes no more memory than a short one.
+/// The end of the output of a long-running process: read for as long as any process may write to it, so that a writer
+/// never waits, and a long output takes no more memory than a short one.
 ///
 /// The reader is a process that shares our memory ([`process::spawn_vm_child`]): a thread would share our descriptors,
 /// so that the kernel would count references in each call on a descriptor; and after a fork, each page that we write to
@@ -102,7 +102,8 @@ struct Capture {
     _reader: process::VmChild,
 }
 
-/// The last bytes, shared by both sides. It takes a few pages per mount, which are never freed.
+/// The last bytes, shared by both sides. Each ring (one per long-running process) takes a few pages, which are never
+/// freed.
 #[derive(Debug)]
 struct Ring {
     /// The number of bytes of the whole output; the last ones are in `kept`, each at its index modulo the buffer size.
@@ -170,11 +171,11 @@ impl OutputTail {
         Ok((writer, OutputTail(Arc::new(Capture { end, ring, _reader: reader }))))
     }
 
-    /// Returns the last output, including what has been written but not yet read.
+    /// Returns the end of the output, including what has been written but not yet read.
     pub fn text(&self) -> String {
         let Capture { end, ring, .. } = &*self.0;
         let begun = Instant::now();
-        // The order matters: what was in the pipe has been read if the reader then holds nothing.
+        // The order matters: once the pipe is empty, a reader that is waiting has stored everything it read.
         let all =
             || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.waits.load(Ordering::SeqCst);
         while !all() && begun.elapsed() < MAX_WAIT {

@@ -1,5 +1,5 @@
-//! Controls the processor model that the guest runs under: QEMU's plugin counts and charges events and answers
-//! commands.
+//! Controls the processor model that the guest runs under: a QEMU plugin that counts events, charges time for them and
+//! answers commands.
 //!
 //! The commands are those of crates/lab/processor/processor.c.
 
@@ -22,11 +22,11 @@ enum Command {
     NotFree = 5,
     /// Returns the ticks charged so far.
     Charged = 8,
-    /// Returns the count of the first event; further events follow.
+    /// Returns the count of the first event; the following numbers are the commands for the other events.
     Count = 16,
 }
 
-/// Not a command: the value that the register keeps, as the answer, if there is no model.
+/// Not a command: without a model, the register keeps this value, which is then the answer.
 const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
@@ -59,7 +59,7 @@ fn ask(command: u64) -> u64 {
 pub fn start(counting: bool) -> io::Result<()> {
     if ask(PROBE) != 1 {
         return Err(io::Error::other(
-            "the processor model is not loaded in this QEMU; take --cpu 1",
+            "the processor model is not loaded in this QEMU; use --cpu 1",
         ));
     }
     ask(Command::Start as u64);

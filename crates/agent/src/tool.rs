@@ -1,4 +1,4 @@
-//! Tools that the agent runs to their end: mkfs, checks, mdadm.
+//! Tools that the agent runs to completion: mkfs, checks, mdadm.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -33,8 +33,8 @@ impl Ran {
         )))
     }
 
-    /// Returns its lines about a failure, from standard error unless empty: the last lines before the usage
-    /// that some tools print after any invalid option.
+    /// Returns the tool's lines about a failure, from standard error, or from standard output if that is empty: the
+    /// last lines before the usage that some tools print after any invalid option.
     fn words(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
         let said: Vec<&str> =
@@ -52,7 +52,7 @@ impl Ran {
     }
 }
 
-/// Runs a tool to its end, with no standard input.
+/// Runs a tool to completion, with no standard input.
 ///
 /// # Errors
 /// If the tool cannot be started; the message names it.

@@ -12,7 +12,7 @@ use crate::files::{make_folder, write_file};
 use crate::png::{self, Converter};
 
 /// Writes charts to a folder as SVG, and with `with_png` also as PNG. Replaces the charts of an earlier report, but
-/// writes nothing if any file to be replaced is not a chart of fsdyno.
+/// writes nothing if any file to be replaced was not written by fsdyno.
 pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), Failure> {
     let converter = with_png.then(Converter::find).transpose()?;
     for chart in charts {
@@ -36,8 +36,8 @@ fn picture(chart: &ChartFile) -> String {
     format!("{}.png", chart.name.trim_end_matches(".svg"))
 }
 
-/// Refuses to replace a file that is not a chart of fsdyno. Only regular files are read: anything else may be a pipe
-/// or a drive.
+/// Refuses to replace a file that is not a chart written by fsdyno. Only regular files are read: anything else may be
+/// a pipe or a device.
 fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
     let path = folder.join(name);
     let ours = match fs::symlink_metadata(&path) {
@@ -47,7 +47,7 @@ fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Fa
     match ours {
         true => Ok(()),
         false => Err(Failure::wrong(format!(
-            "'{}' exists and is not a chart of fsdyno; give another folder, or move the file",
+            "'{}' exists and is not a chart written by fsdyno; give another folder, or move the file",
             path.display()
         ))),
     }
@@ -77,10 +77,13 @@ mod tests {
         }
         assert_eq!(fs::read(inner.join("b.svg")).unwrap(), charts()[1].svg.as_bytes());
         fs::remove_file(inner.join("a.svg")).unwrap();
-        fs::write(inner.join("b.svg"), "a drawing of the user").unwrap();
+        fs::write(inner.join("b.svg"), "the user's own drawing").unwrap();
         let message = write(&inner, &charts(), false).unwrap_err().message;
-        assert!(message.contains("b.svg' exists and is not a chart of fsdyno"), "{message}");
-        assert!(!inner.join("a.svg").exists(), "nothing was written before");
+        assert!(
+            message.contains("b.svg' exists and is not a chart written by fsdyno"),
+            "{message}"
+        );
+        assert!(!inner.join("a.svg").exists(), "nothing is written before all files are checked");
     }
 
     #[test]
@@ -106,8 +109,11 @@ mod tests {
         }
         let picture = folder.path().join("a.png");
         assert!(png::is_ours(&fs::read(&picture).unwrap()));
-        fs::write(&picture, "a picture of the user").unwrap();
+        fs::write(&picture, "the user's own picture").unwrap();
         let message = write(folder.path(), &chart, true).unwrap_err().message;
-        assert!(message.contains("a.png' exists and is not a chart of fsdyno"), "{message}");
+        assert!(
+            message.contains("a.png' exists and is not a chart written by fsdyno"),
+            "{message}"
+        );
     }
 }

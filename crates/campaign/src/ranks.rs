@@ -52,26 +52,28 @@ pub(crate) fn fits(
     has_input: bool,
 ) -> Result<(), String> {
     if has_input || work.shared_slots().is_some() {
-        return Err(format!("workload '{name}' with an input file cannot run on --ranks yet"));
+        return Err(format!("workload '{name}' with an input file cannot run with --ranks yet"));
     }
     if work.prefill().is_some() {
         return Err(format!(
-            "workload '{name}' prepares files before its first phase and cannot run on --ranks yet"
+            "workload '{name}' prepares files before its first phase and cannot run with --ranks yet"
         ));
     }
     if work.command().is_some() {
         return Err(format!(
-            "workload '{name}' runs a command, and ranks make their own calls; remove --ranks"
+            "workload '{name}' runs a command, but ranks make their own calls; remove --ranks"
         ));
     }
     if work.fills() {
-        return Err(format!("workload '{name}' fills its file system, and cannot run on --ranks"));
+        return Err(format!(
+            "workload '{name}' fills its file system, and cannot run with --ranks"
+        ));
     }
     if plan.stonewall.is_some() && work.stonewalled().is_none() {
         return Err(format!(
-            "workload '{name}' with these parameters has no phase that a stonewall can end; these have: dirops with \
-             create-order=forward, many-files, fdtree, tarball, postmark, maildir with deliverers=0, churn without \
-             seconds and rate; remove --stonewall"
+            "workload '{name}' with these parameters has no phase that a stonewall can end; the workloads that \
+             have one are: dirops with create-order=forward, many-files, fdtree, tarball, postmark, maildir with \
+             deliverers=0, churn without seconds and rate; remove --stonewall"
         ));
     }
     let shared = work.phases().iter().all(|phase| phase.threads == Threads::Any);
@@ -87,7 +89,8 @@ pub(crate) fn fits(
 /// Phases by name, with their operation counts.
 type Phases = Vec<(String, OpCounts)>;
 
-/// Returns the requirements and counts of all ranks. If each rank runs the whole workload, the given ones are for one.
+/// Returns the requirements and counts of all ranks. If each rank runs the whole workload, `needs` and `phases` are
+/// those of one rank.
 pub(crate) fn of_all(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
     if !plan.own {
         return (needs, phases);

@@ -42,11 +42,11 @@ pub struct Planned {
     pub label: String,
 }
 
-/// The error of a folder that is not the expected share.
+/// The reason why a folder is not the expected share.
 #[derive(Debug, thiserror::Error)]
 pub enum ShareError {
     /// The folder belongs to a run without --shard, or to something else.
-    #[error("'{}' holds trials and no {FILE}, so it is not a share; {hint}", .folder.display())]
+    #[error("'{}' holds trials but no {FILE}, so it is not a share; {hint}", .folder.display())]
     NoShare {
         /// The folder.
         folder: PathBuf,
@@ -63,7 +63,7 @@ pub enum ShareError {
         /// The requested share.
         requested: String,
     },
-    /// The file was not written by fsdyno.
+    /// The file cannot be parsed, or a newer fsdyno wrote it.
     #[error("'{}' cannot be read: {error}", .path.display())]
     Broken {
         /// The file.
@@ -109,7 +109,10 @@ impl Share {
         let share: Share =
             serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
         if share.schema > SCHEMA {
-            let error = format!("its schema is {}, and this fsdyno knows {SCHEMA}", share.schema);
+            let error = format!(
+                "its schema is {}, but this fsdyno knows schemas up to {SCHEMA}",
+                share.schema
+            );
             return Err(broken(error));
         }
         Ok(Some(share))
@@ -118,7 +121,7 @@ impl Share {
     /// Writes the file completely or not at all.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// An I/O error.
     pub fn write(&self, folder: &Path) -> Result<(), ShareError> {
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| ShareError::Broken {
             path: folder.join(FILE),

@@ -1,4 +1,4 @@
-//! The request of one experiment, as the user or a study file specifies it.
+//! The request for one experiment, as the user or a study file specifies it.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,7 @@ pub const JOBS: RangeInclusive<u64> = 1..=512;
 /// The allowed time limits of a trial in seconds: at most a year.
 pub const DEADLINES: RangeInclusive<u64> = 1..=31_536_000;
 
-/// The request of one experiment. Each value is valid by itself; whether the values are compatible with each other and
+/// The request for one experiment. Each value is valid by itself; whether the values are compatible with each other and
 /// with the targets is checked when the request is resolved.
 #[derive(Clone, Debug)]
 pub struct RunSpec {

@@ -88,7 +88,7 @@ fn read_all(parent: RawFd, name: &CStr, buffer: &mut [u8]) -> (u64, u64) {
                 OwnedFd::from_raw_fd(file)
             };
             loop {
-                // SAFETY: the buffer is valid for writing its length.
+                // SAFETY: the buffer is valid for writes of its whole length.
                 let got = unsafe {
                     libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
                 };

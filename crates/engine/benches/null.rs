@@ -98,7 +98,7 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
 /// CPU time of this process in nanoseconds.
 fn cpu() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
+    // SAFETY: `time` is valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

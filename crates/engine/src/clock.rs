@@ -6,7 +6,7 @@ use fsdyno_record::Nanos;
 #[inline]
 pub fn now() -> Nanos {
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` is valid for writing; CLOCK_MONOTONIC always exists, so the call cannot fail
+    // SAFETY: `time` is valid for writes; CLOCK_MONOTONIC always exists, so the call cannot fail
     // and has filled it.
     let time = unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());

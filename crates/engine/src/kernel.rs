@@ -81,7 +81,7 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> i64 {
 /// Calls newfstatat(2).
 ///
 /// # Safety
-/// `name` ends in NUL, `status` is valid for writing one.
+/// `name` ends in NUL, `status` is valid for writes of one `stat`.
 #[inline(always)]
 pub unsafe fn fstatat(
     dir: RawFd,
@@ -148,7 +148,7 @@ mod tests {
             unsafe { status.assume_init() }
         };
         const NAME: *const c_char = c"/proc/self/exe".as_ptr();
-        // SAFETY: the name ends in NUL, `at` is valid for writing one status.
+        // SAFETY: the name ends in NUL, `at` is valid for writes of one status.
         let ours = status(|at| unsafe { fstatat(libc::AT_FDCWD, NAME, at, 0) });
         // SAFETY: as above.
         let libcs = status(|at| unsafe { libc::fstatat(libc::AT_FDCWD, NAME, at, 0).into() });

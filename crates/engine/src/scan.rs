@@ -76,7 +76,7 @@ impl Directory {
     /// # Errors
     /// The error from getdents64(2).
     pub fn fill(&mut self) -> Result<bool, Errno> {
-        // SAFETY: the buffer is valid for writing its capacity.
+        // SAFETY: the buffer is valid for writes of its whole capacity.
         let got = unsafe {
             let buffer = self.buffer.as_mut_ptr();
             libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), buffer, self.buffer.capacity())
@@ -237,7 +237,7 @@ impl Walk<'_, '_> {
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         self.returned(OpKind::Open, Some(name))?;
         loop {
-            // SAFETY: the buffer is valid for writing its length.
+            // SAFETY: the buffer is valid for writes of its whole length.
             let got =
                 unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
             if got < 0 {
@@ -344,7 +344,7 @@ impl Walk<'_, '_> {
     /// Calls stat for a kind that the directory does not report, as rm does.
     fn is_directory(&mut self, dir: RawFd, name: &CStr) -> Result<bool, Failure> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
+        // SAFETY: the name ends in NUL, `status` is valid for writes of one `stat`.
         let result = unsafe {
             libc::fstatat(dir, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
         };

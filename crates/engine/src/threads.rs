@@ -232,7 +232,7 @@ impl AnyIssuer {
     }
 }
 
-/// Runs a phase to its end. `ready` is called when all threads are about to start, before the first
+/// Runs a phase to completion. `ready` is called when all threads are about to start, before the first
 /// op; `tick` with the number of ops done by all of them.
 ///
 /// # Errors

@@ -30,7 +30,7 @@ const SAMPLE: u64 = 64;
 /// one. Access times are not changed if the caller has the right to prevent that.
 ///
 /// # Errors
-/// An error from reading the root itself; errors below it are differences.
+/// An error from opening the root itself; errors below it are differences.
 pub fn verify(
     root: BorrowedFd<'_>,
     tree: &dyn Tree,
@@ -120,7 +120,7 @@ impl Walk<'_> {
             let path = String::from_utf8_lossy(&self.path).into_owned();
             self.add_problems(
                 duplicates,
-                format!("{path}/: {duplicates} names occur more than once"),
+                format!("{path}/: contains {duplicates} duplicate names"),
             );
         }
     }
@@ -130,7 +130,7 @@ impl Walk<'_> {
         (self.tick)(self.report.files + self.report.directories);
         let status = match status(parent, name) {
             Ok(status) => status,
-            Err(errno) => return self.problem(&format!("has no status: {errno}")),
+            Err(errno) => return self.problem(&format!("cannot be examined with stat: {errno}")),
         };
         match expected {
             Some(Expected { kind: ExpectedKind::Directory, .. }) => self.directories += 1,
@@ -180,7 +180,9 @@ impl Walk<'_> {
         }
         if expected.mtime.is_some_and(|wanted| wanted != status.st_mtime) {
             let (found, wanted) = (status.st_mtime, expected.mtime.unwrap_or_default());
-            self.problem(&format!("was modified at {found}, not {wanted}, in seconds since 1970"));
+            self.problem(&format!(
+                "has modification time {found}, not {wanted} (seconds since 1970)"
+            ));
         }
         if let Some(Links { group, count }) = expected.links {
             if count != status.st_nlink {
@@ -197,7 +199,7 @@ impl Walk<'_> {
 
     fn link(&mut self, parent: RawFd, name: &CStr) {
         let mut found = [0u8; libc::PATH_MAX as usize];
-        // SAFETY: the name ends in NUL, the buffer is valid for writing its length.
+        // SAFETY: the name ends in NUL, the buffer is valid for writes of its whole length.
         let length = unsafe {
             libc::readlinkat(parent, name.as_ptr(), found.as_mut_ptr().cast(), found.len())
         };
@@ -256,7 +258,7 @@ impl Walk<'_> {
         let file = open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC)?;
         let mut done = 0u64;
         while done < size {
-            // SAFETY: the buffer is valid for writing its length.
+            // SAFETY: the buffer is valid for writes of its whole length.
             let got = unsafe {
                 libc::read(file.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len())
             };
@@ -298,7 +300,7 @@ impl Walk<'_> {
         None
     }
 
-    /// Compares the totals: lost files are known only by their number, since the tree cannot list its paths.
+    /// Compares the totals: only the number of missing files is known, since the tree cannot list its paths.
     fn totals(&mut self) {
         let totals = [
             ("files", self.files, self.tree.files()),
@@ -317,7 +319,7 @@ impl Walk<'_> {
     }
 }
 
-/// The names of one directory, as hashes of 64 bits: among 10^7 names, two would collide by
+/// The names of one directory, as 64-bit hashes: among 10^7 names, two would collide by
 /// chance once in 370,000 directories.
 #[derive(Debug, Default)]
 struct NameHashes(Vec<u64>);
@@ -332,7 +334,7 @@ impl NameHashes {
         self.0.push(words.fold(name.len() as u64, |hash, word| mix(hash ^ word)));
     }
 
-    /// Returns the number of names that occur more than once.
+    /// Returns the number of duplicates: occurrences of a name beyond its first.
     fn duplicates(mut self) -> u64 {
         self.0.sort_unstable();
         self.0.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64
@@ -358,14 +360,14 @@ fn expected_name(expected: ExpectedKind) -> &'static str {
 
 fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: the name ends in NUL, `status` is valid for writing one stat.
+    // SAFETY: the name ends in NUL, `status` is valid for writes of one `stat`.
     let result = unsafe {
         libc::fstatat(parent, name.as_ptr(), status.as_mut_ptr(), libc::AT_SYMLINK_NOFOLLOW)
     };
     if result != 0 {
         return Err(Errno::last());
     }
-    // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
+    // SAFETY: zeroed before, and filled by the call; every bit pattern is a valid `stat`.
     Ok(unsafe { status.assume_init() })
 }
 

@@ -18,7 +18,7 @@ pub struct Sizing {
     /// The minimum size of a journal that mkfs accepts.
     #[serde(deserialize_with = "size")]
     pub least: Bytes,
-    /// The minimum size of a journal with the settings of a period, if it differs.
+    /// The minimum size of a journal with the settings of a [`crate::Period`], if it differs.
     #[serde(default, deserialize_with = "some_size")]
     pub least_for_period: Option<Bytes>,
     /// The minimum size of a second disk for a journal whose size is not given, if larger than the minimum size of a

@@ -1,4 +1,4 @@
-//! Changes to a lab, for benches: some have no effect, and one slows unlink(2) down by a known amount.
+//! Changes to a lab, for benchmarks: some have no effect, and one slows unlink(2) down by a known amount.
 //!
 //! They test the comparison of two labs (bench/honesty.sh). Each of them is part of the lab's identity, like
 //! everything in its guests.

@@ -75,7 +75,7 @@ impl FileCache {
     /// is polled while another process holds the lock.
     ///
     /// # Errors
-    /// Errors of `make` and of the host, and [`RunError::Stopped`].
+    /// Errors from `make` and from the host, and [`RunError::Stopped`].
     pub fn get<E: From<RunError>>(
         &self,
         key: &str,

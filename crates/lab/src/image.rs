@@ -92,7 +92,7 @@ pub fn file_cache(cache: &Cache) -> FileCache {
 /// Returns the image under `key`; if it is missing, `run` makes its disks.
 ///
 /// # Errors
-/// Errors of `run` and of the host.
+/// Errors from `run` and from the host.
 pub fn get(
     files: &FileCache,
     key: &str,
@@ -168,7 +168,7 @@ fn read(file: &File) -> io::Result<(AgentReport, Vec<u64>)> {
     Ok((serde_json::from_value(report)?, serde_json::from_value(sizes)?))
 }
 
-/// Copies the blocks that are not zeros from one sparse file to a hole of another.
+/// Copies the blocks that are not zeros from one sparse file into a hole in another.
 fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Result<()> {
     let mut buffer = vec![0; PART];
     let (mut at, end) = (first, first + length);

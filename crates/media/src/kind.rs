@@ -19,6 +19,6 @@ pub struct Kind {
     pub what: fn(&Path) -> Result<String, MediaError>,
     /// Returns the available space, given a folder.
     pub available: fn(&Path) -> Result<Bytes, MediaError>,
-    /// Creates a medium of this size; the folder is that of its backing file, if any.
+    /// Creates a medium of this size; `folder` is that of its backing file, if it has one.
     pub(crate) make: fn(&Path, Bytes) -> Result<Device, MediaError>,
 }

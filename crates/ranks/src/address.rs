@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns the addresses at which other hosts may reach this one, IPv4 first, excluding loopback and link-local ones.
 pub fn of_host() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `first` is valid for writing; on success it is a list that freeifaddrs(3) takes back below.
+    // SAFETY: `first` is valid for writes; on success it is a list that freeifaddrs(3) takes back below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Vec::new();
     }

@@ -34,7 +34,7 @@ pub fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> 
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
     if length > longest {
-        return Err(io::Error::other("the data is not a message of fsdyno"));
+        return Err(io::Error::other("the data is not an fsdyno message"));
     }
     let mut body = vec![0; length as usize];
     stream.read_exact(&mut body)?;

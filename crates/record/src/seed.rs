@@ -30,7 +30,7 @@ impl SplitMix64 {
     }
 }
 
-/// Applies the finaliser of SplitMix64: a bijection of 64-bit words in which every bit affects all bits.
+/// Applies the finaliser of SplitMix64: a bijection of 64-bit words in which every input bit affects every output bit.
 #[inline]
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -15,7 +15,7 @@ const CALLS: usize = 60;
 pub struct StopCost {
     /// CPU time of the thread, between two calls.
     pub cpu: u64,
-    /// Wall time, from when the recorder resumes the thread at the begin of the call to when it handles its return.
+    /// Wall time, from when the recorder resumes the thread at the entry to the call to when it handles its return.
     pub wall: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Converts the number and arguments of a system call, at its begin, to a call of a trace.
+//! Converts the number and arguments of a system call, at its entry, to a call of a trace.
 
 use fsdyno_trace::{
     Call, CallKind, Compressibility, CopyKind, FileId, Name, Object, SyncKind, Target,
@@ -224,7 +224,7 @@ impl Recorder {
         }
     }
 
-    /// Classifies the data of every 16th write of at least 512 bytes. (The code inside lets those writes stop.)
+    /// Classifies the data of every 16th write of at least 512 bytes. (The injected code lets those writes stop.)
     fn sample(&mut self, tid: pid_t, it: &Begun, length: u64) -> Compressibility {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);

@@ -1,4 +1,4 @@
-//! Takes the calls that the code inside programs recorded from the rings of all threads, in a single order.
+//! Takes the calls that the code injected into programs recorded from the rings of all threads, in a single order.
 
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
@@ -91,7 +91,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the pipe or socket that the code inside found as a descriptor that it did not know.
+    /// Adds the pipe or socket that the injected code found as a descriptor that it did not know.
     fn found(&mut self, tid: pid_t, number: i32, found: Option<Info>) {
         let (Some(info), Some(thread)) = (found, self.threads.get(&tid)) else { return };
         let table = thread.descriptors.clone();
@@ -113,8 +113,8 @@ impl Recorder {
         self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
-    /// Records a complete call, from the code inside a program or from a BPF record. Returns it, with the objects found, if it was
-    /// considered.
+    /// Records a complete call, from the code injected into a program or from a BPF record. Returns it, with the objects
+    /// found, if it was considered.
     pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
             return None;
@@ -151,7 +151,7 @@ impl Recorder {
         self.seen.take()
     }
 
-    /// Returns the place that the code inside found for the path at an address.
+    /// Returns the place that the injected code found for the path at an address.
     pub fn seen_place(&mut self, path: u64) -> Option<Place> {
         let seen = self.seen.take()?;
         let place = seen.places.iter().flatten().find(|it| it.path == path && path != 0);
@@ -181,7 +181,7 @@ impl Recorder {
         Some(Place { at, stat: node.map(|it| it.stat()) })
     }
 
-    /// Puts the code inside into the program of a thread that returns from exec.
+    /// Injects the code into the program of a thread that returns from exec.
     pub fn begin_inside(&mut self, tid: pid_t) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if !std::mem::take(&mut thread.executes) {
@@ -207,7 +207,7 @@ impl Recorder {
         self.set_ring(tid);
     }
 
-    /// Sets the ring of a stopped thread whose program has the code inside; 0 if the thread has no ring.
+    /// Sets the ring of a stopped thread whose program has the injected code; 0 if the thread has no ring.
     pub fn set_ring(&self, tid: pid_t) {
         let Some(thread) = self.threads.get(&tid).filter(|it| it.inside) else { return };
         if self.shared.as_ref().is_some_and(|it| it.by_register) {
@@ -215,7 +215,7 @@ impl Recorder {
         }
     }
 
-    /// Redirects the calls of a library that a program maps to the code inside, if the program has that code.
+    /// Redirects the calls of a library that a program maps to the injected code, if the program has that code.
     pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
         let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.inside) else { return };
         if let (true, Some(injector)) = (self.seen.is_none(), &mut self.injector) {
@@ -238,7 +238,7 @@ impl Recorder {
         thread.ring = shared.ring(tid, thread.process, table);
     }
 
-    /// Handles unshare(2), setns(2) or a clone that invalidates assumptions of the code inside: that thread IDs are
+    /// Handles unshare(2), setns(2) or a clone that invalidates assumptions of the injected code: that thread IDs are
     /// those that the recorder sees, and that a process has one table of descriptors.
     pub fn separate(&mut self, tid: pid_t, number: libc::c_long, flags: u64) {
         let has = |flag: i32| flags & flag as u64 != 0;

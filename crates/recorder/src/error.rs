@@ -25,7 +25,7 @@ pub enum RecordError {
         /// The reason.
         error: io::Error,
     },
-    /// The host cannot provide memory for the code inside programs.
+    /// The host cannot provide memory for the code injected into programs.
     #[error("no memory can be shared with programs: {0}; --how ptrace needs none")]
     Inside(io::Error),
     /// The kernel rejects ptrace or seccomp.

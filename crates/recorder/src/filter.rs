@@ -41,13 +41,13 @@ const fn step(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 const TRACE: sock_filter = step(RETURN, libc::SECCOMP_RET_TRACE, 0, 0);
 const ALLOW: sock_filter = step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0);
 
-/// Returns the program of the filter. With `inside`, calls made by the code inside pass, because it records them
+/// Returns the program of the filter. With `inside`, calls made by the injected code pass, because it records them
 /// itself; calls that would invalidate its thread IDs or its tables of descriptors stop.
 pub fn program(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(LOAD, ARCH, 0, 0),
         step(EQUAL, X86_64, 1, 0),
-        // Calls of 32-bit programs stop, so that they can be counted.
+        // Calls by 32-bit programs stop, so that they can be counted.
         TRACE,
     ];
     if inside {
@@ -66,7 +66,7 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets the calls of the code inside pass, which the address of the next instruction identifies.
+/// Lets the calls of the injected code pass, which the address of the next instruction identifies.
 fn gate() -> [sock_filter; 5] {
     let gate = (CODE + GATE + 2) as u64;
     [

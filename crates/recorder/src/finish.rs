@@ -143,7 +143,7 @@ impl Recorder {
         } else if let Some(node) = at.node {
             node
         } else {
-            // The file appeared between the begin of the call and its execution.
+            // The file appeared between the start of the call and its execution.
             let found = match &self.seen {
                 Some(_) => self.tree.known(key(&stat), u64::MAX),
                 None => self.node_of(&path, &stat).map(|(node, _)| node),

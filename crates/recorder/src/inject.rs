@@ -1,4 +1,4 @@
-//! Puts the code inside (inside/inside.c) into a program that begins, and redirects the calls of its C library to it.
+//! Injects code (inside/inside.c) into a program that starts, and redirects the calls of its C library to it.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -36,7 +36,7 @@ struct Library {
 /// The searched parts of libraries, by device, inode, modification time, offset and length.
 type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Library>>;
 
-/// Memory in a program for stubs that jump to the code inside.
+/// Memory in a program for stubs that jump to the injected code.
 pub struct Room {
     memory: File,
     next: u64,
@@ -238,7 +238,8 @@ impl Injector {
     }
 
     /// Redirects the calls of a C library, a part of which a thread has mapped as code (address, length and offset), to
-    /// the code inside. Any other file is not changed, and its next mapping need not stop. Returns true if redirected.
+    /// the injected code. Any other file is not changed, and its next mapping need not stop. Returns true if
+    /// redirected.
     ///
     /// # Errors
     /// The library cannot be changed: its calls stop for the recorder.

@@ -1,4 +1,4 @@
-//! Inodes: their identity, type and attributes, from stat(2) or from the code inside programs.
+//! Inodes: their identity, type and attributes, from stat(2) or from the code injected into programs.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,7 +37,7 @@ pub fn attributes(dir: impl AsFd, name: &[u8]) -> rustix::io::Result<Stat> {
     rustix::fs::statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// An inode as the code inside saw it.
+/// An inode as the injected code saw it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Info {
     /// Device and inode number.

@@ -36,9 +36,9 @@ pub struct Open {
 /// The object that a descriptor refers to.
 #[derive(Clone, Debug)]
 pub enum Descriptor {
-    /// A file of a file system.
+    /// A file in a file system.
     File(Rc<Open>),
-    /// Any other object, with its number.
+    /// Any other object (pipe, socket, ...), with the number that identifies it.
     Outside(Object, u64),
 }
 
@@ -51,7 +51,7 @@ impl Descriptor {
     }
 }
 
-/// A table of descriptors. The code inside can read which descriptors are in it.
+/// A table of descriptors. The code injected into the program can read which descriptors are in it.
 #[derive(Default)]
 pub struct Table {
     all: RefCell<BTreeMap<i32, Descriptor>>,
@@ -75,7 +75,7 @@ impl Table {
         self.all.borrow().clone()
     }
 
-    /// Returns the table that the code inside reads.
+    /// Returns the table that the injected code reads.
     pub fn shared(&self) -> Option<&SharedTable> {
         self.shared.as_ref()
     }
@@ -85,7 +85,7 @@ impl Table {
         self.all.borrow().get(&number).cloned()
     }
 
-    /// Adds a descriptor and returns the one that it replaces. With `seen`, the code inside already knows the
+    /// Adds a descriptor and returns the one that it replaces. With `seen`, the injected code already knows the
     /// descriptor.
     pub fn insert(&self, number: i32, it: Descriptor, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
@@ -94,7 +94,7 @@ impl Table {
         self.all.borrow_mut().insert(number, it)
     }
 
-    /// Removes a descriptor. With `seen`, the code inside already knows that it is gone.
+    /// Removes a descriptor. With `seen`, the injected code already knows that it is gone.
     pub fn remove(&self, number: i32, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
             shared.set(number, 0);
@@ -124,23 +124,23 @@ pub struct Mapping {
 /// The mappings of files by address, shared by threads.
 pub type Mappings = Rc<RefCell<BTreeMap<u64, Mapping>>>;
 
-/// A call between its begin and its return.
+/// A call between its entry and its return.
 pub struct Pending {
-    /// The call, with what is known at its begin.
+    /// The call, with what is known at its entry.
     pub call: Call,
     /// The call's number and arguments.
     pub begun: Begun,
-    /// Wall time of the begin, in nanoseconds since the start of the command.
+    /// Wall time of the entry, in nanoseconds since the start of the command.
     pub start: u64,
-    /// Wall time at which the thread was resumed at the begin, if it stopped.
+    /// Wall time at which the thread was resumed at the entry, if it was stopped there.
     pub resumed: u64,
     /// CPU time of the thread since its previous event.
     pub think: u64,
     /// The inode that no longer exists if the call succeeds.
     pub gone: Option<Key>,
-    /// The sequence number of the begin.
+    /// The sequence number of the entry.
     pub before: u64,
-    /// The descriptor that close removed from the table at its begin.
+    /// The descriptor that close removed from the table at its entry.
     pub closed: Option<Descriptor>,
 }
 
@@ -160,15 +160,16 @@ pub struct Thread {
     pub closes: Vec<u8>,
     /// Its current call.
     pub pending: Option<Pending>,
-    /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds, if it stops.
+    /// /proc/TID/schedstat, whose first number is its CPU time in nanoseconds; open only if the thread
+    /// is stopped at its calls.
     schedstat: Option<File>,
     /// Its CPU time at the end of its last event.
     pub used: u64,
-    /// The ring in which the code inside puts its calls.
+    /// The ring in which the injected code puts its calls.
     pub ring: Option<Ring>,
     /// The sequence number of the last close that began inside the program, and the descriptor that it closes.
     pub closing: Option<(u64, Option<Descriptor>)>,
-    /// True if its program has the code inside.
+    /// True if code is injected into its program.
     pub inside: bool,
     /// True if the calls of its C library are redirected to that code.
     pub led: bool,
@@ -176,7 +177,7 @@ pub struct Thread {
     pub executes: bool,
     /// True if it has not stopped since it began.
     pub fresh: bool,
-    /// Memory for stubs; only the thread that began the program has it, so that no part is used twice.
+    /// Memory for stubs; only the thread that started the program has it, so that no part is used twice.
     pub room: Option<Room>,
 }
 

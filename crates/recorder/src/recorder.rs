@@ -25,7 +25,7 @@ const FLUSH: u64 = 1_000_000_000;
 pub enum Source {
     /// Its thread stopped, and can be looked at.
     Stop,
-    /// By the code inside its program.
+    /// By the code injected into its program.
     Inside,
     /// By BPF programs, some time ago.
     Kernel,
@@ -52,13 +52,13 @@ pub struct Recorder {
     /// Recorded calls, kept for reuse.
     #[allow(clippy::vec_box, reason = "they move between this and other places")]
     pub spare: Vec<Box<Seen>>,
-    /// The memory shared with programs, if there is code inside them.
+    /// The memory shared with programs, if code is injected into them.
     pub shared: Option<Rc<Shared>>,
-    /// Puts the code inside into programs.
+    /// Injects the code into programs.
     pub injector: Option<Injector>,
     /// The number of calls that were recorded inside programs or by the kernel.
     pub inside: u64,
-    /// The number of programs with the code inside whose C library does not (yet) call it.
+    /// The number of programs that have injected code but whose C library does not (yet) call it.
     pub unled: u64,
     /// Events that wait for events on which they may depend.
     pub deferred: Vec<(u64, pid_t, Step)>,

@@ -276,7 +276,7 @@ impl Recorder {
                 Object::Terminal
             }
             T::CharacterDevice | T::BlockDevice => Object::Device,
-            // The code inside opens only files and directories in known directories.
+            // The injected code opens only files and directories in known directories.
             T::RegularFile | T::Directory if self.source() == Source::Inside => return None,
             T::RegularFile | T::Directory => {
                 // memfd, and files of the kernel.

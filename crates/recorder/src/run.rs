@@ -149,12 +149,12 @@ impl Recorder {
         })
     }
 
-    /// Handles the begin of a call.
+    /// Handles the entry to a call.
     fn begin(&mut self, tid: pid_t) -> Resume {
         let go_on = Resume::Continue(0);
         let Ok(begun) = sys::begun(tid) else { return go_on };
         if !begun.native {
-            self.note("calls of 32-bit programs, not recorded", 1);
+            self.note("calls by 32-bit programs, not recorded", 1);
             return go_on;
         }
         if begun.number == libc::SYS_io_uring_setup {

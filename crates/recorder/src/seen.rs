@@ -1,4 +1,4 @@
-//! Decodes calls that the code inside a program recorded (struct event of inside/inside.c).
+//! Decodes calls that the code injected into a program recorded (struct event of inside/inside.c).
 
 use libc::c_long;
 
@@ -6,7 +6,7 @@ use crate::bpf::parts::Captured;
 use crate::inode::{Info, Key};
 use crate::shared::layout::{EMPTY_PATH, HAS_FOUND, HAS_MADE, HAS_PLACE_0, HAS_PLACE_1, IS_BEGIN};
 
-/// A path as the code inside resolved it.
+/// A path as the injected code resolved it.
 #[derive(Clone, Debug, Default)]
 pub struct SeenPlace {
     /// The address of the path.
@@ -30,11 +30,11 @@ pub struct SeenPlace {
 /// A recorded call. Values are reused, because allocating one takes longer than recording a call.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Sequence numbers of the begin and the end.
+    /// Sequence numbers of the start and the end.
     pub sequence: (u64, u64),
-    /// CLOCK_MONOTONIC at the begin and the end, in nanoseconds.
+    /// CLOCK_MONOTONIC at the start and the end, in nanoseconds.
     pub wall: (u64, u64),
-    /// CPU time of the thread before and after the call and the work of the code inside, in nanoseconds.
+    /// CPU time of the thread before and after the call and the work of the injected code, in nanoseconds.
     pub cpu: (u64, u64),
     /// Number.
     pub number: c_long,

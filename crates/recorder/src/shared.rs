@@ -232,7 +232,7 @@ impl Ring {
         (SHARED + self.offset(0)) as u64
     }
 
-    /// Makes the code inside read the thread's CPU time at its next call.
+    /// Makes the injected code read the thread's CPU time at its next call.
     pub fn look_anew(&self) {
         self.word(RING_WALL).store(0, Ordering::SeqCst);
     }

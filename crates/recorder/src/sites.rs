@@ -1,4 +1,5 @@
-//! Finds the sites in a C library whose calls are redirected to the code inside (inside/inside.c), and makes the stubs.
+//! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and makes the
+//! stubs.
 //!
 //! A site is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open). A jump
 //! replaces the instruction before `syscall`; a jump of the library to `syscall` itself still makes the call, and
@@ -35,7 +36,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Length in bytes of its stub, which goes from the site to the code inside and back.
+    /// Length in bytes of its stub, which goes from the site to the injected code and back.
     pub fn stub_length(&self) -> usize {
         if self.is_any { 72 } else { 48 }
     }
@@ -45,7 +46,7 @@ impl Site {
 const NUMBERS: u32 = 440;
 const SHAPE: usize = 6;
 
-/// True for a call that the code inside can record.
+/// True for a call that the injected code can record.
 fn is_handled(number: u32) -> bool {
     // The first byte of an entry is the kind, 0 for none.
     let at = SHAPES + SHAPE * number as usize;

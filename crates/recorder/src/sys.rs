@@ -94,7 +94,7 @@ struct Info {
 /// A call that begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
-    /// False for a call of a 32-bit program.
+    /// False for a call by a 32-bit program.
     pub native: bool,
     /// Its number.
     pub number: c_long,
@@ -289,7 +289,7 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
 }
 
 /// Lets a thread that stopped at the end of a call run code of the recorder up to a call of unshare(2), which is not
-/// made; returns the registers there and restores the former ones. The thread is then stopped at the begin of a call
+/// made; returns the registers there and restores the former ones. The thread is then stopped at the entry to a call
 /// that will be skipped.
 ///
 /// # Errors

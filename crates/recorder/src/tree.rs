@@ -50,7 +50,7 @@ pub struct Tree {
     /// By node: true if it is below a root of kind tree.
     in_trees: Vec<bool>,
     trees: Vec<PathBuf>,
-    /// Increases with each begin and each end of a call.
+    /// Increases with each start and each end of a call.
     pub clock: u64,
     shared: Option<Rc<Shared>>,
     writer: Option<Writer<File>>,
@@ -195,7 +195,7 @@ impl Tree {
         }
     }
 
-    /// Returns the node of an entry that the code inside a program saw; adds it to the trace if it is new.
+    /// Returns the node of an entry that the code injected into a program saw; adds it to the trace if it is new.
     pub fn node_seen(&mut self, parent: NodeId, name: &[u8], info: &Info, at: u64) -> NodeId {
         if let Some(known) = self.known(info.key, at) {
             return known;
@@ -270,7 +270,7 @@ impl Tree {
         if known.in_tree && !known.listed {
             self.list(dir, key(&stat));
         }
-        // From now on, the code inside handles names in this directory without a stop.
+        // From now on, the injected code handles names in this directory without a stop.
         self.mark(key(&stat), NODE_PARENT);
         Some(known.node)
     }
@@ -296,7 +296,7 @@ impl Tree {
                 self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }
         }
-        // The entries are known: the code inside handles them without a stop.
+        // The entries are known: the injected code handles them without a stop.
         self.mark(of, NODE_LISTED | NODE_PARENT);
     }
 

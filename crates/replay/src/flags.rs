@@ -1,4 +1,4 @@
-//! Converts numbers of the recording's kernel to flags of ops.
+//! Converts numeric flags of the kernel that made the recording to the flags of ops.
 
 use fsdyno_trace::Compressibility;
 use fsdyno_workload::replay::format::ZEROS;
@@ -16,7 +16,7 @@ pub const DIRECT: u32 = 0o40000;
 /// Permission bits that a replay sets: not set-user-ID or set-group-ID, because a trace may come from anyone.
 pub const MODE: u32 = 0o1777;
 
-/// Returns the flags of an open, from the numbers of x86-64; none for O_TMPFILE. O_DIRECT is omitted.
+/// Returns the flags of an open, from their x86-64 values; `None` for O_TMPFILE. O_DIRECT is omitted.
 pub fn open(flags: u32) -> Option<OpenFlags> {
     if flags & TEMPORARY != 0 {
         return None;
@@ -52,7 +52,7 @@ pub fn allocate(mode: u32) -> Option<AllocateMode> {
     })
 }
 
-/// Returns the flag of a renameat2; none without flags, an error for flags that are not replayed.
+/// Returns the flag of a renameat2; `None` if there are no flags, an error for flags that are not replayed.
 pub fn rename(flags: u32) -> Result<Option<RenameFlag>, ()> {
     match flags {
         0 => Ok(None),

@@ -27,11 +27,11 @@ pub struct Plan {
     pub other: Vec<u8>,
     /// The things that it touches.
     pub touches: Vec<Touch>,
-    /// The comparison of its result if it succeeds.
+    /// The way its result is compared if it succeeds.
     pub compare: Compare,
 }
 
-/// The comparison of the result of a call that succeeds.
+/// The way in which the result of a successful call is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Only success is compared.
@@ -42,12 +42,12 @@ pub enum Compare {
     Nothing,
 }
 
-/// The reason why a call is not replayed, as the name of a fact.
+/// The reason why a call is not replayed, as it appears in the name of the fact `skipped-REASON`.
 pub type Skip = &'static str;
 
 pub(crate) type Plans = Result<Vec<Plan>, Skip>;
 
-/// Creates a call without names, which touches these things.
+/// Creates the plan of a call that has no names and touches `touches`.
 pub(crate) fn plan(call: OpCall, touches: Vec<Touch>, compare: Compare) -> Plan {
     Plan { call, name: Vec::new(), other: Vec::new(), touches, compare }
 }

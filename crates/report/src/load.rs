@@ -14,7 +14,7 @@ use crate::compressed;
 pub struct Loaded {
     /// The trials in the order of files and lines.
     pub trials: Vec<Trial>,
-    /// The end of each file's trials among them.
+    /// For each file, the index in `trials` after its last trial.
     pub ends: Vec<usize>,
     /// The line that was truncated while it was being written; at most one in all files.
     pub torn: Option<Torn>,
@@ -29,10 +29,16 @@ pub struct Torn {
     pub line: usize,
 }
 
+impl Torn {
+    /// Returns the file and the line number, as `FILE:LINE`.
+    fn place(&self) -> String {
+        format!("{}:{}", self.file.display(), self.line)
+    }
+}
+
 impl std::fmt::Display for Torn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Torn { file, line } = self;
-        write!(f, "{}:{line}: the last line is truncated; its trial is skipped", file.display())
+        write!(f, "{}: the last line is truncated; its trial is skipped", self.place())
     }
 }
 
@@ -91,7 +97,10 @@ pub enum LoadError {
         found: u64,
     },
     /// Two files have a torn last line; a crash tears only one.
-    #[error("read {second}, because {first}: only one torn line is allowed")]
+    #[error(
+        "read {} and {}: both lines are truncated, but at most one truncated line is allowed",
+        first.place(), second.place()
+    )]
     TwoTorn {
         /// The first.
         first: Torn,
@@ -128,7 +137,7 @@ fn list_paths(paths: &[PathBuf]) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-/// The results below a folder, by name: of `fsdyno run`, of a study, of `fsdyno crash`.
+/// The results below a folder, sorted by name: those of `fsdyno run`, of a study, of `fsdyno crash`.
 pub fn results_below(folder: &Path) -> Vec<PathBuf> {
     results_within(folder, DEPTH)
 }
@@ -154,7 +163,7 @@ pub fn is_result(folder: &Path) -> bool {
     has(RECORDS) || has(fsdyno_crash::FILE) || folder.join("study.toml").is_file()
 }
 
-/// The depth below a folder at which results are searched: that of the runs of a study.
+/// The depth below a folder down to which results are searched for: that of the runs of a study.
 const DEPTH: usize = 3;
 
 /// Reads the records of result folders or files, in the order given.

@@ -264,7 +264,7 @@ type KindRow = (CallKind, Calls);
 /// The columns of the calls.
 fn columns() -> Vec<Column<'static, KindRow>> {
     let number = |value: u64| if value == 0 { "-".into() } else { value.to_string() };
-    let outside = "calls of this kind on something that is no file of a file system";
+    let outside = "calls of this kind on something that is not a file in a file system";
     vec![
         Column::words("call", |it: &KindRow| it.0.name().to_string()),
         Column::number("calls", |it: &KindRow| it.1.calls.to_string())

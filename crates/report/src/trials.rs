@@ -82,7 +82,7 @@ struct Reported<'a> {
 
 /// The records of the results that were named, including failed and skipped ones, in the order of the table.
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "records are written one in a line; this is the schema of the whole")]
+#[allow(dead_code, reason = "records are written one per line; this is the schema of the whole")]
 pub struct ReportedTrials<'a>(Vec<Reported<'a>>);
 
 fn json(trials: &[Trial]) -> Result<String, ReportError> {
@@ -102,7 +102,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     }
     let mut alike = 0;
     for (at, section) in sections.iter().enumerate() {
-        // Columns of a workload's sections line up; those that only another workload has do not count.
+        // The columns of one workload's sections are aligned with each other, but not with those of another workload.
         let same = at > 0 && sections[at - 1].workload == section.workload;
         alike += usize::from(!same);
         let mut table = columns::table(section, &sections, basis.columns);
@@ -174,7 +174,7 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     marks.into_iter().chain(flags).collect()
 }
 
-/// The meaning of `~`, `=` and `?` before a ratio, for those that some ratio has.
+/// The meaning of `~`, `=` and `?` before a ratio, only for the marks that occur.
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
     if has(sections, Standing::Undecided) {
@@ -189,7 +189,7 @@ pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     terms
 }
 
-/// Every flag of some row, the most serious first.
+/// Every flag that at least one row or curve has, the most serious first.
 pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
     let on_curves = crate::curve::flags(curves);
     let has = |flag: &Flag| {

@@ -57,7 +57,7 @@ pub(crate) struct Source<'b> {
     pub state: &'b mut State,
 }
 
-/// The state of reading a frame.
+/// The progress made in reading a frame.
 #[derive(Default)]
 pub(crate) struct State {
     /// The position of the next item.
@@ -162,7 +162,7 @@ impl Wire for bool {
         match from.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            other => Err(Problem::Code("truth value", u64::from(other))),
+            other => Err(Problem::Code("boolean", u64::from(other))),
         }
     }
 }

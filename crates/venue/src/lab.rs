@@ -49,7 +49,7 @@ pub struct LabVenue {
     workdir: PathBuf,
     cache: Cache,
     inputs: Inputs,
-    /// Changes to every guest, for benches.
+    /// Changes to every guest, for benchmarks.
     changes: Vec<Change>,
     /// The result folder in which request logs are stored.
     logs: Option<PathBuf>,

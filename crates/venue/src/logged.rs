@@ -1,7 +1,7 @@
 //! A logged trial in the lab: a log of the bytes written and of the return time of each op.
 //!
-//! It is a separate run: logging takes CPU time of the guest, so its times differ slightly from
-//! those of the measured trial.
+//! It is a separate run: logging uses CPU time in the guest, so the times of this run differ slightly
+//! from those of the measured trial.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -56,7 +56,8 @@ pub fn refusal(plan: &Plan) -> Option<String> {
     }
     if disk_of(disk).is_ok_and(|disk| disk.attach == fsdyno_disk::Attach::Pmem) {
         return Some(format!(
-            "the disk '{}' is memory without a cache or a server; use another --disk",
+            "the disk '{}' is persistent memory, which has no write cache and no server that could log its bytes; \
+             use another --disk",
             disk.name
         ));
     }
@@ -67,7 +68,7 @@ impl LabVenue {
     /// Runs a trial and logs its bytes and ops. A failed trial is an error.
     ///
     /// # Errors
-    /// Those of [`crate::Venue::run`]; the reason of [`refusal`]; a log that is too small.
+    /// Those of [`crate::Venue::run`]; the reason given by [`refusal`]; a log that is too small.
     pub fn run_logged(
         &self,
         job: &Job,

@@ -46,7 +46,7 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
-            "'{folder}' has {taken} of something else, and no {FILE} to resume; give a new folder with --out"
+            "'{folder}' has {taken} of something else, but no {FILE} to resume; give a new folder with --out"
         )))
     })
 }
@@ -105,7 +105,7 @@ impl ResultFolder {
     /// Writes the rows so far, and their report.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// An I/O error.
     pub fn write(&mut self, rows: &[Row]) -> Result<(), Failure> {
         let path = self.path.join(FILE);
         self.file = replace_locked(&path, pretty(&rows)?.as_bytes())
@@ -116,7 +116,7 @@ impl ResultFolder {
     /// Writes the findings of a row as files whose names begin with `name`, and prints their number.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// An I/O error.
     pub fn findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
         let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
         for finding in &kept {

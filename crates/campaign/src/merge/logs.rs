@@ -48,7 +48,7 @@ impl Copy {
     /// Copies the log completely or not at all.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// An I/O error.
     pub fn make(&self) -> Result<(), MergeError> {
         let copy = || -> io::Result<()> {
             file::make_folder(self.to.parent().unwrap_or(&self.to))?;

@@ -164,7 +164,7 @@ fn for_trials(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command to its end; its output goes to stderr, as this program's notes do.
+/// Runs a command to completion; its output goes to stderr, as this program's notes do.
 fn run(what: &str, command: &mut Command) -> Result<(), Failure> {
     let ran = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
     let ran =

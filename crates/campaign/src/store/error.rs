@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::SCHEMA;
 use fsdyno_record::lines::{BadLine, FILE, Fault, ReadError};
 
-/// The error of a folder that cannot hold results.
+/// The reason why a folder cannot hold results.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder holds something else.
@@ -49,7 +49,9 @@ pub(crate) fn unread(path: &Path, error: ReadError) -> StoreError {
         ReadError::Io(error) => return io("read", path)(error),
     };
     let error = match fault {
-        Fault::Newer(found) => format!("schema {found}, and this fsdyno knows {SCHEMA}"),
+        Fault::Newer(found) => {
+            format!("its schema is {found}, but this fsdyno knows schemas up to {SCHEMA}")
+        }
         Fault::Broken(error) => error,
     };
     StoreError::BadLine { path: path.into(), line, error }

@@ -103,7 +103,7 @@ impl Store {
     /// Appends a trial with its time series, and waits until it is persisted.
     ///
     /// # Errors
-    /// The error of the file system; a partly written line is removed.
+    /// An I/O error; a partly written line is removed.
     pub fn append(&mut self, trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         if let Some(series) = &series {
             self.series.append(series)?;
@@ -126,7 +126,7 @@ impl Store {
     /// Replaces all trials atomically and durably, after their series.
     ///
     /// # Errors
-    /// The error of the file system; the old trials are unchanged.
+    /// An I/O error; the old trials are unchanged.
     pub fn replace(&mut self, trials: Vec<Trial>, series: &[Series]) -> Result<(), StoreError> {
         self.series.replace(series)?;
         let path = self.folder.join(FILE);
@@ -202,7 +202,7 @@ pub(crate) fn lock(file: &File, folder: &Path, name: &str) -> Result<(), StoreEr
 /// Replaces a locked file atomically with a new file that is also locked.
 ///
 /// # Errors
-/// The error of the file system; the old file is unchanged.
+/// An I/O error; the old file is unchanged.
 pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let mut new = None;
     file::write(path, |file| {

@@ -1,4 +1,4 @@
-//! The request for a search of options.
+//! A request to search for the best options.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,9 +9,9 @@ use crate::RunSpec;
 /// The request for a search.
 #[derive(Clone, Debug)]
 pub struct TuneRequest {
-    /// The request of the trials, without a file system: one workload, one target.
+    /// The request for the trials, without a file system: one workload, one target.
     pub spec: RunSpec,
-    /// The file systems, by name; `all` means all that have a space.
+    /// The file systems, by name; `all` means all that have a search space.
     pub filesystems: Vec<String>,
     /// The time or the number of trials, for all file systems together.
     pub budget: Budget,
@@ -19,7 +19,7 @@ pub struct TuneRequest {
     pub safe: bool,
     /// The phases that count, with their weights.
     pub objective: Option<String>,
-    /// A file with a space, in place of the built-in one.
+    /// A file that defines the search space, in place of the built-in one.
     pub space: Option<PathBuf>,
     /// Option values that all trials use.
     pub fix: Vec<String>,

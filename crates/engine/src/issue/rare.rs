@@ -132,7 +132,7 @@ impl Sync {
     fn status_of(&mut self, dir: DirSlot, name: &Name, follow: bool) -> i64 {
         let (dir, at) = (self.dir(dir), self.status.0.as_mut_ptr());
         let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-        // SAFETY: the name ends in NUL, the status is valid for writing.
+        // SAFETY: the name ends in NUL, the status is valid for writes.
         let result = unsafe { libc::fstatat(dir, as_ptr(name), at, flags) };
         self.size(result)
     }
@@ -153,7 +153,7 @@ impl Sync {
     fn read_link(&mut self, dir: DirSlot, name: &Name) -> i64 {
         let dir = self.dir(dir);
         let buffer = self.buffer.first(libc::PATH_MAX as usize);
-        // SAFETY: the name ends in NUL, the buffer is valid for writing its length.
+        // SAFETY: the name ends in NUL, the buffer is valid for writes of its whole length.
         let got = unsafe {
             libc::readlinkat(dir, as_ptr(name), buffer.as_mut_ptr().cast(), buffer.len())
         };
@@ -163,7 +163,7 @@ impl Sync {
     fn read_dir(&mut self, fd: RawFd, length: usize, to_end: bool) -> i64 {
         let buffer = self.buffer.first(length.clamp(1024, MAX_SLICE));
         loop {
-            // SAFETY: the buffer is valid for writing its length.
+            // SAFETY: the buffer is valid for writes of its whole length.
             let got = unsafe {
                 libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
             };
@@ -227,7 +227,7 @@ fn fadvise(fd: RawFd, offset: u64, length: u64, advice: Advice) -> i64 {
 
 fn statfs(fd: RawFd) -> c_int {
     let mut statfs = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the struct is valid for writing.
+    // SAFETY: the struct is valid for writes.
     unsafe { libc::fstatfs(fd, statfs.as_mut_ptr()) }
 }
 

@@ -108,7 +108,7 @@ impl Sync {
     #[inline(always)]
     fn stat(&mut self, dir: DirSlot, name: &Name) -> i64 {
         let (dir, name, at) = (self.dir(dir), as_ptr(name), self.status.0.as_mut_ptr());
-        // SAFETY: the name ends in NUL, `at` is valid for writing one stat.
+        // SAFETY: the name ends in NUL, `at` is valid for writes of one `stat`.
         unsafe { kernel::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) }
     }
 
@@ -196,14 +196,14 @@ impl Sync {
 
     fn read(&mut self, file: FileSlot, length: u32) -> i64 {
         let fd = self.file(file);
-        // SAFETY: the buffer is valid for writing the given length.
+        // SAFETY: the buffer is valid for writes of the given length.
         self.read_parts(length, |at, part, _| unsafe { libc::read(fd, at, part) })
     }
 
     fn read_at(&mut self, file: FileSlot, offset: u64, length: u32) -> i64 {
         let fd = self.file(file);
         self.read_parts(length, |at, part, done| {
-            // SAFETY: the buffer is valid for writing the given length.
+            // SAFETY: the buffer is valid for writes of the given length.
             unsafe { libc::pread(fd, at, part, (offset + done as u64) as libc::off_t) }
         })
     }

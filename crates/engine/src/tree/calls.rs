@@ -107,7 +107,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     pub fn stat(&mut self, path: &TreePath) -> Result<Status, Failure> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
         let at = status.as_mut_ptr();
-        // SAFETY: the path ends in NUL, `at` is valid for writing one stat.
+        // SAFETY: the path ends in NUL, `at` is valid for writes of one `stat`.
         let result = unsafe { libc::fstatat(path.dir, path.at(), at, libc::AT_SYMLINK_NOFOLLOW) };
         self.done(OpKind::Stat, path, result.into())?;
         // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
@@ -154,7 +154,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         path: &TreePath,
         buffer: &mut [u8],
     ) -> Result<usize, Failure> {
-        // SAFETY: the buffer is valid for writing its length.
+        // SAFETY: the buffer is valid for writes of its whole length.
         let got = unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         let got = self.done(OpKind::Read, path, got as i64)?;
         self.meter.add_bytes(OpKind::Read, got);

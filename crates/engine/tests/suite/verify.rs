@@ -287,7 +287,7 @@ fn a_wrong_mode_and_a_wrong_time_are_reported_with_the_right_ones() {
     assert_eq!(spoiled(mode("d")), findings(&["d: has mode 700, not 750"]));
     assert_eq!(
         spoiled(|at| set_mtime(&at.join("d/a"), MTIME + 1)),
-        findings(&["d/a: was modified at 1000000001, not 1000000000, in seconds since 1970"])
+        findings(&["d/a: has modification time 1000000001, not 1000000000 (seconds since 1970)"])
     );
 }
 

@@ -43,7 +43,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         };
         match (takes(&["N", "SECONDS"]), takes(&["PERCENT", "SIZE"])) {
             (true, _) => arg.allow_negative_numbers(true),
-            // clap does not recognize these as numbers, because they end in a letter or a sign.
+            // clap does not recognize these as numbers, because they end in a letter or a percent sign.
             (_, true) => arg.allow_hyphen_values(true),
             _ => arg,
         }
@@ -63,7 +63,7 @@ fn paragraphs(text: &str) -> String {
     out.join("\n")
 }
 
-/// Returns the end of `fsdyno --help`: first examples and the exit codes.
+/// Returns the end of `fsdyno --help`: a few introductory examples and the exit codes.
 pub fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}", crate::exit::HELP)
 }
@@ -72,7 +72,7 @@ const EXAMPLES: &str = "\
 Examples:
   fsdyno run dirops --fs ext4 --fs xfs --repeat 3     # in the lab, without root
   fsdyno run dirops --on /srv/scratch --repeat 5      # on a directory of the host
-  fsdyno list filesystems                             # and whether each can run here
+  fsdyno list filesystems                             # which of them can run here
   fsdyno show workload tarball                        # description and parameters
   fsdyno doctor                                       # check what works here
 
@@ -140,7 +140,7 @@ mod tests {
         let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
         for (name, help) in all {
             for line in help.lines().filter(|line| line.starts_with("  ")) {
-                // A command that is wrapped cannot be copied; two examples of crash are longer.
+                // A command that is wrapped cannot be copied; two examples of the command `crash` are longer.
                 assert!(line.chars().count() <= 80 || name == "crash", "{name}: {line}");
             }
             let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");

@@ -17,21 +17,23 @@ pub struct RanksArgs {
     #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MAX_RANKS)))]
     pub ranks: Option<Option<u32>>,
     /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
-    /// the directory at the same path; one process each, or N in all with --ranks=N
+    /// the shared directory at the same path; one process each, or N in all with --ranks=N
     #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = hosts)]
     pub hosts: Option<Hosts>,
     /// With --hosts: the path of fsdyno on those hosts, if it differs from the path on this host
     #[arg(long, value_name = "PATH", requires = "hosts", value_parser = remote_program)]
     pub hosts_program: Option<PathBuf>,
-    /// With --ranks: each rank does the whole workload in a directory of its own, instead of a share of it in one
+    /// With --ranks or --hosts: each rank does the whole workload in its own directory, instead of a share of it in a
+    /// common directory
     #[arg(long, requires = "shared")]
     pub own: bool,
-    /// With --ranks: in each phase a rank works on what the rank N places before it worked on in the previous phase, so that
-    /// no client answers from its own cache
+    /// With --ranks or --hosts: in each phase a rank works on the items on which the rank N places before it (rank - N)
+    /// worked in the previous phase, so that no client answers from its own cache
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,
-    /// With --ranks: after SECONDS of creating files (postmark: of transactions; churn, maildir: of operations) all ranks go
-    /// on to the largest number that one of them has done, and later phases work on these (like mdtest -W)
+    /// With --ranks or --hosts: after SECONDS of creating files (postmark: of transactions; churn, maildir: of
+    /// operations) all ranks go on until each has done as many as the fastest rank, and later phases work on these
+    /// items (like mdtest -W)
     #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = seconds)]
     pub stonewall: Option<Nanos>,
 }

@@ -159,7 +159,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             "disk = \"hdd-7200\"",
             "repeat = \"many\"",
             "16:10",
-            "'repeat' is \"many\"; it is a whole number, 1 or more",
+            "'repeat' is \"many\"; it must be a whole number, 1 or more",
         ),
         ("disk = \"hdd-7200\"", "ram = \"1G\"", "16:1", "--ram works only in the lab"),
         (

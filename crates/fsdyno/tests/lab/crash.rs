@@ -251,7 +251,7 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (words, why) in [
         ("maildir --fs tmpfs", "the durability guarantees of 'tmpfs' are not known"),
-        ("maildir --disk instant", "memory without a cache"),
+        ("maildir --disk instant", "persistent memory, which has no write cache"),
         ("capacity", "until its file system is full"),
         ("source-tree --size 32G", "whose parts only the file system knows"),
         ("replay", "replay needs a recording"),

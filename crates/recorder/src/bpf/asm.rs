@@ -117,12 +117,12 @@ impl Asm {
         self
     }
 
-    /// Appends an operation on a register.
+    /// Appends an operation on `dst` with another register as operand.
     pub fn op(&mut self, op: Op, dst: Reg, src: Reg) -> &mut Asm {
         self.push(0x0f | op as u8, dst, src as u8, 0, 0)
     }
 
-    /// Appends an operation on an immediate.
+    /// Appends an operation on `dst` with an immediate as operand.
     pub fn op_value(&mut self, op: Op, dst: Reg, value: i32) -> &mut Asm {
         self.push(0x07 | op as u8, dst, 0, 0, value)
     }

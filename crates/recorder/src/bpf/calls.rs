@@ -55,7 +55,7 @@ impl Recorder {
         sum.saturating_sub(before)
     }
 
-    /// Processes the begin of a close or exec.
+    /// Processes the entry to a close or exec.
     fn call_begins(&mut self, it: Record) {
         if !self.running {
             return;

@@ -144,7 +144,7 @@ impl Recorder {
         }
         let foreign = session.foreign();
         if foreign > 0 {
-            self.note("calls of 32-bit programs, not recorded", foreign);
+            self.note("calls by 32-bit programs, not recorded", foreign);
         }
         let notes = std::mem::take(&mut self.notes);
         let wall = crate::clock::monotonic().saturating_sub(self.began_monotonic);

@@ -6,11 +6,11 @@ pub mod state {
     pub const SINCE: i16 = 0;
     /// CPU time of the thread until then.
     pub const USED: i16 = 8;
-    /// CPU time outside recorded calls, up to the begin of the last recorded call.
+    /// CPU time outside recorded calls, up to the start of the last recorded call.
     pub const THINK: i16 = 16;
     /// CPU time at the end of the last recorded call.
     pub const MARK: i16 = 24;
-    /// CLOCK_MONOTONIC at the begin of the current call.
+    /// CLOCK_MONOTONIC at the start of the current call.
     pub const BEGIN: i16 = 32;
     /// The slots of the end of the current call ([`Shape::end`](super::Shape::end)); 0 if it is not recorded.
     pub const SHAPE: i16 = 40;
@@ -32,7 +32,7 @@ pub mod record {
     pub const THREAD: i16 = 4;
     /// The number of records that were lost before this one.
     pub const LOST: i16 = 8;
-    /// CLOCK_MONOTONIC at the begin.
+    /// CLOCK_MONOTONIC at the start.
     pub const BEGIN: i16 = 16;
     /// CLOCK_MONOTONIC at the end.
     pub const END: i16 = 24;
@@ -98,7 +98,7 @@ pub const EXITS: i32 = 5;
 
 /// Index of the counter of lost records.
 pub const LOST: u32 = 0;
-/// Index of the counter of calls of 32-bit programs.
+/// Index of the counter of system calls made by 32-bit programs.
 pub const FOREIGN: u32 = 1;
 /// The number of counters.
 pub const COUNTERS: u32 = 2;
@@ -141,7 +141,7 @@ pub enum Part {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// At the begin.
+    /// At the entry.
     pub begin: u64,
     /// At the end, combined with [`Shape::RECORDED`].
     pub end: u64,
@@ -151,7 +151,7 @@ impl Shape {
     /// The bit that marks a recorded call. (The last slot does not use it.)
     pub const RECORDED: u64 = 1 << 63;
 
-    /// The shape of a recorded call with these slots at its begin and its end.
+    /// The shape of a recorded call with these slots at its entry and its end.
     pub const fn new(begin: &[u64], end: &[u64]) -> Shape {
         Shape { begin: slots(begin), end: slots(end) | Shape::RECORDED }
     }

@@ -3,7 +3,7 @@
 //! They write each call with its arguments and result to a ring buffer ([`ring`]), which this process reads a little
 //! later. No thread is stopped, and the recorder need not have started the process. The file that a path meant at the
 //! time of the call follows from the names at the start and the calls since then ([`names`], [`walk`]). After that, a
-//! call is recorded like one that the code inside a program saw.
+//! call is recorded like one that the code injected into a program saw.
 
 mod asm;
 mod btf;

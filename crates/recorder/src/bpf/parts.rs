@@ -109,7 +109,7 @@ pub struct Record {
     pub thread: i32,
     /// The number of records that were lost before this one.
     pub lost: u64,
-    /// CLOCK_MONOTONIC at the begin and the end.
+    /// CLOCK_MONOTONIC at the start and the end.
     pub wall: (u64, u64),
     /// CPU time of the thread outside recorded calls so far, in nanoseconds.
     pub think: u64,

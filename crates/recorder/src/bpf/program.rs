@@ -1,6 +1,6 @@
 //! The programs that run at the kernel's tracepoints during a recording.
 //!
-//! Each recorded thread has a state, in a map by thread ID. At the begin of a call the program stores the time. At the
+//! Each recorded thread has a state, in a map by thread ID. At the entry to a call the program stores the time. At the
 //! end it writes the call, its arguments and the data that they point to, to the ring. The data are read at the end:
 //! the kernel itself has read them by then, so that they are in memory. Arguments to which the kernel also writes (the
 //! offsets of copies, struct flock) then have their new values.

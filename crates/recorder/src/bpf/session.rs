@@ -1,4 +1,4 @@
-//! The programs in the kernel during a recording, and the maps that they share with this process.
+//! The BPF programs that run in the kernel during a recording, and the maps that they share with this process.
 
 use std::ffi::CStr;
 use std::io;
@@ -27,9 +27,9 @@ pub struct Session {
     /// The copies of the program of each tracepoint; one copy at sched_switch, where threads cannot be preempted.
     attached: Vec<Vec<Attached>>,
     records: Records,
-    /// The passes over the ring when a loss was first seen.
+    /// Number of passes over the ring when a loss was first seen.
     lost_before: Option<u64>,
-    /// The number of events that detached programs missed.
+    /// The number of events that the programs had missed when they were detached.
     missed: u64,
     _others: [Map; 3],
 }
@@ -38,7 +38,7 @@ impl Session {
     /// Loads the programs and attaches them. No thread is recorded yet.
     ///
     /// # Errors
-    /// The kernel's BPF does not suffice, or this process may not use it.
+    /// The kernel lacks a BPF feature that the programs need, or this process may not use it.
     pub fn new() -> Result<Session, RecordError> {
         let own = std::fs::metadata("/proc/self/ns/pid");
         let own = own.map(|it| std::os::unix::fs::MetadataExt::ino(&it));
@@ -118,7 +118,8 @@ impl Session {
         if lost == 0 {
             return Ok(None);
         }
-        // When a pass over the ring that began after the loss was seen has ended, all records before it have been taken.
+        // Once a whole pass over the ring has followed the discovery of the loss, all records from before the loss have
+        // been taken.
         match self.lost_before {
             Some(before) if passes >= before + 2 => Err(RecordError::Lost(lost)),
             Some(_) => Ok(None),
@@ -137,7 +138,7 @@ impl Session {
         self.lost()
     }
 
-    /// Returns the number of records that were lost so far.
+    /// Returns the number of records lost so far.
     fn lost(&self) -> u64 {
         self.counters.get(LOST).unwrap_or(0) + self.missed()
     }
@@ -150,23 +151,24 @@ impl Session {
         self.missed.max(self.attached.iter().map(missed).sum())
     }
 
-    /// Returns the number of calls of 32-bit programs.
+    /// Returns the number of system calls made by 32-bit programs.
     pub fn foreign(&self) -> u64 {
         self.counters.get(FOREIGN).unwrap_or(0)
     }
 }
 
-/// Returns the number of copies of each program: several where threads can be preempted in programs.
+/// Returns the number of copies of each program: several on kernels where a thread can be preempted inside a BPF
+/// program.
 fn copies() -> u32 {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map(|it| it.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    // Since 7.0. Copies that are not needed do no harm, so 6.19 has them, too.
+    // Programs can be preempted since Linux 7.0; unneeded copies do no harm, so 6.19 gets them, too.
     if version >= (6, 19) { 4 } else { 1 }
 }
 
-/// Does something without the limit on locked memory.
+/// Calls `what` with the limit on locked memory lifted.
 fn without_limit<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Memlock);

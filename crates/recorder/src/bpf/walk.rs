@@ -88,7 +88,7 @@ pub struct Walk<'a> {
     pub recorder: &'a mut Recorder,
     /// The known names.
     pub names: &'a mut Names,
-    /// CLOCK_MONOTONIC at the begin of the call.
+    /// CLOCK_MONOTONIC at the entry to the call.
     pub begin: u64,
     /// True if the call succeeded.
     pub good: bool,

@@ -1,4 +1,4 @@
-//! Imports the text of babeltrace(1) for system calls that LTTng traced: one line each for the begin and end of a call.
+//! Imports the text of babeltrace(1) for system calls that LTTng traced: one line each for the start and end of a call.
 
 use std::collections::HashMap;
 use std::io::BufRead;

@@ -58,7 +58,7 @@ fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// The power of 1024 that fits.
+/// The exponent of 1024 whose unit (bytes, KiB, ...) suits the value.
 fn binary(value: f64) -> i32 {
     (0..4).find(|power| value < 1023.9 * 1024f64.powi(*power)).unwrap_or(4)
 }
@@ -73,7 +73,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale for values up to `longest`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, of KiB,
+    /// The scale for values up to `longest`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, in KiB,
     /// MiB and so on).
     pub fn over(longest: f64, unit: Unit) -> Scale {
         if !longest.is_finite() || longest <= 0.0 {

@@ -180,7 +180,8 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     {
         let (part, problem) = (least * 100.0, format!("no value can satisfy claim '{id}'"));
         let right = format!(
-            "no value remains after a margin of {part} % of each bound; write a wider bound or a smaller margin, such as least = \"1%\""
+            "no value remains after a margin of {part}% of each bound; write a wider bound or a smaller margin, \
+             such as least = \"1%\""
         );
         return Err(item.at_key(problem, right));
     }
@@ -289,7 +290,7 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     let (Bound::MoreThan(least) | Bound::LessThan(least) | Bound::Between(least, _)) = bound;
     if least <= 0.0 {
         let problem = format!("{} has the bound {least}", node.what);
-        return Err(node.error(problem, "a ratio is above 0, and so is its bound"));
+        return Err(node.error(problem, "a ratio is always above 0, so its bound must be, too"));
     }
     Ok(Check::Ratio { of, over, bound })
 }
@@ -411,7 +412,7 @@ fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {
             let problem = format!("{} does not accept '{}'", node.what, item.name);
-            Err(item.at_key(problem, format!("{because}; leave it out")))
+            Err(item.at_key(problem, format!("{because}; leave out this key")))
         }
         None => Ok(()),
     }

@@ -8,38 +8,39 @@ use toml::de::DeValue;
 use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
-/// Options of `fsdyno run` that a run may have and that are not axes.
+/// Options of `fsdyno run` that a study's run may have, apart from the axes.
 const OWN: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
 
-/// Returns the options of `fsdyno run` that a run may have in addition to `fs`, `set` and `sysctl`, which are tables.
+/// Returns the options of `fsdyno run` that a study's run may have in addition to `fs`, `set` and `sysctl`, which are
+/// tables.
 pub fn options() -> impl Iterator<Item = &'static str> {
     let axes = AXES.iter().map(|axis| axis.key).filter(|key| *key != "fs");
     axes.chain(OWN.iter().copied())
 }
 
-/// Options without a value: `true`; or `false`, which is the same as absent.
+/// Flags: `true`, or `false`, which means the same as leaving the option out.
 const FLAGS: &[&str] = &["keep-log"];
 
 /// Options whose value is a whole number, with the minimum and the remedy. [`Conditions::request`] checks the maximum.
 const WHOLE: &[(&str, u64, &str)] = &[
-    ("repeat", 1, "it is a whole number, 1 or more"),
-    ("seed", 0, "it is a whole number from 0 to 18446744073709551615"),
-    ("threads", 1, "it is a whole number, 1 or more"),
-    ("deadline", 1, "it is a whole number of seconds, 1 or more"),
+    ("repeat", 1, "it must be a whole number, 1 or more"),
+    ("seed", 0, "it must be a whole number from 0 to 18446744073709551615"),
+    ("threads", 1, "it must be a whole number, 1 or more"),
+    ("deadline", 1, "it must be a whole number of seconds, 1 or more"),
 ];
 
 /// Options of `fsdyno run` that a study's run cannot have, each with the remedy.
 const REFUSED: &[(&str, &str)] = &[
-    ("out", "the folder is that of the study: fsdyno study NAME --out DIR"),
-    ("format", "it is the study's: fsdyno study NAME --format mail"),
-    ("dry-run", "it is the study's: fsdyno study NAME --dry-run"),
+    ("out", "set the folder for the whole study: fsdyno study NAME --out DIR"),
+    ("format", "set it for the whole study: fsdyno study NAME --format mail"),
+    ("dry-run", "set it for the whole study: fsdyno study NAME --dry-run"),
     ("mix", "each run of a study has a folder of its own; leave it out"),
-    ("name", "a name is that of one result: fsdyno note RESULT --name NAME"),
-    ("note", "a note is that of one result: fsdyno note RESULT --note TEXT"),
-    ("least-difference", "it is the report's: fsdyno report DIR --least-difference 1%"),
-    ("sort", "it is the report's: fsdyno report DIR --sort time"),
-    ("columns", "it is the report's: fsdyno report DIR --columns returned,durable"),
-    ("jobs", "it is the study's: fsdyno study NAME --jobs 2"),
+    ("name", "a name belongs to one result: fsdyno note RESULT --name NAME"),
+    ("note", "a note belongs to one result: fsdyno note RESULT --note TEXT"),
+    ("least-difference", "set it for the report: fsdyno report DIR --least-difference 1%"),
+    ("sort", "set it for the report: fsdyno report DIR --sort time"),
+    ("columns", "set it for the report: fsdyno report DIR --columns returned,durable"),
+    ("jobs", "set it for the whole study: fsdyno study NAME --jobs 2"),
     ("shard", "a study runs on one machine; leave it out"),
     ("ranks", "a study runs on one machine; leave it out"),
     ("own", "it belongs to --ranks, which a study cannot have; leave it out"),
@@ -50,7 +51,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("erase", "a drive is erased only on the command line, never by a study file; leave it out"),
     ("width", "the number of trials of a study is fixed beforehand: write repeat = 5"),
     ("at-most", "the number of trials of a study is fixed beforehand: write repeat = 5"),
-    ("change", "it is for benches; leave it out"),
+    ("change", "it is for benchmarks; leave it out"),
 ];
 
 /// Returns the remedy for an option of `fsdyno run` that a study's run cannot have; `None` for all other options.
@@ -208,8 +209,8 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
         // A label must be a single shell word. If it equals the spec, the row counts as unlabelled.
         if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
             return Err(item.at_key(
-                format!("'{label}' is not a valid label of a row"),
-                "a label is letters, digits and _ . + -",
+                format!("'{label}' is not a valid row label"),
+                "a label consists of letters, digits and _ . + -",
             ));
         }
         // A plan normalizes the whitespace in a spec.
@@ -240,7 +241,7 @@ fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
     let node = item.table("")?;
     for (key, item) in node.entries() {
         if let Some((workload, plain)) = key.split_once('.') {
-            let problem = format!("'{key}' names a workload, '{workload}', and a run has one");
+            let problem = format!("'{key}' names a workload, '{workload}', but a run has only one");
             let right = format!("write the parameter alone: {plain} = {}", item.written());
             return Err(item.at_key(problem, right));
         }
@@ -256,7 +257,8 @@ fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
     node.entries().into_iter().map(setting).collect()
 }
 
-/// Reads one option. A list is an error: it would create several rows with one name, which a cell cannot distinguish.
+/// Reads one option. A list is an error: it would create several rows with the same name, which a cell cannot
+/// distinguish.
 fn read_option(
     node: &Node<'_>,
     option: &str,
@@ -278,12 +280,12 @@ fn read_option(
         (true, DeValue::Boolean(false)) => return Ok(None),
         (true, _) => return Err(wrong(&format!("write {option} = true, without quotes"))),
         (false, DeValue::Boolean(_)) => {
-            return Err(wrong(&format!("it has a value, as after fsdyno run --{option}")));
+            return Err(wrong(&format!("it needs a value, as after fsdyno run --{option}")));
         }
         (false, DeValue::Array(_)) => {
             return Err(item.error(
-                format!("'{option}' is a list, and its rows would have one name"),
-                "give one value; another run may have another",
+                format!("'{option}' is a list, and its rows would all have the same name"),
+                "give one value, and write another run for each further value",
             ));
         }
         (false, _) => Some(item.argument()?),

@@ -218,7 +218,7 @@ impl<'a> Item<'a> {
         let found = found.and_then(|number| number.as_str().parse().ok());
         found.filter(|number| (min..=max).contains(number)).ok_or_else(|| {
             let problem = format!("'{}' is {}", self.name, self.written());
-            self.error(problem, format!("it is a whole number from {min} to {max}"))
+            self.error(problem, format!("it must be a whole number from {min} to {max}"))
         })
     }
 

@@ -161,7 +161,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("less_than = 14", "less_than = 0x14", "'less_than' is not valid", "in decimal"),
         ("at_most = 1.2", "at_most = 1.05", "no value can satisfy", "a smaller margin"),
         ("more_than = 1.0", "between = [0.98, 1.02]", "no value can satisfy", "a smaller margin"),
-        ("more_than = 1.0", "more_than = 0", "has the bound 0", "a ratio is above 0"),
+        ("more_than = 1.0", "more_than = 0", "has the bound 0", "a ratio is always above 0"),
         ("of = 20000", "of = 0", "of = 0 is not above 0", "of = 8421"),
         (
             "per = \"remove\"",
@@ -207,8 +207,8 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("name = \"curve\"", "name = \"tarball\"", "two runs are called", "its own name"),
         ("disk = \"ide-2008\"", "disk = [\"a\", \"b\"]", "'disk' is a list", "give one value"),
         ("year = 2008", "year = \"2008\"", "'year' is a string", "from 1900 to 2100"),
-        ("year = 2008", "year = 1899", "'year' is 1899; it is a whole", "from 1900 to 2100"),
-        ("year = 2008", "year = -1", "'year' is -1; it is a whole", "from 1900 to 2100"),
+        ("year = 2008", "year = 1899", "'year' is 1899; it must be a whole", "from 1900 to 2100"),
+        ("year = 2008", "year = -1", "'year' is -1; it must be a whole", "from 1900 to 2100"),
         ("name = \"curve\"", "name = \"-x\"", "'-x' cannot be the name", "begin with a letter"),
         ("scales = [\"files\"]", "scales = [\"files\", \"files\"]", "'files' twice", "once"),
         (

@@ -46,7 +46,7 @@ impl Stage {
 pub struct RunSpec {
     /// The parameters of its actions.
     pub spec: PoolSpec,
-    /// The generator at the start of the draws for files.
+    /// The random number generator in the state before the first draw for the files.
     pub(crate) draws: Mt19937,
     /// Block size of reads, in bytes.
     pub read: u32,
@@ -65,7 +65,7 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Creates a run with PostMark's default block sizes and a different content for each file.
+    /// Creates a run with PostMark's default block sizes and different content for each file.
     pub fn new(spec: PoolSpec) -> RunSpec {
         RunSpec {
             draws: Pool::draws(&spec),
@@ -169,7 +169,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// Returns the number of calls, if none has been made yet.
+    /// Returns the number of calls; correct only before the first one is made.
     pub fn calls(self) -> u64 {
         match self {
             Transfer::Nothing => 0,

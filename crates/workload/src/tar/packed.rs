@@ -20,9 +20,9 @@ pub const FILE_FLAGS: OpenFlags =
 
 /// A tree in an archive, entirely below [`TOP`]. "Files" are all entries except directories.
 pub trait Packed: Send + Sync {
-    /// Returns GNU tar's calls that extract the archive, with processor time `unpack` before each file.
+    /// Returns GNU tar's calls that extract the archive, with `unpack` of CPU time before each file.
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
-    /// Returns the calls of [`Packed::extract`], file by file; none if the archive cannot be cut.
+    /// Returns the calls of [`Packed::extract`], file by file; `None` if the archive cannot be cut.
     fn items(&self, _unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
@@ -31,7 +31,7 @@ pub trait Packed: Send + Sync {
     fn cut(&self, _most: u64) -> Option<Box<dyn Packed>> {
         None
     }
-    /// Returns exclusive upper bounds of the numbers of files and of directories.
+    /// Returns exclusive upper bounds of the files' and the directories' numbers (IDs).
     fn numbers(&self) -> (u64, u64) {
         (self.files(), self.directories())
     }

@@ -30,20 +30,21 @@ pub const KIND: Kind = Kind {
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-Readers of 2006 requested random reads and random writes in a file above 4 GB, as a database does them, \
+In 2006, readers requested random reads and random writes in a file above 4 GB, as a database does them, \
 preallocated space, and the raw device for comparison; one reported that deleting 2 TB takes half an hour \
 on ext2 [PUB]. The rest is ours [OWN].
 
 Phases: preallocate (with preallocate=yes: open O_CREAT|O_EXCL, fallocate of the whole file, close); write \
 (open, writes of `block` from the beginning to the end, close); rewrite (with rewrite=yes: the same \
 once more in place, with other bytes); random-read and random-write (open, pread or pwrite of `unit` \
-at whole multiples of it, close); delete (unlink). Offsets follow a permutation: none repeats before \
-all were used; a rest after the last whole unit is not touched. With `--threads` the random \
-phases are shared among threads, each with a descriptor of its own. Nothing is synced but by `fsync`.
+at whole multiples of it, close); delete (unlink). Offsets follow a permutation: none repeats until \
+all have been used; a remainder after the last whole unit is not touched. With `--threads` the random \
+phases are shared among threads, each with a descriptor of its own. Nothing is synced except as \
+`fsync` specifies.
 
-built=offline: the file is created before the first phase, in no figure, and its only phase is delete. It \
-is created by fallocate or, if the file system lacks it, by writing zeros, which the lab's disk does not \
-store; a note of the record says which, and how much space is in use then. Reserved extents are freed as \
+built=offline: the file is created before the first phase, which no figure includes, and delete is the only \
+phase. It is created by fallocate or, if the file system lacks it, by writing zeros, which the lab's disk does \
+not store; a note in the record says which, and how much space is in use then. Reserved extents are freed as \
 written ones are, but there are fewer of them than in a file that grew slowly, and a file of zeros is laid \
 out as if written at once. The time is then that of the unlink: what is freed after its return is \
 in the synced time, or, if the file system frees it even later, in neither.
@@ -60,7 +61,7 @@ const PARAMS: &[Param] = &[
         name: "size",
         default: "5368709120",
         domain: Domain::Size { min: 1, max: 16 << 40 },
-        about: "Bytes of the file.",
+        about: "Size of the file.",
         source: "[PUB] over 4 GB",
     },
     Param {
@@ -88,14 +89,14 @@ const PARAMS: &[Param] = &[
         name: "block",
         default: "1048576",
         domain: Domain::Size { min: 512, max: MAX_SLICE as u64 },
-        about: "Bytes of each write from the beginning to the end.",
+        about: "Size of each sequential write.",
         source: "[OWN] dd bs=1M",
     },
     Param {
         name: "unit",
         default: "4096",
         domain: Domain::Size { min: 512, max: MAX_SLICE as u64 },
-        about: "Bytes of each random read and write.",
+        about: "Size of each random read and write.",
         source: "[OWN] a page",
     },
     Param {
@@ -116,7 +117,7 @@ const PARAMS: &[Param] = &[
         name: "fsync",
         default: "0",
         domain: Domain::Whole { min: 0, max: 1_000_000_000 },
-        about: "Number of random writes of a thread between two fsyncs; 0 is no fsync.",
+        about: "Number of random writes by a thread between two fsyncs; 0 means no fsync.",
         source: "[OWN]",
     },
     Param {
@@ -158,7 +159,7 @@ impl Phase {
     }
 }
 
-/// The file, with its parameters bound.
+/// The workload, with its parameters bound.
 #[derive(Debug)]
 struct Big {
     layout: Layout,
@@ -175,7 +176,7 @@ impl Big {
         let (preallocate, rewrite) = (values.yes("preallocate"), values.yes("rewrite"));
         if offline && (preallocate || rewrite) {
             return Err(ParamError::Conflict(
-                "preallocate=yes and rewrite=yes are phases, but with built=offline the only phase is the \
+                "preallocate=yes and rewrite=yes add phases, but with built=offline the only phase is the \
                  deletion; leave them out, or use built=timed"
                     .to_string(),
             ));

@@ -60,7 +60,7 @@ pub struct Kind {
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
     /// An exact description of its model and of the extent to which the original is known: paragraphs for
-    /// `fsdyno show workload`, with the marks of the sources.
+    /// `fsdyno show workload`, with citations of the sources.
     pub doc: &'static str,
     /// The parser of the original program's own configuration format, if it has one: it converts the
     /// file of `--set config=FILE` to parameters.
@@ -69,7 +69,7 @@ pub struct Kind {
 }
 
 /// A function that parses the configuration file with this name, given a function that returns its
-/// bytes and those of the files that it names; it returns the parameters, or the first mistake in one
+/// bytes and those of the files that it names; it returns the parameters, or the first mistake, as one
 /// line that contains the file and line number.
 pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>, String>;
 

@@ -111,7 +111,7 @@ impl<M: Memory> Writer<M> {
         self.event(at, kind, request, untimed, 0)
     }
 
-    /// Adds the event that sectors are persisted.
+    /// Adds an event saying that these sectors have been persisted.
     pub fn add_persisted(&mut self, at: Nanos, first: u64, count: u64) {
         let mut from = first;
         while from < first + count {
@@ -121,7 +121,7 @@ impl<M: Memory> Writer<M> {
         }
     }
 
-    /// Adds the event that all sectors are persisted.
+    /// Adds an event saying that all sectors have been persisted.
     pub fn add_all_persisted(&mut self, at: Nanos) {
         self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
     }

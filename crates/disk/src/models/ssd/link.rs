@@ -1,7 +1,7 @@
 //! The paths between host and drive: each carries one command at a time, in order of arrival.
 //!
 //! SATA has one, which commands and the data of both directions share. NVMe has three: the controller,
-//! which takes the commands, and PCI Express, which carries data in both directions at once.
+//! which takes the commands, and the two directions of PCI Express, which carry data at the same time.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ const OUTBOUND: usize = 2;
 #[derive(Debug)]
 struct Path {
     queue: VecDeque<usize>,
-    /// The command on it, and its end.
+    /// The command that it carries, and the time at which its transfer ends.
     current: Option<(usize, u64)>,
 }
 
@@ -53,7 +53,8 @@ impl Link {
         self.paths[Link::path(command, times)].queue.push_back(at);
     }
 
-    /// Starts the next command of an idle path; it takes `time` there. Returns the command and its end.
+    /// Starts the next command of an idle path; it takes `time` there. Returns the command and the time at which its
+    /// transfer ends.
     pub fn start(&mut self, now: u64, time: impl Fn(usize) -> u64) -> Option<(usize, u64)> {
         let idle = |path: &&mut Path| path.current.is_none() && !path.queue.is_empty();
         let path = self.paths.iter_mut().find(idle)?;

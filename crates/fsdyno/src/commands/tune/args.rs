@@ -29,11 +29,12 @@ Examples:
   sudo fsdyno tune dirops --fs ext4 --on loop:8G
   fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
 
-The options of each file system, with their values, are its space (fsdyno show space ext4). The search
-measures each value alone, a designed experiment over the space, the points that a model fitted to these results predicts to be best be
-best, and all neighbours of the best point; on a noisy target with repeats. The winner is compared with
-the default on seeds that took no part in the search, and is recommended only if it is faster there, too
-(p < 0.001). Values that mkfs or mount refuses are dropped, and listed with the message.
+The options of each file system, with their values, are its search space (fsdyno show space ext4). The
+search measures each value alone, a designed experiment over the space, the points that a model fitted to these
+results predicts to be best, and all neighbours of the best point; on a noisy target, each point gets several
+trials. The winner is compared with the default on seeds that took no part in the search, and is recommended
+only if it is faster there, too (p < 0.001). Values that mkfs or mount refuses are dropped, and listed with
+the error message.
 
 Every trial is stored as fsdyno run stores it. To resume, repeat the command with the same --out. The result
 is in tune.json and report.html of that folder; `fsdyno report` prints it. See docs/tune.md.")]
@@ -53,16 +54,16 @@ pub struct Tune {
     /// The time or the number of trials that the search may take, over all file systems: 30m, 2h, 90s or 200trials
     #[arg(long, value_name = "BUDGET", default_value = "30m")]
     pub budget: Budget,
-    /// Try no value that gives up durability or security, as its space declares [default]
+    /// Do not try the values that the search space marks as giving up durability or security [default]
     #[arg(long, conflicts_with = "admit_unsafe")]
     pub safe: bool,
-    /// Try these values, too
+    /// Also try the values that give up durability or security
     #[arg(long = "unsafe")]
     pub admit_unsafe: bool,
     /// The phases that count, with their weights, such as deliver=2,read=1 [default: the time of all phases together]
     #[arg(long, value_name = "PHASE=WEIGHT,...")]
     pub objective: Option<String>,
-    /// A file with a space of your own, for the file system that it names; see `fsdyno show space ext4`
+    /// A file with your own search space, for the file system that it names; see `fsdyno show space ext4`
     #[arg(long, value_name = "FILE")]
     pub space: Option<PathBuf>,
     /// Keep this value in all trials, including those of the default; may be repeated
@@ -83,21 +84,22 @@ pub struct Tune {
     /// The number of trials of the winner and of the default, on seeds that the search did not use
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(2..=1_000))]
     pub confirm: u32,
-    /// A second workload to confirm the winner with, with its parameters: 'postmark number=200'; may be repeated [default:
-    /// another workload of the same kind, and the first with twice the work]
+    /// Another workload on which to confirm the winner, with its parameters: 'postmark number=200'; may be repeated
+    /// [default: another workload of the same kind, and the tuned workload with twice the work]
     #[arg(long, value_name = "WORKLOAD [KEY=VALUE ...]")]
     pub also: Vec<String>,
-    /// The number of power cuts of each candidate in the lab, as fsdyno crash makes them; 0 for none. A winner that loses
-    /// acknowledged work is not recommended without --unsafe
+    /// The number of power cuts to simulate for each candidate in the lab, as fsdyno crash does; 0 for none. A
+    /// winner that loses acknowledged work is not recommended without --unsafe
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole::<u32>(0..=100_000))]
     pub cuts: u32,
     /// The number of trials that run at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
     pub jobs: u16,
-    /// Print the space of each file system and the minimum number of trials, and change nothing
+    /// Print the search space of each file system and the minimum number of trials, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Result folder; one with some of the same trials is resumed [default: fsdyno-results/<time>-tune-<workload>]
+    /// Result folder; a folder that already has some of these trials is resumed [default:
+    /// fsdyno-results/<time>-tune-<workload>]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Format of the result on standard output

@@ -87,7 +87,7 @@ fn a_loop_of_links_ends() {
 fn files_in_a_file_system_mounted_below_dev_are_recorded() {
     let apart = |path: &str| fs::metadata(path).map(|it| info_device(&it)).ok();
     if apart("/dev/shm") == apart("/dev") || apart("/dev") == apart("/") {
-        eprintln!("skipped: /dev/shm is no file system of its own");
+        eprintln!("skipped: /dev/shm is not a separate file system");
         return;
     }
     let mut bench = bench(tempfile::tempdir_in("/dev/shm").unwrap());

@@ -13,14 +13,15 @@ use crate::number::clean;
 
 /// Height of a row, in pixels.
 const ROW: f64 = 17.0;
-/// Functions narrower than this part of the whole are omitted and counted.
+/// Functions narrower than this fraction of the whole are omitted and counted.
 const MIN_WIDTH: f64 = 0.001;
-/// The minimum width of a function with a name, as a part of the whole: a few characters fit in a separate chart.
+/// The minimum width of a function with a name, as a fraction of the whole: wide enough for a few characters in
+/// a chart in its own file.
 const MIN_NAMED_WIDTH: f64 = 0.03;
 /// Functions below this depth are omitted.
 const MAX_DEPTH: usize = 64;
 
-/// The class of each layer, the same in every graph.
+/// The CSS class of each layer, the same in every graph.
 fn class(layer: &str) -> &'static str {
     match layer {
         "user" => "n2",
@@ -150,7 +151,7 @@ impl Graph {
     fn key(&self) -> Vec<(Key, String)> {
         let boxed = |class: &str, says: &str| (Key::Box(class.into()), says.to_string());
         if self.against.is_some() {
-            return vec![boxed("f1", "more than the other"), boxed("f0", "less")];
+            return vec![boxed("f1", "more than the other result"), boxed("f0", "less")];
         }
         let key = |(class, layers): (&&'static str, &BTreeSet<String>)| {
             let names: Vec<String> = layers.iter().map(|layer| clean(layer)).collect();
@@ -168,10 +169,8 @@ impl Graph {
     ) {
         let whole = width(Some(frame), self.ops);
         let own = frame.own as f64 / self.ops;
-        let mut says = format!(
-            "{name} ({}): {whole:.1} {} per op, {own:.1} in itself",
-            frame.layer, self.unit
-        );
+        let mut says =
+            format!("{name} ({}): {whole:.1} {} per op, {own:.1} self", frame.layer, self.unit);
         let (class, opacity) = match self.against {
             None => {
                 let class = class(&frame.layer);
@@ -180,7 +179,7 @@ impl Graph {
             }
             Some(ops) => {
                 let more = whole - width(other, ops);
-                let _ = write!(says, ", {more:+.1} against the other");
+                let _ = write!(says, ", {more:+.1} compared with the other result");
                 let part = more / whole.max(width(other, ops)).max(1e-9);
                 (if part >= 0.0 { "f1" } else { "f0" }, part.abs().min(1.0) * 0.8)
             }
@@ -189,7 +188,7 @@ impl Graph {
             true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&clean(name))),
             false => String::new(),
         };
-        // A nested drawing clips the name where the function ends. Writing to a string cannot fail, so the results
+        // A nested <svg> clips the name where the function ends. Writing to a string cannot fail, so the results
         // are ignored.
         let _ = write!(
             self.body,
@@ -211,7 +210,7 @@ pub fn note(against: bool, by: By) -> String {
     };
     let colour = match against {
         true => {
-            "red where this one takes more than the other, blue where it takes less, paler for a smaller difference"
+            "red where this result takes more than the other, blue where it takes less, paler for a smaller difference"
         }
         false => "each colour is a layer of the kernel; blue is a module",
     };
@@ -245,7 +244,7 @@ mod tests {
         let tree = frame(0, &[("a", frame(10, &[("b", frame(30, &[]))])), ("c", frame(60, &[]))]);
         let svg = drawn(tree, 10, None);
         assert!(svg.contains("10 instructions per op by function"), "{svg}");
-        assert!(svg.contains("a (files): 4.0 instructions per op, 1.0 in itself"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 instructions per op, 1.0 self"), "{svg}");
         assert!(
             svg.contains(r#"width="40%""#) && svg.contains(r#"x="40%" y="0" width="60%""#),
             "{svg}"
@@ -261,7 +260,7 @@ mod tests {
         assert!(chart(&Explained::default(), &phase, None, By::Time).is_none());
         phase.instruction_ns = Some(0.5);
         let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().alone();
-        assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 in itself"), "{svg}");
+        assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 self"), "{svg}");
         assert!(svg.contains(r#"width="80%""#), "{svg}");
     }
 
@@ -269,7 +268,9 @@ mod tests {
     fn a_difference_is_coloured() {
         let new = frame(0, &[("a", frame(10, &[])), ("b", frame(10, &[]))]);
         let svg = drawn(new.clone(), 1, Some(frame(0, &[("a", frame(10, &[]))])));
-        assert!(svg.contains("b (files): 10.0 instructions per op, 10.0 in itself, +10.0 against"));
+        assert!(
+            svg.contains("b (files): 10.0 instructions per op, 10.0 self, +10.0 compared with")
+        );
         assert!(
             svg.contains(r#"<rect class="f1" width="100%" height="16" fill-opacity="0.80"/>"#),
             "{svg}"

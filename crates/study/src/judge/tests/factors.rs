@@ -1,4 +1,4 @@
-//! Tables of factors to the best row.
+//! Tables of factors relative to the best row.
 
 use fsdyno_report::study::Factors;
 
