@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_ranks::launcher::MAX_RANKS;
 use fsdyno_ranks::ssh::{self, Host};
 use fsdyno_record::Nanos;
@@ -14,7 +14,7 @@ use fsdyno_record::Nanos;
 pub struct RanksArgs {
     /// Share each trial among the processes that mpiexec (MPICH, Open MPI), srun, an indexed Kubernetes job or a script
     /// started with this command on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
-    #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MAX_RANKS)))]
+    #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole_number::<u32>(1..=u64::from(MAX_RANKS)))]
     pub ranks: Option<Option<u32>>,
     /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
     /// the directory at the same path; one process each, or N in all with --ranks=N
@@ -23,12 +23,13 @@ pub struct RanksArgs {
     /// With --hosts: the path of fsdyno on those hosts, if it differs from the path on this host
     #[arg(long, value_name = "PATH", requires = "hosts", value_parser = remote_program)]
     pub hosts_program: Option<PathBuf>,
-    /// With --ranks: each rank does the whole workload in a directory of its own, instead of a share of it in one
+    /// With --ranks: each rank does the whole workload in a directory of its own, instead of its share in
+    /// one common directory
     #[arg(long, requires = "shared")]
     pub own: bool,
     /// With --ranks: in each phase a rank works on what the rank N places before it worked on in the previous phase, so that
     /// no client answers from its own cache
-    #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MAX_RANKS)))]
+    #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole_number::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,
     /// With --ranks: after SECONDS of creating files (postmark: of transactions; churn, maildir: of operations) all ranks go
     /// on to the largest number that one of them has done, and later phases work on these (like mdtest -W)
