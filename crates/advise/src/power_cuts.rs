@@ -10,11 +10,11 @@ use crate::answers::{Answers, On};
 use crate::step::{NO_TIME, Step, option_words, words};
 
 /// The candidate numbers of power cuts, in order of preference.
-const CUTS: [u32; 3] = [100, USUAL, 20];
+const CUTS: [u32; 3] = [100, DEFAULT_CUTS, 20];
 
 /// The number of power cuts if times are not known: no loss in 50 cuts bounds the loss rate below 5.9 % (95 %
 /// confidence; docs/crash.md).
-pub const USUAL: u32 = 50;
+pub const DEFAULT_CUTS: u32 = 50;
 
 /// The time that one power cut takes: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
 const CUT: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const CUT: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The reason to leave it out.
-pub fn within(
+pub fn step_within(
     answers: &Answers,
     rest: Duration,
     one: Option<Estimate>,
@@ -32,11 +32,11 @@ pub fn within(
     let number = u32::try_from(tested(answers).len()).unwrap_or(u32::MAX);
     let needed = |one: Estimate, cuts: u32| one.time + CUT * cuts.saturating_mul(number);
     let (cuts, time) = match one {
-        None => (USUAL, None),
+        None => (DEFAULT_CUTS, None),
         Some(one) => {
             let fits = CUTS.into_iter().find(|cuts| needed(one, *cuts) <= rest / 2);
             let cuts = fits.ok_or_else(|| {
-                let least = CUTS.into_iter().min().unwrap_or(USUAL);
+                let least = CUTS.into_iter().min().unwrap_or(DEFAULT_CUTS);
                 let time = rough(needed(one, least));
                 format!("no power cuts: {least} cuts of each file system would take about {time}, more than half of the remaining time")
             })?;
@@ -99,7 +99,7 @@ mod tests {
         };
         let one = Estimate { time: Duration::from_secs(10), trials: 1 };
         let needed = Duration::from_secs(110);
-        let (step, time) = within(&answers, 2 * needed, Some(one)).unwrap();
+        let (step, time) = step_within(&answers, 2 * needed, Some(one)).unwrap();
         assert!(step.line().ends_with("--fs ext4 --cuts 100"), "{}", step.line());
         assert_eq!((time, step.time.as_str()), (needed, "about 2 min"));
     }

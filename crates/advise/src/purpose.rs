@@ -11,7 +11,7 @@ pub struct Purpose {
     /// The name of its workload; none for the user's own program, which is recorded.
     pub workload: Option<&'static str>,
     /// The parameters to set if the workload's defaults would take hours.
-    pub sets: &'static [&'static str],
+    pub overrides: &'static [&'static str],
     /// True if its programs wait until data is durable, so that a power cut could lose acknowledged data; such purposes
     /// are also tested with power cuts.
     pub acknowledges: bool,
@@ -19,18 +19,18 @@ pub struct Purpose {
 
 /// All purposes. To add one, add a row.
 pub const ALL: &[Purpose] = &[
-    Purpose { name: "mail", workload: Some("maildir"), sets: &[], acknowledges: true },
-    Purpose { name: "directory", workload: Some("dirops"), sets: &[], acknowledges: false },
+    Purpose { name: "mail", workload: Some("maildir"), overrides: &[], acknowledges: true },
+    Purpose { name: "directory", workload: Some("dirops"), overrides: &[], acknowledges: false },
     Purpose {
         name: "unpack",
         workload: Some("tarball"),
-        sets: &["files=20000"],
+        overrides: &["files=20000"],
         acknowledges: false,
     },
-    Purpose { name: "sources", workload: Some("source-tree"), sets: &[], acknowledges: false },
-    Purpose { name: "documents", workload: Some("everyday"), sets: &[], acknowledges: false },
-    Purpose { name: "large-file", workload: Some("bigfile"), sets: &[], acknowledges: false },
-    Purpose { name: OWN, workload: None, sets: &[], acknowledges: true },
+    Purpose { name: "sources", workload: Some("source-tree"), overrides: &[], acknowledges: false },
+    Purpose { name: "documents", workload: Some("everyday"), overrides: &[], acknowledges: false },
+    Purpose { name: "large-file", workload: Some("bigfile"), overrides: &[], acknowledges: false },
+    Purpose { name: OWN, workload: None, overrides: &[], acknowledges: true },
 ];
 
 /// The name of the purpose without a workload.
@@ -50,7 +50,7 @@ impl Purpose {
 
     /// Returns the arguments of `fsdyno run` or `fsdyno tune`: the workload and its parameters.
     pub fn words(&self) -> Vec<String> {
-        let sets = self.sets.iter().flat_map(|set| ["--set", set]);
+        let sets = self.overrides.iter().flat_map(|set| ["--set", set]);
         self.workload.into_iter().chain(sets).map(String::from).collect()
     }
 }

@@ -80,7 +80,7 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
     };
     if answers.safety == Safety::Safe {
         let work = ["replay".to_string(), "--set".into(), format!("trace={trace}")];
-        match power_cuts::step(answers, &work, power_cuts::USUAL, later()) {
+        match power_cuts::step(answers, &work, power_cuts::DEFAULT_CUTS, later()) {
             Ok(step) => steps.steps.push(step),
             Err(why) => steps.omitted.push(why),
         }
@@ -116,7 +116,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     };
     let mut rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
     if answers.purpose.acknowledges && answers.safety == Safety::Safe {
-        match power_cuts::within(answers, rest, one_trial) {
+        match power_cuts::step_within(answers, rest, one_trial) {
             Ok((step, time)) => {
                 steps.steps.push(step);
                 rest = rest.saturating_sub(time);
@@ -216,7 +216,7 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     }
     Ok(RunSpec {
         workloads: answers.purpose.workload.map(String::from).into_iter().collect(),
-        sets: answers.purpose.sets.iter().map(ToString::to_string).collect(),
+        sets: answers.purpose.overrides.iter().map(ToString::to_string).collect(),
         axes: request,
         ..RunSpec::default()
     })

@@ -105,13 +105,13 @@ fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
 
 fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentReport> {
     if let Ok(loops) = fs::read_to_string(layout::PLANTED) {
-        fsdyno_engine::planted::set_loops(loops.parse().map_err(io::Error::other)?);
+        fsdyno_engine::injected_delay::set_loops(loops.parse().map_err(io::Error::other)?);
     }
     // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep in use.
     let runs = job.task != Task::Make;
     let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
-    let mut target = target.after(booted, fsdyno_engine::clock::now().since(booted));
+    let mut target = target.with_setup_times(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
         Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
         None => None,
@@ -183,7 +183,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     };
     let target =
         Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into());
-    Ok(target.made(job.task == Task::Use).shared(shared))
+    Ok(target.already_formatted(job.task == Task::Use).shared(shared))
 }
 
 /// Starts the disks of the file system, followed by that of its journal.

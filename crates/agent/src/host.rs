@@ -111,7 +111,7 @@ fn formatted(
     let array = handover.array.as_deref().map(name_of).transpose()?;
     let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
     let uuids = handover.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
-    Ok(made.with_others(array, uuids, held.clone()))
+    Ok(made.for_host(array, uuids, held.clone()))
 }
 
 /// Creates the mount point, on a tmpfs in this private mount namespace: anything created next to it (the mount point of

@@ -18,9 +18,9 @@ use std::cmp::Ordering;
 use fsdyno_record::Plan;
 use subject::Subject;
 
-pub use request::{Request, Size, USUAL_RAM, bytes};
+pub use request::{DEFAULT_RAM, Request, Size, bytes};
 pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
-pub use values::{parts, whole};
+pub use values::{parts, whole_number};
 pub use venue::TargetKind;
 
 /// An axis of a matrix: a user's choice that is part of a plan.
@@ -30,10 +30,10 @@ pub struct Axis {
     pub key: &'static str,
     /// The placeholder for its value in help texts.
     pub value_name: &'static str,
-    /// The help text, without the default if [`Axis::usual`] states it.
+    /// The help text, without the default if [`Axis::default`] states it.
     pub help: &'static str,
     /// The value if the option is absent; empty if it depends on other options.
-    pub usual: &'static str,
+    pub default: &'static str,
     /// The possible values, each with a description; empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,
     /// True if `fsdyno run` accepts it several times, with one configuration per value.
@@ -47,7 +47,7 @@ pub struct Axis {
     /// True if a machine has a value for it, which is then the default.
     pub of_machine: bool,
     /// The reason why other targets do not support it, after a semicolon; empty if obvious.
-    pub elsewhere: &'static str,
+    pub unsupported_reason: &'static str,
     /// Its support in `fsdyno crash`.
     pub crash: Crash,
     /// Parses a value into a request.
@@ -73,15 +73,15 @@ pub enum Value {
     /// The axis does not apply to the plan.
     Absent,
     /// The default.
-    Usual,
+    Default,
     /// This value, in the form that the option takes.
     Is(String),
 }
 
 impl Value {
     /// Returns a value, or the default if there is none.
-    pub fn or_usual(value: Option<impl ToString>) -> Value {
-        value.map_or(Value::Usual, |value| Value::Is(value.to_string()))
+    pub fn or_default(value: Option<impl ToString>) -> Value {
+        value.map_or(Value::Default, |value| Value::Is(value.to_string()))
     }
 
     /// Returns a value, or absence if there is none.
@@ -129,7 +129,7 @@ impl Axis {
     /// An invalid value.
     pub fn put(&self, request: &mut Request, value: &str) -> Result<(), String> {
         self.parts(value)?.into_iter().try_for_each(|part| (self.set)(request, part))?;
-        let is_choice = value != self.usual || self.of_machine;
+        let is_choice = value != self.default || self.of_machine;
         if is_choice && !request.given.contains(&self.key) {
             request.given.push(self.key);
         }
@@ -157,9 +157,9 @@ impl Axis {
 
     /// Returns the help text, with the default.
     pub fn help_text(&self) -> String {
-        match self.usual.is_empty() || self.help.contains("[default: ") {
+        match self.default.is_empty() || self.help.contains("[default: ") {
             true => self.help.to_string(),
-            false => format!("{} [default: {}]", self.help, self.usual),
+            false => format!("{} [default: {}]", self.help, self.default),
         }
     }
 
@@ -167,7 +167,7 @@ impl Axis {
     pub fn text(&self, plan: &Plan) -> Option<String> {
         match (self.value)(plan) {
             Value::Absent => None,
-            Value::Usual => Some(self.usual.to_string()),
+            Value::Default => Some(self.default.to_string()),
             Value::Is(value) => Some(value),
         }
     }
@@ -203,7 +203,7 @@ impl Axis {
         let labels = labels.collect::<Vec<_>>().join(", ");
         // In addition to the name of a machine, each of its parts is listed.
         let of_machine = || self.of_machine && plan.lab().is_some_and(|lab| lab.machine.is_some());
-        (self.setting && (value != self.usual || of_machine())).then_some(labels)
+        (self.setting && (value != self.default || of_machine())).then_some(labels)
     }
 }
 
@@ -244,10 +244,10 @@ mod tests {
     fn a_default_is_a_value_that_changes_nothing() {
         for axis in AXES {
             let mut request = Request::default();
-            if axis.usual.is_empty() || axis.many || axis.of_machine {
+            if axis.default.is_empty() || axis.many || axis.of_machine {
                 continue;
             }
-            axis.put(&mut request, axis.usual).unwrap();
+            axis.put(&mut request, axis.default).unwrap();
             assert_eq!(request, Request::default(), "{}", axis.key);
         }
     }

@@ -4,7 +4,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::plan::{AgePlan, IssuerPlan, LabPlan, NetworkPlan, RaidPlan, VerifyMode};
 
 /// The default RAM of the guest.
-pub const USUAL_RAM: Bytes = Bytes(1 << 30);
+pub const DEFAULT_RAM: Bytes = Bytes(1 << 30);
 
 /// The requested values of all axes.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ impl Default for Request {
             size: Size::default(),
             kernels: Vec::new(),
             periods: Vec::new(),
-            guest: LabPlan::new("", USUAL_RAM),
+            guest: LabPlan::new("", DEFAULT_RAM),
             threads: 1,
             issuer: IssuerPlan::default(),
             verify: VerifyMode::default(),
@@ -77,7 +77,7 @@ impl Default for Request {
 pub enum Size {
     /// The default size, or the whole disk if that is smaller.
     #[default]
-    Usual,
+    Default,
     /// The whole disk.
     Whole,
     /// The given size.

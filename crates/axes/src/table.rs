@@ -6,8 +6,8 @@ use fsdyno_record::plan::{
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    any, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size, target,
-    usual_or, whole,
+    any, default_or, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size,
+    target, whole_number,
 };
 use crate::{Axis, Crash, Size, Value, bytes};
 
@@ -25,14 +25,14 @@ const ROW: Axis = Axis {
     key: "",
     value_name: "",
     help: "",
-    usual: "",
+    default: "",
     names: Vec::new,
     many: false,
     list: false,
     joined: false,
     targets: &[Lab],
     of_machine: false,
-    elsewhere: "",
+    unsupported_reason: "",
     crash: Crash::One,
     set: |_, _| Ok(()),
     value: |_| Value::Absent,
@@ -75,7 +75,7 @@ pub const AXES: &[Axis] = &[
                a file in memory), created for each trial and removed after it; a whole drive, such as \
                /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of ext2's \
                directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated",
-        usual: "lab",
+        default: "lab",
         many: true,
         targets: ALL_TARGETS,
         crash: Crash::Lacks("it runs in the lab only"),
@@ -83,7 +83,7 @@ pub const AXES: &[Axis] = &[
             request.on.push(text.into());
             Ok(())
         },
-        value: |plan| Value::or_usual(Some(plan.target()).filter(|it| *it != Target::Lab)),
+        value: |plan| Value::or_default(Some(plan.target()).filter(|it| *it != Target::Lab)),
         labels: &[any(|it| Some(target(it.plan))), any(|it| path(it.plan)).compared()],
         ..ROW
     },
@@ -98,7 +98,7 @@ pub const AXES: &[Axis] = &[
             request.machines.push(text.into());
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::or_usual(lab.machine.as_ref())),
+        value: |plan| of_lab(plan, |lab| Value::or_default(lab.machine.as_ref())),
         labels: &[any(|it| it.plan.lab()?.machine.clone())],
         setting: true,
         ..ROW
@@ -132,7 +132,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| match on_disks(plan) {
-            true => Value::or_usual(plan.medium.raid()),
+            true => Value::or_default(plan.medium.raid()),
             false => Value::Absent,
         },
         labels: &[any(|it| {
@@ -174,7 +174,7 @@ pub const AXES: &[Axis] = &[
         value_name: "SIZE",
         help: "Size of the file system on the lab's disk, or 'whole' [default: 32G, or the whole of a smaller disk]",
         targets: &[Lab, Model],
-        elsewhere: "; for loop:SIZE and ram:SIZE the size is part of --on",
+        unsupported_reason: "; for loop:SIZE and ram:SIZE the size is part of --on",
         set: |request, text| {
             request.size = match text {
                 "whole" => Size::Whole,
@@ -198,14 +198,14 @@ pub const AXES: &[Axis] = &[
         value_name: "YEAR|today",
         help: "Use that year's mkfs, mount, sysctl and disk-cache defaults in the lab; explicit options override \
                them; 'today' means no period; may be repeated; see `fsdyno list periods`",
-        usual: TODAY,
+        default: TODAY,
         many: true,
         set: |request, text| {
             request.periods.push((text != TODAY).then(|| text.into()));
             Ok(())
         },
         value: |plan| match &plan.filesystem {
-            Some(filesystem) => Value::or_usual(filesystem.period.as_ref()),
+            Some(filesystem) => Value::or_default(filesystem.period.as_ref()),
             None => Value::Absent,
         },
         labels: &[any(|it| {
@@ -256,14 +256,14 @@ pub const AXES: &[Axis] = &[
         key: "accel",
         value_name: "ACCEL",
         help: "The accelerator that executes the lab's guest",
-        usual: "tcg",
+        default: "tcg",
         names: || AccelPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
         crash: Crash::Lacks("it logs bytes in virtual time only"),
         set: |request, text| {
             request.guest.accel = named(AccelPlan::ALL, text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| usual_or(lab.accel.name(), lab.accel.is_exact())),
+        value: |plan| of_lab(plan, |lab| default_or(lab.accel.name(), lab.accel.is_exact())),
         labels: &[any(|it| Some(it.plan.lab()?.accel.name().to_string()))],
         ..ROW
     },
@@ -271,14 +271,14 @@ pub const AXES: &[Axis] = &[
         key: "boot",
         value_name: "BOOT",
         help: "Start the lab's guest by a cold boot or from a snapshot",
-        usual: "cold",
+        default: "cold",
         names: || BootPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
         crash: Crash::Lacks("its guests boot cold, because each has its own log in memory"),
         set: |request, text| {
             request.guest.boot = named(BootPlan::ALL, text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| usual_or(lab.boot.name(), lab.boot.is_cold())),
+        value: |plan| of_lab(plan, |lab| default_or(lab.boot.name(), lab.boot.is_cold())),
         labels: &[any(|it| Some(format!("boot {}", it.plan.lab()?.boot.name()))).compared()],
         setting: true,
         ..ROW
@@ -289,7 +289,7 @@ pub const AXES: &[Axis] = &[
         help: "The lab's CPU: a processor profile by name (fsdyno list processors) or by file, or a plain speed in \
                instructions per nanosecond, a power of two from 1/64 to 8: 1 is a CPU of about 2001 to 2006 [default: \
                that of --machine]",
-        usual: "1",
+        default: "1",
         of_machine: true,
         set: |request, text| {
             request.guest.cpu = fsdyno_processor::parse(text).map_err(|error| error.to_string())?;
@@ -323,7 +323,7 @@ pub const AXES: &[Axis] = &[
             request.guest.cacheable = Some(parsed(text)?);
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::or_usual(lab.cacheable.map(bytes))),
+        value: |plan| of_lab(plan, |lab| Value::or_default(lab.cacheable.map(bytes))),
         labels: &[any(|it| {
             Some(match it.plan.lab()?.cacheable {
                 Some(size) => format!("{size} cacheable"),
@@ -337,14 +337,14 @@ pub const AXES: &[Axis] = &[
         key: "scheduler",
         value_name: "S",
         help: "Block scheduler in the lab [default: that of the disk profile]",
-        elsewhere: "; fsdyno does not change settings of this host; it only records them",
+        unsupported_reason: "; fsdyno does not change settings of this host; it only records them",
         set: |request, text| {
             request.guest.scheduler = Some(text.into());
             Ok(())
         },
         value: |plan| match plan.medium {
             MediumPlan::Memory { .. } => Value::Absent,
-            _ => of_lab(plan, |lab| Value::or_usual(lab.scheduler.as_ref())),
+            _ => of_lab(plan, |lab| Value::or_default(lab.scheduler.as_ref())),
         },
         labels: &[any(|it| {
             Some(match &it.plan.lab()?.scheduler {
@@ -360,10 +360,10 @@ pub const AXES: &[Axis] = &[
         value_name: "N",
         help: "The number of threads that issue operations, for workloads that can be divided (see `fsdyno list \
                workloads`)",
-        usual: "1",
+        default: "1",
         targets: ALL_TARGETS,
         set: |request, text| {
-            request.threads = whole(1..=u64::from(MAX_THREADS))(text)?;
+            request.threads = whole_number(1..=u64::from(MAX_THREADS))(text)?;
             Ok(())
         },
         value: |plan| Value::Is(plan.threads.to_string()),
@@ -380,18 +380,18 @@ pub const AXES: &[Axis] = &[
         help: "The number of clients that mount a file system 'nfs:SPEC', each with --threads threads; may be repeated, \
                or several numbers separated by commas (1,2,4,8); server, clients and network share the guest's one \
                processor",
-        usual: "1",
+        default: "1",
         many: true,
         list: true,
         joined: true,
-        elsewhere: "; networks are modelled in the lab only; for a mounted file system, see --ranks",
+        unsupported_reason: "; networks are modelled in the lab only; for a mounted file system, see --ranks",
         crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
-            whole(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
+            whole_number(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
         },
         value: |plan| match plan.lab().and_then(|lab| lab.clients) {
             None => Value::Absent,
-            Some(clients) => usual_or(clients, clients == 1),
+            Some(clients) => default_or(clients, clients == 1),
         },
         labels: &[any(|it| {
             let clients = it.plan.lab()?.clients?;
@@ -405,11 +405,11 @@ pub const AXES: &[Axis] = &[
         value_name: "NAME|FILE",
         help: "The modelled network between the clients and the server of a file system 'nfs:SPEC': a name from `fsdyno \
                list networks`, or a file (FILE.toml); may be repeated, or several separated by commas",
-        usual: fsdyno_network::USUAL,
+        default: fsdyno_network::USUAL,
         many: true,
         list: true,
         joined: true,
-        elsewhere: "; networks are modelled in the lab only",
+        unsupported_reason: "; networks are modelled in the lab only",
         crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
             request.networks.push(network(text)?);
@@ -417,7 +417,7 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| match plan.lab().and_then(|lab| lab.network.as_ref()) {
             None => Value::Absent,
-            Some(network) => usual_or(&network.name, network.name == fsdyno_network::USUAL),
+            Some(network) => default_or(&network.name, network.name == fsdyno_network::USUAL),
         },
         labels: &[any(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
         setting: true,
@@ -429,14 +429,14 @@ pub const AXES: &[Axis] = &[
         help: "The way operations are issued: 'sync' (one system call at a time), 'io_uring:DEPTH' (each \
                thread keeps DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument \
                overhead)",
-        usual: "sync",
+        default: "sync",
         targets: ALL_TARGETS,
         crash: Crash::Lacks("it logs operations of --issuer sync only"),
         set: |request, text| {
             request.issuer = parsed(text)?;
             Ok(())
         },
-        value: |plan| usual_or(plan.issuer, plan.issuer == IssuerPlan::Sync),
+        value: |plan| default_or(plan.issuer, plan.issuer == IssuerPlan::Sync),
         labels: &[any(|it| Some(it.plan.issuer.to_string()))],
         setting: true,
         ..ROW
@@ -445,7 +445,7 @@ pub const AXES: &[Axis] = &[
         key: "verify",
         value_name: "VERIFY",
         help: "The scope of verification: what is read back from the file system and compared",
-        usual: "full",
+        default: "full",
         names: || VerifyMode::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
         targets: ALL_TARGETS,
         crash: Crash::Lacks("it compares each recovered tree in full"),
@@ -453,7 +453,7 @@ pub const AXES: &[Axis] = &[
             request.verify = named(VerifyMode::ALL, text)?;
             Ok(())
         },
-        value: |plan| usual_or(plan.verify.name(), plan.verify == VerifyMode::Full),
+        value: |plan| default_or(plan.verify.name(), plan.verify == VerifyMode::Full),
         labels: &[any(|it| Some(format!("verify {}", it.plan.verify.name())))],
         setting: true,
         ..ROW
@@ -464,11 +464,11 @@ pub const AXES: &[Axis] = &[
         help: "Age the new file system before the first phase: 'none', or 'fill=80%', followed by any of churn=N \
                (replace the whole file population N times), files=SIZES (such as 4K-1M, mix, lognormal:64K:1.5) and \
                seed=N, separated by commas; may be repeated",
-        usual: "none",
+        default: "none",
         many: true,
         joined: true,
         targets: &[Lab, Ephemeral, Drive],
-        elsewhere: "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive",
+        unsupported_reason: "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive",
         crash: Crash::Lacks("it does not compare files that aging created"),
         set: |request, text| {
             request.ages.push(match text {
@@ -477,7 +477,7 @@ pub const AXES: &[Axis] = &[
             });
             Ok(())
         },
-        value: |plan| Value::or_usual(plan.age()),
+        value: |plan| Value::or_default(plan.age()),
         labels: &[
             any(|it| {
                 it.plan.filesystem.as_ref()?;

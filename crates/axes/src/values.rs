@@ -32,8 +32,8 @@ impl Label {
     }
 }
 
-pub(crate) fn usual_or(value: impl ToString, usual: bool) -> Value {
-    Value::or_usual((!usual).then_some(value))
+pub(crate) fn default_or(value: impl ToString, is_default: bool) -> Value {
+    Value::or_default((!is_default).then_some(value))
 }
 
 pub(crate) fn of_lab(plan: &Plan, of: fn(&LabPlan) -> Value) -> Value {
@@ -54,7 +54,7 @@ pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, S
 }
 
 /// Returns a parser of whole numbers within a range: `20000`, `20k`, `1M`, `1_000_000`.
-pub fn whole<T: TryFrom<u64>>(
+pub fn whole_number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {

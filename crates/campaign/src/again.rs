@@ -68,7 +68,7 @@ pub fn job(trial: &Trial) -> Job {
         seed: trial.seed,
         plan: trial.plan.clone(),
         // The guest reads the deadline, so it must be that of the first run.
-        deadline: trial.deadline_ns.unwrap_or(crate::USUAL_DEADLINE),
+        deadline: trial.deadline_ns.unwrap_or(crate::DEFAULT_DEADLINE),
         task: Task::Whole,
     }
 }

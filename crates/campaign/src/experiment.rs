@@ -384,7 +384,7 @@ mod tests {
 
     fn cells(filesystems: &[&str]) -> Vec<Cell> {
         let question = Question {
-            deadline: crate::USUAL_DEADLINE,
+            deadline: crate::DEFAULT_DEADLINE,
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
             threads: 1,

@@ -130,7 +130,7 @@ failures! {
     RunError: |it| match it {
         RunError::Missing(_) => Exit::Missing,
         RunError::Store(error) => store_exit(error),
-        RunError::OtherLab { .. } | RunError::OtherGround { .. } | RunError::OtherClock { .. } => {
+        RunError::OtherLab { .. } | RunError::OtherFingerprint { .. } | RunError::OtherClock { .. } => {
             Exit::InvalidUse
         }
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsdyno_child::orphans::{self, Orphan};
-use fsdyno_media::block::{LeftDrive, left_drives};
+use fsdyno_media::block::{LeftoverDrive, find_leftover_drives};
 use fsdyno_media::loops::{self, MarkedLoop};
 use fsdyno_media::mark::OwnerState;
 use fsdyno_media::{Leftover, Mark, leftovers};
@@ -28,7 +28,7 @@ pub enum Left {
     /// A loop device.
     Loop(MarkedLoop),
     /// The two partitions of a drive.
-    Drive(LeftDrive),
+    Drive(LeftoverDrive),
     /// A folder or an empty file.
     Folder(Leftover),
 }
@@ -63,7 +63,7 @@ impl Left {
     /// Returns advice on how to remove it.
     fn cure(&self) -> &'static str {
         match self {
-            Left::Drive(LeftDrive { foreign: Some(_), .. }) => {
+            Left::Drive(LeftoverDrive { foreign: Some(_), .. }) => {
                 "for the commands that remove them see: fsdyno doctor --clean"
             }
             _ => "clean up with: fsdyno doctor --clean",
@@ -107,7 +107,7 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
         found.extend(arrays.into_iter().map(|device| Left::Array(device, mark)));
     }
     found.extend(dead.into_iter().map(Left::Loop));
-    found.extend(left_drives().into_iter().map(Left::Drive));
+    found.extend(find_leftover_drives().into_iter().map(Left::Drive));
     let folders = folder.map(leftovers).transpose()?.unwrap_or_default();
     found.extend(folders.into_iter().map(Left::Folder));
     Ok(found)

@@ -56,8 +56,8 @@ pub use matrix::matrix;
 pub use merge::{MergeError, Merged, merge};
 pub use points::{PointSettings, Points};
 pub use question::{
-    Cell, DevicePlace, HostDevice, LabPlace, MatrixError, ModelPlace, Place, Question, Size,
-    USUAL_DEADLINE, USUAL_RAM,
+    Cell, DEFAULT_DEADLINE, DEFAULT_RAM, DevicePlace, HostDevice, LabPlace, MatrixError,
+    ModelPlace, Place, Question, Size,
 };
 pub use ranks_request::RanksRequest;
 pub use rows::model::BLOCK_SIZES as MODEL_BLOCK_SIZES;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use fsdyno_axes::{Size, USUAL_RAM};
+pub use fsdyno_axes::{DEFAULT_RAM, Size};
 use fsdyno_filesystem::{Author, SpecError};
 use fsdyno_record::plan::{
     AgePlan, EphemeralPlan, EphemeralSize, IssuerPlan, KernelPlan, LabPlan, MediumPlan,
@@ -55,7 +55,7 @@ pub struct Question {
 
 /// Default deadline: two days, which is more than the slowest file system of 2008 took for 725,000 files, so that only
 /// endless trials are cut off.
-pub const USUAL_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
+pub const DEFAULT_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// The target of an experiment.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub struct DevicePlace {
     pub size: Bytes,
     /// RAID array of several such devices, if any.
     pub raid: Option<RaidPlan>,
-    /// Size of a second device for file systems whose spec names `{journal}`; [`USUAL_JOURNAL`] by default.
+    /// Size of a second device for file systems whose spec names `{journal}`; [`DEFAULT_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
 }
 
@@ -156,7 +156,7 @@ pub struct LabPlace {
     pub raid: Option<RaidPlan>,
     /// Second disk, for file systems whose spec names `{journal}`; by default the same as the first.
     pub journal_disk: Option<String>,
-    /// Size of the journal's partition; [`USUAL_JOURNAL`] by default.
+    /// Size of the journal's partition; [`DEFAULT_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
     /// Numbers of clients of a shared file system; empty means one client.
     pub clients: Vec<u32>,
@@ -184,7 +184,7 @@ impl LabPlace {
             networks: Vec::new(),
             kernels: vec![kernel.into()],
             found: true,
-            guest: LabPlan::new("", USUAL_RAM),
+            guest: LabPlan::new("", DEFAULT_RAM),
             size: Size::default(),
         }
     }
@@ -192,11 +192,11 @@ impl LabPlace {
 
 /// Default size of a file system. One as large as a present-day disk takes longer to create, mount and check than most
 /// trials run, and stores their files in the same locations.
-pub const USUAL_SIZE: Bytes = Bytes(32 << 30);
+pub const DEFAULT_SIZE: Bytes = Bytes(32 << 30);
 
-/// Default size of a journal on a second disk: the one that mke2fs chooses for a journal within [`USUAL_SIZE`]
+/// Default size of a journal on a second disk: the one that mke2fs chooses for a journal within [`DEFAULT_SIZE`]
 /// (ext2fs_default_journal_size: 65,536 blocks), so that moving the journal changes its location but not its size.
-pub const USUAL_JOURNAL: Bytes = Bytes(256 << 20);
+pub const DEFAULT_JOURNAL: Bytes = Bytes(256 << 20);
 
 /// One plan, and the facts about it that are known without running it.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
-use fsdyno_report::{Basis, Format, Own, load_series, load_why};
+use fsdyno_report::{Basis, Format, SpecialFormat, load_series, load_why};
 use fsdyno_why::StoredExplanation;
 
 use crate::failure::Failure;
@@ -67,7 +67,7 @@ pub fn in_order(trials: &mut [Trial]) {
 
 /// Reports the flags of trials that are printed in the format of another program, which does not include flags.
 pub fn say_verdicts(trials: &[Trial], format: Format) {
-    if format == Format::Own(Own::Original) {
+    if format == Format::Special(SpecialFormat::Original) {
         fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
     }
 }

@@ -14,7 +14,7 @@ use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
 use fsdyno_workload::workloads;
 
 use crate::labs::Mode;
-use crate::question::{Cell, USUAL_DEADLINE};
+use crate::question::{Cell, DEFAULT_DEADLINE};
 use crate::refused::Refused;
 use crate::run_error::RunError;
 use crate::same::may_join;
@@ -354,7 +354,7 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
         row: None,
         repeats: None,
         version: env!("CARGO_PKG_VERSION").to_string(),
-        deadline_ns: Some(job.deadline).filter(|given| *given != USUAL_DEADLINE),
+        deadline_ns: Some(job.deadline).filter(|given| *given != DEFAULT_DEADLINE),
         outcome: Outcome::Failed,
         reason: Some(reason),
         plan: job.plan.clone(),

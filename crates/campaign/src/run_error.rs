@@ -40,7 +40,7 @@ pub enum RunError {
         "the trials in this folder ran with the {what} '{stored}', and it is '{current}' now; \
          give --out a new folder"
     )]
-    OtherGround {
+    OtherFingerprint {
         /// The condition that differs.
         what: String,
         /// Its value in a stored trial.

@@ -27,7 +27,7 @@ pub fn may_join(
     same_clock(cells, stored)?;
     for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
         same_lab(venue, &cell.plan, stored, mode)?;
-        same_ground(venue, &cell.plan, stored)?;
+        same_fingerprint(venue, &cell.plan, stored)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
 }
 
 /// Compares the host fingerprint of a directory: with a different kernel or mount, the same path gives other results.
-pub(crate) fn same_ground(
+pub(crate) fn same_fingerprint(
     venue: &dyn Venue,
     plan: &Plan,
     stored: &[Trial],
@@ -117,7 +117,7 @@ pub(crate) fn same_ground(
             here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
         if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
             let [what, stored, current] = [what, stored, current].map(String::clone);
-            return Err(RunError::OtherGround { what, stored, current });
+            return Err(RunError::OtherFingerprint { what, stored, current });
         }
     }
     Ok(())

@@ -123,7 +123,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
     Question {
-        deadline: run.deadline.map_or(crate::USUAL_DEADLINE, seconds),
+        deadline: run.deadline.map_or(crate::DEFAULT_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
         sets: run.sets.clone(),

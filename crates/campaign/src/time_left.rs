@@ -7,16 +7,16 @@ use fsdyno_record::units::rough;
 
 /// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Remaining {
     /// The estimate.
     pub time: Duration,
     /// True for a lower bound: no trial has ended yet, so only operations are counted.
-    pub more: bool,
+    pub is_lower_bound: bool,
 }
 
-impl std::fmt::Display for Left {
+impl std::fmt::Display for Remaining {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let over = if self.more { "over " } else { "" };
+        let over = if self.is_lower_bound { "over " } else { "" };
         write!(f, "{over}{}", rough(self.time))
     }
 }
@@ -96,16 +96,16 @@ impl TimeLeft {
     }
 
     /// Estimates the time left for the operations of a worker's trial; `None` before the first operation.
-    pub fn of_trial(&self, worker: usize, all: u64) -> Option<Left> {
+    pub fn of_trial(&self, worker: usize, all: u64) -> Option<Remaining> {
         let running = self.running.get(&worker).filter(|running| running.ops > 0)?;
         let time = share(running.worked, all.saturating_sub(running.ops), running.ops);
-        Some(Left { time, more: false })
+        Some(Remaining { time, is_lower_bound: false })
     }
 
     /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell
     /// with ended trials takes their mean time; a trial of any other cell takes the mean time per operation of all
     /// ended trials. The time left for a running trial is never negative.
-    pub fn of_all(&self, now: Duration) -> Option<Left> {
+    pub fn of_all(&self, now: Duration) -> Option<Remaining> {
         let ended = self.cells.values().filter(|pace| pace.ended > 0);
         let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), pace| {
             (ops + pace.ops * u64::from(pace.ended), took + pace.took)
@@ -116,19 +116,19 @@ impl TimeLeft {
             ended => Some(pace.took / ended),
         };
         let mut time = Duration::ZERO;
-        let mut more = false;
+        let mut is_lower_bound = false;
         for (cell, pace) in self.cells.iter().filter(|(_, pace)| pace.rest > 0) {
             let each = trial(pace)?;
             // Before the first trial ends, only the time spent on operations counts as elapsed.
             let by_ops = ops == 0 && pace.ended == 0;
-            more |= by_ops;
+            is_lower_bound |= by_ops;
             time += each * pace.rest;
             for running in self.running.values().filter(|running| running.cell == *cell) {
                 let over = if by_ops { running.worked } else { now.saturating_sub(running.began) };
                 time = time.saturating_sub(over.min(each));
             }
         }
-        (time > Duration::ZERO).then(|| Left { time: time / self.jobs, more })
+        (time > Duration::ZERO).then(|| Remaining { time: time / self.jobs, is_lower_bound })
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_lower_bound_is_marked_as_one() {
-        let text = |more| Left { time: seconds(60), more }.to_string();
+        let text = |is_lower_bound| Remaining { time: seconds(60), is_lower_bound }.to_string();
         assert_eq!([false, true].map(text), ["60 s", "over 60 s"]);
     }
 
@@ -178,10 +178,13 @@ mod tests {
         for now in 111..3700 {
             run.progress(0, 100, false, seconds(now));
             let left = run.of_all(seconds(now)).unwrap();
-            assert_eq!((left.time, left.more), (seconds(100), true), "{now}");
+            assert_eq!((left.time, left.is_lower_bound), (seconds(100), true), "{now}");
         }
         run.ended(0, seconds(3700));
-        assert_eq!(run.of_all(seconds(3700)), Some(Left { time: seconds(3700), more: false }));
+        assert_eq!(
+            run.of_all(seconds(3700)),
+            Some(Remaining { time: seconds(3700), is_lower_bound: false })
+        );
     }
 
     #[test]
@@ -206,7 +209,10 @@ mod tests {
         let mut run = TimeLeft::new(&[(0, 10), (1, 40)], 1);
         run.started(0, 0, seconds(0));
         run.ended(0, seconds(20));
-        assert_eq!(run.of_all(seconds(20)), Some(Left { time: seconds(80), more: false }));
+        assert_eq!(
+            run.of_all(seconds(20)),
+            Some(Remaining { time: seconds(80), is_lower_bound: false })
+        );
         run.started(0, 1, seconds(20));
         assert_eq!(run.of_all(seconds(50)).unwrap().time, seconds(50));
         run.ended(0, seconds(70));

@@ -16,8 +16,9 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
         TargetKind::Drive => "a drive of this host",
     };
     let given = run.axes.given.iter().filter_map(|key| Axis::of(key));
-    let axis =
-        given.filter(|axis| !axis.targets.contains(&kind)).map(|axis| (axis.key, axis.elsewhere));
+    let axis = given
+        .filter(|axis| !axis.targets.contains(&kind))
+        .map(|axis| (axis.key, axis.unsupported_reason));
     let others = [
         ("keep-log", run.keep_log, ""),
         ("sysctl", !run.sysctls.is_empty(), SETTINGS),

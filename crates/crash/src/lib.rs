@@ -26,4 +26,4 @@ pub use judge::{Findings, judge};
 pub use refusal::refusal;
 pub use replay::{Replay, acknowledged};
 pub use request::RecoveryRequest;
-pub use result::{CutOutcome, FILE, Finding, Rate, Row, Unreadable, findings, rows};
+pub use result::{CutOutcome, Finding, ROWS_FILE, Rate, Row, Unreadable, findings, rows};

@@ -11,7 +11,7 @@ use crate::found::{Found, Recovery};
 use crate::judge::Findings;
 
 /// Name of the rows' file in a result folder.
-pub const FILE: &str = "crash.json";
+pub const ROWS_FILE: &str = "crash.json";
 
 /// Format version of both files.
 const VERSION: u32 = 1;
@@ -252,7 +252,7 @@ impl Finding {
     }
 }
 
-/// Parses the text of [`FILE`].
+/// Parses the text of [`ROWS_FILE`].
 ///
 /// # Errors
 /// The error in the text.

@@ -129,7 +129,7 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
 /// that state, because overwriting a disk of 1 TB would take the model half a minute.
 fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     let mut spec = spec.clone();
-    spec.model = spec.model.full()?;
+    spec.model = spec.model.preconditioned()?;
     let blocks = spec.capacity.0 / SECTOR / u64::from(BLOCK);
     let mut load = LoadGenerator::new(build(&spec, seed), spec.queue.depth);
     let mut offsets = seed::stream(seed, "profile full");

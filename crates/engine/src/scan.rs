@@ -13,8 +13,8 @@ use fsdyno_workload::RemoveOrder;
 
 use crate::errno::Errno;
 use crate::failure::{Cause, Failure};
+use crate::injected_delay;
 use crate::meter::Meter;
-use crate::planted;
 
 /// Size of the buffer for getdents64(2): the size that glibc's readdir(3) uses, and hence rm and ls.
 const BUFFER: usize = 32 << 10;
@@ -327,7 +327,7 @@ impl Walk<'_, '_> {
         if unsafe { libc::unlinkat(dir, name.as_ptr(), 0) } != 0 {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
-        planted::after_unlink();
+        injected_delay::after_unlink();
         self.returned(OpKind::Unlink, Some(name))?;
         if self.synced { self.sync(dir) } else { Ok(()) }
     }

@@ -53,12 +53,12 @@ pub struct PhaseRun<'a> {
     /// The open files that all threads share, if the workload shares them.
     pub slots: Option<&'a Arc<Slots>>,
     /// The processes that share the phase, if there are several.
-    pub among: Option<Among<'a>>,
+    pub among: Option<ProcessShare<'a>>,
 }
 
-/// A process among several that share a phase.
+/// The part of one process in a phase that several processes share.
 #[derive(Clone, Copy)]
-pub struct Among<'a> {
+pub struct ProcessShare<'a> {
     /// The share of this process among processes; its threads divide it further.
     pub share: Share,
     /// The progress of this process's ranks, created by [`PhaseProgress::among`].

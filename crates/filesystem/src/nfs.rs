@@ -12,7 +12,7 @@ const EXPORT: &[&str] = &["sync", "async"];
 pub const DEFAULT_VERSION: &str = "4.2";
 
 /// Reports whether an option after the `@` belongs to NFS or its export rather than to the server's file system.
-pub fn is_own(option: &str) -> bool {
+pub fn is_nfs_option(option: &str) -> bool {
     let name = option.split('=').next().unwrap_or(option);
     let known = catalog::get(NFS).ok().map(catalog::Filesystem::known);
     EXPORT.contains(&option)

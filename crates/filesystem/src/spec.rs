@@ -180,7 +180,8 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
             })?;
             let mut below = parse_plain(first, rest)?;
             if spec.kind == nfs::NFS {
-                let (own, of_server) = below.mount.into_iter().partition(|it| nfs::is_own(it));
+                let (own, of_server) =
+                    below.mount.into_iter().partition(|it| nfs::is_nfs_option(it));
                 below.mount = of_server;
                 spec.mount.extend::<Vec<String>>(own);
             }

@@ -16,7 +16,7 @@ use fsdyno_record::Nanos;
 const SECTOR: u64 = 512;
 
 /// The queue depth if sysfs does not report one: that of NCQ.
-const USUAL_DEPTH: u32 = 32;
+const DEFAULT_DEPTH: u32 = 32;
 
 /// Measures a drive for about this time and fits a disk profile; none if the user stopped it.
 ///
@@ -180,7 +180,7 @@ fn queue(drive: &Probed) -> Queue {
     let back = text("write_cache").is_none_or(|cache| cache == "write back");
     Queue {
         rotational: true,
-        depth: depth.unwrap_or(USUAL_DEPTH).clamp(1, 1024),
+        depth: depth.unwrap_or(DEFAULT_DEPTH).clamp(1, 1024),
         max_sectors_kb: small("max_sectors_kb", 1280).clamp(4, 32 << 10),
         read_ahead_kb: small("read_ahead_kb", 128),
         scheduler: text("scheduler").and_then(|text| chosen(&text)).unwrap_or("mq-deadline".into()),

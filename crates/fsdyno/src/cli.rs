@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_campaign::about::{parse_name, parse_note};
 use fsdyno_campaign::spec::{DEADLINES, JOBS, REPEATS, SEEDS};
 use fsdyno_campaign::{RunSpec, Shard};
@@ -157,7 +157,7 @@ pub struct Run {
     #[arg(long = "set", value_name = "[WORKLOAD.]KEY=VALUE")]
     pub sets: Vec<String>,
     /// The number of trials of each configuration, each with its own seed
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(REPEATS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u32>(REPEATS))]
     pub repeat: u32,
     /// Instead of --repeat: choose the number of trials so that the half-width of each time's 95 % confidence interval
     /// is at most PERCENT of the time, such as 2%. A pilot of 5 trials of each configuration estimates the variance;
@@ -165,10 +165,10 @@ pub struct Run {
     #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = width)]
     pub width: Option<Percent>,
     /// The largest number of trials of each configuration that --width may choose; tables say if it does not suffice
-    #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole::<u32>(5..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole_number::<u32>(5..=10_000))]
     pub at_most: u32,
     /// The first seed; repeats use the following ones
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u64>(SEEDS))]
     pub seed: u64,
     /// A sysctl in the lab, such as vm.dirty_ratio=10; may be repeated
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
@@ -182,10 +182,10 @@ pub struct Run {
     #[command(flatten)]
     pub least: Least,
     /// The number of trials that run at the same time (on a directory they disturb each other)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Time limit of a trial in seconds; in the lab, of virtual time [default: two days]
-    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(DEADLINES))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole_number::<u64>(DEADLINES))]
     pub deadline: Option<u64>,
     /// Store a log of every request to the lab's disks with the results (see `fsdyno show --help`)
     #[arg(long)]
@@ -406,7 +406,7 @@ pub struct Fit {
     pub out: Option<PathBuf>,
     /// Approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need less); longer is
     /// more exact
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole::<u64>(10..=86_400))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole_number::<u64>(10..=86_400))]
     pub seconds: u64,
     /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]
     #[arg(long, value_name = "RELEASE")]
@@ -416,7 +416,7 @@ pub struct Fit {
     #[arg(long, value_name = "PROFILE", conflicts_with = "out")]
     pub check: Option<String>,
     /// Revolutions per minute, if the disk does not report them and its cache hides them
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(600..=60_000))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u32>(600..=60_000))]
     pub rpm: Option<u32>,
 }
 

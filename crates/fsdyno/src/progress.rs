@@ -6,7 +6,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
-use fsdyno_campaign::time_left::{Left, TimeLeft};
+use fsdyno_campaign::time_left::{Remaining, TimeLeft};
 use fsdyno_campaign::{Observer, Slot};
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
@@ -200,7 +200,7 @@ const STOPPING: &str = "fsdyno: stopping, and removing what the running trials m
 /// boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
-fn stage(progress: &Progress, left: Option<Left>) -> String {
+fn stage(progress: &Progress, left: Option<Remaining>) -> String {
     match progress.stage {
         Stage::Starting => "starting".to_string(),
         Stage::Ready | Stage::Preparing => "preparing".to_string(),

@@ -76,16 +76,16 @@ pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(folder.join(name)).map_err(|error| error.error)?;
-    sync(folder)
+    sync_directory(folder)
 }
 
 /// Syncs the file system that contains a folder.
-pub fn sync_all(folder: &Path) -> io::Result<()> {
+pub fn sync_file_system(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
 
 /// Syncs the directory entries of a folder.
-pub fn sync(folder: &Path) -> io::Result<()> {
+pub fn sync_directory(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 

@@ -38,13 +38,13 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
             .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)));
         written.map_err(LabError::io("write", &script))?;
     }
-    cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
+    cache::sync_file_system(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     let root = root_in(cache, kind);
     // The first process wins; any other process has downloaded the same packages.
     if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
         let _ = unpacked.keep();
     }
-    cache::sync(&folder).map_err(LabError::io("write", &folder))
+    cache::sync_directory(&folder).map_err(LabError::io("write", &folder))
 }
 
 /// Reports whether all tools of a file system are available without a download.

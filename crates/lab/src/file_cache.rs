@@ -144,7 +144,7 @@ impl FileCache {
         file.sync_all()?;
         let path = folder.join(format!("{key}.{sha256}"));
         fs::rename(unfinished, &path)?;
-        cache::sync(folder)?;
+        cache::sync_directory(folder)?;
         self.evict(&path)?;
         Ok(sha256)
     }

@@ -13,7 +13,7 @@ use crate::guard;
 use crate::machine::Machine;
 use crate::probe::Qemu;
 use crate::processor;
-use crate::qemu::{MACHINE_WORDS, clock, kernel_command_line};
+use crate::qemu::{MACHINE_ARGUMENTS, clock, kernel_command_line};
 
 /// Component values by name: a version, a hash, or the arguments themselves.
 pub type Components = BTreeMap<String, String>;
@@ -26,7 +26,7 @@ pub fn of_machine(
     cpu: &CpuPlan,
     more_words: &str,
 ) -> Components {
-    let mut components: Components = MACHINE_WORDS
+    let mut components: Components = MACHINE_ARGUMENTS
         .iter()
         .map(|(name, _, value)| (name.to_string(), value.to_string()))
         .collect();

@@ -47,7 +47,7 @@ pub struct Image {
 
 /// The result of a job that makes disks.
 #[derive(Debug)]
-pub enum Made {
+pub enum ImageResult {
     /// The prepared disks.
     Image(Arc<Image>),
     /// The failed run; its report has the reason.
@@ -69,7 +69,7 @@ impl Image {
     ///
     /// # Errors
     /// The machine has different disks, or an I/O error occurred on the host.
-    pub fn lay_onto(&self, disks: &[File]) -> io::Result<()> {
+    pub fn copy_to(&self, disks: &[File]) -> io::Result<()> {
         let lengths: Vec<u64> =
             disks.iter().map(|disk| Ok(disk.metadata()?.len())).collect::<io::Result<_>>()?;
         if lengths != self.sizes {
@@ -98,7 +98,7 @@ pub fn get(
     key: &str,
     go_on: &mut dyn FnMut() -> bool,
     run: &mut dyn FnMut() -> Result<Finished, RunError>,
-) -> Result<Made, RunError> {
+) -> Result<ImageResult, RunError> {
     let mut took = None;
     let found = files.get(key, go_on, &mut |file| {
         let finished = run()?;
@@ -114,11 +114,11 @@ pub fn get(
     });
     let (file, _) = match found {
         Ok(found) => found,
-        Err(NotCached::Failed(finished)) => return Ok(Made::Failed(finished)),
+        Err(NotCached::Failed(finished)) => return Ok(ImageResult::Failed(finished)),
         Err(NotCached::NotRun(error)) => return Err(error),
     };
     let (report, sizes) = read(&file).map_err(damaged)?;
-    Ok(Made::Image(Arc::new(Image { file, report, sizes, took })))
+    Ok(ImageResult::Image(Arc::new(Image { file, report, sizes, took })))
 }
 
 /// The reason why no disks were cached.
@@ -251,10 +251,10 @@ mod tests {
         let mut never = || panic!("it was made again");
         for run in [&mut make as &mut dyn FnMut() -> Result<Finished, RunError>, &mut never] {
             let made = get(&files, "key", &mut || true, run).unwrap();
-            let Made::Image(image) = made else { panic!("no image") };
+            let ImageResult::Image(image) = made else { panic!("no image") };
             let copy = tempfile::tempfile().unwrap();
             copy.set_len(64 << 20).unwrap();
-            image.lay_onto(std::slice::from_ref(&copy)).unwrap();
+            image.copy_to(std::slice::from_ref(&copy)).unwrap();
             assert!(bytes(&copy) == bytes(&disk()));
             assert!(copy.metadata().unwrap().blocks() * 512 < 4 << 20);
             assert_eq!(image.report().outcome, Outcome::Ok);
@@ -268,7 +268,7 @@ mod tests {
         let files = file_cache(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Failed));
         let made = get(&files, "key", &mut || true, &mut make).unwrap();
-        assert!(matches!(made, Made::Failed(_)));
+        assert!(matches!(made, ImageResult::Failed(_)));
         assert_eq!(files.used("images").unwrap().files, 0);
     }
 
@@ -279,8 +279,8 @@ mod tests {
         let made =
             get(&file_cache(&Cache::at(folder.path()).unwrap()), "key", &mut || true, &mut make)
                 .unwrap();
-        let Made::Image(image) = made else { panic!("no image") };
+        let ImageResult::Image(image) = made else { panic!("no image") };
         let other = tempfile::tempfile().unwrap();
-        assert!(image.lay_onto(&[other]).is_err());
+        assert!(image.copy_to(&[other]).is_err());
     }
 }

@@ -223,9 +223,9 @@ fn download(
     let folder = cache.folder(if archive == Archive::Debian { KERNELS } else { FOREIGN })?;
     let root = folder.join(&release);
     // A kernel must be complete once it has its name, even after a power cut of the host.
-    cache::sync_all(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
+    cache::sync_file_system(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     keep(unpacked, &root, &release).map_err(LabError::io("write", &root))?;
-    cache::sync(&folder).map_err(LabError::io("write", &folder))?;
+    cache::sync_directory(&folder).map_err(LabError::io("write", &folder))?;
     of_release(&root, &release)
         .ok_or_else(|| LabError::NoKernel(format!("{} holds no kernel", root.display())))
 }

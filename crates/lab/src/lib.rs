@@ -68,7 +68,7 @@ pub use error::{LabError, RunError};
 pub use file_cache::{CacheUse, FileCache};
 pub use finished::{Cut, Finished, Watch};
 pub use identity::lab_id;
-pub use image::{Image, Made};
+pub use image::{Image, ImageResult};
 pub use kernel::{
     Available as AvailableKernel, Kernel, available as kernels_available, expand as expand_kernels,
     here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
@@ -78,7 +78,7 @@ pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
 pub use profile::{Begun, Code, Counts, Node};
 pub use program::{program_bytes, section};
-pub use qemu::{KERNEL_WORDS, MACHINE_TYPE};
+pub use qemu::{KERNEL_PARAMETERS, MACHINE_TYPE};
 pub use run::OnBegun;
 pub use series::Series;
 pub use snapshot::Snapshot;
@@ -410,7 +410,7 @@ impl Guest {
         job: &[u8],
         cache: &Cache,
         watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Made, RunError> {
+    ) -> Result<ImageResult, RunError> {
         let components = snapshot.map_or(self.components.clone(), |it| self.components_from(it));
         let mut inputs = identity::of_booted(&components, machine);
         identity::add_file(&mut inputs, "job".into(), job);

@@ -16,13 +16,13 @@ use crate::machine::{Attach, DiskRegion, Machine, OnStop};
 /// - `accel`, `icount`: one guest instruction is 1 ns (more on a slower CPU, see [`clock`]), one vCPU,
 ///   idle time jumps to the next timer.
 /// - `-M pc-q35-7.1`: later machine types pass Linux a random seed. It has no controller that the guest would
-///   probe, and it has an hpet, since the kernel does not use the APIC timer (see [`KERNEL_WORDS`]).
+///   probe, and it has an hpet, since the kernel does not use the APIC timer (see [`KERNEL_PARAMETERS`]).
 /// - `-cpu`: a named model, so that a different QEMU version adds no features; it has neither rdrand nor
 ///   rdseed (random), nor erms and fsrm (`rep movsb` counts as one instruction per byte).
 /// - `-rtc`: the same date in every trial.
 /// - `pvpanic`: stops a booted guest at the point where it can be saved ([`OnStop`]); a guest that is not saved
 ///   has it too, so that both execute the same instructions.
-pub const MACHINE_WORDS: &[(&str, &str, &str)] = &[
+pub const MACHINE_ARGUMENTS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
     ("machine", "-M", "pc-q35-7.1,sata=off,usb=off,smbus=off,vmport=off,smm=off,i8042=off,hpet=on"),
     ("cpu", "-cpu", "Nehalem-v1"),
@@ -50,7 +50,7 @@ fn faster(cpu: &CpuPlan) -> Option<String> {
 pub const MACHINE_TYPE: &str = "pc-q35-7.1";
 
 /// The arguments of the kernel's command line, with the reason for each.
-pub const KERNEL_WORDS: &[(&str, &str)] = &[
+pub const KERNEL_PARAMETERS: &[(&str, &str)] = &[
     ("console=ttyS0", "for panics; the trial itself writes nothing there"),
     ("loglevel=1", "a console line costs 7 ms of guest time at 115200 baud"),
     ("panic=-1", "a panic reboots at once, and a reboot ends QEMU"),
@@ -74,7 +74,7 @@ pub const KERNEL_WORDS: &[(&str, &str)] = &[
 
 /// Returns the kernel's whole command line, including `more` arguments (none if empty) and the arguments of PID 1.
 pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
-    let words = KERNEL_WORDS.iter().map(|(word, _)| word.to_string());
+    let words = KERNEL_PARAMETERS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
     let words: Vec<String> = words.chain(faster(cpu)).chain(more).collect();
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
@@ -154,7 +154,7 @@ impl Arguments {
 /// Adds the machine, its clock and its RAM.
 fn machine_arguments(out: &mut Arguments, cpu: &CpuPlan, machine: &Machine) {
     let pmem: u64 = pmem_disks(machine).map(DiskRegion::size).sum();
-    for (component, key, value) in MACHINE_WORDS {
+    for (component, key, value) in MACHINE_ARGUMENTS {
         let nvdimm = if *component == "machine" && pmem > 0 { ",nvdimm=on" } else { "" };
         let value = match (machine.accel, *component) {
             (AccelPlan::Kvm, "accelerator") => "kvm",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bench::{Bench, MIB, has, put, succeeds, tool, unable};
-use fsdyno_media::block::{Claim, left_drives, look};
+use fsdyno_media::block::{Claim, find_leftover_drives, look};
 
 /// The variable with the drive's path for the process that will be killed.
 const HOLD: &str = "FSDYNO_TEST_HOLD";
@@ -165,7 +165,10 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
     }
     let refusal = look(Path::new(device), image.to_str()).unwrap_err().to_string();
     assert!(refusal.contains("another fsdyno"), "{refusal}");
-    assert!(left_drives().iter().all(|it| it.path != Path::new(device)), "a process has it open");
+    assert!(
+        find_leftover_drives().iter().all(|it| it.path != Path::new(device)),
+        "a process has it open"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(parts(device), "the kernel keeps the parts of the dead");
@@ -181,7 +184,7 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
     let part = format!("{device}p1");
-    let left = || left_drives().into_iter().find(|it| it.path == Path::new(&device));
+    let left = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
     let erase = image.to_str();
     let refusal = || look(Path::new(&device), erase).unwrap_err().to_string();
     // Killed before its mkfs had written, and after it: with the recorded UUID, and without one.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::processor::{self, Caches, EVENTS, Processor, USUAL_FETCH_WAYS};
+use fsdyno_record::processor::{self, Caches, DEFAULT_FETCH_WAYS, EVENTS, Processor};
 use serde::{Deserialize, Serialize};
 
 /// A processor profile in TOML.
@@ -46,7 +46,7 @@ pub struct CacheSizes {
 }
 
 fn usual_l1i() -> u64 {
-    USUAL_FETCH_WAYS * WAY_KIB
+    DEFAULT_FETCH_WAYS * WAY_KIB
 }
 
 fn is_usual_l1i(kib: &u64) -> bool {

@@ -81,14 +81,14 @@ pub struct Caches {
 }
 
 /// Ways of an instruction cache of 32 KiB, the only kind in records older than this field.
-pub const USUAL_FETCH_WAYS: u64 = 8;
+pub const DEFAULT_FETCH_WAYS: u64 = 8;
 
 fn usual_fetch_ways() -> u64 {
-    USUAL_FETCH_WAYS
+    DEFAULT_FETCH_WAYS
 }
 
 fn is_usual(ways: &u64) -> bool {
-    *ways == USUAL_FETCH_WAYS
+    *ways == DEFAULT_FETCH_WAYS
 }
 
 /// The error of a profile against the processor that it stands for, in percent, over operations that it was

@@ -7,7 +7,7 @@ use fsdyno_trace::{Call, Event, FileId, NodeId, ThreadId};
 use fsdyno_workload::memory_fs::{Inode, Outcome};
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::encode;
-use fsdyno_workload::replay::format::{Record, time};
+use fsdyno_workload::replay::format::{OpRecord, encode_time};
 use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
 
 use crate::ReplayError;
@@ -230,7 +230,7 @@ impl Compiler {
         self.op.other.clear();
         self.op.other.push(&plan.other);
         let planned = self.fs.plan(&self.op);
-        let mut record = Record::default();
+        let mut record = OpRecord::default();
         match (&planned, event.errno()) {
             (Ok(done), None) => {
                 (record.expect, record.result) = match plan.compare {
@@ -329,7 +329,7 @@ impl Compiler {
     }
 
     /// Writes an op with the points for which it waits.
-    fn emit(&mut self, event: &Event, plan: Plan, mut record: Record) -> Result<(), ReplayError> {
+    fn emit(&mut self, event: &Event, plan: Plan, mut record: OpRecord) -> Result<(), ReplayError> {
         let rank = self.rank(event.thread);
         let index = usize::from(rank);
         let point = (rank, self.counts[index] + 1);
@@ -350,9 +350,10 @@ impl Compiler {
         }
         let thread = self.threads.entry(event.thread).or_default();
         needs.append(&mut thread.carry);
-        record.compute = time(std::mem::take(&mut thread.think));
+        record.compute = encode_time(std::mem::take(&mut thread.think));
         if self.has_times {
-            record.wall = time(thread.returned.map_or(0, |at| event.start.saturating_sub(at)));
+            record.wall =
+                encode_time(thread.returned.map_or(0, |at| event.start.saturating_sub(at)));
             thread.returned = Some(event.returned());
         }
         let waits = self.reduce(rank, &needs);

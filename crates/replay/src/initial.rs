@@ -7,7 +7,7 @@ use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root, Target};
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::{encode, payload};
-use fsdyno_workload::replay::format::Record;
+use fsdyno_workload::replay::format::OpRecord;
 use fsdyno_workload::{Call as OpCall, DirSlot, FileSlot, MemoryFs, Op, OpenFlags, RareCall};
 
 use crate::ReplayError;
@@ -124,7 +124,7 @@ impl Initial {
         self.op.other.clear();
         self.op.other.push(other);
         let Ok(outcome) = self.fs.plan(&self.op) else { return Ok(false) };
-        let mut record = Record { expect: 3, ..Record::default() };
+        let mut record = OpRecord { expect: 3, ..OpRecord::default() };
         if !encode(call, &mut record) {
             return Ok(false);
         }

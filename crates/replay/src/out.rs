@@ -8,14 +8,16 @@ use std::os::unix::fs::FileExt;
 use fsdyno_record::OpKind;
 use fsdyno_workload::MemoryFs;
 use fsdyno_workload::memory_fs::{NodeKind, ROOT};
-use fsdyno_workload::replay::format::{HEAD, MAGIC, MAX_PATH, OP, Record, SECTIONS, TreeNode};
+use fsdyno_workload::replay::format::{
+    HEADER_SIZE, MAGIC, MAX_PATH, OP_SIZE, OpRecord, SECTIONS, TreeNode,
+};
 use fsdyno_workload::replay::{Boundary, Section};
 
 use crate::ReplayError;
 use crate::order::Point;
 
 /// Bytes of a rank's ops that are buffered before they are written.
-const BUFFER: usize = OP * 1024;
+const BUFFER: usize = OP_SIZE * 1024;
 
 /// The compiled form under construction. Sections follow one another; each rank's ops have reserved space.
 pub struct Out {
@@ -63,7 +65,7 @@ impl Out {
             boundaries: Vec::new(),
             facts: BTreeMap::new(),
         };
-        out.put(&[0; HEAD])?;
+        out.put(&[0; HEADER_SIZE])?;
         // The string at offset 0 stands for a missing name.
         out.strings.extend_from_slice(&[1, 0, b'.']);
         out.known.insert(b".".as_slice().into(), 0);
@@ -102,18 +104,19 @@ impl Out {
     }
 
     /// Writes an op of the initial tree.
-    pub fn initial(&mut self, record: &Record) -> Result<(), ReplayError> {
+    pub fn initial(&mut self, record: &OpRecord) -> Result<(), ReplayError> {
         self.put(&record.bytes())
     }
 
     /// Ends the initial tree and reserves the space of all ranks.
     pub fn begin_ranks(&mut self, capacities: &[u64]) -> Result<(), ReplayError> {
-        self.sections[Section::Initial as usize] = (HEAD as u64, self.at - HEAD as u64);
+        self.sections[Section::Initial as usize] =
+            (HEADER_SIZE as u64, self.at - HEADER_SIZE as u64);
         self.file.flush()?;
         let mut from = self.at;
         for capacity in capacities {
             self.ranks.push(RankOut { from, count: 0, capacity: *capacity, buffer: Vec::new() });
-            from += capacity * OP as u64;
+            from += capacity * OP_SIZE as u64;
         }
         self.sections[Section::Ops as usize] = (self.at, from - self.at);
         self.file.get_ref().set_len(from)?;
@@ -151,11 +154,11 @@ impl Out {
     }
 
     /// Writes the next op of a rank.
-    pub fn op(&mut self, rank: u16, record: &Record) -> Result<(), ReplayError> {
+    pub fn op(&mut self, rank: u16, record: &OpRecord) -> Result<(), ReplayError> {
         let file = self.file.get_ref();
         let Some(out) = self.ranks.get_mut(usize::from(rank)) else { return Ok(()) };
         out.buffer.extend_from_slice(&record.bytes());
-        if out.count + (out.buffer.len() / OP) as u64 > out.capacity {
+        if out.count + (out.buffer.len() / OP_SIZE) as u64 > out.capacity {
             return Err(limit("has more calls than its first reading found; this is a bug"));
         }
         if out.buffer.len() >= BUFFER { out.flush(file) } else { Ok(()) }
@@ -204,7 +207,7 @@ impl Out {
         &mut self,
         content: &fsdyno_workload::memory_fs::Content,
     ) -> Result<(u32, u32), ReplayError> {
-        let first = self.pieces.len() / fsdyno_workload::replay::format::PIECE;
+        let first = self.pieces.len() / fsdyno_workload::replay::format::PIECE_SIZE;
         let (mut at, mut count) = (0, 0);
         while let Some(piece) = content.piece(at) {
             for number in [at, piece.id, piece.offset, u64::from(piece.length)] {
@@ -228,7 +231,7 @@ impl Out {
         let ops = self.sections[Section::Ops as usize].0;
         for rank in &mut self.ranks {
             rank.flush(self.file.get_ref())?;
-            ranks.extend_from_slice(&((rank.from - ops) / OP as u64).to_le_bytes());
+            ranks.extend_from_slice(&((rank.from - ops) / OP_SIZE as u64).to_le_bytes());
             ranks.extend_from_slice(&rank.count.to_le_bytes());
         }
         let (strings, pieces) =
@@ -270,8 +273,8 @@ impl Out {
 
 impl RankOut {
     fn flush(&mut self, file: &File) -> Result<(), ReplayError> {
-        file.write_all_at(&self.buffer, self.from + self.count * OP as u64)?;
-        self.count += (self.buffer.len() / OP) as u64;
+        file.write_all_at(&self.buffer, self.from + self.count * OP_SIZE as u64)?;
+        self.count += (self.buffer.len() / OP_SIZE) as u64;
         self.buffer.clear();
         Ok(())
     }

@@ -22,7 +22,7 @@ use fsdyno_record::plan::{IssuerPlan, MediumPlan, Plan, VenuePlan, VerifyMode, W
 use fsdyno_record::seed::{SplitMix64, stream};
 use fsdyno_record::trial::{Conditions, Host, Measured, Outcome, Phase, trial_id};
 use fsdyno_record::{Nanos, Trial};
-use fsdyno_report::{Basis, Format, Own, Style, table};
+use fsdyno_report::{Basis, Format, SpecialFormat, Style, table};
 
 /// Number of reports for each k, n, number of phases and shape on a host.
 const REPORTS: usize = 10;
@@ -140,7 +140,8 @@ fn conclude(lab: bool, worst: &Counted) {
 /// Returns true if the report distinguishes some row from a base that it equals.
 fn claims(trials: &[Trial], shape: Shape) -> bool {
     let basis = Basis { least: 0.0, ..None.into() };
-    let csv = table(trials, basis, Format::Own(Own::StatisticsCsv), Style::default()).unwrap();
+    let csv = table(trials, basis, Format::Special(SpecialFormat::StatisticsCsv), Style::default())
+        .unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &str| lines[0].iter().position(|head| *head == name).unwrap();
     let (phase, row, ratio, verdict) =

@@ -10,7 +10,7 @@ use crate::processor;
 use crate::sort::Sort;
 
 /// The default for the smallest difference that matters: 1 %.
-pub const LEAST: f64 = 0.01;
+pub const DEFAULT_LEAST_DIFFERENCE: f64 = 0.01;
 
 /// The base of ratios, the smallest difference that matters, and what tables show.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,13 +21,13 @@ pub struct Basis<'b> {
     pub least: f64,
     /// The order of rows in tables; none to keep the order of the trials.
     pub sort: Option<Sort>,
-    /// The columns of tables ([`crate::columns::CHOICES`]); the default ones if empty.
+    /// The columns of tables ([`crate::columns::COLUMN_NAMES`]); the default ones if empty.
     pub columns: &'b [&'b str],
 }
 
 impl<'b> From<Option<&'b str>> for Basis<'b> {
     fn from(baseline: Option<&'b str>) -> Basis<'b> {
-        Basis { baseline, least: LEAST, sort: None, columns: &[] }
+        Basis { baseline, least: DEFAULT_LEAST_DIFFERENCE, sort: None, columns: &[] }
     }
 }
 

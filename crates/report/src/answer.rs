@@ -249,7 +249,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
         }
     }
     if names.is_empty() {
-        return vec![format!("Only {} was measured.", number::clean(label))];
+        return vec![format!("Only {} was measured.", number::sanitize(label))];
     }
     let sentence = |(name, verdicts): (String, Lists)| {
         let parts: Vec<String> = WORDS
@@ -261,7 +261,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     };
     let mut sentences: Vec<String> = names.into_iter().map(sentence).collect();
     if let Some(first) = sentences.first_mut() {
-        *first = format!("Against {}, {first}", number::clean(label));
+        *first = format!("Against {}, {first}", number::sanitize(label));
     }
     sentences
 }

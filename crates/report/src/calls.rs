@@ -71,7 +71,7 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         };
         let parts: Vec<String> =
             calls.iter().filter(|calls| calls.share >= MIN_SHARE).take(4).map(part).collect();
-        let name = number::clean(&row.in_sentence());
+        let name = number::sanitize(&row.in_sentence());
         Some(format!("time of {name} by call: {}", parts.join(", ")))
     };
     section.rows.iter().filter_map(line).collect()

@@ -40,7 +40,7 @@ fn line(row: &Row<'_>) -> Option<String> {
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
     }
-    Some(number::clean(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
+    Some(number::sanitize(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
 }
 
 /// The mean number of files that a full file system held; none if it was not filled.

@@ -5,7 +5,7 @@ use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
-use crate::number::{clean, percent, short};
+use crate::number::{percent, sanitize, short};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The clients of a result.
@@ -123,7 +123,7 @@ fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
 }
 
 fn name_of(trial: &Trial) -> String {
-    clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
+    sanitize(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
 fn table(trials: &[Trial]) -> Option<Table> {
@@ -133,8 +133,8 @@ fn table(trials: &[Trial]) -> Option<Table> {
     }
     let columns: Vec<Column<'_, Point<'_>>> = vec![
         Column::words("trial", |it: &Point<'_>| name_of(it.trial)),
-        Column::words("network", |it: &Point<'_>| clean(it.network)),
-        Column::words("phase", |it: &Point<'_>| clean(&it.phase.name)),
+        Column::words("network", |it: &Point<'_>| sanitize(it.network)),
+        Column::words("phase", |it: &Point<'_>| sanitize(&it.phase.name)),
         Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
         Column::number("ops/s", |it: &Point<'_>| short(it.rate))
             .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),

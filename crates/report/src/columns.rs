@@ -17,7 +17,7 @@ use crate::table::{Column, Kind, Row as Cells, Table, Term, Tone, legend};
 pub const BYTES: &str = "bytes";
 
 /// The names of the columns that can be chosen.
-pub const CHOICES: &[&str] = &[
+pub const COLUMN_NAMES: &[&str] = &[
     "n",
     "files",
     "returned",
@@ -32,7 +32,7 @@ pub const CHOICES: &[&str] = &[
     "ratio",
 ];
 
-/// The table of a section, one of `all` sections of a report, with the columns chosen from [`CHOICES`], or the default
+/// The table of a section, one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`], or the default
 /// ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
@@ -90,7 +90,7 @@ enum On {
     Text,
 }
 
-/// A column, the outputs that have it, and its name in [`CHOICES`]; a column with an empty name is always shown.
+/// A column, the outputs that have it, and its name in [`COLUMN_NAMES`]; a column with an empty name is always shown.
 struct Placed<'s, 'a> {
     column: Column<'s, Row<'a>>,
     on: On,

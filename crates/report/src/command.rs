@@ -7,7 +7,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::shell::quote;
 
-use crate::against::{Basis, LEAST};
+use crate::against::{Basis, DEFAULT_LEAST_DIFFERENCE};
 use crate::number::significant;
 
 /// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if one cannot express
@@ -70,7 +70,7 @@ impl<'a> Group<'a> {
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
         let baseline = basis.baseline.filter(|label| labels.contains(label));
         options.extend(baseline.map(|label| option("baseline", label)));
-        if basis.least != LEAST {
+        if basis.least != DEFAULT_LEAST_DIFFERENCE {
             options.push(format!("--least-difference {}%", significant(basis.least * 100.0, 4)));
         }
         options.extend(drive.map(|_| "--erase SERIAL".to_string()));
@@ -98,7 +98,7 @@ impl<'a> Group<'a> {
 fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     let value = |trial: &&Trial| axis.text(&trial.plan);
     let values = distinct(trials.iter().filter_map(value));
-    match values.iter().all(|value| value == axis.usual) {
+    match values.iter().all(|value| value == axis.default) {
         true => Vec::new(),
         false => values.iter().map(|value| option(axis.key, value)).collect(),
     }
@@ -113,7 +113,7 @@ fn choices(trial: &Trial) -> Choices {
     for (at, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
         let words = match (axis.value)(plan) {
             Value::Absent => continue,
-            Value::Usual => Vec::new(),
+            Value::Default => Vec::new(),
             Value::Is(value) => vec![option(axis.key, &value)],
         };
         say(format!("0 {at:02}"), words);

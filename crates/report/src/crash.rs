@@ -19,8 +19,8 @@ pub use sentences::sentences;
 /// The columns, the row's name first.
 fn columns() -> Vec<Column<'static, Row>> {
     vec![
-        Column::words("file system", |row: &Row| marked_name(row, number::clean(&row.label))),
-        Column::number("speed", |row: &Row| format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)))
+        Column::words("file system", |row: &Row| marked_name(row, number::sanitize(&row.label))),
+        Column::number("speed", |row: &Row| format!("{:.1} {}/s", row.rate.per_second, number::sanitize(&row.rate.unit)))
             .means("of the longest phase, until durable, in the logged pass: close to that \
                  of `fsdyno run`, and not bit-identical (docs/crash.md)"),
         Column::number("cuts", |row: &Row| row.tried.len().to_string()),
@@ -75,9 +75,9 @@ pub fn mount(tried: &CutOutcome) -> u64 {
 
 /// Results of `fsdyno crash` to print.
 #[derive(Clone, Copy, Debug)]
-pub struct Crashed<'a>(pub &'a [Row]);
+pub struct CrashReport<'a>(pub &'a [Row]);
 
-impl Output for Crashed<'_> {
+impl Output for CrashReport<'_> {
     fn document(&self) -> Document {
         Document(blocks(self.0))
     }
@@ -174,7 +174,7 @@ pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
 
 /// A row's name, with the disk if it is faulty.
 pub fn named(row: &Row) -> String {
-    let (label, disk) = (number::clean(&row.label), fault_suffix(row.disk));
+    let (label, disk) = (number::sanitize(&row.label), fault_suffix(row.disk));
     marked_name(row, if label.ends_with(&disk) { label } else { label + &disk })
 }
 
@@ -302,10 +302,10 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use crate::crash_fixture;
-    use crate::table::{Format, MAIL_WIDTH, Own, Style};
+    use crate::table::{Format, MAIL_WIDTH, SpecialFormat, Style};
 
     fn shown(rows: &[Row], format: Format, width: usize) -> String {
-        format.write(&Crashed(rows), Style { width, ..Style::default() }).unwrap()
+        format.write(&CrashReport(rows), Style { width, ..Style::default() }).unwrap()
     }
 
     #[test]
@@ -394,9 +394,9 @@ mod tests {
 
     #[test]
     fn other_formats_have_no_table() {
-        for format in [Own::Original, Own::Statistics] {
+        for format in [SpecialFormat::Original, SpecialFormat::Statistics] {
             let rows = crash_fixture::crashed();
-            let printed = Format::Own(format).write(&Crashed(&rows), Style::default());
+            let printed = Format::Special(format).write(&CrashReport(&rows), Style::default());
             assert!(matches!(printed, Err(ReportError::Format)));
         }
     }

@@ -32,7 +32,7 @@ fn line(row: &Row<'_>) -> Option<String> {
         )
     };
     let parts: Vec<String> = phase.devices.keys().map(part).collect();
-    Some(format!("disks of {}: {}", number::clean(&row.in_sentence()), parts.join("; ")))
+    Some(format!("disks of {}: {}", number::sanitize(&row.in_sentence()), parts.join("; ")))
 }
 
 #[cfg(test)]

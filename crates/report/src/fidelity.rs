@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::{Outcome, ReplayReport};
 
-use crate::number::{clean, count, counted, percent};
+use crate::number::{count, counted, percent, sanitize};
 
 /// The maximum number of reasons that are listed.
 const MAX_REASONS: usize = 3;
@@ -67,7 +67,7 @@ fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
     let differing = group.iter().filter(|(_, replay)| replay.differing > 0);
     let rows: Vec<String> = differing
         .map(|(trial, replay)| {
-            format!("{} on {}", count(replay.differing), clean(&trial.plan.label))
+            format!("{} on {}", count(replay.differing), sanitize(&trial.plan.label))
         })
         .collect();
     parts.push(match rows.len() {
@@ -88,7 +88,7 @@ fn reasons(replay: &ReplayReport) -> String {
     let more = reasons.len().saturating_sub(MAX_REASONS);
     let named = reasons.iter().take(MAX_REASONS);
     let mut named: Vec<String> =
-        named.map(|(reason, number)| format!("{} {}", count(*number), clean(reason))).collect();
+        named.map(|(reason, number)| format!("{} {}", count(*number), sanitize(reason))).collect();
     if more > 0 {
         named.push(format!("and {}", counted(more, "more reason")));
     }

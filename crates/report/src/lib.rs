@@ -67,14 +67,14 @@ pub mod why;
 mod work_units;
 mod wrap;
 
-pub use against::{Basis, LEAST};
+pub use against::{Basis, DEFAULT_LEAST_DIFFERENCE};
 pub use clients::Clients;
-pub use columns::CHOICES;
-pub use crash::Crashed;
+pub use columns::COLUMN_NAMES;
+pub use crash::CrashReport;
 pub use device::flags;
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, is_result, load, results_below};
-pub use number::{clean, counted, percent};
+pub use number::{counted, percent, sanitize};
 pub use page::{
     ChartFile, charts, crash_html, drawn_trials, factor_charts, html, html_with, is_chart,
     published_charts, study_page, tune_html, why_charts,
@@ -86,7 +86,7 @@ pub use ranks::Ranks;
 pub use run::Run;
 pub use series::{OverTime, load_series};
 pub use sort::Sort;
-pub use table::{Format, Output, Own, Style};
+pub use table::{Format, Output, SpecialFormat, Style};
 pub use trace::Summary as TraceSummary;
 pub use trials::{Trials, table};
 pub use tune::Tuned;

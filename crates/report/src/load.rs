@@ -160,7 +160,7 @@ fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
 /// Tests whether a folder is a result: of `fsdyno run`, of a study, of `fsdyno crash`.
 pub fn is_result(folder: &Path) -> bool {
     let has = |name| compressed::find(&folder.join(name)).is_some();
-    has(RECORDS) || has(fsdyno_crash::FILE) || folder.join("study.toml").is_file()
+    has(RECORDS) || has(fsdyno_crash::ROWS_FILE) || folder.join("study.toml").is_file()
 }
 
 /// The depth below a folder down to which results are searched for: that of the runs of a study.

@@ -7,7 +7,7 @@ use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
 
 use crate::measure::Measure;
-use crate::number::{clean, relative};
+use crate::number::{relative, sanitize};
 use crate::pairing::Matching;
 use crate::run::Run;
 
@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
     /// The name for a sentence, with its commas in parentheses: `ext4 (ssd-sata, 4 threads)`.
     pub fn in_sentence(&self) -> String {
         match self.variant.strip_prefix(", ") {
-            Some(variant) => format!("{} ({variant})", clean(self.label())),
+            Some(variant) => format!("{} ({variant})", sanitize(self.label())),
             None => self.name.clone(),
         }
     }

@@ -111,7 +111,7 @@ pub fn relative(ratio: f64) -> String {
 
 /// Foreign text made safe for a terminal: a label must not move the cursor, hide a line, or change the
 /// direction of text (Unicode's bidirectional formatting, UAX 9).
-pub fn clean(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let is_bidi = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if c.is_control() || is_bidi(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_control_the_terminal() {
-        assert_eq!(clean("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
-        assert_eq!(clean("ü\u{202e}b"), "ü\u{fffd}b");
+        assert_eq!(sanitize("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(sanitize("ü\u{202e}b"), "ü\u{fffd}b");
     }
 }

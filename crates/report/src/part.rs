@@ -30,6 +30,6 @@ impl<'a> Part<'a> {
             variant => format!("as {variant}"),
         };
         (!self.run.is_empty())
-            .then(|| crate::number::clean(&format!("{} {words}{kernel}", self.run)))
+            .then(|| crate::number::sanitize(&format!("{} {words}{kernel}", self.run)))
     }
 }

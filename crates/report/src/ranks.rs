@@ -4,7 +4,7 @@ use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewa
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
-use crate::number::{clean, short};
+use crate::number::{sanitize, short};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The ranks of a result.
@@ -71,11 +71,11 @@ fn rate(items: u64, time: Nanos) -> f64 {
 /// A rate with its unit, if that is known.
 fn per_second(rate: f64, unit: &str) -> String {
     let rate = short(rate);
-    if unit.is_empty() { rate } else { format!("{rate} {}/s", clean(unit)) }
+    if unit.is_empty() { rate } else { format!("{rate} {}/s", sanitize(unit)) }
 }
 
 fn name_of(trial: &Trial) -> String {
-    clean(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
+    sanitize(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
 impl PhaseRow<'_> {
@@ -141,7 +141,7 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     }
     let mut columns: Vec<Column<'_, PhaseRow<'_>>> = vec![
         Column::words("trial", |it: &PhaseRow<'_>| name_of(it.trial)),
-        Column::words("phase", |it: &PhaseRow<'_>| clean(&it.phase.name)),
+        Column::words("phase", |it: &PhaseRow<'_>| sanitize(&it.phase.name)),
         Column::number("items/s", |it: &PhaseRow<'_>| {
             short(rate(it.items(), it.phase.last_done_ns))
         })
@@ -221,10 +221,10 @@ fn rank_table(trials: &[Trial]) -> Table {
     let columns: Vec<Column<'_, RankRow<'_>>> =
         vec![
             Column::words("trial", |it: &RankRow<'_>| name_of(it.trial)).priority(3),
-            Column::words("phase", |it: &RankRow<'_>| clean(&it.phase.name)),
+            Column::words("phase", |it: &RankRow<'_>| sanitize(&it.phase.name)),
             Column::number("rank", |it: &RankRow<'_>| it.rank.rank.to_string()),
             Column::words("host", |it: &RankRow<'_>| {
-                it.member.map(|member| clean(&member.host)).unwrap_or_default()
+                it.member.map(|member| sanitize(&member.host)).unwrap_or_default()
             }),
             Column::number("items/s", |it: &RankRow<'_>| {
                 short(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
@@ -250,7 +250,7 @@ fn clients(trials: &[Trial]) -> Vec<ClientRow> {
     let mut all: Vec<ClientRow> = Vec::new();
     for it in ranks(trials) {
         let Some(member) = it.member else { continue };
-        let what = format!("{}: {}", name_of(it.trial), clean(&it.phase.name));
+        let what = format!("{}: {}", name_of(it.trial), sanitize(&it.phase.name));
         let slow = rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns));
         match all.iter_mut().find(|one| one.what == what && one.client == member.client) {
             Some(one) => {
@@ -261,7 +261,7 @@ fn clients(trials: &[Trial]) -> Vec<ClientRow> {
             }
             None => all.push(ClientRow {
                 what,
-                host: clean(&member.host),
+                host: sanitize(&member.host),
                 client: member.client,
                 ranks: 1,
                 items: it.rank.items,

@@ -7,7 +7,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use serde_json::Value;
 
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// A sentence for each pair of records that must be equal and are not.
 pub fn differences(trials: &[Trial]) -> Vec<String> {
@@ -28,7 +28,7 @@ fn sentence(first: &Trial, second: &Trial) -> String {
     let found = difference("measured", &json(first), &json(second));
     let (place, a, b) = found.unwrap_or_else(|| ("measured".into(), "?".into(), "?".into()));
     let lab: String = second.lab_id.iter().flat_map(|id| id.chars()).take(12).collect();
-    clean(&format!(
+    sanitize(&format!(
         "NOT BIT-IDENTICAL: {} on {}, seed {}, has two results in lab {lab}, which must be equal but \
          differ, first in {place}: {a} and {b}. Only the first is counted; trust neither.",
         second.plan.workload.name, second.plan.label, second.seed

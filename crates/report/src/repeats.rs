@@ -62,7 +62,7 @@ mod tests {
     use fsdyno_record::{Nanos, Trial};
 
     use super::*;
-    use crate::{Format, Own, Style, fixture, html, table, view};
+    use crate::{Format, SpecialFormat, Style, fixture, html, table, view};
 
     /// The fixture's ext4 and xfs under a rule, with seven trials each that vary by a few percent.
     fn under(at_most: u32) -> Vec<Trial> {
@@ -86,7 +86,12 @@ mod tests {
     #[test]
     fn a_width_that_was_not_reached_is_named_in_every_format() {
         let trials = under(7);
-        for format in [Format::Text, Format::Mail, Format::Markdown, Format::Own(Own::Statistics)] {
+        for format in [
+            Format::Text,
+            Format::Mail,
+            Format::Markdown,
+            Format::Special(SpecialFormat::Statistics),
+        ] {
             let text = table(&trials, None, format, Style::default()).unwrap();
             let text = text.replace('\n', " ");
             assert!(text.contains("NOT REACHED"), "{format:?}: {text}");
@@ -94,7 +99,9 @@ mod tests {
         assert!(html(&trials, &[], None).unwrap().contains("NOT REACHED"));
         let csv = table(&trials, None, Format::Csv, Style::default()).unwrap();
         assert!(csv.lines().any(|line| line.contains(",18,7,,")), "{csv}");
-        let csv = table(&trials, None, Format::Own(Own::StatisticsCsv), Style::default()).unwrap();
+        let csv =
+            table(&trials, None, Format::Special(SpecialFormat::StatisticsCsv), Style::default())
+                .unwrap();
         assert!(csv.lines().nth(1).unwrap().contains(",18,7,no,"), "{csv}");
         let json = table(&trials, None, Format::Json, Style::default()).unwrap();
         assert!(json.contains(r#""at_most":7,"first_seed":1,"wanted":18"#));

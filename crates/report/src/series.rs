@@ -167,7 +167,7 @@ const NONE: &str =
 fn document(series: &[Series], trials: &[Trial], style: Style) -> Document {
     let mut out = Document::default();
     for (trial, series) in match_trials(series, trials) {
-        let (workload, label) = (&trial.plan.workload.name, number::clean(&trial.plan.label));
+        let (workload, label) = (&trial.plan.workload.name, number::sanitize(&trial.plan.label));
         let head = format!("{workload}, {label}, seed {}", trial.seed);
         let mut lines = vec![truncate(&head, style.width.max(NAMES), "…")];
         for phase in &series.phases {
@@ -183,7 +183,7 @@ fn document(series: &[Series], trials: &[Trial], style: Style) -> Document {
 
 fn phase_text(phase: &PhaseSeries, width: usize) -> String {
     let count = phase.ops.len();
-    let (name, length) = (number::clean(&phase.name), phase.length_ns);
+    let (name, length) = (number::sanitize(&phase.name), phase.length_ns);
     let head = format!("  {name}: {length}, {count} x {}", phase.interval_ns);
     let mut out = truncate(&head, width.max(NAMES), "…") + "\n";
     let space = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));

@@ -14,7 +14,7 @@ use crate::described::Described;
 use crate::error::ReportError;
 use crate::exports::{pretty, verdict};
 use crate::model::{Row, Section};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::part::Part;
 use crate::table::{self, Column};
 use crate::view;
@@ -71,7 +71,7 @@ impl<'a> PartStatistics<'a> {
             let (of, row, growth) = (&place.of, &place.row, line.growth?);
             let (_, phase) = row.trials.first()?;
             let points = line.rows.iter().flatten().count();
-            let (phase, label) = (clean(&phase.name), clean(row.label()));
+            let (phase, label) = (sanitize(&phase.name), sanitize(row.label()));
             Some(Exponent { workload: of, phase, name: &line.name, label, points, growth })
         })
     }

@@ -9,7 +9,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::age::Aged;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
 
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// The lines, without wrapping. A value that differs between trials is listed with the others; the names of the rows
 /// show which one is theirs.
@@ -22,7 +22,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
     lines.extend(workloads(trials));
     lines.extend(labels(trials));
     lines.extend(not_in_effect(trials));
-    lines.iter().map(|line| clean(line)).collect()
+    lines.iter().map(|line| sanitize(line)).collect()
 }
 
 /// `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
@@ -262,7 +262,7 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
             medium @ MediumPlan::Modelled(_) => format!("the modelled disk {}", disks_of(medium)),
             MediumPlan::Memory { .. } => "the memory".to_string(),
         };
-        put(&mut media, clean(&of_medium(plan, &medium)));
+        put(&mut media, sanitize(&of_medium(plan, &medium)));
     }
     media.sort();
     media

@@ -4,7 +4,7 @@ use fsdyno_axes::AXES;
 use fsdyno_record::Trial;
 
 use crate::compare::{self, CompareOptions, Metric, Row, effect, interval};
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// The minimum relative change of a step that is marked.
 pub const LEAST: f64 = 0.03;
@@ -77,7 +77,7 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
 fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
     let mut all: Vec<Timeline> = Vec::new();
     for row in rows {
-        let title = clean(&format!("{} {}", row.place.workload, row.phase));
+        let title = sanitize(&format!("{} {}", row.place.workload, row.phase));
         let at = all.iter().position(|timeline| timeline.title == title);
         let at = at.unwrap_or_else(|| {
             all.push(Timeline { title, metric, versions: Vec::new(), lines: Vec::new() });

@@ -9,7 +9,7 @@ use fsdyno_trace::{
 use serde_json::{Value, json};
 
 use crate::ReportError;
-use crate::number::{clean, count, seconds};
+use crate::number::{count, sanitize, seconds};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The events of one kind.
@@ -109,8 +109,8 @@ impl Summary {
         match item {
             Item::Root(root) => {
                 depths.insert(root.node, 0);
-                let label = clean(&root.label.to_string());
-                self.roots.push((label, root.kind.name(), clean(&root.file_system)));
+                let label = sanitize(&root.label.to_string());
+                self.roots.push((label, root.kind.name(), sanitize(&root.file_system)));
             }
             Item::Entry(entry) => {
                 deepen(self, entry.node, entry.parent, entry.kind);
@@ -155,9 +155,9 @@ impl Summary {
             Call::Sync { sync, .. } => *self.syncs.entry(*sync).or_default() += 1,
             // A shell looks for a program in several directories; the failed attempts are not counted.
             Call::Exec { program, .. } if event.result >= 0 => {
-                *self.programs.entry(clean(&program.to_string())).or_default() += 1;
+                *self.programs.entry(sanitize(&program.to_string())).or_default() += 1;
             }
-            Call::Mark { name } => self.marks.push(clean(&name.to_string())),
+            Call::Mark { name } => self.marks.push(sanitize(&name.to_string())),
             _ => {}
         }
         let calls = self.calls.entry(event.call.kind()).or_default();
@@ -182,8 +182,8 @@ impl Summary {
         let mut facts = vec![
             format!(
                 "recorded by {}; kernel {}",
-                clean(&self.header.recorded_by),
-                clean(&self.header.kernel)
+                sanitize(&self.header.recorded_by),
+                sanitize(&self.header.kernel)
             ),
             format!("roots: {}", roots.collect::<Vec<_>>().join(", ")),
             format!(
@@ -252,7 +252,7 @@ impl Summary {
             ));
         }
         let notes = self.end.iter().flat_map(|end| &end.notes);
-        all.extend(notes.map(|(note, n)| format!("{}: {}", clean(note), count(*n))));
+        all.extend(notes.map(|(note, n)| format!("{}: {}", sanitize(note), count(*n))));
         all.extend(self.incomplete.clone());
         all
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_record::Trial;
 use fsdyno_record::trial::{Outcome, TreeReport};
 
-use crate::number::{clean, count, counted};
+use crate::number::{count, counted, sanitize};
 
 /// The maximum number of differing entries that are listed.
 const PLACES: usize = 8;
@@ -49,7 +49,7 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
     }
     let by_row: Vec<String> = labels
         .iter()
-        .map(|(label, trees)| format!("{} {}", clean(label), counted(trees.len(), "tree")))
+        .map(|(label, trees)| format!("{} {}", sanitize(label), counted(trees.len(), "tree")))
         .collect();
     format!(
         "TREES DIFFER: the command left {} in {all}, which differ {what} ({}){}. So the times are of work that was \
@@ -73,7 +73,7 @@ fn places(group: &[(&Trial, &TreeReport)]) -> String {
         differing.iter().any(|it| it.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     };
     let named: Vec<String> =
-        differing.iter().filter(|path| !is_above(path)).map(|path| clean(path)).collect();
+        differing.iter().filter(|path| !is_above(path)).map(|path| sanitize(path)).collect();
     match named.len() {
         0 => String::new(),
         some => {

@@ -10,11 +10,13 @@ use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
 use crate::model::{Section, Standing};
-use crate::number::{clean, difference};
+use crate::number::{difference, sanitize};
 use crate::original::original;
 use crate::part::Part;
 use crate::sort::sort;
-use crate::table::{Block, Document, Format, Lab, Legend, Output, Own, Rows, Style, Term};
+use crate::table::{
+    Block, Document, Format, Lab, Legend, Output, Rows, SpecialFormat, Style, Term,
+};
 use crate::view;
 use crate::{
     answer, calls, columns, described, device, disks, fidelity, instrument, processor, ranks,
@@ -59,13 +61,13 @@ impl Output for Trials<'_> {
         json(self.trials)
     }
 
-    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
+    fn special(&self, format: SpecialFormat) -> Option<Result<String, ReportError>> {
         match format {
-            Own::Statistics => Some(statistics::json(self.parts, self.basis)),
-            Own::StatisticsCsv => Some(Ok(statistics::csv(self.parts, self.basis))),
-            Own::Spreadsheet => Some(Ok(spreadsheet::csv(self.parts, self.basis))),
-            Own::Original => Some(original(self.trials)),
-            Own::Junit => None,
+            SpecialFormat::Statistics => Some(statistics::json(self.parts, self.basis)),
+            SpecialFormat::StatisticsCsv => Some(Ok(statistics::csv(self.parts, self.basis))),
+            SpecialFormat::Spreadsheet => Some(Ok(spreadsheet::csv(self.parts, self.basis))),
+            SpecialFormat::Original => Some(original(self.trials)),
+            SpecialFormat::Junit => None,
         }
     }
 }
@@ -134,9 +136,9 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         out.0.push(Block::Failures(failures));
     }
     let lab = |lab: LabRows<'_>| Lab {
-        id: clean(lab.id),
-        rows: clean(&lab.rows.join(", ")),
-        differs: clean(&lab.differs.join(", ")),
+        id: sanitize(lab.id),
+        rows: sanitize(&lab.rows.join(", ")),
+        differs: sanitize(&lab.differs.join(", ")),
     };
     let labs: Vec<Lab> = labs::labs(trials).into_iter().map(lab).collect();
     if !labs.is_empty() {

@@ -4,7 +4,7 @@ use fsdyno_axes::naming::RowNames;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::Failure;
 
 /// The failed and skipped trials; those of one row and one reason are listed once.
@@ -26,7 +26,7 @@ pub fn unfinished(trials: &[Trial]) -> Vec<Failure> {
     let listed = |(outcome, what, reason, seeds): (Outcome, String, &str, Vec<String>)| {
         let outcome = if outcome == Outcome::Skipped { "skipped" } else { "failed" };
         let seed = if seeds.len() > 1 { "seeds" } else { "seed" };
-        let what = clean(&format!("{what}, {seed} {}", seeds.join(", ")));
+        let what = sanitize(&format!("{what}, {seed} {}", seeds.join(", ")));
         Failure { outcome, what, reason: reason.to_string() }
     };
     groups.into_iter().map(listed).collect()

@@ -4,9 +4,9 @@ use crate::validity::Flag;
 use fsdyno_record::{Nanos, Trial};
 
 use crate::answer::sentences;
-use crate::table::{Format, Own, Style};
+use crate::table::{Format, SpecialFormat, Style};
 use crate::trials::table;
-use crate::{Crashed, compare, crash_fixture, fixture, html, view};
+use crate::{CrashReport, compare, crash_fixture, fixture, html, view};
 
 /// ext4 with barriers and without, which is five times as fast, and xfs; the unsafe one comes first.
 fn trials() -> Vec<Trial> {
@@ -73,14 +73,14 @@ fn if_every_row_is_unsafe_they_are_ranked() {
 #[test]
 fn every_format_marks_unsafe_rows() {
     let trials = trials();
-    let own = [Own::Statistics, Own::StatisticsCsv].map(Format::Own);
+    let own = [SpecialFormat::Statistics, SpecialFormat::StatisticsCsv].map(Format::Special);
     for format in Format::ALL.iter().map(|(_, _, format)| *format).chain(own) {
         let text = table(&trials, None, format, Style::default()).unwrap();
         // A mail is wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("barrier=0: no flush is sent"), "{format:?}: {text}");
     }
-    let statistics = Format::Own(Own::Statistics);
+    let statistics = Format::Special(SpecialFormat::Statistics);
     for format in [Format::Text, Format::Mail, Format::Markdown, Format::Html, statistics] {
         assert!(table(&trials, None, format, Style::default()).unwrap().contains("UNSAFE"));
     }
@@ -94,7 +94,7 @@ fn every_format_of_a_comparison_marks_unsafe_rows() {
     let options = compare::CompareOptions { metric: compare::Metric::Durable, threshold: 0.03 };
     let compared = compare::compare(&trials(), &trials(), options).unwrap();
     let all = Format::ALL.iter().map(|(_, _, format)| *format);
-    for format in all.chain([Format::Own(Own::Junit)]) {
+    for format in all.chain([Format::Special(SpecialFormat::Junit)]) {
         let text = format.write(&compared, Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("UNSAFE (barrier=0: no flush is sent"), "{format:?}: {text}");
@@ -110,22 +110,22 @@ fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
     rows[0].disk = fsdyno_crash::DiskFault::Honest;
     rows[0].tried = rows[1].tried.clone();
     for (_, _, format) in Format::ALL.iter().filter(|(name, ..)| *name != "json") {
-        let text = format.write(&Crashed(&rows), Style::default()).unwrap();
+        let text = format.write(&CrashReport(&rows), Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("barrier=0: no flush is sent"), "{text}");
         let (safe, other) = (text.find("ext4").unwrap(), text.find("off").unwrap());
         assert!(safe < other, "{text}");
     }
     let text =
-        Format::Text.write(&Crashed(&rows), Style { width: 300, ..Style::default() }).unwrap();
+        Format::Text.write(&CrashReport(&rows), Style { width: 300, ..Style::default() }).unwrap();
     assert!(text.contains("\nUNSAFE off "), "{text}");
     assert!(text.contains("lost in 3 cuts of ext4:"), "{text}");
     assert!(text.contains("nothing acknowledged does not make it safe"), "{text}");
-    let json = Format::Json.write(&Crashed(&rows), Style::default()).unwrap();
+    let json = Format::Json.write(&CrashReport(&rows), Style::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json[0]["unsafe"].is_array());
     let disk = &mut rows[0].plan.medium.modelled_mut().unwrap().disk;
     disk.spec = serde_json::json!({ "model": { "power_loss_protection": true } }).into();
-    let text = Format::Text.write(&Crashed(&rows), Style::default()).unwrap();
+    let text = Format::Text.write(&CrashReport(&rows), Style::default()).unwrap();
     assert!(text.contains("has power-loss protection"), "{text}");
 }

@@ -14,7 +14,7 @@ use crate::against::{self, Basis};
 use crate::machines::Machines;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::run::{Run, replayed};
 use crate::unfinished::unfinished;
 use crate::{ages, device};
@@ -67,8 +67,8 @@ pub fn unadjusted_sections<'a>(
     let names = RowNames::of(trials.iter().copied());
     let machines = Machines::of(trials);
     let workload = |trial: &&Trial| match machines.name(trial) {
-        Some(machine) => clean(&format!("{} on {machine}", names.workload(*trial))),
-        None => clean(&names.workload(*trial)),
+        Some(machine) => sanitize(&format!("{} on {machine}", names.workload(*trial))),
+        None => sanitize(&names.workload(*trial)),
     };
     let workloads: Vec<String> = trials.iter().map(workload).collect();
     let mut groups: Vec<(String, &str, Runs<'_>)> = Vec::new();
@@ -148,9 +148,9 @@ fn section<'a>(
     }
     let aged = ages::pairs(&rows, measure, basis.least);
     let unshown = against::unshown_p_values(&rows, basis, &aged, measure);
-    let versus = clean(basis.baseline.unwrap_or("best"));
-    let phase = clean(phase);
-    let unit = unit.map(|unit| clean(&unit));
+    let versus = sanitize(basis.baseline.unwrap_or("best"));
+    let phase = sanitize(phase);
+    let unit = unit.map(|unit| sanitize(&unit));
     Some(Section {
         workload,
         phase,
@@ -238,8 +238,8 @@ struct Group<'a> {
 fn by_name<'a>(trials: Runs<'a>, names: &RowNames) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (trial, phase) in trials {
-        let variant = clean(&names.variant(trial));
-        let name = clean(&trial.plan.label) + &variant;
+        let variant = sanitize(&names.variant(trial));
+        let name = sanitize(&trial.plan.label) + &variant;
         match groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.trials.push((trial, phase)),
             None => groups.push(Group { name, variant, trials: vec![(trial, phase)] }),
@@ -282,7 +282,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     let first = trials.first()?.0;
     let kind = first.plan.filesystem.as_ref().map_or(&first.plan.label, |fs| &fs.kind);
     let (flags, risks) = (device::flags(&trials), risks(&trials));
-    let kind = clean(kind);
+    let kind = sanitize(kind);
     let latency = shown.latency_op.and_then(|kind| merge_latencies(&trials, kind));
     Some(Row {
         name,
@@ -346,9 +346,9 @@ pub fn verdicts(trials: &[Trial]) -> Vec<String> {
         let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
         format!("{} on {}: {}", section.title(), row.name, flags.join(", "))
     });
-    let failed = unfinished(trials)
-        .into_iter()
-        .map(|it| clean(&format!("{}: {}: {}", it.outcome, it.what, it.reason.replace('\n', " "))));
+    let failed = unfinished(trials).into_iter().map(|it| {
+        sanitize(&format!("{}: {}: {}", it.outcome, it.what, it.reason.replace('\n', " ")))
+    });
     lines.chain(failed).collect()
 }
 

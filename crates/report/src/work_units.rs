@@ -33,7 +33,7 @@ pub fn lines(section: &Section<'_>) -> (Vec<String>, Vec<String>) {
         let name = unit.strip_suffix(" bytes").unwrap_or(unit);
         let rates = if unit.starts_with("live") { String::new() } else { rates.join(", ") };
         let line = format!("{name}: {count}; {rates}");
-        Some(number::clean(line.trim_end_matches("; ")))
+        Some(number::sanitize(line.trim_end_matches("; ")))
     };
     (capacity::lines(section), units.into_iter().filter_map(line).collect())
 }

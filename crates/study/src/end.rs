@@ -86,7 +86,7 @@ impl End {
         }
         let crashes = stored::crashes(folder).into_iter();
         let crashed = crashes
-            .flat_map(|path| or_omit(crash::stored::read(&path.join(fsdyno_crash::FILE))))
+            .flat_map(|path| or_omit(crash::stored::read(&path.join(fsdyno_crash::ROWS_FILE))))
             .collect();
         Ok(End { judged, trials, ran, folders, explanations, places, not_run, crashed })
     }

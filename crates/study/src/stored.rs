@@ -152,7 +152,7 @@ pub fn crashes(folder: &Path) -> Vec<PathBuf> {
     let above = folder.join("crash");
     let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<PathBuf> = inside.chain([above.clone()]).collect();
-    found.retain(|path| compressed::find(&path.join(fsdyno_crash::FILE)).is_some());
+    found.retain(|path| compressed::find(&path.join(fsdyno_crash::ROWS_FILE)).is_some());
     found.sort();
     found
 }

@@ -22,7 +22,7 @@ pub struct StudyRun {
     /// The result folder.
     pub folder: PathBuf,
     /// The target, if it is not the lab.
-    pub outside: Option<String>,
+    pub non_lab_target: Option<String>,
     origin: Origin,
 }
 
@@ -115,7 +115,7 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
 /// Refuses an option of the lab if no run is in the lab.
 fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<(), Failure> {
     let Some(value) = value.filter(|_| !runs.is_empty()) else { return Ok(()) };
-    if runs.iter().any(|run| run.outside.is_none()) {
+    if runs.iter().any(|run| run.non_lab_target.is_none()) {
         return Ok(());
     }
     Err(Failure::wrong(format!(
@@ -127,7 +127,7 @@ fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<
 /// Returns the runs outside the lab, each with its target.
 pub fn outside_lab(runs: &[StudyRun]) -> Vec<String> {
     let with_target =
-        |run: &StudyRun| Some(format!("{} on {}", run.title(), run.outside.as_ref()?));
+        |run: &StudyRun| Some(format!("{} on {}", run.title(), run.non_lab_target.as_ref()?));
     runs.iter().filter_map(with_target).collect()
 }
 
@@ -139,7 +139,7 @@ fn resolve_run(
 ) -> Result<StudyRun, Failure> {
     let mut conditions = run.conditions(variant).unwrap_or_default();
     let on = conditions.option("on").and_then(|on| on.value.clone());
-    let outside = on.filter(|on| on != "lab");
+    let non_lab_target = on.filter(|on| on != "lab");
     if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
         return Err(Failure::wrong(format!(
             "{}: run {} {} has its own kernel, which --kernel would replace; remove one of the two, or select other \
@@ -153,7 +153,7 @@ fn resolve_run(
     let number = |number: Option<u64>| number.iter().map(ToString::to_string).collect::<Vec<_>>();
     conditions.replace("repeat", &number(study.repeat.map(u64::from)), run.spot);
     conditions.replace("seed", &number(study.seed), run.spot);
-    if outside.is_none() {
+    if non_lab_target.is_none() {
         conditions.replace("kernel", &study.kernels, run.spot);
         conditions.replace("cpu", study.cpu.as_slice(), run.spot);
     }
@@ -172,7 +172,7 @@ fn resolve_run(
     let experiment = Experiment::resolve(request).map_err(locate)?;
     let folder = folder.join(variant.name()).join(&run.name);
     let (name, rows) = (run.name.clone(), Vec::new());
-    Ok(StudyRun { name, variant, experiment, rows, folder, outside, origin })
+    Ok(StudyRun { name, variant, experiment, rows, folder, non_lab_target, origin })
 }
 
 impl Origin {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::{Attach, DiskSpec};
-use fsdyno_lab::{Cache, Change, DiskRegion, Finished, Guest, Lab, Machine, Made, Snapshot};
+use fsdyno_lab::{Cache, Change, DiskRegion, Finished, Guest, ImageResult, Lab, Machine, Snapshot};
 use fsdyno_record::canonical;
 use fsdyno_record::job::Task;
 use fsdyno_record::mailbox::Progress;
@@ -340,8 +340,8 @@ impl LabVenue {
         let started = clock::now();
         let boots: (&Guest, _) = (&guest, snapshot.as_deref());
         let image = match prepared::prepare_disks(job, boots, &machine, &self.cache, watch)? {
-            Some(Made::Image(image)) => Some(image),
-            Some(Made::Failed(finished)) => {
+            Some(ImageResult::Image(image)) => Some(image),
+            Some(ImageResult::Failed(finished)) => {
                 return unprepared(job, &finished, started, (&machine, boots.0, boots.1));
             }
             None => None,

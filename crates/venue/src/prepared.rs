@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_filesystem::{Context, Spec, catalog};
-use fsdyno_lab::{Cache, Guest, Machine, Made, Snapshot, Watch};
+use fsdyno_lab::{Cache, Guest, ImageResult, Machine, Snapshot, Watch};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::AgentReport;
@@ -97,7 +97,7 @@ pub fn prepare_disks(
     machine: &Machine,
     cache: &Cache,
     watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<Option<Made>, VenueError> {
+) -> Result<Option<ImageResult>, VenueError> {
     if !is_prepared(&job.plan) {
         return Ok(None);
     }

@@ -17,11 +17,11 @@ use crate::venue::{FinishedTrial, Watch};
 #[derive(Debug)]
 pub struct ProfiledRun {
     /// The repeated trial.
-    pub ran: FinishedTrial,
+    pub trial: FinishedTrial,
     /// The starts of the stages, in order.
-    pub seen: Vec<StageStart>,
+    pub stages: Vec<StageStart>,
     /// The requests to the guest's disks; `None` if fsdyno serves none of them.
-    pub log: Option<region::Logged>,
+    pub log: Option<region::RequestLog>,
     /// The offset of the file system on its disk.
     pub start: Bytes,
     /// The size of the file system; none if it is not on a single served disk.
@@ -61,11 +61,11 @@ impl LabVenue {
         }
         let workdir = self.workdir().to_path_buf();
         let mut recorder =
-            Recorder { code, partition: range, workdir, seen: Vec::new(), log: None };
-        let ran = self.run_with(job, Some(&mut recorder), watch)?;
+            Recorder { code, partition: range, workdir, stages: Vec::new(), log: None };
+        let trial = self.run_with(job, Some(&mut recorder), watch)?;
         let start = range.map_or(Bytes(0), |(start, _)| start);
         let size = range.map(|(_, size)| size);
-        Ok(ProfiledRun { ran, seen: recorder.seen, log: recorder.log, start, size })
+        Ok(ProfiledRun { trial, stages: recorder.stages, log: recorder.log, start, size })
     }
 
     /// Returns the modules that the guest of a plan loads: names and bytes.

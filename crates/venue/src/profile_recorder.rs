@@ -21,8 +21,8 @@ pub(crate) struct Recorder {
     /// Start and size of the partition that is imaged.
     pub(crate) partition: Option<(Bytes, Bytes)>,
     pub(crate) workdir: PathBuf,
-    pub(crate) seen: Vec<StageStart>,
-    pub(crate) log: Option<region::Logged>,
+    pub(crate) stages: Vec<StageStart>,
+    pub(crate) log: Option<region::RequestLog>,
 }
 
 impl Recorder {
@@ -38,7 +38,7 @@ impl Recorder {
         let mut on_begun = |begun: &Begun, disks: &[File], counts: Counts| {
             let image = self.image(begun, disks)?;
             let phase = begun.phase.try_into().unwrap_or(u16::MAX);
-            self.seen.push(StageStart { stage: begun.stage, phase, image, counts });
+            self.stages.push(StageStart { stage: begun.stage, phase, image, counts });
             Ok(())
         };
         let finished = guest.profile(machine, snapshot, job, (&code, &mut on_begun), watch)?;
@@ -58,7 +58,7 @@ impl Recorder {
             return Ok(None);
         };
         // Between a verification and the next phase, the file system is only remounted.
-        let verified = self.seen.last().is_some_and(|seen| seen.stage == Stage::Verifying);
+        let verified = self.stages.last().is_some_and(|seen| seen.stage == Stage::Verifying);
         if begun.stage < Stage::Running || (begun.stage == Stage::Running && verified) {
             return Ok(None);
         }

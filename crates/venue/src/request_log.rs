@@ -34,7 +34,7 @@ pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueErr
 }
 
 /// Writes the file atomically.
-fn write(logged: &region::Logged, path: &Path) -> io::Result<()> {
+fn write(logged: &region::RequestLog, path: &Path) -> io::Result<()> {
     fsdyno_media::file::make_folder(path.parent().unwrap_or(path))?;
     fsdyno_media::file::write(path, |file| {
         let mut out = BufWriter::new(file);

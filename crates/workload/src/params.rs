@@ -68,13 +68,13 @@ pub enum Domain {
     /// Directories per directory for each level of a tree: `30/30/30`.
     Widths,
     /// One or more whole numbers within bounds, in any order, separated by commas.
-    Wholes {
+    WholeNumbers {
         /// Minimum of a number.
         min: u64,
         /// Maximum of a number.
         max: u64,
         /// Maximum length of the list.
-        most: usize,
+        max_count: usize,
     },
     /// A distribution of sizes, as [`Sizes`] reads it.
     Sizes,
@@ -98,14 +98,14 @@ pub enum ParamError {
         hint: String,
     },
     /// The parameter does not accept the value.
-    #[error("{key}={} is invalid: {key} takes {right}", short(value))]
+    #[error("{key}={} is invalid: {key} takes {expected}", short(value))]
     BadValue {
         /// The parameter's name.
         key: String,
         /// The value that was given.
         value: String,
         /// The values that are accepted.
-        right: String,
+        expected: String,
     },
     /// Two parameters contradict each other.
     #[error("{0}")]
@@ -161,10 +161,12 @@ impl Domain {
                 let widths: Option<Widths> = text.parse().ok();
                 widths.map(|widths| widths.to_string())
             }
-            Domain::Wholes { min, max, most } => {
+            Domain::WholeNumbers { min, max, max_count } => {
                 let numbers: Option<Vec<String>> =
                     text.split(',').map(|number| bounded(count(number), *min, *max)).collect();
-                numbers.filter(|numbers| numbers.len() <= *most).map(|numbers| numbers.join(","))
+                numbers
+                    .filter(|numbers| numbers.len() <= *max_count)
+                    .map(|numbers| numbers.join(","))
             }
             Domain::Sizes => text.parse().ok().map(|sizes: Sizes| sizes.to_string()),
             Domain::Weights(words) => {
@@ -205,9 +207,9 @@ impl Domain {
                  product is at most 500,000,000"
                     .to_string()
             }
-            Domain::Wholes { min, max, most } => {
+            Domain::WholeNumbers { min, max, max_count } => {
                 format!(
-                    "1 to {most} whole numbers from {} to {} separated by commas, such as 1,3",
+                    "1 to {max_count} whole numbers from {} to {} separated by commas, such as 1,3",
                     Count(*min),
                     Count(*max)
                 )
@@ -278,7 +280,7 @@ impl Values {
             let canonical = param.domain.canonical(value).ok_or_else(|| ParamError::BadValue {
                 key: key.to_string(),
                 value: value.to_string(),
-                right: param.domain.hint(value),
+                expected: param.domain.hint(value),
             })?;
             values.insert(key.to_string(), canonical);
         }
@@ -296,34 +298,36 @@ impl Values {
     }
 
     /// Returns the value of `key` as a number; zero for a word.
-    pub fn whole(&self, key: &str) -> u64 {
+    pub fn number_or_zero(&self, key: &str) -> u64 {
         self.number(key).unwrap_or(0)
     }
 
-    /// Returns the value of `key`, or `of_set` if it is `auto`. The parameter `set` names the set of published values
-    /// from which `of_set` comes; if it is `none`, every value is allowed.
+    /// Returns the value of `key`, or `published` if it is `auto`. The parameter `set` names the set of published values
+    /// from which `published` comes; if it is `none`, every value is allowed.
     ///
     /// # Errors
     /// [`ParamError::Conflict`] if a set is named and the value differs from that of the set.
-    pub fn of_set<T: FromStr + Display + PartialEq>(
+    pub fn or_published<T: FromStr + Display + PartialEq>(
         &self,
         key: &str,
         set: &str,
-        of_set: T,
+        published: T,
     ) -> Result<T, ParamError> {
         let named = self.text(set);
         match self.text(key).parse() {
-            Ok(value) if value != of_set && named != "none" => Err(ParamError::Conflict(format!(
-                "{key}={value} contradicts {set}={named}, which has {key}={of_set}; omit one of \
+            Ok(value) if value != published && named != "none" => {
+                Err(ParamError::Conflict(format!(
+                    "{key}={value} contradicts {set}={named}, which has {key}={published}; omit one of \
                  them"
-            ))),
+                )))
+            }
             Ok(value) => Ok(value),
-            Err(_) => Ok(of_set),
+            Err(_) => Ok(published),
         }
     }
 
     /// Returns the numbers in the list `key`; empty if the value is a word.
-    pub fn wholes(&self, key: &str) -> Vec<u64> {
+    pub fn numbers(&self, key: &str) -> Vec<u64> {
         self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
     }
 
@@ -367,7 +371,7 @@ mod tests {
         Param {
             name: "weights",
             default: "1",
-            domain: Domain::Wholes { min: 1, max: 9, most: 3 },
+            domain: Domain::WholeNumbers { min: 1, max: 9, max_count: 3 },
             about: "",
             source: "",
         },
@@ -381,7 +385,7 @@ mod tests {
     fn unset_values_have_their_default_and_set_values_their_canonical_spelling() {
         let values = resolve(&[("size", "64K"), ("files", "007")]).unwrap();
         assert_eq!(values.text("size"), "65536");
-        assert_eq!(values.whole("files"), 7);
+        assert_eq!(values.number_or_zero("files"), 7);
         assert_eq!(values.text("order"), "forward");
         assert_eq!(resolve(&[("files", "0.1k")]).unwrap().text("files"), "100");
         assert_eq!(resolve(&[]).unwrap().number("size"), None);
@@ -390,7 +394,7 @@ mod tests {
     #[test]
     fn a_list_keeps_its_order_and_repetitions_and_has_bounds() {
         let values = resolve(&[("weights", "3,01,3")]).unwrap();
-        assert_eq!((values.text("weights"), values.wholes("weights")), ("3,1,3", vec![3, 1, 3]));
+        assert_eq!((values.text("weights"), values.numbers("weights")), ("3,1,3", vec![3, 1, 3]));
         for wrong in ["", "0", "10", "1,", "1,2,3,4", "1, 2", "-1"] {
             let error = resolve(&[("weights", wrong)]).unwrap_err();
             assert!(error.contains("1 to 3 whole numbers from 1 to 9"), "{error}");

@@ -264,7 +264,7 @@ impl Context<'_> {
         };
         let (plan, scheduler) = (self.filesystem.clone(), self.lab.scheduler.clone());
         Formatted::new(plan, self.job.seed, vec![disk], None, scheduler, MOUNT_POINT.into())
-            .made(true)
+            .already_formatted(true)
     }
 
     /// Mounts the file system, timed, and reads everything in it, untimed. Returns why it could not be unmounted

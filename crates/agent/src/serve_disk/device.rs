@@ -152,7 +152,7 @@ fn serve(
         false => Store::create(windows, spec.capacity).map_err(io::Error::other)?,
     };
     let mut windows = Windows::new(regions.log)?;
-    windows.map_ahead(u64::from(regions.index) * region::PART, LOG_MAPPED_AHEAD)?;
+    windows.map_ahead(u64::from(regions.index) * region::PART_SIZE, LOG_MAPPED_AHEAD)?;
     let log = region::Writer::create(windows, regions.index);
     let data = regions.data.map(|file| {
         let mut windows = Windows::new(file)?;

@@ -84,7 +84,7 @@ impl Formatted {
 
     /// Returns the same target for a host, where other arrays and UUIDs exist too: with its own array name, with the
     /// number that UUIDs are drawn from, and with the handles that reserve the devices for us.
-    pub fn with_others(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
+    pub fn for_host(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 
@@ -94,17 +94,17 @@ impl Formatted {
     }
 
     /// Checks that the devices' names still refer to the held devices, before each command that writes.
-    pub(super) fn prove(&self) -> io::Result<()> {
+    pub(super) fn recheck_devices(&self) -> io::Result<()> {
         self.held.iter().try_for_each(Held::prove)
     }
 
     /// Returns the same target on disks that a different guest has already formatted, if `made`.
-    pub fn made(self, made: bool) -> Formatted {
+    pub fn already_formatted(self, made: bool) -> Formatted {
         Formatted { made, ..self }
     }
 
     /// Returns the same target with the time that the previous steps took.
-    pub fn after(self, boot_ns: Nanos, device_ns: Nanos) -> Formatted {
+    pub fn with_setup_times(self, boot_ns: Nanos, device_ns: Nanos) -> Formatted {
         Formatted { setup: Setup { boot_ns, device_ns, ..self.setup }, ..self }
     }
 

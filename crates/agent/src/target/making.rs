@@ -32,7 +32,7 @@ impl Formatted {
             let members = self.disks.iter().filter(|disk| disk.role == DiskRole::Member);
             let members: Vec<String> =
                 members.map(|disk| disk.path().to_string_lossy().into_owned()).collect();
-            self.prove()?;
+            self.recheck_devices()?;
             array::create(&self.array, raid, &members, (self.seed, self.uuids), conditions)?;
         }
         if self.mounting.in_memory() {
@@ -59,7 +59,7 @@ impl Formatted {
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
             let argv = self.filled(&journal.make);
-            self.prove()?;
+            self.recheck_devices()?;
             tool::run(&argv, &self.plan.env)?.good(&argv)?;
             conditions.before_mkfs.push(argv);
         }
@@ -67,7 +67,7 @@ impl Formatted {
             return Ok(());
         }
         conditions.mkfs = self.filled(&self.plan.mkfs);
-        self.prove()?;
+        self.recheck_devices()?;
         let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
         ran.good(&conditions.mkfs)?;

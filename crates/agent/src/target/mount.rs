@@ -34,7 +34,7 @@ impl Formatted {
 
     /// Mounts the file system, and opens the trial's own directory on it.
     pub(super) fn mount(&mut self) -> io::Result<()> {
-        self.prove()?;
+        self.recheck_devices()?;
         match &self.mounting {
             Mounting::Raw => return self.open_root(),
             Mounting::Served => {

@@ -22,7 +22,7 @@ fn every_value_is_put_where_it_belongs() {
 
 #[test]
 fn whole_numbers_out_of_range_give_one_message_for_all_options() {
-    let parse = whole::<u16>(1..=10_000);
+    let parse = whole_number::<u16>(1..=10_000);
     assert_eq!(parse("2k"), Ok(2000));
     assert_eq!(parse("0").unwrap_err(), "expected a whole number from 1 to 10,000");
     assert_eq!(parse("11k").unwrap_err(), "expected a whole number from 1 to 10,000");

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{FILE, Finding, Row, findings as findings_of};
+use fsdyno_crash::{Finding, ROWS_FILE, Row, findings as findings_of};
 use fsdyno_media::{NewFolder, file};
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
@@ -39,14 +39,14 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    if folder.join(FILE).exists() {
+    if folder.join(ROWS_FILE).exists() {
         return Ok(());
     }
-    let taken = [FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
+    let taken = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::wrong(format!(
-            "'{folder}' has {taken} of something else, but no {FILE} to resume; give a new folder with --out"
+            "'{folder}' has {taken} of something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
 }
@@ -59,9 +59,9 @@ pub fn refuse(folder: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    if contains(folder, FILE) && !contains(folder, TRIALS) {
+    if contains(folder, ROWS_FILE) && !contains(folder, TRIALS) {
         return Err(Failure::wrong(format!(
-            "'{}' has results of fsdyno crash ({FILE}); give a new folder with --out",
+            "'{}' has results of fsdyno crash ({ROWS_FILE}); give a new folder with --out",
             folder.display()
         )));
     }
@@ -90,10 +90,10 @@ impl ResultFolder {
     /// The reason why results cannot be stored there: another run writes to it, or an error of the file system.
     pub fn open(path: &Path) -> Result<ResultFolder, Failure> {
         let made = file::make_folder(path).map_err(|error| Failure::io("create", path, &error))?;
-        let rows = path.join(FILE);
+        let rows = path.join(ROWS_FILE);
         let file =
             file::append(&rows, true).map_err(|error| Failure::io("write", &rows, &error))?;
-        lock(&file, path, FILE)?;
+        lock(&file, path, ROWS_FILE)?;
         Ok(ResultFolder { path: path.into(), file, made })
     }
 
@@ -107,7 +107,7 @@ impl ResultFolder {
     /// # Errors
     /// An I/O error.
     pub fn write(&mut self, rows: &[Row]) -> Result<(), Failure> {
-        let path = self.path.join(FILE);
+        let path = self.path.join(ROWS_FILE);
         self.file = replace_locked(&path, pretty(&rows)?.as_bytes())
             .map_err(|error| Failure::io("write", &path, &error))?;
         write(&self.path.join(PAGE), &fsdyno_report::crash_html(rows)?)
@@ -136,7 +136,7 @@ impl Drop for ResultFolder {
     /// Removes what was created if no row was stored.
     fn drop(&mut self) {
         if self.is_empty() {
-            let _ = file::remove(&self.path.join(FILE));
+            let _ = file::remove(&self.path.join(ROWS_FILE));
             for folder in self.made.iter().rev() {
                 let _ = folder.remove();
             }
@@ -318,7 +318,7 @@ mod tests {
     fn neither_command_accepts_a_folder_of_the_other() {
         let folder = tempfile::tempdir().unwrap();
         assert!(check_folder(folder.path()).is_ok() && refuse(folder.path()).is_ok());
-        fs::write(folder.path().join(FILE), "[]").unwrap();
+        fs::write(folder.path().join(ROWS_FILE), "[]").unwrap();
         let refused = refuse(folder.path()).unwrap_err();
         assert!(refused.message.contains("results of fsdyno crash"), "{refused}");
         fs::write(folder.path().join(TRIALS), "").unwrap();
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn neither_command_accepts_an_archive() {
         for (name, run, crash) in [
-            (FILE, "results of fsdyno crash", "has crash.json of something else"),
+            (ROWS_FILE, "results of fsdyno crash", "has crash.json of something else"),
             (TRIALS, "which is read-only", "results of fsdyno run"),
         ] {
             let folder = tempfile::tempdir().unwrap();

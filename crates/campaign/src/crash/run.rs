@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsdyno_crash::{AtomicUnit, DiskFault, FILE, Row};
+use fsdyno_crash::{AtomicUnit, DiskFault, ROWS_FILE, Row};
 use fsdyno_record::units::counted;
 use fsdyno_record::{Build, Plan};
 use fsdyno_venue::{Inputs, LabVenue, Venue, VenueError};
@@ -111,7 +111,7 @@ impl CrashRun {
         let identity = |plan: &Plan| Ok(venue.identity(plan)?.map(|identity| identity.lab_id));
         let stored = match results.is_empty() {
             true => Vec::new(),
-            false => stored::read(&folder.join(FILE))?,
+            false => stored::read(&folder.join(ROWS_FILE))?,
         };
         let mut rows = self.stored(folder, stored, identity)?;
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);

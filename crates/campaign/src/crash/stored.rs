@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{FILE, Row};
+use fsdyno_crash::{ROWS_FILE, Row};
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::compressed;
@@ -24,7 +24,7 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     for (file, result) in files.iter().zip(results) {
         let Some(file) = file else {
             return Err(Failure::wrong(format!(
-                "'{}' has no {FILE}, and others have one; report results of fsdyno crash and of fsdyno run \
+                "'{}' has no {ROWS_FILE}, and others have one; report results of fsdyno crash and of fsdyno run \
                  separately",
                 result.display()
             )));
@@ -52,14 +52,14 @@ pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
 /// Returns the file with the rows: the path itself, or the file in a folder that has no trials.
 fn file_of(result: &Path) -> Option<PathBuf> {
     if result.is_dir() {
-        let file = result.join(FILE);
+        let file = result.join(ROWS_FILE);
         let trials = result.join(TRIALS);
         // A run that was stopped during its first trial leaves an empty file.
         let has_rows = |it: &PathBuf| it.metadata().is_ok_and(|it| it.len() > 0);
         return compressed::find(&file)
             .filter(|it| has_rows(it) && compressed::find(&trials).is_none());
     }
-    let ours = [Path::new(FILE), &compressed::name(Path::new(FILE))];
+    let ours = [Path::new(ROWS_FILE), &compressed::name(Path::new(ROWS_FILE))];
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
 }
 
@@ -75,7 +75,7 @@ pub fn lone_finding(path: &Path) -> Option<PathBuf> {
         return Some(path.to_path_buf()).filter(is_finding);
     }
     let has = |name: &str| compressed::find(&path.join(name)).is_some();
-    if has(TRIALS) || has(FILE) {
+    if has(TRIALS) || has(ROWS_FILE) {
         return None;
     }
     let entries = path.read_dir().into_iter().flatten().flatten();
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, trials) = (folder.path().join(FILE), folder.path().join(TRIALS));
+        let (file, trials) = (folder.path().join(ROWS_FILE), folder.path().join(TRIALS));
         std::fs::write(&file, "").unwrap();
         assert_eq!(file_of(folder.path()), None);
         std::fs::remove_file(&file).unwrap();

@@ -89,7 +89,7 @@ pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<()
         }
         show(&here, there.as_ref())?;
         match &why.out {
-            Some(folder) => figures::files(folder, &here, there.as_ref(), &mut written),
+            Some(folder) => figures::write_files(folder, &here, there.as_ref(), &mut written),
             None => Ok(()),
         }
     };

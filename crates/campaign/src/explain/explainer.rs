@@ -62,7 +62,7 @@ impl Explainer {
         let modules = self.venue.modules_of(&trial.plan)?;
         let modules: Vec<_> =
             modules.iter().filter_map(|(name, bytes)| kernel::module::read(name, bytes)).collect();
-        let images = counted(images(&profiled.seen), "image");
+        let images = counted(images(&profiled.stages), "image");
         say(&format!("fsdyno: reading {images} of its disk"));
         explained(trial, profiled, (&symbols.unwrap_or_default(), &modules))
     }
@@ -89,11 +89,12 @@ fn images(seen: &[StageStart]) -> usize {
 
 /// Checks that the profiled run is bit-identical to the first one.
 fn check_identical(trial: &Trial, profiled: &ProfiledRun) -> Result<(), Failure> {
-    if profiled.ran.report.outcome == Outcome::Ok && profiled.ran.report.measured == trial.measured
+    if profiled.trial.report.outcome == Outcome::Ok
+        && profiled.trial.report.measured == trial.measured
     {
         return Ok(());
     }
-    let reason = match &profiled.ran.report.reason {
+    let reason = match &profiled.trial.report.reason {
         Some(reason) => format!("it failed: {reason}"),
         None => "its measurements differ".into(),
     };
@@ -132,7 +133,7 @@ fn explained(
         seed: trial.seed,
         access: access(trial),
         phases: phases.collect(),
-        host_ns: (trial.host.elapsed_ns, profiled.ran.host.elapsed_ns),
+        host_ns: (trial.host.elapsed_ns, profiled.trial.host.elapsed_ns),
         ..Explained::default()
     };
     executed(&mut it, &profiled, kernel);
@@ -160,7 +161,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
         };
         seen.counts.nodes.iter().map(one).collect()
     };
-    let Some(last) = profiled.seen.last() else { return };
+    let Some(last) = profiled.stages.last() else { return };
     if last.counts.lost > 0 {
         it.notes.push(format!(
             "{} calls did not fit in the call tree and are not counted, so later phases show too few instructions",
@@ -169,7 +170,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
     }
     let all: BTreeSet<u64> =
         last.counts.nodes.iter().filter(|node| node.calls > 0).map(|node| node.function).collect();
-    let first = profiled.seen.iter().find(|seen| seen.stage == Stage::Running);
+    let first = profiled.stages.iter().find(|seen| seen.stage == Stage::Running);
     let before = first.map_or(&[][..], |seen| &seen.counts.nodes);
     let grown = |(index, node): (usize, &fsdyno_lab::Node)| {
         let calls = before.get(index).map_or(0, |node| node.calls);
@@ -179,7 +180,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
     let calls = kernel::Calls { all, late, codes: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
-    for pair in profiled.seen.windows(2) {
+    for pair in profiled.stages.windows(2) {
         let [begun, next] = pair else { continue };
         // The guest reports a stage slightly before the number of its phase.
         let late =
@@ -210,7 +211,7 @@ fn requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<
     let devices =
         FsDevices { start: profiled.start.0, size: profiled.size.map(|size| size.0), journal_disk };
     let wanted = wanted(&log.entries, &devices);
-    let (maps, mut unread) = read(profiled.seen, |image| Map::read(kind, image, &wanted));
+    let (maps, mut unread) = read(profiled.stages, |image| Map::read(kind, image, &wanted));
     if maps.iter().all(|moment| moment.map.is_none())
         && let Some(error) = unread.pop()
     {
@@ -267,7 +268,7 @@ fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
 
 fn account(
     it: &mut Explained,
-    log: &fsdyno_disk::log::region::Logged,
+    log: &fsdyno_disk::log::region::RequestLog,
     maps: &[StageMap],
     devices: &FsDevices,
 ) {
@@ -324,7 +325,7 @@ fn wanted(entries: &[fsdyno_disk::log::Entry], devices: &FsDevices) -> Vec<fsdyn
 mod tests {
     use fsdyno_disk::Action;
     use fsdyno_disk::log::Entry;
-    use fsdyno_disk::log::region::Logged;
+    use fsdyno_disk::log::region::RequestLog;
 
     use super::*;
 
@@ -371,7 +372,7 @@ mod tests {
             stage: Stage::Running,
             phase: 0,
         };
-        let log = Logged { entries: vec![entry(0), entry(100)], lost: 7 };
+        let log = RequestLog { entries: vec![entry(0), entry(100)], lost: 7 };
         let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
         account(&mut it, &log, &[], &FsDevices::default());
         assert_eq!((it.log.requests, it.log.lost), (2, 7));

@@ -16,7 +16,7 @@ use crate::notes::say;
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn files(
+pub fn write_files(
     folder: &Path,
     it: &Explained,
     other: Option<&Explained>,

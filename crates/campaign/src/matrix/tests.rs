@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use fsdyno_record::plan::{KernelPlan, LabPlan};
 
 use super::*;
-use crate::question::{LabPlace, Size, USUAL_DEADLINE, USUAL_JOURNAL};
+use crate::question::{DEFAULT_DEADLINE, DEFAULT_JOURNAL, LabPlace, Size};
 
 fn lab() -> LabPlace {
     LabPlace::usual("hdd-7200", "6.1.0")
@@ -12,7 +12,7 @@ fn lab() -> LabPlace {
 fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {
     let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     Question {
-        deadline: USUAL_DEADLINE,
+        deadline: DEFAULT_DEADLINE,
         workloads: strings(workloads),
         filesystems: strings(filesystems),
         threads: 1,
@@ -31,7 +31,7 @@ fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
     let raid = Some("5x3:64K".parse().unwrap());
     let cells = matrix(&question, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
     let media: Vec<&MediumPlan> = cells.iter().map(|cell| &cell.plan.medium).collect();
-    assert_eq!(media[0].journal_size(), Some(USUAL_JOURNAL));
+    assert_eq!(media[0].journal_size(), Some(DEFAULT_JOURNAL));
     assert_eq!((media[0].disks(), media[1].disks()), (4, 3));
     assert_eq!((media[1].journal(), media[1].journal_size()), (None, None));
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::same::{differs, same_machine, short};
 use crate::schedule::Shard;
 use crate::share::{Planned, Share, ShareError};
-use crate::store::{Store, StoreError, side_file};
+use crate::store::{Store, StoreError, series_file};
 
 pub use error::MergeError;
 
@@ -81,7 +81,7 @@ impl Source {
         let lines: lines::Lines =
             lines::read_file(file, Some).map_err(|error| crate::store::unread(&path, error))?;
         let torn = lines.torn.is_some();
-        let (trials, series) = (lines.records, side_file::read(folder)?);
+        let (trials, series) = (lines.records, series_file::read(folder)?);
         Ok(Source { folder: folder.into(), share, trials, series, torn })
     }
 }
@@ -312,7 +312,7 @@ fn over_time(sources: &[Source]) -> OverTime<'_> {
 fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
     let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
-        alike.into_iter().flatten().filter(|(_, series)| side_file::belongs(series, trial));
+        alike.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
     let Some((first, series)) = all.next() else { return Ok(None) };
     match all.find(|(_, other)| trial.lab_id.is_some() && other != series) {
         None => Ok(Some(series)),

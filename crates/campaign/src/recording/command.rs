@@ -31,7 +31,7 @@ struct Lines {
 }
 
 /// Returns true if a request is for the workload `command` in the lab.
-pub fn is_wanted(spec: &RunSpec) -> bool {
+pub fn needs_recording(spec: &RunSpec) -> bool {
     let on_lab = |on: &String| matches!(target::parse_target(on), Ok(Target::Lab));
     spec.workloads.iter().any(|name| name == command::KIND.name)
         && (spec.axes.on.is_empty() || spec.axes.on.iter().any(on_lab))
@@ -42,7 +42,11 @@ pub fn is_wanted(spec: &RunSpec) -> bool {
 ///
 /// # Errors
 /// A request with other workloads or targets, or a command that fails.
-pub fn replayed(mut spec: RunSpec, folder: &Path, dry: bool) -> Result<Option<RunSpec>, Failure> {
+pub fn record_for_replay(
+    mut spec: RunSpec,
+    folder: &Path,
+    dry: bool,
+) -> Result<Option<RunSpec>, Failure> {
     if spec.workloads.len() > 1 || spec.axes.on.len() > 1 {
         return Err(Failure::wrong(
             "workload 'command' in the lab is a recording that is replayed: run it alone, without other workloads and \

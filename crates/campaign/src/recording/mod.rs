@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::Failure;
 
 pub use calibrate::calibrate;
-pub use command::{is_wanted, replayed};
+pub use command::{needs_recording, record_for_replay};
 
 /// Refuses a program that does not exist, before any file is written.
 ///

@@ -5,7 +5,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::plan::VenuePlan;
 
 use super::{Row, ages, lacks, made, specs};
-use crate::question::{DevicePlace, MatrixError, Question, USUAL_JOURNAL};
+use crate::question::{DEFAULT_JOURNAL, DevicePlace, MatrixError, Question};
 
 /// Returns a row for each file system, in the given order.
 pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>, MatrixError> {
@@ -85,7 +85,7 @@ fn device_row(
             place.device, spec.kind, filesystem.minimum_size
         )));
     }
-    let journal = place.journal_size.unwrap_or(USUAL_JOURNAL);
+    let journal = place.journal_size.unwrap_or(DEFAULT_JOURNAL);
     Ok(Row {
         label: spec.name(),
         filesystem: Some(plan),
@@ -130,7 +130,7 @@ mod tests {
         let cells = matrix(&question, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
         let journals: Vec<Option<Bytes>> =
             cells.iter().map(|cell| cell.plan.medium.journal_size()).collect();
-        assert_eq!(journals, [Some(USUAL_JOURNAL), None, None]);
+        assert_eq!(journals, [Some(DEFAULT_JOURNAL), None, None]);
         assert_eq!(cells[0].plan.label, "far");
         // The blocks of a host's device are not zeroed beforehand.
         let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");

@@ -13,7 +13,7 @@ use fsdyno_record::{Bytes, suggest};
 
 use super::disk::{Disk, disk, largest};
 use super::{Row, ages, lacks, made, network, specs, twice};
-use crate::question::{LabPlace, MatrixError, Question, Size, USUAL_JOURNAL, USUAL_SIZE};
+use crate::question::{DEFAULT_JOURNAL, DEFAULT_SIZE, LabPlace, MatrixError, Question, Size};
 
 /// Returns a row for each kernel, disk and file system, in the given order.
 pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
@@ -91,7 +91,7 @@ fn in_model(spec: &Spec) -> &'static str {
 fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
     let largest = largest(disk, None);
     match lab.journal_size {
-        None => Ok(USUAL_JOURNAL.min(largest)),
+        None => Ok(DEFAULT_JOURNAL.min(largest)),
         Some(size) if size.0 % (1 << 20) == 0 && size.0 > 0 && size <= largest => Ok(size),
         Some(size) => Err(MatrixError::Wrong(format!(
             "--journal-size {size} is not valid: it must be in whole mebibytes, and disk '{}' has room \
@@ -173,7 +173,7 @@ fn room(
     }
     let largest = largest(disk, lab.raid);
     let room = match lab.size {
-        Size::Usual => USUAL_SIZE.min(largest),
+        Size::Default => DEFAULT_SIZE.min(largest),
         Size::Whole => largest,
         Size::Exactly(size) => size,
     };
@@ -184,7 +184,7 @@ fn room(
             disk.name
         )));
     }
-    if room < filesystem.minimum_size && lab.size == Size::Usual {
+    if room < filesystem.minimum_size && lab.size == Size::Default {
         return Err(MatrixError::Wrong(format!(
             "disk '{}' is too small for {}: it holds {largest}, and {} needs at least {}",
             disk.name, spec.kind, spec.kind, filesystem.minimum_size

@@ -12,7 +12,7 @@ use fsdyno_workload::Workload;
 
 use super::disk::{disk, largest};
 use super::{Row, specs, twice};
-use crate::question::{MatrixError, ModelPlace, Question, Size, USUAL_SIZE};
+use crate::question::{DEFAULT_SIZE, MatrixError, ModelPlace, Question, Size};
 
 /// Block sizes of the model; the first is the default.
 pub const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
@@ -32,7 +32,7 @@ pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, M
         let disk = disk(name)?;
         let largest = largest(&disk, None);
         let size = match place.size {
-            Size::Usual => USUAL_SIZE.min(largest),
+            Size::Default => DEFAULT_SIZE.min(largest),
             Size::Whole => largest,
             Size::Exactly(size) => size,
         };

@@ -11,7 +11,7 @@ use fsdyno_record::trial::AgentReport;
 use fsdyno_record::Nanos;
 
 use super::*;
-use crate::USUAL_DEADLINE;
+use crate::DEFAULT_DEADLINE;
 use crate::schedule::schedule;
 
 /// A venue that answers at once with the result of its function.
@@ -73,7 +73,7 @@ fn cells() -> Vec<Cell> {
                 needs,
                 phases,
                 skip: None,
-                deadline: USUAL_DEADLINE,
+                deadline: DEFAULT_DEADLINE,
             }
         })
         .into()

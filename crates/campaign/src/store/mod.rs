@@ -4,7 +4,7 @@
 //! written; any other unreadable line means that the file is not fsdyno's, and the file is left unchanged.
 
 mod error;
-pub mod side_file;
+pub mod series_file;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use fsdyno_record::trial::{Outcome, Trial};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use side_file::SideFile;
+use series_file::SeriesFile;
 
 pub use error::StoreError;
 pub(crate) use error::{io, unread};
@@ -47,7 +47,7 @@ pub struct Store {
     file: File,
     length: u64,
     trials: Vec<Trial>,
-    series: SideFile,
+    series: SeriesFile,
     torn: Option<usize>,
     made: Vec<NewFolder>,
 }
@@ -67,7 +67,7 @@ impl Store {
         let Lines { records: trials, good, unended, torn, .. } = lines;
         let length = file.metadata().map_err(io("read", &path))?.len() as usize;
         let torn = torn.map(|_| length - good);
-        let series = SideFile::open(folder, &trials)?;
+        let series = SeriesFile::open(folder, &trials)?;
         let (folder, length) = (folder.into(), good as u64);
         let mut store = Store { folder, file, length, trials, series, torn, made };
         if torn.is_some() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fsdyno_campaign::{
-    Cell, MergeError, Shard, Share, ShareError, Slot, Store, USUAL_DEADLINE, merge, schedule,
+    Cell, DEFAULT_DEADLINE, MergeError, Shard, Share, ShareError, Slot, Store, merge, schedule,
 };
 use fsdyno_record::plan::{
     DiskPlan, IssuerPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan,
@@ -31,7 +31,7 @@ fn cell(label: &str, (medium, venue): (MediumPlan, VenuePlan)) -> Cell {
         hash: String::new(),
     };
     let (needs, phases) = (Default::default(), Vec::new());
-    Cell { row: 0, plan: plan.sealed(), needs, phases, skip: None, deadline: USUAL_DEADLINE }
+    Cell { row: 0, plan: plan.sealed(), needs, phases, skip: None, deadline: DEFAULT_DEADLINE }
 }
 
 fn lab(spec: &str) -> (MediumPlan, VenuePlan) {

@@ -5,7 +5,8 @@
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_campaign::{
-    Cell, LabPlace, Place, Question, Runner, Store, Summary, USUAL_DEADLINE, matrix, run, schedule,
+    Cell, DEFAULT_DEADLINE, LabPlace, Place, Question, Runner, Store, Summary, matrix, run,
+    schedule,
 };
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::{AgentReport, Host, Outcome, Trial};
@@ -40,7 +41,7 @@ impl Venue for Refusing {
 
 fn cells() -> Vec<Cell> {
     let question = Question {
-        deadline: USUAL_DEADLINE,
+        deadline: DEFAULT_DEADLINE,
         workloads: vec!["dirops".into(), "tarball".into()],
         filesystems: ["ext4 -I 128", "xfs", "jfs"].map(String::from).into(),
         threads: 1,

@@ -67,7 +67,7 @@ fn row(result: &Path) -> Vec<String> {
 }
 
 fn measured(result: &Path) -> [String; 4] {
-    match (study_of(result), compressed::find(&result.join(fsdyno_crash::FILE))) {
+    match (study_of(result), compressed::find(&result.join(fsdyno_crash::ROWS_FILE))) {
         (Some(title), _) => ["-".into(), format!("study: {title}"), "-".into(), "-".into()],
         (None, Some(_)) => of_crash(result),
         (None, None) => of_run(result),
@@ -100,7 +100,7 @@ fn of_trials(mut trials: Vec<Trial>) -> [String; 4] {
 }
 
 fn of_crash(result: &Path) -> [String; 4] {
-    match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::FILE)) {
+    match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::ROWS_FILE)) {
         Ok(rows) => {
             let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
             let [workloads, labels] = names(rows.iter().map(|row| &row.plan));

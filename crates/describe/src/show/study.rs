@@ -20,7 +20,7 @@ pub fn study(name: &str, prose: Prose) -> Shown {
 
 /// Replaces control characters that a study file may have, except newlines.
 fn clean(text: &str) -> String {
-    text.split('\n').map(fsdyno_report::clean).collect::<Vec<_>>().join("\n")
+    text.split('\n').map(fsdyno_report::sanitize).collect::<Vec<_>>().join("\n")
 }
 
 fn text(file: &StudyFile, prose: Prose) -> String {
@@ -180,7 +180,7 @@ fn value(file: &StudyFile) -> Value {
     let claim = |claim: &Claim| {
         json!({
             "id": claim.id, "text": claim.text, "published": claim.published,
-            "least": claim.least, "check": test(claim),
+            "least": claim.margin, "check": test(claim),
         })
     };
     let factors = |table: &Factors| {

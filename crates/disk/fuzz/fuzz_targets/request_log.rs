@@ -6,17 +6,17 @@
 #![no_main]
 
 use fsdyno_disk::log::file;
-use fsdyno_disk::log::region::Logged;
+use fsdyno_disk::log::region::RequestLog;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(log) = file::open(bytes) else { return };
     let lost = log.lost();
     let Ok(entries) = log.collect::<Result<Vec<_>, _>>() else { return };
-    let logged = Logged { entries, lost };
+    let logged = RequestLog { entries, lost };
     let mut again = Vec::new();
     file::write(&logged, &mut again).expect("a vector accepts all bytes");
     let entries: Vec<_> =
         file::open(&again).expect("a log").map(|entry| entry.expect("whole")).collect();
-    assert_eq!(Logged { entries, lost }, logged);
+    assert_eq!(RequestLog { entries, lost }, logged);
 });

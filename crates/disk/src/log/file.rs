@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 
-use super::region::Logged;
+use super::region::RequestLog;
 use super::{BLANK, Entry, KNOWN};
 
 const MAGIC: &[u8; 8] = b"fsdynolg";
@@ -47,7 +47,7 @@ pub enum LogError {
 ///
 /// # Errors
 /// Errors from the writer.
-pub fn write(log: &Logged, out: &mut impl Write) -> io::Result<()> {
+pub fn write(log: &RequestLog, out: &mut impl Write) -> io::Result<()> {
     out.write_all(MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&(log.entries.len() as u64).to_le_bytes())?;

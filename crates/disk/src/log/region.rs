@@ -15,13 +15,13 @@ use super::{BLANK, Entry};
 use crate::store::Memory;
 
 /// Size of a disk's part in bytes; the host allocates space only as it is written.
-pub const PART: u64 = 512 << 20;
+pub const PART_SIZE: u64 = 512 << 20;
 /// Maximum number of disks of a guest.
 pub const MAX_DISKS: u64 = 16;
 /// Size of the whole region in bytes.
-pub const SIZE: u64 = PART * MAX_DISKS;
+pub const SIZE: u64 = PART_SIZE * MAX_DISKS;
 /// Maximum number of entries in a part; further ones are counted as lost.
-pub const MAX_ENTRIES: u64 = (PART - HEADER) / ENTRY;
+pub const MAX_ENTRIES: u64 = (PART_SIZE - HEADER) / ENTRY;
 
 const HEADER: u64 = 4096;
 const ENTRY: u64 = 32;
@@ -75,7 +75,7 @@ impl<M: Memory> Writer<M> {
 
 /// The log of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Logged {
+pub struct RequestLog {
     /// The entries of all disks in order of arrival.
     pub entries: Vec<Entry>,
     /// Number of lost entries.
@@ -86,8 +86,8 @@ pub struct Logged {
 ///
 /// # Errors
 /// A description of the problem: an unsupported version, or impossible counts.
-pub fn read(memory: &mut impl Memory) -> Result<Logged, &'static str> {
-    let mut logged = Logged::default();
+pub fn read(memory: &mut impl Memory) -> Result<RequestLog, &'static str> {
+    let mut logged = RequestLog::default();
     for disk in 0..MAX_DISKS as u8 {
         let start = start(disk);
         if start + HEADER > memory.size() {
@@ -134,7 +134,7 @@ fn entry(bytes: &[u8]) -> Entry {
 }
 
 fn start(disk: u8) -> u64 {
-    u64::from(disk) * PART
+    u64::from(disk) * PART_SIZE
 }
 
 fn put<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn entries_are_read_in_order_of_arrival() {
         let mut writer = Writer::create(vec![0; 8192], 0);
-        assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
+        assert_eq!(read(&mut writer.memory), Ok(RequestLog::default()));
         writer.add(&some(20));
         writer.add(&Entry { action: Action::Trim, fua: false, ..some(10) });
         let logged = read(&mut writer.memory).unwrap();
         let entries = vec![Entry { action: Action::Trim, fua: false, ..some(10) }, some(20)];
-        assert_eq!(logged, Logged { entries, lost: 0 });
+        assert_eq!(logged, RequestLog { entries, lost: 0 });
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         // A disk whose part is beyond the region writes nothing.
         let mut writer = Writer::create(vec![0; 4096], 1);
         writer.add(&some(1));
-        assert_eq!(read(&mut writer.memory), Ok(Logged::default()));
+        assert_eq!(read(&mut writer.memory), Ok(RequestLog::default()));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) trait Parameters {
     fn build(&self, spec: &DiskSpec, seed: u64) -> Box<dyn Disk>;
 
     /// Returns the same model as if the whole disk had been overwritten at random, if it can start in that state.
-    fn full(&self) -> Option<Model> {
+    fn preconditioned(&self) -> Option<Model> {
         None
     }
 }
@@ -44,8 +44,8 @@ impl Model {
         self.parameters().build(spec, seed)
     }
 
-    pub(crate) fn full(&self) -> Option<Model> {
-        self.parameters().full()
+    pub(crate) fn preconditioned(&self) -> Option<Model> {
+        self.parameters().preconditioned()
     }
 }
 

@@ -5,7 +5,7 @@
 use fsdyno_disk::Action;
 use fsdyno_disk::log::Entry;
 use fsdyno_disk::log::file::{self, LogError};
-use fsdyno_disk::log::region::Logged;
+use fsdyno_disk::log::region::RequestLog;
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
-fn bytes(log: &Logged) -> Vec<u8> {
+fn bytes(log: &RequestLog) -> Vec<u8> {
     let mut bytes = Vec::new();
     file::write(log, &mut bytes).unwrap();
     bytes
@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn a_written_log_is_read_back(entries in entries(), lost in any::<u64>(), cut in any::<u16>()) {
-        let bytes = bytes(&Logged { entries: entries.clone(), lost });
+        let bytes = bytes(&RequestLog { entries: entries.clone(), lost });
         let log = file::open(&bytes).unwrap();
         prop_assert_eq!((log.promised(), log.lost()), (entries.len() as u64, lost));
         let read: Result<Vec<Entry>, LogError> = log.collect();
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_refused_or_read(rest in prop::collection::vec(any::<u8>(), 0..200), count in 0u64..40) {
-        let head = bytes(&Logged::default());
+        let head = bytes(&RequestLog::default());
         let mut all = [&head[..12], &count.to_le_bytes()[..], &head[20..], &rest[..]].concat();
         // At most the promised number of entries, followed by an error.
         prop_assert!(file::open(&all).unwrap().count() as u64 <= count + 1);
@@ -99,6 +99,6 @@ fn a_usual_request_takes_about_ten_bytes() {
         phase: 0,
     };
     let entries: Vec<Entry> = (1..1000).map(entry).collect();
-    let each = bytes(&Logged { entries, lost: 0 }).len() as f64 / 999.0;
+    let each = bytes(&RequestLog { entries, lost: 0 }).len() as f64 / 999.0;
     assert!((10.0..15.0).contains(&each), "{each} bytes per request");
 }

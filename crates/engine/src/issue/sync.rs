@@ -15,7 +15,7 @@ use crate::issue::aligned::AlignedBuffer;
 use crate::meter::Meter;
 use crate::scan;
 use crate::tree::{self, Calls, TreePath};
-use crate::{kernel, planted};
+use crate::{injected_delay, kernel};
 
 /// An empty slot; the kernel returns EBADF.
 const CLOSED: RawFd = -1;
@@ -351,7 +351,7 @@ impl Issuer for Sync {
             Call::Stat { dir } => self.stat(dir, &op.name),
             Call::Unlink { dir } => {
                 let result = self.unlink(dir, &op.name, 0);
-                planted::after_unlink();
+                injected_delay::after_unlink();
                 result
             }
             Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),

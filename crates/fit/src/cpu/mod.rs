@@ -34,7 +34,7 @@ const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
 
 /// The size of one way of the model's first caches, and of its instruction cache if the machine reports none.
 const WAY_KIB: u64 = 4;
-const USUAL_L1I_KIB: u64 = 32;
+const DEFAULT_L1I_KIB: u64 = 32;
 
 /// The time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
 const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
@@ -268,7 +268,7 @@ fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
                 l1_ways: l1_kib / WAY_KIB,
                 l2_kib,
                 l2_ways,
-                l1i_kib: whole(l1i_kib.unwrap_or(USUAL_L1I_KIB)),
+                l1i_kib: whole(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
             })
         }
         _ => Err(Failure::wrong(format!(

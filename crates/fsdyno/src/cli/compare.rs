@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fsdyno_report::compare::Metric;
-use fsdyno_report::{Format, Own};
+use fsdyno_report::{Format, SpecialFormat};
 
 use super::values::axis;
-use super::{OwnFormat, Percent, REPEATS, format, named, whole};
+use super::{OwnFormat, Percent, REPEATS, format, named, whole_number};
 
 /// `fsdyno compare`
 #[derive(Args, Debug)]
@@ -41,9 +41,9 @@ pub struct Compare {
     #[arg(long, value_name = "AXIS", value_parser = axis())]
     pub by: Option<String>,
     /// With --by: name the kernel function that accounts for each of the N largest steps [default: 10], by a second run
-    /// of one trial of each side under observation, as `fsdyno why` does it
+    /// of one trial of each side under observation, as `fsdyno why` does
     #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
-        default_missing_value = "10", value_parser = whole::<u32>(REPEATS))]
+        default_missing_value = "10", value_parser = whole_number::<u32>(REPEATS))]
     pub explain: Option<u32>,
     /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
@@ -63,5 +63,5 @@ pub struct Compare {
 const COMPARED: &[OwnFormat] = &[
     ("csv", "A line for each cell and phase", Format::Csv),
     ("json", "Every number, for programs", Format::Json),
-    ("junit", "A test case for each cell and phase, for CI", Format::Own(Own::Junit)),
+    ("junit", "A test case for each cell and phase, for CI", Format::Special(SpecialFormat::Junit)),
 ];

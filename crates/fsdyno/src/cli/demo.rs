@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_campaign::spec::JOBS;
 
 use super::values::folder;
@@ -22,7 +22,7 @@ pub struct Demo {
     #[arg(long)]
     pub quick: bool,
     /// The number of trials that run at the same time [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(JOBS))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u16>(JOBS))]
     pub jobs: Option<u16>,
     /// Result folder; one that has some of the same trials is resumed [default: fsdyno-results/demo, where an earlier
     /// demo is replaced]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_ranks::launcher::MAX_RANKS;
 use fsdyno_ranks::ssh::{self, Host};
 use fsdyno_record::Nanos;
@@ -14,7 +14,7 @@ use fsdyno_record::Nanos;
 pub struct RanksArgs {
     /// Share each trial among the processes that mpiexec (MPICH, Open MPI), srun, an indexed Kubernetes job or a script
     /// started with this command on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
-    #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole::<u32>(1..=u64::from(MAX_RANKS)))]
+    #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole_number::<u32>(1..=u64::from(MAX_RANKS)))]
     pub ranks: Option<Option<u32>>,
     /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
     /// the shared directory at the same path; one process each, or N in all with --ranks=N
@@ -29,7 +29,7 @@ pub struct RanksArgs {
     pub own: bool,
     /// With --ranks or --hosts: in each phase a rank works on the items on which the rank N places before it (rank - N)
     /// worked in the previous phase, so that no client answers from its own cache
-    #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole::<u32>(0..=u64::from(MAX_RANKS)))]
+    #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole_number::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,
     /// With --ranks or --hosts: after SECONDS of creating files (postmark: of transactions; churn, maildir: of
     /// operations) all ranks go on until each has done as many as the fastest rank, and later phases work on these

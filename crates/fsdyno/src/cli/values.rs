@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use fsdyno_report::{Basis, CHOICES, Format, LEAST, Own, Sort};
+use fsdyno_report::{Basis, COLUMN_NAMES, DEFAULT_LEAST_DIFFERENCE, Format, Sort, SpecialFormat};
 
 /// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,8 @@ pub fn width(text: &str) -> Result<Percent, String> {
 /// The smallest difference at which configurations are called better or worse, and the form of tables.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Least {
-    /// The smallest difference that matters, in percent: a smaller one is marked '=' and makes no winner [default: 1%]
+    /// The smallest difference that matters, in percent: a smaller one is marked '=' and does not decide a
+    /// winner [default: 1%]
     #[arg(long, value_name = "PERCENT")]
     pub least_difference: Option<Percent>,
     /// Sort the rows of tables; unsafe ones stay last [default: the order of the command]
@@ -60,22 +61,23 @@ pub struct Least {
     pub sort: Option<Sort>,
     /// The columns of tables, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column(), hide_possible_values = true,
-          help = format!("The columns of tables, separated by commas: {} [default: those that fit]", CHOICES.join(", ")))]
+          help = format!("The columns of tables, separated by commas: {} [default: those that fit]", COLUMN_NAMES.join(", ")))]
     pub columns: Vec<&'static str>,
 }
 
 impl Least {
     /// Returns the basis on which configurations are compared, and what tables show.
     pub fn basis<'b>(&'b self, baseline: Option<&'b str>) -> Basis<'b> {
-        let least = self.least_difference.map_or(LEAST, |Percent(part)| part);
+        let least = self.least_difference.map_or(DEFAULT_LEAST_DIFFERENCE, |Percent(part)| part);
         Basis { baseline, least, sort: self.sort, columns: &self.columns }
     }
 }
 
 /// Returns a parser of table column names.
 fn column() -> impl TypedValueParser<Value = &'static str> {
-    PossibleValuesParser::new(CHOICES.iter().copied())
-        .try_map(|given| CHOICES.iter().copied().find(|name| *name == given).ok_or("unknown name"))
+    PossibleValuesParser::new(COLUMN_NAMES.iter().copied()).try_map(|given| {
+        COLUMN_NAMES.iter().copied().find(|name| *name == given).ok_or("unknown name")
+    })
 }
 
 /// Returns a parser of output folders; refuses `-`, which elsewhere means standard output.
@@ -98,22 +100,22 @@ pub const TRIALS: &[OwnFormat] = &[
     (
         "statistics",
         "Statistics of the records: spread, median, comparisons, outliers (JSON)",
-        Format::Own(Own::Statistics),
+        Format::Special(SpecialFormat::Statistics),
     ),
     (
         "statistics-csv",
         "The statistics, one line per row of the tables",
-        Format::Own(Own::StatisticsCsv),
+        Format::Special(SpecialFormat::StatisticsCsv),
     ),
     (
         "spreadsheet",
         "The tables, one line per row and phase, times in seconds (CSV)",
-        Format::Own(Own::Spreadsheet),
+        Format::Special(SpecialFormat::Spreadsheet),
     ),
     (
         "original",
         "The report of the original program: PostMark, fdtree, bonnie++ (CSV)",
-        Format::Own(Own::Original),
+        Format::Special(SpecialFormat::Original),
     ),
 ];
 

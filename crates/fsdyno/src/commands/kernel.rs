@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_lab::Cache;
 use fsdyno_lab::build::{self, Manner, Sources};
 
@@ -55,7 +55,7 @@ struct Reiser4 {
     #[arg(long, value_name = "SOURCE")]
     reiser4: PathBuf,
     /// Number of compilers that run at a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<usize>(1..=256))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole_number::<usize>(1..=256))]
     jobs: usize,
     /// Keep the folder of the build, even if it fails: 1.3 GB in the cache
     #[arg(long)]

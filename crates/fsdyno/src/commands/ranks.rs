@@ -48,7 +48,7 @@ pub fn request(run: &Run, position: &Position) -> RanksRequest {
 }
 
 /// Takes part in the run as a rank other than 0: starts the worker that does this rank's part.
-pub fn attend(run: &Run, place: &Position) -> Result<Exit, Failure> {
+pub fn join_run(run: &Run, place: &Position) -> Result<Exit, Failure> {
     if run.dry_run {
         return Ok(Exit::Success);
     }

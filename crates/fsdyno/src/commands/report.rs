@@ -42,7 +42,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
             "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is missing; to repeat the finding: \
              fsdyno crash --replay '{0}'",
             finding.display(),
-            fsdyno_crash::FILE
+            fsdyno_crash::ROWS_FILE
         )));
     }
     let trials = results::load(&report.results)?;

@@ -23,7 +23,7 @@ use crate::{session, version};
 pub fn run(run: &Run) -> Result<Exit, Failure> {
     let position = ranks::position_of(run)?;
     if let Some(position) = position.as_ref().filter(|position| position.rank > 0) {
-        return ranks::attend(run, position);
+        return ranks::join_run(run, position);
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
     let resolved = resolve(run, position.as_ref(), &folder);
@@ -75,8 +75,8 @@ fn resolve(
     let about = note::requested(folder, run.name.as_deref(), run.note.as_deref())?;
     let mut spec = run.spec();
     spec.ranks = position.map(|position| ranks::request(run, position));
-    if recording::is_wanted(&spec) {
-        match recording::replayed(spec, folder, run.dry_run)? {
+    if recording::needs_recording(&spec) {
+        match recording::record_for_replay(spec, folder, run.dry_run)? {
             Some(replayed) => spec = replayed,
             None => return Ok(None),
         }

@@ -23,7 +23,7 @@ use fsdyno_venue::LabVenue;
 fn job(kernel: &str) -> Job {
     let sets = ["deliverers=1", "ops=1500", "protocol=qmail"];
     let question = Question {
-        deadline: fsdyno_campaign::USUAL_DEADLINE,
+        deadline: fsdyno_campaign::DEFAULT_DEADLINE,
         workloads: vec!["maildir".into()],
         filesystems: vec!["ext4".into()],
         sets: sets.map(String::from).to_vec(),

@@ -59,7 +59,7 @@ pub(crate) fn keep(
     let line = root.join("lib/modules").join(release).join(ORIGIN);
     fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
     // A kernel must be complete once it has its name, even after a power cut of the host.
-    cache::sync_all(root).map_err(LabError::io("write", root))?;
+    cache::sync_file_system(root).map_err(LabError::io("write", root))?;
     let folder = cache.folder(FOLDER)?;
     let named = folder.join(release);
     let kept = match fs::rename(root, &named) {
@@ -68,7 +68,7 @@ pub(crate) fn keep(
         Err(_) => rustix::fs::renameat_with(CWD, root, CWD, &named, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    kept.and_then(|()| cache::sync(&folder)).map_err(LabError::io("write", &named))
+    kept.and_then(|()| cache::sync_directory(&folder)).map_err(LabError::io("write", &named))
 }
 
 #[cfg(test)]

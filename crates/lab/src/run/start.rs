@@ -186,7 +186,7 @@ pub(super) fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
 /// Copies the machine's image, if it has one, to its disks.
 pub(super) fn lay_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
     match &machine.image {
-        Some(image) => image.lay_onto(disks).map_err(|error| no_space(error, machine)),
+        Some(image) => image.copy_to(disks).map_err(|error| no_space(error, machine)),
         None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use super::{Signature, blkpg, inspect};
 
 /// A drive with partitions left by a killed fsdyno.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftDrive {
+pub struct LeftoverDrive {
     /// The device node.
     pub path: PathBuf,
     /// The serial number.
@@ -24,9 +24,9 @@ pub struct LeftDrive {
 
 /// Returns the drives of this machine that are not in use and have fsdyno's partitions and mark. Only drives with
 /// our partitions are opened, read-only; without root privileges the result is empty.
-pub fn left_drives() -> Vec<LeftDrive> {
+pub fn find_leftover_drives() -> Vec<LeftoverDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
-    let mut found: Vec<LeftDrive> = entries
+    let mut found: Vec<LeftoverDrive> = entries
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().replace('!', "/");
             let drive = Drive::find(&Path::new("/dev").join(name)).ok()?;
@@ -36,14 +36,14 @@ pub fn left_drives() -> Vec<LeftDrive> {
             let (seen, reasons) = inspect(drive, false).ok()?;
             let foreign = foreign_signature(&reasons);
             let ours = seen.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
-            ours.then_some(LeftDrive { path, serial: seen.serial, foreign })
+            ours.then_some(LeftoverDrive { path, serial: seen.serial, foreign })
         })
         .collect();
     found.sort_by(|one, other| one.path.cmp(&other.path));
     found
 }
 
-impl LeftDrive {
+impl LeftoverDrive {
     /// Removes the partitions from the kernel's table after inspecting the data part. Nothing is written to
     /// the drive.
     ///

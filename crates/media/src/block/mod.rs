@@ -35,7 +35,7 @@ use std::path::Path;
 
 pub use claim::Claim;
 pub use layout::LEAST;
-pub use left::{LeftDrive, left_drives};
+pub use left::{LeftoverDrive, find_leftover_drives};
 pub use refusal::{BlockError, Reason};
 pub use signature::Signature;
 

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fsdyno_engine::progress::PhaseProgress;
-use fsdyno_engine::{Among, Cause, PhaseError, PhaseResult, PhaseRun, clock, run_threads};
+use fsdyno_engine::{Cause, PhaseError, PhaseResult, PhaseRun, ProcessShare, clock, run_threads};
 use fsdyno_record::Nanos;
 use fsdyno_workload::{Share, Wall};
 
@@ -55,7 +55,7 @@ impl Trial {
             device: None,
             contents: &self.contents,
             slots: None,
-            among: Some(Among { share, progress: &progress, walls }),
+            among: Some(ProcessShare { share, progress: &progress, walls }),
         };
         let mut cpu_before = (Nanos(0), Nanos(0));
         let done = run_threads(

@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace the entries of a directory outside the trees that a thread lists: the present ones, except
-    /// those created since the start.
+    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: those that
+    /// exist now, except those created since the recording started.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {

@@ -41,7 +41,7 @@ enum Chunk {
 struct Common {
     ended: AtomicBool,
     /// The number of times that the ring was empty.
-    passes: AtomicU64,
+    times_empty: AtomicU64,
     waiting: AtomicUsize,
     spool: File,
 }
@@ -127,7 +127,7 @@ impl Records {
         let ring = Ring::new(map)?;
         let common = Arc::new(Common {
             ended: AtomicBool::new(false),
-            passes: AtomicU64::new(0),
+            times_empty: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             spool: tempfile::tempfile()?,
         });
@@ -166,8 +166,8 @@ impl Records {
     }
 
     /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time have been handed over.
-    pub fn passes(&self) -> u64 {
-        self.common.passes.load(Ordering::SeqCst)
+    pub fn times_empty(&self) -> u64 {
+        self.common.times_empty.load(Ordering::SeqCst)
     }
 
     /// Takes the rest of the ring and ends the thread. [`Records::next`] still returns the records.
@@ -195,7 +195,7 @@ fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
         let mut bytes = Vec::new();
         ring.take(&mut bytes);
         if bytes.is_empty() {
-            common.passes.fetch_add(1, Ordering::SeqCst);
+            common.times_empty.fetch_add(1, Ordering::SeqCst);
             if ending {
                 return;
             }

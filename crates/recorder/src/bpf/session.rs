@@ -27,7 +27,7 @@ pub struct Session {
     /// The copies of the program of each tracepoint; one copy at sched_switch, where threads cannot be preempted.
     attached: Vec<Vec<Attached>>,
     records: Records,
-    /// Number of passes over the ring when a loss was first seen.
+    /// Number of times that the ring had been found empty when a loss was first seen.
     lost_before: Option<u64>,
     /// The number of events that the programs had missed when they were detached.
     missed: u64,
@@ -110,7 +110,7 @@ impl Session {
     /// # Errors
     /// The records can no longer be read.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Vec<u8>>, RecordError> {
-        let passes = self.records.passes();
+        let times_empty = self.records.times_empty();
         if let Some(bytes) = self.records.next(wait)? {
             return Ok(Some(bytes));
         }
@@ -121,10 +121,10 @@ impl Session {
         // Once a whole pass over the ring has followed the discovery of the loss, all records from before the loss have
         // been taken.
         match self.lost_before {
-            Some(before) if passes >= before + 2 => Err(RecordError::Lost(lost)),
+            Some(before) if times_empty >= before + 2 => Err(RecordError::Lost(lost)),
             Some(_) => Ok(None),
             None => {
-                self.lost_before = Some(self.records.passes());
+                self.lost_before = Some(self.records.times_empty());
                 Ok(None)
             }
         }

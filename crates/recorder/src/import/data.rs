@@ -2,7 +2,7 @@
 
 use fsdyno_trace::{Call, Compressibility, CopyKind, Kind, LockOp, SyncKind};
 
-use super::said::{Said, Wrong};
+use super::parsed_call::{ParseError, ParsedCall};
 use super::symbols::number;
 use super::world::{Fault, Open, Outside, Thread, World, readable};
 
@@ -17,24 +17,24 @@ struct Extent {
 }
 
 /// Returns the requested length of a read or write, and its number of buffers.
-fn length_of(said: &Said<'_>) -> Result<(u64, u32), Wrong> {
-    if !(said.name.contains("readv") || said.name.contains("writev")) {
-        return Ok((said.number(2)? as u64, 0));
+fn length_of(parsed: &ParsedCall<'_>) -> Result<(u64, u32), ParseError> {
+    if !(parsed.name.contains("readv") || parsed.name.contains("writev")) {
+        return Ok((parsed.number(2)? as u64, 0));
     }
-    let sum = said.arg(1)?.split("iov_len=").skip(1);
+    let sum = parsed.arg(1)?.split("iov_len=").skip(1);
     let sum = sum.filter_map(|it| number(&it[..it.find([',', '}']).unwrap_or(it.len())]));
     let length = sum.fold(0u64, |sum, it| sum.saturating_add(it as u64));
-    Ok((length, said.number(2)?.clamp(0, 1024) as u32))
+    Ok((length, parsed.number(2)?.clamp(0, 1024) as u32))
 }
 
 /// Returns the extent of a read or write; advances the position of the file.
-fn extent(said: &Said<'_>, open: &Open) -> Result<Extent, Wrong> {
-    let moved = said.result.max(0) as u64;
-    let length = length_of(said)?;
-    let offset = if said.name.starts_with('p') { Some(said.number(3)? as u64) } else { None };
+fn extent(parsed: &ParsedCall<'_>, open: &Open) -> Result<Extent, ParseError> {
+    let moved = parsed.result.max(0) as u64;
+    let length = length_of(parsed)?;
+    let offset = if parsed.name.starts_with('p') { Some(parsed.number(3)? as u64) } else { None };
     let begin = offset.unwrap_or(*open.position.borrow());
     let end = begin.saturating_add(moved);
-    if offset.is_none() && !said.fails() {
+    if offset.is_none() && !parsed.fails() {
         *open.position.borrow_mut() = end;
     }
     Ok(Extent { offset, length, bytes: begin..end })
@@ -42,18 +42,18 @@ fn extent(said: &Said<'_>, open: &Open) -> Result<Extent, Wrong> {
 
 impl World {
     /// Imports read(2) and its variants.
-    pub fn read(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let open = self.file(said, thread, 0)?;
-        let Extent { offset, length: (length, buffers), bytes } = extent(said, &open)?;
+    pub fn read(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let open = self.file(parsed, thread, 0)?;
+        let Extent { offset, length: (length, buffers), bytes } = extent(parsed, &open)?;
         self.reached(open.node, bytes.end);
         Ok(Call::Read { file: open.file, offset, length, buffers })
     }
 
     /// Imports write(2) and its variants.
-    pub fn write_call(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let open = self.file(said, thread, 0)?;
-        let Extent { offset, length: (length, buffers), .. } = extent(said, &open)?;
-        if !said.fails() {
+    pub fn write_call(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let open = self.file(parsed, thread, 0)?;
+        let Extent { offset, length: (length, buffers), .. } = extent(parsed, &open)?;
+        if !parsed.fails() {
             // Later stats and reads do not show the initial size.
             self.changed(open.node);
         }
@@ -62,26 +62,26 @@ impl World {
     }
 
     /// Imports lseek(2).
-    pub fn seek(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let open = self.file(said, thread, 0)?;
-        let (offset, whence) = (said.number(1)?, said.number(2)? as u32);
-        if !said.fails() {
-            *open.position.borrow_mut() = said.result.max(0) as u64;
+    pub fn seek(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let open = self.file(parsed, thread, 0)?;
+        let (offset, whence) = (parsed.number(1)?, parsed.number(2)? as u32);
+        if !parsed.fails() {
+            *open.position.borrow_mut() = parsed.result.max(0) as u64;
         }
         Ok(Call::Seek { file: open.file, offset, whence })
     }
 
     /// Imports a copy between two descriptors.
-    pub fn copied(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let (from_at, to_at) = if said.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
-        let copy = match said.name {
+    pub fn copied(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (from_at, to_at) = if parsed.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
+        let copy = match parsed.name {
             "sendfile" | "sendfile64" => CopyKind::Sendfile,
             "splice" => CopyKind::Splice,
             _ => CopyKind::CopyFileRange,
         };
         let length_at = if copy == CopyKind::Sendfile { 3 } else { 4 };
         let offset = |at: usize| -> Option<u64> {
-            let text = said.args.get(at)?.split("=>").next()?;
+            let text = parsed.args.get(at)?.split("=>").next()?;
             number(text.trim().trim_matches(['[', ']']))
                 .filter(|_| text.contains('['))
                 .map(|it| it as u64)
@@ -90,8 +90,8 @@ impl World {
             CopyKind::Sendfile => (offset(2), None),
             _ => (offset(1), offset(3)),
         };
-        let from = readable(self.file(said, thread, from_at))?;
-        let to = readable(self.file(said, thread, to_at))?;
+        let from = readable(self.file(parsed, thread, from_at))?;
+        let to = readable(self.file(parsed, thread, to_at))?;
         if let (Err(it), Err(_)) = (&from, &to) {
             return Err(Outside(it.0).into());
         }
@@ -99,66 +99,66 @@ impl World {
             self.changed(open.node);
         }
         let (from, to) = (from.ok().map(|it| it.file), to.ok().map(|it| it.file));
-        let length = said.number(length_at)? as u64;
+        let length = parsed.number(length_at)? as u64;
         Ok(Call::Copy { copy, from, from_offset, to, to_offset, length })
     }
 
     /// Imports fallocate(2).
-    pub fn fallocate(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let open = self.file(said, thread, 0)?;
+    pub fn fallocate(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let open = self.file(parsed, thread, 0)?;
         self.changed(open.node);
-        let number = |at| said.number(at);
+        let number = |at| parsed.number(at);
         let (mode, offset) = (number(1)? as u32, number(2)? as u64);
         Ok(Call::Fallocate { file: open.file, mode, offset, length: number(3)? as u64 })
     }
 
     /// Imports fsync(2) and its variants.
-    pub fn sync(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let file = self.file(said, thread, 0)?.file;
-        let sync = match said.name {
+    pub fn sync(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let file = self.file(parsed, thread, 0)?.file;
+        let sync = match parsed.name {
             "fsync" => SyncKind::Fsync,
             "fdatasync" => SyncKind::Fdatasync,
             "syncfs" => SyncKind::Syncfs,
             _ => SyncKind::Range,
         };
         let range = sync == SyncKind::Range;
-        let value = |at| if range { said.number(at).map(|it| it as u64) } else { Ok(0) };
+        let value = |at| if range { parsed.number(at).map(|it| it as u64) } else { Ok(0) };
         Ok(Call::Sync { sync, file, offset: value(1)?, length: value(2)? })
     }
 
     /// Imports getdents64(2), getdents(2).
-    pub fn readdir(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let open = self.file(said, thread, 0)?;
+    pub fn readdir(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let open = self.file(parsed, thread, 0)?;
         self.shown(open.node, Some(Kind::Directory), None, None);
-        Ok(Call::Readdir { file: open.file, length: said.number(2)? as u64 })
+        Ok(Call::Readdir { file: open.file, length: parsed.number(2)? as u64 })
     }
 
     /// Imports flock(2).
-    pub fn flock(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let (lock, waits) = lock_of(said.number(1)? as i32);
-        let file = self.file(said, thread, 0)?.file;
+    pub fn flock(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let (lock, waits) = lock_of(parsed.number(1)? as i32);
+        let file = self.file(parsed, thread, 0)?.file;
         Ok(Call::Lock { file, lock, whole: true, waits, offset: 0, length: 0 })
     }
 
     /// Imports posix_fadvise(2), readahead(2).
-    pub fn advise(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let file = self.file(said, thread, 0)?.file;
-        let advice = match said.name {
+    pub fn advise(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let file = self.file(parsed, thread, 0)?.file;
+        let advice = match parsed.name {
             "readahead" => libc::POSIX_FADV_WILLNEED as u32,
-            _ => said.number(3)? as u32,
+            _ => parsed.number(3)? as u32,
         };
-        let (offset, length) = (said.number(1)? as u64, said.number(2)? as u64);
+        let (offset, length) = (parsed.number(1)? as u64, parsed.number(2)? as u64);
         Ok(Call::Advise { file, advice, offset, length })
     }
 
     /// Imports mmap(2) of a file.
-    pub fn map(&mut self, said: &Said<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let flags = said.number(3)? as i32;
-        let number = |at: usize| said.number(at).map(|it| it as u64);
+    pub fn map(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+        let flags = parsed.number(3)? as i32;
+        let number = |at: usize| parsed.number(at).map(|it| it as u64);
         let (length, offset) = (number(1)?, number(5)?);
-        let writable = said.number(2)? as i32 & libc::PROT_WRITE != 0;
+        let writable = parsed.number(2)? as i32 & libc::PROT_WRITE != 0;
         let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-        let file = self.file(said, thread, 4)?.file;
+        let file = self.file(parsed, thread, 4)?.file;
         Ok(Call::Map { file, offset, length, shared, writable })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::said::{Said, Wrong};
+use super::parsed_call::{ParseError, ParsedCall};
 use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
@@ -50,14 +50,14 @@ struct Log<'w> {
 }
 
 /// Returns a word of a line after checking that it is a number.
-fn number<'t>(words: &[&'t str], at: usize) -> Result<&'t str, Wrong> {
+fn number<'t>(words: &[&'t str], at: usize) -> Result<&'t str, ParseError> {
     let word = words.get(at).ok_or_else(|| "offset and length are missing".to_string())?;
     word.parse::<i64>().map_err(|_| format!("'{word}' is no number"))?;
     Ok(word)
 }
 
 impl Log<'_> {
-    fn line(&mut self, text: &str) -> Result<(), Wrong> {
+    fn line(&mut self, text: &str) -> Result<(), ParseError> {
         let mut words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             return Ok(());
@@ -93,7 +93,7 @@ impl Log<'_> {
     }
 
     /// Imports an action on an open file.
-    fn on_open(&mut self, name: &str, action: &str, words: &[&str]) -> Result<(), Wrong> {
+    fn on_open(&mut self, name: &str, action: &str, words: &[&str]) -> Result<(), ParseError> {
         let known = self.open.get(name).ok_or_else(|| format!("'{name}' is not open"))?;
         let descriptor = &known.to_string()[..];
         match action {
@@ -128,8 +128,8 @@ impl Log<'_> {
         }
     }
 
-    fn call(&mut self, name: &str, args: Vec<&str>, result: i64) -> Result<(), Wrong> {
-        let said = Said { name, args, result, thread: 0, start: self.now, duration: 0 };
-        self.world.call(&said).map(|_| ())
+    fn call(&mut self, name: &str, args: Vec<&str>, result: i64) -> Result<(), ParseError> {
+        let parsed = ParsedCall { name, args, result, thread: 0, start: self.now, duration: 0 };
+        self.world.call(&parsed).map(|_| ())
     }
 }

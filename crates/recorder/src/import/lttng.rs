@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::said::Said;
+use super::parsed_call::ParsedCall;
 use super::world::World;
 use super::{Imported, lines};
 use crate::error::RecordError;
@@ -153,7 +153,7 @@ pub fn read(
         let name =
             it.name.strip_prefix("new").filter(|it| it.ends_with("stat")).unwrap_or(&it.name);
         let (args, start, duration) = (args.collect(), it.start, now.saturating_sub(it.start));
-        world.call(&Said { name, args, result, thread, start, duration }).map(|_| ())
+        world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
     })?;
     if !begun.is_empty() {
         world.note("calls that did not return", begun.len() as u64);

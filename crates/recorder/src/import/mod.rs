@@ -9,7 +9,7 @@ mod data;
 mod fio;
 mod lttng;
 mod names;
-mod said;
+mod parsed_call;
 mod strace;
 mod symbols;
 mod world;

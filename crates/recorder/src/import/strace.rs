@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
-use super::said::{Said, unquoted};
+use super::parsed_call::{ParsedCall, unquoted};
 use super::symbols::{errno, number};
 use super::world::World;
 use super::{Imported, lines};
@@ -230,7 +230,7 @@ impl Threads {
         // If there are several, the one that began last.
         let parent = unfinished.iter().filter(makes).max_by_key(|it| it.1.1);
         if let Some((parent, (begin, start))) = parent {
-            world.begun(&Said {
+            world.begun(&ParsedCall {
                 name: "clone",
                 args: vec![begin.as_str()],
                 result: number,
@@ -254,7 +254,7 @@ fn call(text: &str, thread: i64, start: u64, world: &mut World) -> Result<(), St
         arguments(rest).ok_or_else(|| "it has no end of the arguments".to_string())?;
     let Some((result, duration)) = result(rest)? else { return Ok(()) };
     // strace prints '?' for results after which the kernel restarts a call.
-    world.call(&Said { name, args, result, thread, start, duration }).map(|_| ())
+    world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use fsdyno_trace::{
     Root, RootKind, ThreadId, TraceError, Writer,
 };
 
-use super::said::Wrong;
+use super::parsed_call::ParseError;
 use crate::anonymize;
 
 /// The root of the tree, and that of everything else.
@@ -76,7 +76,7 @@ pub enum Fault {
     /// The call is on an object that a trace does not have.
     Outside(Outside),
     /// The call cannot be read.
-    Wrong(Wrong),
+    ParseError(ParseError),
 }
 
 impl From<Outside> for Fault {
@@ -85,18 +85,18 @@ impl From<Outside> for Fault {
     }
 }
 
-impl From<Wrong> for Fault {
-    fn from(it: Wrong) -> Fault {
-        Fault::Wrong(it)
+impl From<ParseError> for Fault {
+    fn from(it: ParseError) -> Fault {
+        Fault::ParseError(it)
     }
 }
 
 /// Separates the faults: the outer error is a call that cannot be read, the inner one an object outside the trace.
-pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, Wrong> {
+pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, ParseError> {
     match it {
         Ok(it) => Ok(Ok(it)),
         Err(Fault::Outside(it)) => Ok(Err(it)),
-        Err(Fault::Wrong(it)) => Err(it),
+        Err(Fault::ParseError(it)) => Err(it),
     }
 }
 

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 
 use fsdyno_axes::Axis;
-use fsdyno_axes::along::Along;
+use fsdyno_axes::along::AxisSteps;
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::subject::Subject;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
 use serde_json::Value;
 
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// The trials of one plan in one result.
 #[derive(Clone, Debug)]
@@ -144,7 +144,7 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 /// the order of the trials, versions in version order. Not matched are a cell without a neighbour, and cells of one
 /// value that also differ in something else.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
-    let along = Along::new(axis, trials.iter().map(|trial| &trial.plan));
+    let along = AxisSteps::new(axis, trials.iter().map(|trial| &trial.plan));
     let all = cells(trials);
     let names = RowNames::along(axis, all.iter().map(subject));
     let mut order: Vec<String> = Vec::new();
@@ -153,15 +153,15 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
     for mut cell in all {
         let of = subject(&cell);
         let row = if axis.names_rows { names.variant(of) } else { names.row(of) };
-        let row = clean(row.trim_start_matches(", "));
+        let row = sanitize(row.trim_start_matches(", "));
         let filesystem = of.plan.filesystem.as_ref();
-        let kind = clean(filesystem.map_or(&of.plan.label, |filesystem| &filesystem.kind));
-        cell.place = Place { workload: clean(&names.workload(of)), row, kind };
+        let kind = sanitize(filesystem.map_or(&of.plan.label, |filesystem| &filesystem.kind));
+        cell.place = Place { workload: sanitize(&names.workload(of)), row, kind };
         cell.name = match (cell.place.workload.as_str(), cell.place.row.as_str()) {
             (workload, "") => workload.into(),
             (workload, row) => format!("{workload} on {row}"),
         };
-        let Some(value) = along.value(&of).map(|value| clean(&value)) else {
+        let Some(value) = along.value(&of).map(|value| sanitize(&value)) else {
             alone.push(cell);
             continue;
         };
@@ -299,7 +299,7 @@ fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
     let names = RowNames::of_comparison(base.iter().map(subject), new.iter().map(subject));
     for cell in base.iter_mut().chain(new) {
         let subject = subject(cell);
-        cell.name = clean(&format!("{} on {}", names.workload(subject), names.row(subject)));
+        cell.name = sanitize(&format!("{} on {}", names.workload(subject), names.row(subject)));
     }
 }
 

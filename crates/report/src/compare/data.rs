@@ -10,7 +10,7 @@ use super::{
 use crate::error::ReportError;
 use crate::exports::{self, method, pretty, verdict};
 use crate::measure::{Amount, Measure};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::{Column, Rows};
 use crate::validity::Flag;
 
@@ -121,7 +121,7 @@ impl From<&ExplainedStep> for ExplainedJson {
             seed: step.seed,
             base: step.base,
             new: step.new,
-            function: source.map(|source| clean(&source.function)),
+            function: source.map(|source| sanitize(&source.function)),
             delta: source.map(|source| source.delta),
             with_callees: source.map(|source| source.with_callees),
         }
@@ -213,7 +213,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
             true => UnfinishedOutcome::Failed,
             false => UnfinishedOutcome::Skipped,
         },
-        reason: clean(&trial.reason),
+        reason: sanitize(&trial.reason),
     };
     Ok(pretty(&ComparedJson {
         schema: SCHEMA,
@@ -296,7 +296,7 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
         explained("instructions_base", |it| it.base.to_string()),
         explained("instructions_new", |it| it.new.to_string()),
         explained("function", |it| {
-            it.source.as_ref().map(|source| clean(&source.function)).unwrap_or_default()
+            it.source.as_ref().map(|source| sanitize(&source.function)).unwrap_or_default()
         }),
     ]
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cells::{Cell, Pair};
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -79,7 +79,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
     let mut facts = Facts::new();
     let mut add = |order: u8, what: &str, value: String| {
         if !value.is_empty() {
-            facts.entry((order, clean(what))).or_default().insert(value);
+            facts.entry((order, sanitize(what))).or_default().insert(value);
         }
     };
     let good: Vec<&Trial> = cell.good().collect();
@@ -172,7 +172,7 @@ fn disk_parameters(prefix: &str, spec: &Value) -> Vec<(String, String)> {
 }
 
 fn format_values(values: Option<&BTreeSet<String>>) -> String {
-    let all: Vec<String> = values.into_iter().flatten().map(|value| clean(value)).collect();
+    let all: Vec<String> = values.into_iter().flatten().map(|value| sanitize(value)).collect();
     if all.is_empty() { NONE.into() } else { all.join(" | ") }
 }
 

@@ -31,8 +31,8 @@ pub(crate) use words::{change, effect, interval, n, value, verdict};
 use cells::{Cell, Matched, Pair};
 
 use crate::error::ReportError;
-use crate::number::clean;
-use crate::table::{Document, Output, Own, Rows};
+use crate::number::sanitize;
+use crate::table::{Document, Output, Rows, SpecialFormat};
 
 /// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +234,7 @@ fn compared(
         return Ok(it);
     }
     let why = it.unfinished.first().map_or(String::new(), |first| {
-        format!("; {}, seed {}: {}", first.side.name(), first.seed, clean(&first.reason))
+        format!("; {}, seed {}: {}", first.side.name(), first.seed, sanitize(&first.reason))
     });
     Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
 }
@@ -315,8 +315,8 @@ impl Output for Compared {
         data::json(self)
     }
 
-    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
-        (format == Own::Junit).then(|| Ok(junit::junit(self)))
+    fn special(&self, format: SpecialFormat) -> Option<Result<String, ReportError>> {
+        (format == SpecialFormat::Junit).then(|| Ok(junit::junit(self)))
     }
 }
 

@@ -10,7 +10,7 @@ use super::cells::{Cell, Pair, Place, Step};
 use super::{CompareOptions, Side, Unmatched};
 use crate::device;
 use crate::measure::Measure;
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::pairing::{Matching, Pairing};
 use crate::processor;
 use crate::run::Run;
@@ -181,7 +181,7 @@ pub fn rows(pairs: &[Pair<'_>], options: CompareOptions) -> (Vec<Row>, Vec<Unmat
 }
 
 fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
-    Unmatched { side, what: format!("{}, phase {}", cell.name, clean(phase)) }
+    Unmatched { side, what: format!("{}, phase {}", cell.name, sanitize(phase)) }
 }
 
 /// The phases of a cell's successful trials, in the order of their first occurrence.
@@ -242,7 +242,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
         cell: pair.base.name.clone(),
         place: pair.base.place.clone(),
         step: pair.step.clone(),
-        phase: clean(phase),
+        phase: sanitize(phase),
         measure,
         base: (base.len(), base_values.as_deref().map(mean)),
         new: (new.len(), new_values.as_deref().map(mean)),

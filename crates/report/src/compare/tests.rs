@@ -268,7 +268,11 @@ fn as_markdown() {
 
 #[test]
 fn as_junit() {
-    insta::assert_snapshot!(print(&mixed(), Format::Own(Own::Junit), Style::default()));
+    insta::assert_snapshot!(print(
+        &mixed(),
+        Format::Special(SpecialFormat::Junit),
+        Style::default()
+    ));
 }
 
 #[test]
@@ -309,7 +313,7 @@ fn hostile_names_are_escaped_for_terminal_and_markup() {
             assert!(!text.contains("<i>"), "{name}: {text}");
         }
     }
-    let junit = print(&compared, Format::Own(Own::Junit), Style::default());
+    let junit = print(&compared, Format::Special(SpecialFormat::Junit), Style::default());
     assert!(!junit.contains('\u{ffff}') && junit.contains("&lt;script&gt;"), "{junit}");
 }
 
@@ -386,7 +390,7 @@ fn explained_steps_are_a_table_next_to_one_with_more_columns() {
         let text = print(&compared, format, Style::default());
         assert!(text.contains("no single function accounts for it"), "{text}");
     }
-    let junit = print(&compared, Format::Own(Own::Junit), Style::default());
+    let junit = print(&compared, Format::Special(SpecialFormat::Junit), Style::default());
     assert!(
         junit.contains("instructions per op 100 -&gt; 130, no single function accounts for it"),
         "{junit}"

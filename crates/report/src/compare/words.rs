@@ -4,7 +4,7 @@ use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
 use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unmatched};
-use crate::number::{self, clean};
+use crate::number::{self, sanitize};
 use crate::processor::INSIDE;
 
 /// The word for a verdict in a table.
@@ -274,7 +274,8 @@ pub const COUNTED: &str =
 /// `+280 of them in btrfs_foo`, or `no single function accounts for it`.
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
-    source.map_or("no single function accounts for it".into(), |source| clean(&source.to_string()))
+    source
+        .map_or("no single function accounts for it".into(), |source| sanitize(&source.to_string()))
 }
 
 /// `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
@@ -304,7 +305,7 @@ pub fn unfinished(compared: &Compared) -> Vec<String> {
     }
     let line = |(what, reason, seeds): (String, &str, Vec<String>)| {
         let s = if seeds.len() == 1 { "" } else { "s" };
-        let reason = clean(&reason.replace('\n', " "));
+        let reason = sanitize(&reason.replace('\n', " "));
         format!("{what}, seed{s} {}: {reason}", seeds.join(", "))
     };
     groups.into_iter().map(line).collect()

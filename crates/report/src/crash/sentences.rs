@@ -47,7 +47,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     }
     for row in rows {
         if let Some(reason) = &row.skipped {
-            let reason = number::clean(reason);
+            let reason = number::sanitize(reason);
             lines.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
         }
     }
@@ -110,7 +110,7 @@ fn risk_sentence(row: &Row) -> Option<String> {
     let found = match (lost_nothing(row), protected) {
         (true, Some(disk)) => format!(
             "; {} has power-loss protection, so a cut loses nothing from its cache; on a drive without it, a cut may lose data",
-            number::clean(disk)
+            number::sanitize(disk)
         ),
         (true, None) => {
             "; that these cuts lost nothing acknowledged does not make it safe".to_string()

@@ -63,7 +63,7 @@ fn works(rows: &[Row<'_>]) -> Vec<String> {
     }
     let mut works: Vec<(&str, u64)> = times.into_iter().filter(|(_, ns)| *ns > 0).collect();
     works.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let mut names: Vec<String> = works.iter().map(|(work, _)| number::clean(work)).collect();
+    let mut names: Vec<String> = works.iter().map(|(work, _)| number::sanitize(work)).collect();
     if names.len() > NEUTRALS {
         names.truncate(NEUTRALS - 1);
         names.push(REST.into());
@@ -84,7 +84,7 @@ fn means(row: &Row<'_>, works: &[String]) -> Vec<f64> {
     for work in works {
         means.push(mean(&|phase| {
             let named = phase.kernel_cpu_ns.iter().filter(|(name, _)| {
-                let name = number::clean(name);
+                let name = number::sanitize(name);
                 if work == REST { !works.contains(&name) } else { name == *work }
             });
             named.map(|(_, ns)| ns.seconds()).sum()

@@ -114,7 +114,7 @@ fn title(rows: &[Row]) -> String {
         workloads.push("nothing");
     }
     let (workloads, names) = (join_names(&workloads, 3), join_names(&names, 6));
-    number::clean(&format!("Power cuts: {workloads} on {names}"))
+    number::sanitize(&format!("Power cuts: {workloads} on {names}"))
 }
 
 /// The number of cuts and file systems: cuts of different file systems are not added up.
@@ -140,7 +140,11 @@ fn examples(rows: &[Row]) -> Vec<String> {
         for tried in bad.take(EACH) {
             let what = tried.findings.examples.first().or(tried.recovery.lost.as_ref());
             let what = what.map_or("bytes or names are gone", String::as_str);
-            lines.push(number::clean(&format!("{}, cut {}: {what}", named(row), tried.cut.number)));
+            lines.push(number::sanitize(&format!(
+                "{}, cut {}: {what}",
+                named(row),
+                tried.cut.number
+            )));
         }
     }
     lines
@@ -170,7 +174,7 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
     let bar = |(row, look): (&Row, &Look)| Bar {
         name: named(row),
         look: *look,
-        value: format!("{:.1} {}/s", row.rate.per_second, number::clean(&row.rate.unit)),
+        value: format!("{:.1} {}/s", row.rate.per_second, number::sanitize(&row.rate.unit)),
         parts: vec![part(row.rate.per_second, Tone::Full)],
         interval: None,
         beneath: None,
@@ -182,7 +186,7 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
     table.rows.iter_mut().zip(looks).for_each(|(row, look)| row.dot = look.dot());
     let note = format!(
         "{} per second until durable; one seed, so no interval. The table shows what a power cut costs{}.",
-        number::clean(&unit),
+        number::sanitize(&unit),
         drawn_note(bars::MOST, rows.len())
     );
     Figure { slug: "speed", title: "Speed, and what a power cut costs".into(), note, chart, table }

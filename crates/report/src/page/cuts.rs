@@ -18,7 +18,7 @@ pub fn subject(rows: &[Row]) -> Vec<String> {
         let kernel = row.plan.lab().map(|lab| lab.kernel.release.clone()).unwrap_or_default();
         let disk = row.plan.disk_name().unwrap_or_default();
         let workload = &row.plan.workload.name;
-        number::clean(&format!(
+        number::sanitize(&format!(
             "{workload} in the lab on {disk}, writes torn at {}, kernel {kernel}, seed {}",
             row.tear, row.seed
         ))
@@ -58,7 +58,7 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("lab", row.lab_id.clone().unwrap_or_default()),
     ];
     let known = all.into_iter().filter(|(_, value)| !value.is_empty());
-    known.map(|(name, value)| (name.to_string(), number::clean(&value))).collect()
+    known.map(|(name, value)| (name.to_string(), number::sanitize(&value))).collect()
 }
 
 /// The period of the spec's settings.
@@ -107,7 +107,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     words.extend(set.map(|set| option("set", &set)));
     for axis in AXES.iter().filter(|axis| axis.crash == Crash::One) {
         if let Value::Is(value) = (axis.value)(plan)
-            && (value != axis.usual || axis.of_machine)
+            && (value != axis.default || axis.of_machine)
         {
             words.push(option(axis.key, &value));
         }

@@ -3,7 +3,7 @@
 
 use super::chart::{Anchor, Chart, percent, truncate};
 use super::files::ChartFile;
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::study::{Factor, Factors, Judged};
 
 /// Share of the width that the labels of rows take.
@@ -50,7 +50,7 @@ pub fn chart(tables: &[Factors]) -> Option<Chart> {
     let mut chart = Chart::new("Factor to the best", what);
     for table in tables {
         let top = chart.height();
-        chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&clean(&table.name), NAME));
+        chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&sanitize(&table.name), NAME));
         heads(&mut chart, table, top + TITLE);
         for (index, row) in table.rows.iter().enumerate() {
             let y = top + TITLE + HEADS + ROW * index as f64;

@@ -143,7 +143,7 @@ fn page_of(
     let counts = |judged: &Judged| [extras.not_run(), crate::study::counts(judged)].concat();
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     Ok(environment.get_template("page")?.render(context! {
-        title => judged.map_or_else(|| plain_title(&sections, &curves), |judged| number::clean(&judged.title)),
+        title => judged.map_or_else(|| plain_title(&sections, &curves), |judged| number::sanitize(&judged.title)),
         style => Value::from_safe_string(style() + judged.map_or("", |_| study::STYLE)),
         study => study.map(Value::from_safe_string),
         patterns => Value::from_safe_string(colour::patterns()),

@@ -5,7 +5,7 @@ use super::chart::{AXIS, Anchor, Chart, Key, percent, truncate};
 use super::figure::Figure;
 use super::files::ChartFile;
 use crate::markup::escape;
-use crate::number::{clean, counted, relative};
+use crate::number::{counted, relative, sanitize};
 use crate::study::{Claim, Judged, Number, Variant, digits};
 use crate::table::{Row, Table};
 
@@ -97,7 +97,7 @@ fn panels(pairs: Vec<Pair<'_>>) -> Vec<Panel<'_>> {
 
 impl Panel<'_> {
     fn title(&self) -> String {
-        if self.unit.is_empty() { "ratios and exponents".into() } else { clean(self.unit) }
+        if self.unit.is_empty() { "ratios and exponents".into() } else { sanitize(self.unit) }
     }
 
     fn axis(&self) -> Axis {
@@ -144,7 +144,7 @@ impl Axis {
 }
 
 fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
-    let name = clean(&variant.name);
+    let name = sanitize(&variant.name);
     let mut chart = Chart::new(format!("Published and measured, {name}"), describe(panels));
     let boxes = [(PUBLISHED, "published"), (MEASURED, "measured")];
     chart.key(&boxes.map(|(class, name)| (Key::Box(class.into()), name.into())));
@@ -166,7 +166,7 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
 /// Draws a claim: its identifier and its numbers, and below them both marks, joined by a line.
 fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     let (claim, y) = (pair.claim, top + 25.0);
-    chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&clean(&claim.id), ID));
+    chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&sanitize(&claim.id), ID));
     let numbers = format!("{} → {}", digits(pair.published), digits(pair.measured.value));
     chart.text("dotname", 1.0, top + 13.0, Anchor::End, &numbers);
     let (from, to) = (axis.at(pair.published), axis.at(pair.measured.value));
@@ -185,7 +185,7 @@ fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     chart.put(format_args!(
         r#"<svg x="{}" overflow="visible"><title>{}</title><rect class="{PUBLISHED}" x="-4.5" y="{:.1}" width="9" height="9"/></svg><circle class="{MEASURED}" cx="{}" cy="{y:.1}" r="4.5"/>"#,
         percent(from),
-        escape(&clean(&claim.text)),
+        escape(&sanitize(&claim.text)),
         y - 4.5,
         percent(to),
     ));
@@ -194,7 +194,7 @@ fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
 fn describe(panels: &[Panel<'_>]) -> String {
     let words = |pair: &Pair<'_>| {
         let (published, measured) = (digits(pair.published), digits(pair.measured.value));
-        format!("{}: published {published}, measured {measured}", clean(&pair.claim.id))
+        format!("{}: published {published}, measured {measured}", sanitize(&pair.claim.id))
     };
     let all = panels.iter().flat_map(|panel| panel.pairs.iter().map(words));
     all.collect::<Vec<_>>().join("; ") + "."
@@ -208,8 +208,8 @@ fn table(panels: &[Panel<'_>]) -> Table {
         for pair in &panel.pairs {
             let span = |(low, high)| format!("{} to {}", digits(low), digits(high));
             let cells = vec![
-                clean(&pair.claim.id),
-                if panel.unit.is_empty() { "–".into() } else { clean(panel.unit) },
+                sanitize(&pair.claim.id),
+                if panel.unit.is_empty() { "–".into() } else { sanitize(panel.unit) },
                 digits(pair.published),
                 digits(pair.measured.value),
                 pair.measured.interval.map_or("–".into(), span),

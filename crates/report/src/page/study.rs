@@ -10,7 +10,7 @@ use super::why::View;
 use super::{budget, factors, published as pairs};
 use crate::crash;
 use crate::error::ReportError;
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::study::Table as Published;
 use crate::study::{
     CHANGES_MEAN, Claim, Factors, Judged, Timeline, Variant, Verdict, changes, claim_facts,
@@ -34,8 +34,8 @@ pub fn section(
     let meanings: Vec<(VerdictView, &str)> =
         Verdict::ALL.into_iter().filter(found).map(|v| (VerdictView::of(v), v.meaning())).collect();
     Ok(environment.get_template("study")?.render(context! {
-        question => clean(&judged.question),
-        source => published(judged).map(|source| clean(&source)),
+        question => sanitize(&judged.question),
+        source => published(judged).map(|source| sanitize(&source)),
         timelines => timelines(judged).iter().map(ShownTimeline::of).collect::<Vec<_>>(),
         changes_mean => CHANGES_MEAN,
         variants => judged.variants.iter().enumerate().map(Shown::of).collect::<Vec<_>>(),
@@ -121,11 +121,11 @@ impl ShownTimeline {
     fn of(timeline: &Timeline<'_>) -> ShownTimeline {
         let point = |claim: &&Claim| {
             let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
-            (VerdictView::of_claim(claim), value, budget::text(clean(&claim.why)))
+            (VerdictView::of_claim(claim), value, budget::text(sanitize(&claim.why)))
         };
         let claims = timeline.claims().into_iter().map(|(claim, at)| ShownPoint {
-            id: clean(&claim.id),
-            text: budget::text(clean(&claim.text)),
+            id: sanitize(&claim.id),
+            text: budget::text(sanitize(&claim.text)),
             changes: changes(&at),
             at: at.iter().map(point).collect(),
         });
@@ -237,11 +237,11 @@ impl ShownClaim {
         let notes = claim_notes(claim);
         let lines = claim.check.iter().chain([&claim.why]).chain(&notes);
         ShownClaim {
-            id: clean(&claim.id),
-            text: budget::text(clean(&claim.text)),
+            id: sanitize(&claim.id),
+            text: budget::text(sanitize(&claim.text)),
             verdict: VerdictView::of_claim(claim),
             numbers: ["measured", "95 % interval", "n", "published"].map(fact),
-            lines: lines.map(|line| budget::text(clean(line))).collect(),
+            lines: lines.map(|line| budget::text(sanitize(line))).collect(),
         }
     }
 }
@@ -260,9 +260,9 @@ impl ShownTable {
     fn of(table: &Published, variant: &Variant) -> ShownTable {
         let grid = grids(table);
         ShownTable {
-            name: clean(&table.name),
-            caption: clean(&table.caption),
-            source: clean(&table.source),
+            name: sanitize(&table.name),
+            caption: sanitize(&table.caption),
+            source: sanitize(&table.source),
             heads: grid.heads.into_iter().skip(2).collect(),
             rows: grid.rows,
             notes: budget::lines(notes_of_table(table, variant)),

@@ -53,7 +53,7 @@ pub fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> 
         true => String::new(),
         false => format!(": {}", join_names(&machines, 4)),
     };
-    number::clean(&format!("{workloads} on {}{machines}", join_names(&names, 6)))
+    number::sanitize(&format!("{workloads} on {}{machines}", join_names(&names, 6)))
 }
 
 /// A sentence on what was compared.

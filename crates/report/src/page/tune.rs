@@ -11,7 +11,7 @@ use super::part::{FigureView, Part, figure_view};
 use super::scale::{Scale, Unit};
 use super::style::style;
 use crate::error::ReportError;
-use crate::number::{self, clean};
+use crate::number::{self, sanitize};
 use crate::table::Table;
 use crate::tune::{Tuned, TunedFilesystem, certificate_sentences, recommendation};
 use crate::tune::{front_columns, lines, truth_sentences, worth_columns};
@@ -33,10 +33,10 @@ pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
     let answer = tuned.filesystems.iter().map(|result| recommendation(tuned, result));
     let answer = answer.chain(tuned.between.iter().cloned()).collect();
     let page = environment.get_template("page")?.render(context! {
-        title => clean(&format!("Options for {}", tuned.workload)),
+        title => sanitize(&format!("Options for {}", tuned.workload)),
         style => Value::from_safe_string(style()),
         patterns => Value::from_safe_string(colour::patterns()),
-        compared => clean(&format!("{}; {}", tuned.target, tuned.objective)),
+        compared => sanitize(&format!("{}; {}", tuned.target, tuned.objective)),
         answer => budget::lines(answer),
         parts,
         left_out => budget.left_out(),
@@ -88,7 +88,7 @@ fn worth(result: &TunedFilesystem, look: Look) -> Figure {
         let sign = if change < 0.0 { "faster" } else { "slower" };
         let mark = if it.is_recommended { "* " } else { "" };
         Bar {
-            name: clean(&format!("{mark}{}", it.what)),
+            name: sanitize(&format!("{mark}{}", it.what)),
             look,
             value: format!("{} {sign}", number::percent(change.abs())),
             parts: vec![bars::Part { length: 100.0 * change.abs(), tone }],
@@ -116,7 +116,7 @@ fn front(result: &TunedFilesystem, look: Look) -> Figure {
     let described = result.front.iter().map(|it| {
         let lost =
             it.losses.map_or("not cut".into(), |lost| format!("{lost} of {} cuts lost", it.cuts));
-        format!("{}: {}, {lost}", clean(&it.words), number::seconds(it.seconds))
+        format!("{}: {}, {lost}", sanitize(&it.words), number::seconds(it.seconds))
     });
     let title = "Time against losses".to_string();
     let mut chart = Chart::new(&title, described.collect::<Vec<_>>().join("; ") + ".");

@@ -12,7 +12,7 @@ use crate::described::Described;
 use crate::exports::{self, method, verdict};
 use crate::measure::{Amount, Measure};
 use crate::model::{Row, Section};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::pairing::Matching;
 use crate::part::Part;
 use crate::repeats;
@@ -282,11 +282,11 @@ impl Statistics {
 
 impl PartNames {
     fn of(part: &Part<'_>) -> PartNames {
-        let word = |word: &str| Some(clean(word)).filter(|word| !word.is_empty());
+        let word = |word: &str| Some(sanitize(word)).filter(|word| !word.is_empty());
         PartNames {
             run: word(part.run),
             conditions: word(part.variant),
-            kernel: part.kernel.map(clean),
+            kernel: part.kernel.map(sanitize),
         }
     }
 }
@@ -303,7 +303,7 @@ impl RowStatistics {
             workload: section.workload.clone(),
             phase: section.phase.clone(),
             row: row.name.clone(),
-            label: clean(row.label()),
+            label: sanitize(row.label()),
             measure: described.measure.name(),
             unit: section.measure.unit(),
             n: summary.n,

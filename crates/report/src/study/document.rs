@@ -5,7 +5,7 @@ use super::lines::{
 };
 use super::timeline::{CHANGES_MEAN, Timeline, timelines};
 use super::{Claim, Judged, Variant, Verdict};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::{Block, Column, Document, Fit, Kind, Table, Tone};
 
 /// The counts of verdicts, then each variant: its claims, and each published table with the measured numbers.
@@ -14,7 +14,7 @@ pub fn document(judged: &Judged) -> Document {
     out.items(counts(judged));
     let source = published(judged);
     let lead = [Some(&judged.title), Some(&judged.question), source.as_ref()];
-    out.0.push(Block::Lead(lead.into_iter().flatten().map(|text| clean(text)).collect()));
+    out.0.push(Block::Lead(lead.into_iter().flatten().map(|text| sanitize(text)).collect()));
     timelines(judged).iter().for_each(|it| timeline(it, &mut out));
     for variant in &judged.variants {
         out.0.push(Block::Title(subject(variant)));
@@ -26,7 +26,7 @@ pub fn document(judged: &Judged) -> Document {
         for table in variant.measured_tables() {
             let title = format!("{}: {} ({})", table.name, table.caption, table.source);
             let details = notes_of_table(table, variant);
-            out.0.push(Block::Table(Table { details, ..grids(table).table(clean(&title)) }));
+            out.0.push(Block::Table(Table { details, ..grids(table).table(sanitize(&title)) }));
         }
         out.0.extend(variant.not_shown().map(Block::Paragraph));
     }
@@ -58,15 +58,15 @@ fn claims(variant: &Variant) -> Table {
         facts.collect::<Vec<_>>().join(", ")
     };
     let columns = vec![
-        Column::words("claim", |claim: &&Claim| clean(&claim.id)),
-        Column::words("statement", |claim: &&Claim| clean(&claim.text)),
+        Column::words("claim", |claim: &&Claim| sanitize(&claim.id)),
+        Column::words("statement", |claim: &&Claim| sanitize(&claim.text)),
         Column::new(Kind::Verdict, "verdict", |claim: &&Claim| claim.verdict_text()),
         Column::new(Kind::Detail, "check", |claim: &&Claim| {
-            clean(claim.check.as_deref().unwrap_or_default())
+            sanitize(claim.check.as_deref().unwrap_or_default())
         }),
         Column::words("numbers", facts),
         Column::words("why", |claim: &&Claim| {
-            format!("{}\n{}", clean(&claim.why), claim_notes(claim).join(" ")).trim_end().into()
+            format!("{}\n{}", sanitize(&claim.why), claim_notes(claim).join(" ")).trim_end().into()
         }),
     ];
     let claims = variant.run_claims();

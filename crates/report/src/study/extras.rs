@@ -6,7 +6,7 @@ use fsdyno_why::{StoredExplanation, say};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::{Block, Document};
 use crate::why::title;
 
@@ -37,7 +37,7 @@ pub struct NotRun {
 impl NotRun {
     /// `as then: not run. No trial of ... exists.`
     fn sentence(&self) -> String {
-        clean(&format!("{}: not run. {}", self.conditions, self.why))
+        sanitize(&format!("{}: not run. {}", self.conditions, self.why))
     }
 }
 
@@ -55,7 +55,7 @@ impl Extras<'_> {
         self.explanations.iter().enumerate().map(|(at, explanation)| {
             let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
             (
-                clean(&format!(
+                sanitize(&format!(
                     "Why{place}: {}",
                     title(&explanation.it, explanation.against.as_ref())
                 )),
@@ -70,7 +70,7 @@ impl Extras<'_> {
         for (head, explanation) in self.why_heads() {
             out.0.push(Block::Title(head));
             let sentences = say::sentences(&explanation.it, explanation.against.as_ref());
-            out.items(sentences.iter().map(|sentence| clean(sentence)).collect());
+            out.items(sentences.iter().map(|sentence| sanitize(sentence)).collect());
         }
         if !self.crashed.is_empty() {
             out.0.push(Block::Title(COST.into()));

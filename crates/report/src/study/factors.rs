@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Number;
 use super::lines::digits;
-use crate::number::{clean, relative, seconds};
+use crate::number::{relative, sanitize, seconds};
 use crate::table::{Fit, Table};
 use crate::validity::Flag;
 
@@ -78,9 +78,11 @@ impl Factors {
     /// The table as text, with its notes.
     pub fn table(&self) -> Table {
         let heads =
-            std::iter::once(String::new()).chain(self.columns.iter().map(|head| clean(head)));
+            std::iter::once(String::new()).chain(self.columns.iter().map(|head| sanitize(head)));
         let row = |row: &FactorRow| {
-            std::iter::once(clean(&row.label)).chain(row.cells.iter().map(Factor::text)).collect()
+            std::iter::once(sanitize(&row.label))
+                .chain(row.cells.iter().map(Factor::text))
+                .collect()
         };
         let mut rows: Vec<Vec<String>> = self.rows.iter().map(row).collect();
         if self.best.iter().any(Option::is_some) {
@@ -99,7 +101,7 @@ impl Factors {
 
     /// `maildir: 300 deliveries`.
     pub fn title(&self) -> String {
-        clean(&format!("{}: {}", self.name, self.caption))
+        sanitize(&format!("{}: {}", self.name, self.caption))
     }
 
     fn written(&self, value: f64) -> String {
@@ -143,7 +145,7 @@ impl Factors {
         let all = self.columns.len();
         notes.extend(flags.iter().map(|(flag, rows)| format!("{flag}: {}", places(rows, all))));
         notes.extend(missing.iter().map(|(why, rows)| format!("- {}: {why}", places(rows, all))));
-        notes.iter().map(|note| clean(note)).collect()
+        notes.iter().map(|note| sanitize(note)).collect()
     }
 }
 

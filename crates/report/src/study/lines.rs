@@ -1,7 +1,7 @@
 //! The parts that every printed form of a study's results shares: its sentences, and its tables as text.
 
 use super::{Claim, Judged, Number, Table, Variant, Verdict};
-use crate::number::{clean, counted, percent, relative, significant};
+use crate::number::{counted, percent, relative, sanitize, significant};
 
 /// The mark of a published number that is in doubt.
 pub const DOUBT: &str = "?";
@@ -92,7 +92,7 @@ pub fn published(judged: &Judged) -> Option<String> {
 fn name(variant: &Variant) -> String {
     let scale =
         if variant.scale == 1 { String::new() } else { format!(", scale 1/{}", variant.scale) };
-    clean(&format!("{}{scale}", variant.name))
+    sanitize(&format!("{}{scale}", variant.name))
 }
 
 /// `as then, scale 1/10: kernel 6.1.0-44-amd64`; for a point of a timeline, whose name has its kernel, only the name.
@@ -107,7 +107,7 @@ pub fn subject(variant: &Variant) -> String {
         [one] => format!("kernel {one}"),
         several => format!("kernels {}", several.join(", ")),
     };
-    clean(&format!("{}: {kernels}", name(variant)))
+    sanitize(&format!("{}: {kernels}", name(variant)))
 }
 
 /// A number of four significant digits, whole from a thousand on; very small or large ones as `3.48e-5`.
@@ -119,7 +119,7 @@ pub fn digits(value: f64) -> String {
 pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
     let unit = |text: String| {
         let unit = &claim.unit;
-        if unit.is_empty() { text } else { clean(&format!("{text} {unit}")) }
+        if unit.is_empty() { text } else { sanitize(&format!("{text} {unit}")) }
     };
     let measured = claim.measured;
     let interval = measured.and_then(|number| number.interval);
@@ -137,7 +137,7 @@ pub fn claim_facts(claim: &Claim) -> Vec<(&'static str, String)> {
 
 /// The notes of a claim, and its verdict at full scale if this one is at a different scale.
 pub fn claim_notes(claim: &Claim) -> Vec<String> {
-    let mut notes: Vec<String> = claim.notes.iter().map(|note| clean(note)).collect();
+    let mut notes: Vec<String> = claim.notes.iter().map(|note| sanitize(note)).collect();
     if let Some(full) = claim.full_scale.as_ref().filter(|_| !claim.is_full()) {
         let seed = if full.one_seed { ", one seed" } else { "" };
         let number = full.measured.map_or_else(String::new, |number| {
@@ -146,7 +146,7 @@ pub fn claim_notes(claim: &Claim) -> Vec<String> {
                 interval.map(|(low, high)| format!(" ({} to {})", digits(low), digits(high)));
             format!(", {}{}", digits(number.value), interval.unwrap_or_default())
         });
-        notes.push(clean(&format!(
+        notes.push(sanitize(&format!(
             "At full scale (results/{}, kernel {}): {}{seed}{number}.",
             full.result,
             full.kernels.join(", "),
@@ -172,13 +172,13 @@ pub fn grids(table: &Table) -> Grid {
     let ratios = table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ratio.is_some());
     let rows = table.rows.iter().map(|row| {
         let line = |label: &str, kind: &str, of: &dyn Fn(&super::Cell) -> String| {
-            let mut cells = vec![clean(label), kind.to_string()];
+            let mut cells = vec![sanitize(label), kind.to_string()];
             cells.extend(row.cells.iter().map(of));
             cells
         };
         let mut lines = vec![
             line(&row.label, "published", &|cell| {
-                let text = clean(cell.published.as_deref().unwrap_or("-"));
+                let text = sanitize(cell.published.as_deref().unwrap_or("-"));
                 if cell.doubts.is_empty() { text } else { format!("{text} {DOUBT}") }
             }),
             line("", "measured", &|cell| {
@@ -196,8 +196,8 @@ pub fn grids(table: &Table) -> Grid {
 /// `extract s`.
 pub fn head(column: &super::Column) -> String {
     match column.unit.as_str() {
-        "count" => clean(&column.name),
-        unit => clean(&format!("{} {unit}", column.name)),
+        "count" => sanitize(&column.name),
+        unit => sanitize(&format!("{} {unit}", column.name)),
     }
 }
 
@@ -254,7 +254,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     }
     let every = cells().count();
     for (why, places) in doubts {
-        notes.push(clean(&format!("{DOUBT} {}: {why}", places.join("; "))));
+        notes.push(sanitize(&format!("{DOUBT} {}: {why}", places.join("; "))));
     }
     for (why, places) in missing {
         // The reason for a whole row or table is given once.
@@ -262,7 +262,7 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
             n if n == every => "nothing".to_string(),
             _ => whole_rows(table, &places),
         };
-        notes.push(clean(&format!("- {where_}: {why}")));
+        notes.push(sanitize(&format!("- {where_}: {why}")));
     }
     notes
 }

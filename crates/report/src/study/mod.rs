@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ReportError;
-use crate::table::{Block, Document, Output, Own, Rows};
+use crate::table::{Block, Document, Output, Rows, SpecialFormat};
 use crate::trials::Trials;
 
 pub use extras::{Extras, NotRun};
@@ -333,8 +333,8 @@ impl Output for Results<'_> {
         json(self.judged, self.extras)
     }
 
-    fn own(&self, format: Own) -> Option<Result<String, ReportError>> {
-        self.records.own(format)
+    fn special(&self, format: SpecialFormat) -> Option<Result<String, ReportError>> {
+        self.records.special(format)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::lines::{Grid, digits, format_measured, head};
 use super::{Claim, Judged, Variant, Verdict};
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// The kernels of one set of conditions.
 pub struct Timeline<'a> {
@@ -35,13 +35,13 @@ impl Timeline<'_> {
             Some(point) if point.scale != 1 => format!(", scale 1/{}", point.scale),
             _ => String::new(),
         };
-        clean(&format!("{}{scale}, kernel by kernel", self.conditions))
+        sanitize(&format!("{}{scale}, kernel by kernel", self.conditions))
     }
 
     /// The kernels.
     pub fn kernels(&self) -> Vec<String> {
         let kernels = self.points.iter().filter_map(|point| point.kernel.as_deref());
-        kernels.map(clean).collect()
+        kernels.map(sanitize).collect()
     }
 
     /// Each claim that was run on some kernel, with its verdict on each; all kernels have the same claims.
@@ -61,7 +61,7 @@ impl Timeline<'_> {
         let claims = self.claims();
         let row = |(claim, at): &(&Claim, Vec<&Claim>)| {
             let mark = if changes(at) { CHANGES } else { "" };
-            let mut line = vec![clean(&claim.id), mark.to_string()];
+            let mut line = vec![sanitize(&claim.id), mark.to_string()];
             line.extend(at.iter().map(|claim| short_verdict(claim)));
             vec![line]
         };
@@ -79,20 +79,20 @@ impl Timeline<'_> {
         let grids = first.tables.iter().enumerate().map(|(table_at, table)| {
             let rows = table.rows.iter().enumerate().map(|(row_at, row)| {
                 let lines = table.columns.iter().enumerate().map(|(at, column)| {
-                    let label = if at == 0 { clean(&row.label) } else { String::new() };
+                    let label = if at == 0 { sanitize(&row.label) } else { String::new() };
                     let cell = |variant: &Variant| {
                         let row = variant.tables.get(table_at)?.rows.get(row_at)?;
                         row.cells.get(at)?.measured.as_ref().map(format_measured)
                     };
                     let published = row.cells.get(at).and_then(|cell| cell.published.as_deref());
-                    let mut line = vec![label, head(column), clean(published.unwrap_or("-"))];
+                    let mut line = vec![label, head(column), sanitize(published.unwrap_or("-"))];
                     let dash = || "-".to_string();
                     line.extend(self.points.iter().map(|it| cell(it).unwrap_or_else(dash)));
                     line
                 });
                 lines.collect()
             });
-            let title = clean(&format!("{}: {}", table.name, table.caption));
+            let title = sanitize(&format!("{}: {}", table.name, table.caption));
             (title, Grid { heads: heads.clone(), rows: rows.collect() })
         });
         grids.collect()

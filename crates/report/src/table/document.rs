@@ -146,7 +146,7 @@ impl Document {
 impl Failure {
     /// The reason in one line.
     pub fn line(&self) -> String {
-        crate::number::clean(&self.reason.replace('\n', " "))
+        crate::number::sanitize(&self.reason.replace('\n', " "))
     }
 }
 

@@ -39,12 +39,12 @@ pub enum Format {
     /// Everything, for programs.
     Json,
     /// A format that only some commands have.
-    Own(Own),
+    Special(SpecialFormat),
 }
 
 /// A format that only some commands have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub enum SpecialFormat {
     /// The statistics of the records, as one object.
     Statistics,
     /// The statistics, one line per row of the tables.
@@ -83,7 +83,7 @@ impl Format {
             Format::Html => html::html(&it.document()),
             Format::Csv => csv(|rows| it.rows(rows)),
             Format::Json => it.json()?,
-            Format::Own(own) => it.own(own).unwrap_or(Err(ReportError::Format))?,
+            Format::Special(special) => it.special(special).unwrap_or(Err(ReportError::Format))?,
         })
     }
 }
@@ -108,7 +108,7 @@ pub trait Output {
     fn json(&self) -> Result<String, ReportError>;
 
     /// The output in a format that only some commands have; none if this command does not have it.
-    fn own(&self, _: Own) -> Option<Result<String, ReportError>> {
+    fn special(&self, _: SpecialFormat) -> Option<Result<String, ReportError>> {
         None
     }
 }

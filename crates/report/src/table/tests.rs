@@ -93,7 +93,7 @@ fn markup_is_escaped_once() {
 
 #[test]
 fn a_format_that_an_output_lacks_is_an_error() {
-    let written = Format::Own(Own::Junit).write(&Sample, Style::default());
+    let written = Format::Special(SpecialFormat::Junit).write(&Sample, Style::default());
     assert!(matches!(written, Err(crate::ReportError::Format)));
 }
 

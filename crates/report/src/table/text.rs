@@ -8,7 +8,7 @@ use super::data::{Fit, Head, Kind, Row, Table, Tone};
 use super::document::{Block, Document, Lab, Legend, legend};
 use super::layout::{Layout, broken, label, padded, truncate};
 use super::style::Style;
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::wrap::wrap;
 
 /// The marks of truncated text, the second for email, which is ASCII; `~` has a different meaning.
@@ -65,7 +65,7 @@ impl Writer<'_> {
                     let outcome = self.paint("31", it.outcome);
                     self.paragraph(&format!("{outcome}: {}", it.what), "    ");
                     for line in it.reason.lines() {
-                        self.paragraph(&format!("    {}", clean(line)), "    ");
+                        self.paragraph(&format!("    {}", sanitize(line)), "    ");
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use super::sentences::{certificate, change, disagreement, effort, recommendation, truth};
 use super::{Candidate, OptionWorth, PointTime, Tuned, TunedFilesystem};
 use crate::error::ReportError;
-use crate::number::{self, clean};
+use crate::number::{self, sanitize};
 use crate::table::{Block, Column, Document, Kind, Legend, Output, Rows, Table};
 
 /// The maximum number of configurations in a table.
@@ -16,7 +16,7 @@ fn changed(part: Option<f64>) -> String {
 /// The columns of the effects of options.
 pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
     vec![
-        Column::words("option", |it: &OptionWorth| clean(&it.what)),
+        Column::words("option", |it: &OptionWorth| sanitize(&it.what)),
         Column::words("note", |it: &OptionWorth| mark(it).into()).means(
             "*: recommended; UNSAFE: it gives up durability or security; (c): it gives up compatibility; none: no measurable \
              difference",
@@ -32,7 +32,7 @@ pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
             .means("the same together with the recommended options"),
         Column::number("average", |it: &OptionWorth| changed(it.average))
             .means("the same on average over the space, by a model of all measured points"),
-        Column::words("sets", |it: &OptionWorth| clean(&it.sets)).priority(1),
+        Column::words("sets", |it: &OptionWorth| sanitize(&it.sets)).priority(1),
     ]
 }
 
@@ -52,7 +52,7 @@ fn mark(it: &OptionWorth) -> &'static str {
 /// The columns of candidates.
 pub fn front_columns() -> Vec<Column<'static, Candidate>> {
     vec![
-        Column::words("options", |it: &Candidate| clean(&it.words)),
+        Column::words("options", |it: &Candidate| sanitize(&it.words)),
         Column::number("time", |it: &Candidate| number::seconds(it.seconds)),
         Column::number("lost", |it: &Candidate| match it.losses {
             Some(lost) => format!("{lost} / {}", it.cuts),
@@ -72,7 +72,7 @@ pub fn front_columns() -> Vec<Column<'static, Candidate>> {
 
 fn point_columns() -> Vec<Column<'static, PointTime>> {
     vec![
-        Column::words("configuration", |it: &PointTime| clean(&it.words)),
+        Column::words("configuration", |it: &PointTime| sanitize(&it.words)),
         Column::number("time", |it: &PointTime| number::seconds(it.seconds)),
         Column::number("change", |it: &PointTime| change(it.change)),
         Column::number("n", |it: &PointTime| it.trials.to_string()),
@@ -82,8 +82,8 @@ fn point_columns() -> Vec<Column<'static, PointTime>> {
 impl Output for Tuned {
     fn document(&self) -> Document {
         let mut out = Document(vec![Block::Lead(vec![
-            format!("Options for {}", clean(&self.workload)),
-            format!("{}; {}", clean(&self.target), clean(&self.objective)),
+            format!("Options for {}", sanitize(&self.workload)),
+            format!("{}; {}", sanitize(&self.target), sanitize(&self.objective)),
         ])]);
         for of in &self.filesystems {
             self.add(of, &mut out);
@@ -135,7 +135,7 @@ impl Tuned {
             let least = number::difference(self.least);
             let text =
                 format!("No measurable difference here (below {least}): {}", nothing.join(", "));
-            out.0.push(Block::Paragraph(clean(&text)));
+            out.0.push(Block::Paragraph(sanitize(&text)));
         }
         let pairs = of
             .interactions
@@ -154,7 +154,7 @@ impl Tuned {
         out.0.push(Block::Table(of_kind(2, fastest)));
         out.0.push(Block::List("Certificate:", certificate(&of.certificate)));
         let reasons = |all: &[super::Reason]| -> Vec<String> {
-            all.iter().map(|it| clean(&format!("{}: {}", it.what, it.why))).collect()
+            all.iter().map(|it| sanitize(&format!("{}: {}", it.what, it.why))).collect()
         };
         out.0
             .push(Block::List("Refused by mkfs or mount, with its message:", reasons(&of.refused)));
@@ -170,8 +170,9 @@ fn of_kind(alike: usize, table: Table) -> Table {
 /// The lines that set the recommended options.
 pub fn lines(of: &TunedFilesystem) -> Vec<String> {
     let it = &of.recommended;
-    let mut lines = vec![format!("    {}", clean(&it.mkfs)), format!("    {}", clean(&it.fstab))];
-    lines.extend(it.sysctls.iter().map(|line| format!("    sysctl {}", clean(line))));
-    lines.extend(it.scheduler.iter().map(|it| format!("    block scheduler: {}", clean(it))));
+    let mut lines =
+        vec![format!("    {}", sanitize(&it.mkfs)), format!("    {}", sanitize(&it.fstab))];
+    lines.extend(it.sysctls.iter().map(|line| format!("    sysctl {}", sanitize(line))));
+    lines.extend(it.scheduler.iter().map(|it| format!("    block scheduler: {}", sanitize(it))));
     lines
 }

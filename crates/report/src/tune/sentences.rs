@@ -1,7 +1,7 @@
 //! Sentences on the result of a search.
 
 use super::{Evidence, Ratio, Tuned, TunedFilesystem};
-use crate::number::{self, clean, count, counted};
+use crate::number::{self, count, counted, sanitize};
 
 /// A relative change with its sign: `-12 %`.
 pub fn change(part: f64) -> String {
@@ -39,7 +39,7 @@ pub fn recommendation(tuned: &Tuned, of: &TunedFilesystem) -> String {
         let by = of.confirmed.as_ref().map(|it| format!(": {}", ratio(it))).unwrap_or_default();
         return format!(
             "{name}: keep the defaults. {} won the search, but not on fresh seeds{by}.",
-            clean(words)
+            sanitize(words)
         );
     }
     if of.is_default {
@@ -59,7 +59,7 @@ pub fn recommendation(tuned: &Tuned, of: &TunedFilesystem) -> String {
             change(of.seconds / of.default_seconds - 1.0)
         ),
     };
-    format!("{name}: {} changes the time of the default by {by}.", clean(&of.recommended.words))
+    format!("{name}: {} changes the time of the default by {by}.", sanitize(&of.recommended.words))
 }
 
 /// The sentences of a file system's certificate.
@@ -105,7 +105,9 @@ pub fn disagreement(tuned: &Tuned, of: &TunedFilesystem) -> Option<String> {
     let slower =
         of.phases.iter().filter(|it| it.seconds > it.default_seconds * (1.0 + tuned.least));
     let slower: Vec<String> = slower
-        .map(|it| format!("{} {}", clean(&it.name), change(it.seconds / it.default_seconds - 1.0)))
+        .map(|it| {
+            format!("{} {}", sanitize(&it.name), change(it.seconds / it.default_seconds - 1.0))
+        })
         .collect();
     if slower.is_empty() || of.is_default {
         return None;
@@ -120,9 +122,9 @@ pub fn disagreement(tuned: &Tuned, of: &TunedFilesystem) -> Option<String> {
 
 /// A confirmation in a sentence.
 pub fn truth(it: &super::Truth, least: f64) -> String {
-    let what = clean(&it.what);
+    let what = sanitize(&it.what);
     match (&it.ratio, &it.failed) {
-        (_, Some(why)) => format!("{what}: not measured: {}", clean(why)),
+        (_, Some(why)) => format!("{what}: not measured: {}", sanitize(why)),
         (Some(of_it), None) if of_it.holds => format!("{what}: {}; it holds", ratio(of_it)),
         (Some(of_it), None) if of_it.ratio > 1.0 + least => {
             format!(

@@ -3,16 +3,16 @@
 use fsdyno_why::{Explained, Phase, say};
 
 use super::rows;
-use crate::number::{self, clean};
+use crate::number::{self, sanitize};
 use crate::table::{Block, Document, Legend, Table};
 
 /// An explained trial: its sentences, its requests by structure, and the functions that it executed.
 pub fn document(it: &Explained, other: Option<&Explained>) -> Document {
-    let mut out = Document(vec![Block::Title(clean(&title(it, other)))]);
-    out.items(say::sentences(it, other).iter().map(|sentence| clean(sentence)).collect());
+    let mut out = Document(vec![Block::Title(sanitize(&title(it, other)))]);
+    out.items(say::sentences(it, other).iter().map(|sentence| sanitize(sentence)).collect());
     if it.account.is_some() {
         for place in rows::places(it) {
-            let title = clean(&place.place);
+            let title = sanitize(&place.place);
             out.0.push(Block::Table(Table { title, ..rows::requests(&place) }));
         }
         out.items(untimed_sentence(it).into_iter().chain([rows::sums(it)]).collect());
@@ -21,7 +21,7 @@ pub fn document(it: &Explained, other: Option<&Explained>) -> Document {
         out.0.push(Block::Table(Table { alike: at + 1, ..rows::functions(phase, there) }));
     }
     out.0.push(Block::Legend(Legend::default()));
-    out.items(it.notes.iter().map(|note| clean(&format!("Note: {note}."))).collect());
+    out.items(it.notes.iter().map(|note| sanitize(&format!("Note: {note}."))).collect());
     out
 }
 

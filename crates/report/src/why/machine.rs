@@ -7,7 +7,7 @@ use fsdyno_why::{Explained, FunctionRow, Phase, Row};
 use serde_json::json;
 
 use super::rows::what;
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::{Column, Rows};
 
 /// A row of requests or a function.
@@ -32,8 +32,8 @@ pub fn rows(it: &Explained, out: &mut dyn Rows) {
 fn columns(it: &Explained) -> Vec<Column<'_, Line>> {
     let both = |head: &str, row: fn(&Row) -> String, function: fn(&FunctionRow) -> String| {
         Column::words(head, move |line: &Line| match line {
-            Line::Requests(of) => clean(&row(of)),
-            Line::Function(of, _) => clean(&function(of)),
+            Line::Requests(of) => sanitize(&row(of)),
+            Line::Function(of, _) => sanitize(&function(of)),
         })
     };
     let sum = |head: &str, of: fn(&Sum) -> u64| {
@@ -49,9 +49,9 @@ fn columns(it: &Explained) -> Vec<Column<'_, Line>> {
         })
     };
     vec![
-        Column::words("trial", |_: &Line| clean(&it.trial_id)),
-        Column::words("workload", |_: &Line| clean(&it.workload)),
-        Column::words("label", |_: &Line| clean(&it.label)),
+        Column::words("trial", |_: &Line| sanitize(&it.trial_id)),
+        Column::words("workload", |_: &Line| sanitize(&it.workload)),
+        Column::words("label", |_: &Line| sanitize(&it.label)),
         both("table", |_| "requests".into(), |_| "functions".into()),
         both("place", |row| row.place.clone(), |it| it.phase.clone()),
         both("what", |row| what(row).into(), |it| it.function.clone()),

@@ -9,7 +9,7 @@ use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::kernel::{Frame, Task};
 use fsdyno_why::{Access, Explained, Phase, Row};
 
-use crate::number::{self, clean};
+use crate::number::{self, sanitize};
 use crate::table::{Column, Table};
 
 /// The maximum number of functions of a phase in a table.
@@ -56,7 +56,7 @@ pub fn requests(of: &Requests) -> Table {
     let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / of.busy.0.max(1) as f64;
     let columns = vec![
         Column::words("structure", |row: &Row| what(row).into()),
-        Column::words("cause", |row: &Row| clean(row.cause.name())).priority(4),
+        Column::words("cause", |row: &Row| sanitize(row.cause.name())).priority(4),
         Column::number("requests", |row: &Row| number::count(row.sum.requests)).priority(2),
         Column::number("bytes", |row: &Row| size(row.sum.bytes.0)).priority(5),
         Column::number(of.elsewhere, |row: &Row| number::count(row.sum.seeks)).priority(3),
@@ -130,15 +130,15 @@ pub fn functions(phase: &Phase, there: Option<&Phase>) -> Table {
         Some(there) => difference(phase, there),
         None => alone(phase),
     };
-    Table { caption: clean(&executed(phase)), ..table }
+    Table { caption: sanitize(&executed(phase)), ..table }
 }
 
 fn alone(phase: &Phase) -> Table {
     let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
     let mut columns = vec![
-        Column::words("function", |it: &Flat| clean(&it.function)),
-        Column::words("layer", |it: &Flat| clean(&it.layer)).priority(3),
+        Column::words("function", |it: &Flat| sanitize(&it.function)),
+        Column::words("layer", |it: &Flat| sanitize(&it.layer)).priority(3),
         Column::number("instructions per op", move |it: &Flat| {
             format!("{:.1}", it.instructions as f64 / ops)
         }),
@@ -161,8 +161,8 @@ fn alone(phase: &Phase) -> Table {
 fn difference(here: &Phase, there: &Phase) -> Table {
     let rows: Vec<Difference> = differences(here, there).into_iter().take(SHOWN).collect();
     let columns = vec![
-        Column::words("function", |it: &Difference| clean(&it.names())),
-        Column::words("layer", |it: &Difference| clean(&it.layer)).priority(3),
+        Column::words("function", |it: &Difference| sanitize(&it.names())),
+        Column::words("layer", |it: &Difference| sanitize(&it.layer)).priority(3),
         Column::number("instructions per op", |it: &Difference| format!("{:.1}", it.here))
             .priority(1),
         Column::number("of the other", |it: &Difference| format!("{:.1}", it.there)).priority(2),

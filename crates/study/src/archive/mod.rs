@@ -126,8 +126,8 @@ fn fill(
     }
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
-        if let Some(bytes) = packed(&path.join(fsdyno_crash::FILE), &RESULTS)? {
-            add(&compressed::name(&inside.join(fsdyno_crash::FILE)), &bytes)?;
+        if let Some(bytes) = packed(&path.join(fsdyno_crash::ROWS_FILE), &RESULTS)? {
+            add(&compressed::name(&inside.join(fsdyno_crash::ROWS_FILE)), &bytes)?;
         }
         // Not compressed, because `fsdyno crash --replay` reads them.
         for finding in findings_in(&path)? {

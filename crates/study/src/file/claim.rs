@@ -18,7 +18,7 @@ pub struct Claim {
     pub published: Option<f64>,
     /// Minimum distance from a bound, as a fraction of the bound (0.05), independent of the number of seeds; smaller
     /// differences do not count. An exponent has no margin.
-    pub least: f64,
+    pub margin: f64,
     /// The test that decides it.
     pub test: Test,
     /// Position in the file.
@@ -26,7 +26,7 @@ pub struct Claim {
 }
 
 /// Default margin.
-pub const USUAL_LEAST: f64 = 0.05;
+pub const DEFAULT_MARGIN: f64 = 0.05;
 
 /// The test that decides a claim.
 #[derive(Clone, Debug)]
@@ -174,11 +174,11 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
         let problem = format!("claim '{id}' checks an exponent, which has no margin");
         return Err(item.at_key(problem, "leave 'least' out"));
     }
-    let least = node.get("least").map_or(Ok(USUAL_LEAST), |item| percent(&item))?;
+    let margin = node.get("least").map_or(Ok(DEFAULT_MARGIN), |item| percent(&item))?;
     if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
-        && !leaves_room(check, least)
+        && !leaves_room(check, margin)
     {
-        let (part, problem) = (least * 100.0, format!("no value can satisfy claim '{id}'"));
+        let (part, problem) = (margin * 100.0, format!("no value can satisfy claim '{id}'"));
         let right = format!(
             "no value remains after a margin of {part}% of each bound; write a wider bound or a smaller margin, \
              such as least = \"1%\""
@@ -187,7 +187,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     }
     Ok(Claim {
         published: node.get("published").map(|item| item.number()).transpose()?,
-        least,
+        margin,
         spot: named.spot(),
         id,
         text,
@@ -196,9 +196,9 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
 }
 
 /// Returns whether any number satisfies the bounds after the margin is applied.
-fn leaves_room(check: &Check, least: f64) -> bool {
-    let up = |bound: f64| bound + bound.abs() * least;
-    let down = |bound: f64| bound - bound.abs() * least;
+fn leaves_room(check: &Check, margin: f64) -> bool {
+    let up = |bound: f64| bound + bound.abs() * margin;
+    let down = |bound: f64| bound - bound.abs() * margin;
     match check {
         Check::Within { at_most, .. } => down(*at_most) > 1.0,
         Check::Ratio { bound: Bound::LessThan(at), .. } => down(*at) > 0.0,

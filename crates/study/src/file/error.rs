@@ -47,7 +47,7 @@ impl<T: AsRef<str> + ?Sized> From<&T> for FileName {
 
 /// One error, displayed as `FILE:LINE:COLUMN: problem; remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {problem}; {right}", file.at(*spot))]
+#[error("{}: {problem}; {remedy}", file.at(*spot))]
 pub struct FileError {
     /// The study.
     pub file: FileName,
@@ -56,5 +56,5 @@ pub struct FileError {
     /// The problem.
     pub problem: String,
     /// The remedy.
-    pub right: String,
+    pub remedy: String,
 }

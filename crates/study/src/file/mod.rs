@@ -94,8 +94,8 @@ impl StudyFile {
         let own = top.get("source").is_none();
         if let Some(table) = published.iter().find(|table| own && table.source.is_empty()) {
             let problem = format!("neither the study nor table '{}' has a source", table.name);
-            let right = "write who published it: source = \"Author, 2008\"".to_string();
-            return Err(FileError { file: file.clone(), spot: table.spot, problem, right });
+            let remedy = "write who published it: source = \"Author, 2008\"".to_string();
+            return Err(FileError { file: file.clone(), spot: table.spot, problem, remedy });
         }
         let text_of = |key: &str| top.need(key, "write it as text in quotes")?.text();
         let year = top.get("year").map(|item| item.whole(1900, 2100)).transpose()?;
@@ -121,7 +121,7 @@ impl StudyFile {
         problem: impl Into<String>,
         right: impl Into<String>,
     ) -> FileError {
-        FileError { file: self.file.clone(), spot, problem: problem.into(), right: right.into() }
+        FileError { file: self.file.clone(), spot, problem: problem.into(), remedy: right.into() }
     }
 
     /// Returns the run with this name.

@@ -219,7 +219,7 @@ const MIN_POINTS: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_campaign::{LabPlace, Place, Question, USUAL_DEADLINE, matrix};
+    use fsdyno_campaign::{DEFAULT_DEADLINE, LabPlace, Place, Question, matrix};
 
     const EXAMPLE: &str = include_str!("example.toml");
 
@@ -228,7 +228,7 @@ mod tests {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
         let question = Question {
-            deadline: USUAL_DEADLINE,
+            deadline: DEFAULT_DEADLINE,
             workloads: vec!["tarball".into()],
             filesystems: ["ext4-128=ext4 -I 128", "ext3-128=ext3 -I 128"].map(String::from).into(),
             threads: 1,

@@ -52,7 +52,7 @@ impl<'a> Source<'a> {
             file: self.file.clone(),
             spot: self.spot(at),
             problem: problem.into(),
-            right: right.into(),
+            remedy: right.into(),
         }
     }
 }

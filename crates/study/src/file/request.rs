@@ -1,6 +1,6 @@
 //! The conditions of a run as a typed request.
 
-use fsdyno_axes::{AXES, Axis, whole};
+use fsdyno_axes::{AXES, Axis, whole_number};
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::spec::{DEADLINES, REPEATS, SEEDS};
 use fsdyno_filesystem::Author;
@@ -89,11 +89,11 @@ fn own(run: &mut RunSpec, it: &RunOption) -> Result<(), InvalidValue> {
         move |error: String| invalid(value, (it.option.as_str(), name), error, it.spot)
     };
     match it.option.as_str() {
-        "repeat" => run.repeat = whole::<u32>(REPEATS)(value).map_err(wrong("N"))?,
-        "seed" => run.seed = whole::<u64>(SEEDS)(value).map_err(wrong("N"))?,
+        "repeat" => run.repeat = whole_number::<u32>(REPEATS)(value).map_err(wrong("N"))?,
+        "seed" => run.seed = whole_number::<u64>(SEEDS)(value).map_err(wrong("N"))?,
         "baseline" => run.baseline = Some(value.to_string()),
         "deadline" => {
-            run.deadline = Some(whole::<u64>(DEADLINES)(value).map_err(wrong("SECONDS"))?);
+            run.deadline = Some(whole_number::<u64>(DEADLINES)(value).map_err(wrong("SECONDS"))?);
         }
         "keep-log" => run.keep_log = true,
         _ => {}

@@ -21,7 +21,7 @@ use super::read::Item;
 use super::run::{Run, Variant};
 use super::text::without_mark;
 use super::whole::{Whole, divided};
-use fsdyno_campaign::question::{USUAL_JOURNAL, USUAL_RAM, USUAL_SIZE};
+use fsdyno_campaign::question::{DEFAULT_JOURNAL, DEFAULT_RAM, DEFAULT_SIZE};
 use fsdyno_campaign::rows::disk::{disk, largest};
 use fsdyno_campaign::rows::lab::MIN_CACHEABLE;
 
@@ -305,7 +305,7 @@ impl Scaler {
             Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
         };
         let (full, spot) =
-            bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((USUAL_RAM, run.spot));
+            bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((DEFAULT_RAM, run.spot));
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.at_least(MIN_CACHEABLE.0, full.0, (spot, &name));
         put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
@@ -337,7 +337,7 @@ impl Scaler {
             .and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
         let largest = largest(&disk, raid);
         let full = match given.as_deref() {
-            None => USUAL_SIZE.min(largest),
+            None => DEFAULT_SIZE.min(largest),
             Some("whole") => largest,
             Some(size) => match size.parse() {
                 Ok(size) => size,
@@ -396,7 +396,7 @@ impl Scaler {
         let Some(spot) = second else { return };
         let given =
             scaled.option("journal-size").and_then(|given| given.value.as_ref()?.parse().ok());
-        let full: Bytes = given.unwrap_or(USUAL_JOURNAL);
+        let full: Bytes = given.unwrap_or(DEFAULT_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
         self.at_least(least.max(MIB), full.0, (spot, &name));
         put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);

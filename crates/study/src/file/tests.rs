@@ -91,7 +91,7 @@ fn claims_of_every_kind_are_parsed() {
     let Check::Ratio { of, over, .. } = check(1) else { panic!() };
     assert_eq!((of.row.as_str(), of.phases.as_slice()), ("ext4-128", &["remove".to_string()][..]));
     assert_eq!(over.phases, ["extract"]);
-    assert_eq!(study.claims[1].least, 0.1);
+    assert_eq!(study.claims[1].margin, 0.1);
     let Check::Order(cells) = check(2) else { panic!() };
     assert_eq!(cells[1].row, "classic");
     assert!(matches!(check(3), Check::Within { at_most: 1.2, .. }));

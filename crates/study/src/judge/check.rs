@@ -107,16 +107,16 @@ impl Measured {
     }
 }
 
-/// Evaluates a check; `least` is the margin of its claim.
+/// Evaluates a check; `margin` is that of its claim.
 ///
 /// # Errors
 /// The reason why it cannot be tested, as a sentence.
-pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measured, String> {
+pub fn measure(check: &Check, margin: f64, trials: &Trials<'_>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     match check {
         Check::Ratio { of, over, bound } => {
             let (above, below) = edges(*bound);
-            let counts = counts_from(above, below, least);
+            let counts = counts_from(above, below, margin);
             let estimate = ratio(of, over, counts, trials, &mut measured)?;
             measured.parts.push(compared(
                 &[of, over],
@@ -124,7 +124,7 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
                 part(&[of, over], estimate, (above, below)),
             ));
         }
-        Check::Order(cells) => order(cells, least, trials, &mut measured)?,
+        Check::Order(cells) => order(cells, margin, trials, &mut measured)?,
         Check::Within { cells, at_most } => within(cells, *at_most, trials, &mut measured)?,
         Check::Value { cell, .. } if trials.scale != 1 && !figure::keeps_its_size(cell) => {
             return Err(format!(
@@ -153,14 +153,14 @@ pub fn measure(check: &Check, least: f64, trials: &Trials<'_>) -> Result<Measure
 /// Compares each cell with the previous one.
 fn order(
     cells: &[Cell],
-    least: f64,
+    margin: f64,
     trials: &Trials<'_>,
     measured: &mut Measured,
 ) -> Result<(), String> {
     measured.means = means(cells, trials)?;
     for (at, pair) in cells.windows(2).enumerate() {
         let above = Some(Edge::beyond(1.0));
-        let counts = counts_from(above, None, least);
+        let counts = counts_from(above, None, margin);
         let estimate = ratio(&pair[1], &pair[0], counts, trials, measured)?;
         let what = between(&pair[1], &pair[0]);
         measured.compare_means((at + 1, at), &what, estimate.value);

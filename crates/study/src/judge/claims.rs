@@ -16,7 +16,7 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
         .map(|claim| match &claim.test {
             Test::Check(check) => match trials.missing(&check.cells()) {
                 Some(why) => Err(Untested { verdict: Verdict::NotRun, why }),
-                None => check::measure(check, claim.least, trials).map_err(Untested::here),
+                None => check::measure(check, claim.margin, trials).map_err(Untested::here),
             },
             Test::Untestable(why) => Err(Untested::here(why.clone())),
         })
@@ -26,7 +26,7 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
         .zip(&measured)
         .map(|(claim, measured)| {
             let parts = measured.as_ref().map(|m| m.parts.clone()).unwrap_or_default();
-            (parts, claim.least)
+            (parts, claim.margin)
         })
         .collect();
     let outcomes = correct(&parts);
@@ -197,33 +197,33 @@ impl Context<'_> {
     }
 
     fn explain_part(&self, part: &Part, stand: Stand) -> String {
-        let (value, least) = (part.estimate.value, self.claim.least);
+        let (value, margin) = (part.estimate.value, self.claim.margin);
         let shown = digits(value);
         match stand {
             Stand::Within => format!("{shown} is {}", self.bounds(part)),
-            Stand::Outside if part.turned(least) && self.outcome.unsure_turned.is_none() => {
+            Stand::Outside if part.turned(margin) && self.outcome.unsure_turned.is_none() => {
                 let (by, way) =
                     if value < 1.0 { (1.0 - value, "less") } else { (value - 1.0, "more") };
                 format!("{shown} is {way} than 1, by {}", percent(by))
             }
-            Stand::Outside if part.no_difference(least) => {
+            Stand::Outside if part.no_difference(margin) => {
                 let (low, high) = part.estimate.interval.unwrap_or((value, value));
                 let (low, high) = (digits(low), digits(high));
                 let way = if part.above.is_some() { "more" } else { "less" };
                 format!(
                     "{shown} ({low} to {high}) is not {way} than 1 by the {} that count",
-                    percent(least)
+                    percent(margin)
                 )
             }
             Stand::Outside => format!("{shown} {}", self.missed(part)),
             Stand::Undecided if part.is_one_seed() => {
                 let bound = part.nearest().unwrap_or(1.0);
-                let how = match part.falls_short(least) {
+                let how = match part.falls_short(margin) {
                     true => "--repeat 5 can settle it",
                     false => "more seeds (--repeat 5) settle it only if they move the number",
                 };
-                let least = percent(least);
-                format!("{shown} is within {least} of {bound}, and there is only one seed; {how}")
+                let margin = percent(margin);
+                format!("{shown} is within {margin} of {bound}, and there is only one seed; {how}")
             }
             Stand::Undecided => format!("{shown} is undecided: {}", self.what_would_decide(part)),
         }
@@ -271,7 +271,7 @@ impl Context<'_> {
     fn what_would_decide(&self, part: &Part) -> String {
         let estimate = &part.estimate;
         let bound = part.nearest().unwrap_or(1.0);
-        let least = percent(self.claim.least);
+        let margin = percent(self.claim.margin);
         if part.inside_model() {
             return format!(
                 "it lies within {} of {bound}, the processor model's error for the CPU's share of the time; no number of seeds \
@@ -283,7 +283,7 @@ impl Context<'_> {
             return "two sizes fit every power; three or more would decide".into();
         };
         let span = format!("{} to {}", digits(low), digits(high));
-        let tested_at = part.tested_at(self.claim.least).unwrap_or(1.0);
+        let tested_at = part.tested_at(self.claim.margin).unwrap_or(1.0);
         let seeds = match self.is_exponent() {
             true => "more sizes, or larger ones, would decide".into(),
             false => seeds(estimate.n_to_tell_from(tested_at), estimate.n),
@@ -308,13 +308,13 @@ impl Context<'_> {
             let among = if among.is_empty() { among } else { format!(", raised{among}") };
             return format!("{not} (p = {p:.2}{among}); {seeds}");
         }
-        if part.falls_short(self.claim.least) {
+        if part.falls_short(self.claim.margin) {
             let way = if part.above.is_some() { "more" } else { "less" };
-            return format!("{span} may be {way} than 1 by the {least} that count; {seeds}");
+            return format!("{span} may be {way} than 1 by the {margin} that count; {seeds}");
         }
-        if part.too_near(self.claim.least) {
+        if part.too_near(self.claim.margin) {
             return format!(
-                "it lies within {least} of {bound}, which does not count however many seeds there are ({span})"
+                "it lies within {margin} of {bound}, which does not count however many seeds there are ({span})"
             );
         }
         format!("{span} holds {bound}; {seeds}")
@@ -328,12 +328,12 @@ impl Context<'_> {
         let mut notes = Vec::new();
         let estimate = &part.estimate;
         if estimate.n == 1 && !self.is_exponent() {
-            notes.push(format!("One seed, margin {}.", percent(self.claim.least)));
+            notes.push(format!("One seed, margin {}.", percent(self.claim.margin)));
         }
         if estimate.exact && !self.is_exponent() {
             notes.push(format!(
                 "Exact: no two seeds differed, so it is judged by the difference alone, with the margin of {}.",
-                percent(self.claim.least)
+                percent(self.claim.margin)
             ));
         }
         if self.measured.in_model == Some(true) {

@@ -33,7 +33,7 @@ pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
     for (_, _, trials) in each_variant(file, results) {
         for claim in &file.claims {
             let Test::Check(check) = &claim.test else { continue };
-            let Ok(measured) = check::measure(check, claim.least, &trials) else { continue };
+            let Ok(measured) = check::measure(check, claim.margin, &trials) else { continue };
             let parts = measured.parts.iter().filter(|part| {
                 let few = part.estimate.n < SEEDS as usize;
                 !part.fitted && few && part.is_near(NEAR) && !part.inside_model()

@@ -105,29 +105,29 @@ pub enum Lost {
     Claims,
 }
 
-/// Returns the value from which a claimed difference of any size counts: `least` beyond 1 on the claimed side.
+/// Returns the value from which a claimed difference of any size counts: `margin` beyond 1 on the claimed side.
 /// `None` for a claim with a bound other than 1.
-pub fn counts_from(above: Option<Edge>, below: Option<Edge>, least: f64) -> Option<f64> {
+pub fn counts_from(above: Option<Edge>, below: Option<Edge>, margin: f64) -> Option<f64> {
     let one = Edge::beyond(1.0);
     match (above, below) {
-        (Some(edge), None) if edge == one => Some(1.0 + least),
-        (None, Some(edge)) if edge == one => Some(1.0 / (1.0 + least)),
+        (Some(edge), None) if edge == one => Some(1.0 + margin),
+        (None, Some(edge)) if edge == one => Some(1.0 / (1.0 + margin)),
         _ => None,
     }
 }
 
 impl Part {
-    /// Returns the position according to the interval, if any, and to the margin `least`.
-    pub fn stand(&self, least: f64) -> Stand {
+    /// Returns the position according to the interval, if any, and to `margin`.
+    pub fn stand(&self, margin: f64) -> Stand {
         let value = self.estimate.value;
         match self.estimate.interval {
             _ if self.inside_model() => Stand::Undecided,
             None if self.fitted => Stand::Undecided,
-            None => self.place(value, value, least),
+            None => self.place(value, value, margin),
             Some((low, high)) if self.fitted => self.place(low, high, 0.0),
-            Some(_) if self.no_difference(least) => Stand::Outside,
+            Some(_) if self.no_difference(margin) => Stand::Outside,
             Some((low, high)) => {
-                let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, least));
+                let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, margin));
                 if sure == far { sure } else { Stand::Undecided }
             }
         }
@@ -135,9 +135,9 @@ impl Part {
 
     /// Returns the position of the range from `low` to `high`; the margin narrows the bounds for a position
     /// within and widens them for one outside.
-    fn place(&self, low: f64, high: f64, least: f64) -> Stand {
-        let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * least, ..edge };
-        let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * least, ..edge };
+    fn place(&self, low: f64, high: f64, margin: f64) -> Stand {
+        let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * margin, ..edge };
+        let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * margin, ..edge };
         let within = self.above.is_none_or(|edge| up(edge).is_below(low))
             && self.below.is_none_or(|edge| down(edge).is_above(high));
         let outside = self.above.is_some_and(|edge| !down(edge).is_below(high))
@@ -151,42 +151,42 @@ impl Part {
 
     /// Returns whether a difference of any size is claimed and none that counts exists: on the claimed side, the
     /// interval does not exceed the value of [`counts_from`] (like `Comparison::regressed` of `fsdyno_stats`).
-    pub fn no_difference(&self, least: f64) -> bool {
-        let (Some(band), Some((low, high))) = (self.band(least), self.estimate.interval) else {
+    pub fn no_difference(&self, margin: f64) -> bool {
+        let (Some(band), Some((low, high))) = (self.band(margin), self.estimate.interval) else {
             return false;
         };
         if self.above.is_some() { high <= band } else { low >= band }
     }
 
     /// Returns the value from which the claimed difference counts ([`counts_from`]); `None` if it is not a ratio.
-    fn band(&self, least: f64) -> Option<f64> {
-        counts_from(self.above, self.below, least).filter(|_| self.ratio)
+    fn band(&self, margin: f64) -> Option<f64> {
+        counts_from(self.above, self.below, margin).filter(|_| self.ratio)
     }
 
     /// Returns whether a difference is claimed and the estimate itself falls short of the value that counts: more
     /// repeats can only show its absence.
-    pub fn falls_short(&self, least: f64) -> bool {
+    pub fn falls_short(&self, margin: f64) -> bool {
         let value = self.estimate.value;
         let short = |band: f64| if self.above.is_some() { value < band } else { value > band };
-        self.band(least).is_some_and(short)
+        self.band(margin).is_some_and(short)
     }
 
     /// Returns whether it is reversed: the estimate and its whole interval lie on the side of 1 opposite to the claim,
-    /// and the estimate is more than `least` away from 1.
-    pub fn turned(&self, least: f64) -> bool {
+    /// and the estimate is more than `margin` away from 1.
+    pub fn turned(&self, margin: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
         let more = self.above.is_some_and(|edge| edge.at >= 1.0);
         let less = self.below.is_some_and(|edge| edge.at <= 1.0);
         self.ratio
-            && ((more && high < 1.0 && value < 1.0 / (1.0 + least))
-                || (less && low > 1.0 && value > 1.0 + least))
+            && ((more && high < 1.0 && value < 1.0 / (1.0 + margin))
+                || (less && low > 1.0 && value > 1.0 + margin))
     }
 
     /// Returns whether it is nearer to a bound than the margin, on either side.
-    pub fn too_near(&self, least: f64) -> bool {
+    pub fn too_near(&self, margin: f64) -> bool {
         let value = self.estimate.value;
-        !self.fitted && self.place(value, value, least) == Stand::Undecided
+        !self.fitted && self.place(value, value, margin) == Stand::Undecided
     }
 
     /// Returns whether the estimate lies within this factor of one of its bounds.
@@ -226,19 +226,19 @@ impl Part {
 
     /// Returns the bound that the p-value tests: the nearest one; for a claimed difference, 1, or the value from which
     /// the difference counts if the estimate falls short of that value.
-    pub fn tested_at(&self, least: f64) -> Option<f64> {
-        self.band(least).filter(|_| self.falls_short(least)).or_else(|| self.nearest())
+    pub fn tested_at(&self, margin: f64) -> Option<f64> {
+        self.band(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
     }
 
     /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
     /// it is below 5 % if and only if the interval excludes the bound.
-    fn p(&self, least: f64) -> Option<f64> {
+    fn p(&self, margin: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();
-        if self.seems_within() && !self.falls_short(least) {
+        if self.seems_within() && !self.falls_short(margin) {
             let all: Option<Vec<f64>> = edges().map(|edge| self.estimate.p(edge.at)).collect();
             return all?.into_iter().reduce(f64::max);
         }
-        self.estimate.p(self.tested_at(least)?)
+        self.estimate.p(self.tested_at(margin)?)
     }
 }
 
@@ -256,7 +256,7 @@ struct Alone {
 /// Returns the outcome of each claim of one variant, given its parts and their margin.
 pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
     let alone: Vec<Option<Alone>> =
-        claims.iter().map(|(parts, least)| alone(parts, *least)).collect();
+        claims.iter().map(|(parts, margin)| alone(parts, *margin)).collect();
     let p = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.outcome.p);
     let turned = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.turned);
     let stands = raised(alone.iter().map(p).collect());
@@ -300,24 +300,24 @@ impl Alone {
 }
 
 /// Returns the outcome of a claim by itself; `None` if it has no parts.
-fn alone(parts: &[Part], least: f64) -> Option<Alone> {
-    let stands: Vec<Stand> = parts.iter().map(|part| part.stand(least)).collect();
+fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
+    let stands: Vec<Stand> = parts.iter().map(|part| part.stand(margin)).collect();
     let of = |wanted: Stand| {
         let all = parts.iter().zip(&stands).enumerate();
         all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
     };
     // Of the parts outside, one without a p-value is the most certain.
     let surest = of(Stand::Outside)
-        .min_by(|(_, a), (_, b)| a.p(least).unwrap_or(0.0).total_cmp(&b.p(least).unwrap_or(0.0)));
-    let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(least)).reduce(f64::min);
-    let largest = || parts.iter().filter_map(|part| part.p(least)).reduce(f64::max);
+        .min_by(|(_, a), (_, b)| a.p(margin).unwrap_or(0.0).total_cmp(&b.p(margin).unwrap_or(0.0)));
+    let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(margin)).reduce(f64::min);
+    let largest = || parts.iter().filter_map(|part| part.p(margin)).reduce(f64::max);
     let distance = |part: &Part| {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
     // `looked` is the number of parts from which the part was selected.
     let (stand, part, p, looked) = match (surest, of(Stand::Undecided).next()) {
-        (Some((at, part)), _) => (Stand::Outside, at, part.p(least), parts.len()),
+        (Some((at, part)), _) => (Stand::Outside, at, part.p(margin), parts.len()),
         (None, Some((at, _))) => {
             let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
             match missed.is_empty() {
@@ -341,12 +341,12 @@ fn alone(parts: &[Part], least: f64) -> Option<Alone> {
         _ => None,
     };
     let least_sure = || {
-        let p = |part: &Part| part.p(least).unwrap_or(0.0);
+        let p = |part: &Part| part.p(margin).unwrap_or(0.0);
         let all = parts.iter().enumerate();
         all.max_by(|(_, a), (_, b)| p(a).total_cmp(&p(b))).map_or(part, |(at, _)| at)
     };
     let tested = if stand == Stand::Within { least_sure() } else { part };
-    let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(least));
+    let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(margin));
     let at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
     let outcome =
         Outcome { stand, turned, part, stands, p: of_parts, lost: None, unsure_turned: None };

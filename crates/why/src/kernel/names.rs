@@ -97,7 +97,7 @@ impl Names {
             .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
             .collect();
         calls.all.retain(|at| *at >= end);
-        let places = place::place(modules, &calls);
+        let places = place::locate_modules(modules, &calls);
         let mut unplaced = Vec::new();
         for (index, module) in modules.iter().enumerate() {
             let Some(address) = places.get(&index) else {

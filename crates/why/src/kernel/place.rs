@@ -31,7 +31,7 @@ impl Calls {
 }
 
 /// Returns the index and address of each module that can be located.
-pub fn place(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
+pub fn locate_modules(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
     let mut left = calls.all.clone();
     let mut found = BTreeMap::new();
     // The larger a module, the more certain its address.
@@ -125,12 +125,12 @@ mod tests {
         let none = module("never", &[0, 0x8, 0x999], 0x1000);
         let observed = [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777];
         let modules = [two, one, none];
-        let found = place(&modules, &calls(&observed, &[]));
+        let found = locate_modules(&modules, &calls(&observed, &[]));
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
         // A single call locates a module if it was made when only these modules ran, and fits no other module.
         let observed = [&observed[..], &[0xe6999, 0xe7008]].concat();
-        assert_eq!(place(&modules, &calls(&observed, &[0xe6999]))[&2], 0xe6000);
-        assert_eq!(place(&modules, &calls(&observed, &[])).get(&2), None);
+        assert_eq!(locate_modules(&modules, &calls(&observed, &[0xe6999]))[&2], 0xe6000);
+        assert_eq!(locate_modules(&modules, &calls(&observed, &[])).get(&2), None);
     }
 
     #[test]
@@ -140,15 +140,15 @@ mod tests {
         let other = Module { code: code(b"something else"), ..module("other", &[0], 14) };
         let modules = [crc, other];
         let mut observed = calls(&[0xc0000], &[0xc0000]);
-        assert!(place(&modules, &observed).is_empty(), "either is possible");
+        assert!(locate_modules(&modules, &observed).is_empty(), "either is possible");
         observed.codes.insert(0xc0000, b"crc of 16".to_vec());
-        assert_eq!(place(&modules, &observed), BTreeMap::from([(0, 0xc0000)]));
+        assert_eq!(locate_modules(&modules, &observed), BTreeMap::from([(0, 0xc0000)]));
         // Calls alone fit a module at two addresses.
         let twice =
             [Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) }];
         let mut observed = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
-        assert!(place(&twice, &observed).is_empty());
+        assert!(locate_modules(&twice, &observed).is_empty());
         observed.codes.insert(0xd0000, b"a long xegin".to_vec());
-        assert_eq!(place(&twice, &observed), BTreeMap::from([(0, 0xc0000)]));
+        assert_eq!(locate_modules(&twice, &observed), BTreeMap::from([(0, 0xc0000)]));
     }
 }

@@ -31,7 +31,7 @@ pub struct Layout {
     /// Number of random writes by a thread between two fsyncs; zero for no fsync.
     pub fsync: u64,
     /// True if the file is created before the first phase.
-    pub offline: bool,
+    pub prebuilt: bool,
     /// The order in which units are read.
     pub read_order: Permutation,
     /// The order in which units are written.

@@ -8,7 +8,7 @@ use crate::params::{ParamError, Values};
 /// The contradiction, in one line.
 pub fn check(values: &Values) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Conflict(message));
-    let (fill, read_store) = (values.whole("fill"), values.whole("read-store"));
+    let (fill, read_store) = (values.number_or_zero("fill"), values.number_or_zero("read-store"));
     if fill > read_store {
         return refuse(format!(
             "fill={fill} is more than read-store={read_store}, which the maildirs are filled from; \

@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::op::{DirSlot, FileSlot, OpenFlags, Payload};
 use crate::rare::{Advice, AllocateMode, RareCall, RenameFlag};
-use crate::replay::format::{Record, ZEROS};
+use crate::replay::format::{OpRecord, ZEROS};
 
 /// Number of bits of the open flags in a record's `content`.
 const FLAGS: usize = 13;
@@ -94,7 +94,7 @@ const ADVICE: [Advice; 6] = [
     Advice::NoReuse,
 ];
 
-/// Returns the number of a payload's content, for [`Record::content`], and its class byte.
+/// Returns the number of a payload's content, for [`OpRecord::content`], and its class byte.
 fn content_of(payload: Payload) -> (u32, u8) {
     if payload.id == Payload::ZEROS {
         return (0, ZEROS);
@@ -107,7 +107,7 @@ fn content_of(payload: Payload) -> (u32, u8) {
 
 /// Encodes a call into a record; returns false for a call that replays never make. The caller sets the strings of the
 /// call's names.
-pub fn encode(call: Call, record: &mut Record) -> bool {
+pub fn encode(call: Call, record: &mut OpRecord) -> bool {
     let slots = call.slots();
     record.file = slots.files[0];
     (record.dir, record.to) = (slots.dirs[0], slots.dirs[1]);
@@ -151,7 +151,7 @@ pub fn encode(call: Call, record: &mut Record) -> bool {
 
 /// Encodes the arguments of a call, other than its slots, into a record.
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
-fn encode_arguments(call: Call, record: &mut Record) {
+fn encode_arguments(call: Call, record: &mut OpRecord) {
     match call {
         Call::Mkdir { mode, .. } | Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
             record.number = mode;
@@ -193,7 +193,7 @@ fn encode_arguments(call: Call, record: &mut Record) {
     }
 }
 
-fn encode_payload(payload: Payload, record: &mut Record) {
+fn encode_payload(payload: Payload, record: &mut OpRecord) {
     (record.content, record.class) = content_of(payload);
     record.length = payload.offset;
     record.number = payload.length;
@@ -204,7 +204,7 @@ fn bits(flags: OpenFlags) -> u32 {
     set.fold(0, |bits, (set, at)| bits | u32::from(set) << at)
 }
 
-fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
+fn encode_rare(call: RareCall, from: u16, record: &mut OpRecord) -> u8 {
     match call {
         RareCall::Fdatasync { .. } => FDATASYNC,
         RareCall::SyncRange { offset, length, .. } => {
@@ -265,7 +265,7 @@ fn encode_rare(call: RareCall, from: u16, record: &mut Record) -> u8 {
 
 /// Decodes the call of a record, adding `base` to every slot except the root's; returns none for an unknown code.
 #[inline]
-pub fn decode(record: &Record, base: u16) -> Option<Call> {
+pub fn decode(record: &OpRecord, base: u16) -> Option<Call> {
     let file = FileSlot(record.file.wrapping_add(base));
     let dir_of = |slot: u16| DirSlot(if slot == 0 { 0 } else { slot.wrapping_add(base) });
     let (dir, to) = (dir_of(record.dir), dir_of(record.to));
@@ -297,7 +297,7 @@ pub fn decode(record: &Record, base: u16) -> Option<Call> {
     })
 }
 
-fn decode_rare(record: &Record, file: FileSlot, dir: DirSlot, to: DirSlot) -> Option<RareCall> {
+fn decode_rare(record: &OpRecord, file: FileSlot, dir: DirSlot, to: DirSlot) -> Option<RareCall> {
     let (offset, length) = (record.offset, record.length);
     Some(match record.code {
         FDATASYNC => RareCall::Fdatasync { file },

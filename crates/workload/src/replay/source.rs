@@ -6,7 +6,7 @@ use crate::differences::Differences;
 use crate::op::{After, Expect, Op};
 use crate::op_source::OpSource;
 use crate::replay::code::decode;
-use crate::replay::format::{Boundary, Compiled, OP, Record, nanoseconds};
+use crate::replay::format::{Boundary, Compiled, OP_SIZE, OpRecord, decode_time};
 
 /// The order of the calls of different threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
     /// Restricts the ops to those between two boundaries; none means the beginning or the end.
     #[must_use]
     pub fn between(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
-        let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP;
+        let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP_SIZE;
         let (from_at, to_at) = (from.map_or(0, at), to.map_or(self.bytes.len(), at));
         self.bytes = self.bytes.get(from_at..to_at).unwrap_or_default();
         self.before = from;
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
 
     /// Sets the points that the op waits for.
     #[inline]
-    fn wait(&self, record: &Record, op: &mut Op) {
+    fn wait(&self, record: &OpRecord, op: &mut Op) {
         op.also_after.clear();
         op.after = After::default();
         // A point in an earlier phase does not need a wait.
@@ -150,11 +150,12 @@ impl<'a> Source<'a> {
 
 impl OpSource for Source<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let bytes = self.bytes.get(self.at..self.at + OP).and_then(|it| it.first_chunk::<OP>());
+        let bytes =
+            self.bytes.get(self.at..self.at + OP_SIZE).and_then(|it| it.first_chunk::<OP_SIZE>());
         let Some(bytes) = bytes else { return false };
-        let record = Record::read(bytes);
+        let record = OpRecord::read(bytes);
         let Some(call) = decode(&record, self.base) else { return false };
-        self.at += OP;
+        self.at += OP_SIZE;
         op.call = call;
         op.name.clear();
         if record.dir == 0 {
@@ -174,13 +175,13 @@ impl OpSource for Source<'_> {
         };
         op.result = record.result;
         self.wait(&record, op);
-        let compute = nanoseconds(record.compute);
+        let compute = decode_time(record.compute);
         let speed = self.options.speed.max(1);
         (op.compute, op.think) = match self.options.think {
             Think::None => (Nanos(0), Nanos(0)),
             Think::Cpu => (Nanos(compute / speed), Nanos(0)),
             Think::Wall => {
-                let rest = nanoseconds(record.wall).saturating_sub(compute);
+                let rest = decode_time(record.wall).saturating_sub(compute);
                 (Nanos(compute / speed), Nanos(rest / speed))
             }
         };
@@ -188,7 +189,7 @@ impl OpSource for Source<'_> {
     }
 
     fn differed(&mut self, op: &Op, result: i64) -> bool {
-        self.differences.add(op, result, (self.at / OP) as u64);
+        self.differences.add(op, result, (self.at / OP_SIZE) as u64);
         true
     }
 

@@ -98,9 +98,9 @@ impl Parts {
         let mut totals = Totals::default();
         for population in (0..self.count).map(|part| self.population(part)) {
             for file in population.files() {
-                totals.data(Action::Create, u64::from(file.length), self.block);
+                totals.add_data(Action::Create, u64::from(file.length), self.block);
             }
-            totals.leave(&population);
+            totals.add_live(&population);
         }
         totals
     }
@@ -113,12 +113,12 @@ impl Parts {
             let mut walk = Walk::new(self, Share { rank, ranks: done.len() as u32 });
             while walk.done < *end {
                 let Some((_, operation)) = walk.step() else { break };
-                totals.operation(&operation, self.block);
+                totals.add_operation(&operation, self.block);
             }
             turns.extend(walk.turns);
         }
         turns.sort_by_key(|turn| turn.part);
-        turns.iter().for_each(|turn| totals.leave(&turn.population));
+        turns.iter().for_each(|turn| totals.add_live(&turn.population));
         (totals, turns.into_iter().map(|turn| turn.population).collect())
     }
 }

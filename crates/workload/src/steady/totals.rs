@@ -21,7 +21,7 @@ pub struct Totals {
 
 impl Totals {
     /// Adds an operation that moves `length` bytes in calls of at most `block`.
-    pub fn data(&mut self, action: Action, length: u64, block: u32) {
+    pub fn add_data(&mut self, action: Action, length: u64, block: u32) {
         let at = action as usize;
         self.operations[at] += 1;
         match action {
@@ -36,13 +36,13 @@ impl Totals {
     }
 
     /// Adds an operation.
-    pub fn operation(&mut self, operation: &Operation, block: u32) {
-        self.data(operation.action, u64::from(operation.payload.length), block);
+    pub fn add_operation(&mut self, operation: &Operation, block: u32) {
+        self.add_data(operation.action, u64::from(operation.payload.length), block);
         self.fsyncs += u64::from(operation.fsync);
     }
 
     /// Adds the files of `population` that are live at the end.
-    pub fn leave(&mut self, population: &Population) {
+    pub fn add_live(&mut self, population: &Population) {
         self.live.0 += population.files().len() as u64;
         self.live.1 += population.names();
         self.live.2 += population.bytes();

@@ -170,18 +170,18 @@ struct Big {
 
 impl Big {
     fn new(values: &Values, seed: u64) -> Result<Big, ParamError> {
-        let (size, unit) = (values.whole("size"), values.whole("unit"));
-        let (reads, writes) = (values.whole("reads"), values.whole("writes"));
-        let offline = values.text("built") == "offline";
+        let (size, unit) = (values.number_or_zero("size"), values.number_or_zero("unit"));
+        let (reads, writes) = (values.number_or_zero("reads"), values.number_or_zero("writes"));
+        let prebuilt = values.text("built") == "offline";
         let (preallocate, rewrite) = (values.yes("preallocate"), values.yes("rewrite"));
-        if offline && (preallocate || rewrite) {
+        if prebuilt && (preallocate || rewrite) {
             return Err(ParamError::Conflict(
                 "preallocate=yes and rewrite=yes add phases, but with built=offline the only phase is the \
                  deletion; leave them out, or use built=timed"
                     .to_string(),
             ));
         }
-        if !offline && size < unit && (reads > 0 || writes > 0) {
+        if !prebuilt && size < unit && (reads > 0 || writes > 0) {
             return Err(ParamError::Conflict(format!(
                 "size={size} is less than unit={unit}, which leaves no offset for random reads and \
                  writes; use a larger size, or reads=0 and writes=0"
@@ -194,21 +194,21 @@ impl Big {
             (Phase::RandomRead, reads > 0),
             (Phase::RandomWrite, writes > 0),
         ];
-        let phases = timed.into_iter().filter(|(_, enabled)| *enabled && !offline);
+        let phases = timed.into_iter().filter(|(_, enabled)| *enabled && !prebuilt);
         let units = size / unit;
         Ok(Big {
             layout: Layout {
                 size,
-                block: values.whole("block"),
+                block: values.number_or_zero("block"),
                 unit,
                 reads,
                 writes,
-                fsync: values.whole("fsync"),
-                offline,
+                fsync: values.number_or_zero("fsync"),
+                prebuilt,
                 read_order: Permutation::new(units, seed, "reads"),
                 write_order: Permutation::new(units, seed, "writes"),
             },
-            zeros: values.whole("zeros"),
+            zeros: values.number_or_zero("zeros"),
             gap: GapKind::named(values.text("gap")),
             phases: phases.map(|(phase, _)| phase).chain([Phase::Delete]).collect(),
         })
@@ -219,7 +219,7 @@ impl Workload for Big {
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(at, phase): (usize, &Phase)| PhaseSpec {
             name: phase.name(),
-            gap: if at == 0 && !self.layout.offline { GapKind::None } else { self.gap },
+            gap: if at == 0 && !self.layout.prebuilt { GapKind::None } else { self.gap },
             verify: *phase != Phase::RandomRead,
             threads: match phase {
                 Phase::RandomRead | Phase::RandomWrite => Threads::Any,
@@ -277,7 +277,7 @@ impl Workload for Big {
     }
 
     fn unused_params(&self) -> &'static [&'static str] {
-        match self.layout.offline {
+        match self.layout.prebuilt {
             true => &["block", "unit", "reads", "writes", "fsync", "zeros"],
             false => &[],
         }
@@ -327,7 +327,7 @@ impl Workload for Big {
     }
 
     fn stored(&self) -> Bytes {
-        Bytes(if self.layout.offline || self.zeros == 100 { 0 } else { self.layout.size })
+        Bytes(if self.layout.prebuilt || self.zeros == 100 { 0 } else { self.layout.size })
     }
 
     fn zeros(&self) -> u64 {
@@ -335,7 +335,7 @@ impl Workload for Big {
     }
 
     fn prefill(&self) -> Option<Prefill<'_>> {
-        self.layout.offline.then(|| Prefill {
+        self.layout.prebuilt.then(|| Prefill {
             ops: Box::new(Reserve::new(&self.layout)),
             tree: Box::new(FileTree {
                 work: self,

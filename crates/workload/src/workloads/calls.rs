@@ -161,7 +161,8 @@ struct Calls {
 
 impl Calls {
     fn new(values: &Values, seed: u64) -> Result<Calls, ParamError> {
-        let (files, name) = (values.whole("files"), values.whole("name") as usize);
+        let (files, name) =
+            (values.number_or_zero("files"), values.number_or_zero("name") as usize);
         // A prefix, and digits up to the full length, but at most 15, so that long names have long prefixes.
         let family = |letter: &str| {
             let digits = (name - 1).min(15);
@@ -170,7 +171,7 @@ impl Calls {
         Ok(Calls {
             files,
             name,
-            size: values.whole("size") as u32,
+            size: values.number_or_zero("size") as u32,
             order: Permutation::new(files, seed, "calls"),
             names: Names {
                 file: family("f"),

@@ -109,7 +109,7 @@ impl Capacity {
         }
         Ok(Capacity {
             sizes,
-            each: values.whole("files-per-directory"),
+            each: values.number_or_zero("files-per-directory"),
             most: values.number("most"),
             seed,
             directories: Numbered::new("d", 6),

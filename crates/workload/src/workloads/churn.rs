@@ -221,17 +221,17 @@ struct Churn {
 
 impl Churn {
     fn new(values: &Values, seed: u64) -> Result<Churn, ParamError> {
-        let files = values.whole("files");
+        let files = values.number_or_zero("files");
         let directories = values.number("directories").unwrap_or((files / 100).max(1));
-        let seconds = values.whole("seconds");
+        let seconds = values.number_or_zero("seconds");
         let mut parts = Parts {
             files,
             directories,
             count: count(values, files.min(directories))?,
             ops: operations(values.number("ops"), seconds)?,
-            rate: values.whole("rate"),
-            block: values.whole("block") as u32,
-            swing: values.whole("swing"),
+            rate: values.number_or_zero("rate"),
+            block: values.number_or_zero("block") as u32,
+            swing: values.number_or_zero("swing"),
             free: None,
             rules: rules(values)?,
             seed: stream(seed, "churn").draw(),
@@ -320,7 +320,7 @@ fn rules(values: &Values) -> Result<Rules, ParamError> {
             )));
         }
     }
-    let hot = (values.whole("hot"), values.whole("hot-share"));
+    let hot = (values.number_or_zero("hot"), values.number_or_zero("hot-share"));
     Ok(Rules {
         mix,
         sizes: sizes("size"),
@@ -330,7 +330,7 @@ fn rules(values: &Values) -> Result<Rules, ParamError> {
             "head" => Overwrite::Head,
             _ => Overwrite::Truncate,
         },
-        fsync: values.whole("fsync"),
+        fsync: values.number_or_zero("fsync"),
         hot: (values.text("locality") == "hot").then_some(hot),
     })
 }

@@ -100,12 +100,12 @@ struct Maildir {
 impl Maildir {
     fn new(values: &Values, setting: &Setting) -> Result<Maildir, ParamError> {
         check(values)?;
-        let (maildirs, fill) = (values.whole("maildirs"), values.whole("fill"));
+        let (maildirs, fill) = (values.number_or_zero("maildirs"), values.number_or_zero("fill"));
         let protocol = Protocol::named(values.text("protocol"), values.text("mail-fsync"));
         let layout = MailLayout {
             messages: messages(values, setting)?,
-            write_store: values.whole("store"),
-            read_store: values.whole("read-store"),
+            write_store: values.number_or_zero("store"),
+            read_store: values.number_or_zero("read-store"),
             maildirs: Numbered::for_count("maildir", maildirs),
             format: protocol.format,
         };
@@ -122,11 +122,11 @@ impl Maildir {
             sums: phases.iter().map(|_| OnceLock::new()).collect(),
             drawn_writes: OnceLock::new(),
             phases,
-            ops: values.whole("ops"),
-            writes: values.whole("writes"),
+            ops: values.number_or_zero("ops"),
+            writes: values.number_or_zero("writes"),
             maildirs,
             fill,
-            reads_after: values.whole("reads-after"),
+            reads_after: values.number_or_zero("reads-after"),
             listing: match values.text("list-source") {
                 "none" => Listing::Never,
                 "once" => Listing::Once,
@@ -333,15 +333,15 @@ impl Maildir {
 fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
     let deliverers = values.text("deliverers");
     if deliverers == "0" {
-        let reads = (values.whole("reads-after") > 0).then_some(("read", Phase::Read));
+        let reads = (values.number_or_zero("reads-after") > 0).then_some(("read", Phase::Read));
         let script = [("unpack", Phase::Unpack), ("setup", Phase::Setup), ("mixed", Phase::Mixed)];
         return script.into_iter().chain(reads).collect();
     }
-    let selected = SWEEP
-        .into_iter()
-        .filter(|(number, _)| deliverers == "sweep" || values.whole("deliverers") == *number);
+    let selected = SWEEP.into_iter().filter(|(number, _)| {
+        deliverers == "sweep" || values.number_or_zero("deliverers") == *number
+    });
     let deliver = selected.zip(0..).map(|((deliverers, name), step)| {
-        (name, Phase::Deliver { deliverers, first: filled + step * values.whole("ops") })
+        (name, Phase::Deliver { deliverers, first: filled + step * values.number_or_zero("ops") })
     });
     std::iter::once(("setup", Phase::Setup)).chain(deliver).collect()
 }

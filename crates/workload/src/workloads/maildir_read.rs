@@ -103,13 +103,13 @@ impl MaildirRead {
         let layout = MailLayout {
             messages: messages(values, setting)?,
             write_store: 0,
-            read_store: values.whole("read-store"),
+            read_store: values.number_or_zero("read-store"),
             maildirs: Numbered::for_count("maildir", 1),
             format: COPY.format,
         };
         Ok(MaildirRead {
             layout,
-            reads: values.whole("reads"),
+            reads: values.number_or_zero("reads"),
             gap: gap(values),
             compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
             seed: setting.seed,

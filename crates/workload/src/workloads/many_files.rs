@@ -135,8 +135,8 @@ impl ManyFiles {
     fn new(values: &Values) -> Result<ManyFiles, ParamError> {
         let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
         let wrong = |()| ParamError::Conflict(format!("{} is not a tree", set.1));
-        let widths: Widths = values.of_set("widths", "set", set.1.parse().map_err(wrong)?)?;
-        let files = values.of_set("files", "set", set.2)?;
+        let widths: Widths = values.or_published("widths", "set", set.1.parse().map_err(wrong)?)?;
+        let files = values.or_published("files", "set", set.2)?;
         if widths.leaves() * files > MAX_FILES {
             return Err(ParamError::Conflict(format!(
                 "widths={widths} files={files} make more than {MAX_FILES} files; use fewer of one \
@@ -146,7 +146,7 @@ impl ManyFiles {
         Ok(ManyFiles {
             widths,
             files,
-            size: values.whole("size") as u32,
+            size: values.number_or_zero("size") as u32,
             zeros: values.text("data") == "zeros",
             order: match values.text("order") {
                 "inode" => RemoveOrder::Inode,

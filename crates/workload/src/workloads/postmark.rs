@@ -115,7 +115,7 @@ const PARAMS: &[Param] = &[
     Param {
         name: "locations",
         default: "1",
-        domain: Domain::Wholes { min: 1, max: 1_000_000, most: config::MAX_LOCATIONS },
+        domain: Domain::WholeNumbers { min: 1, max: 1_000_000, max_count: config::MAX_LOCATIONS },
         about: "The weight of each location; one is the trial's own directory, several are in it.",
         source: "[SRC] set location; their directories here are [OWN]",
     },
@@ -222,8 +222,8 @@ struct Tally {
 impl Postmark {
     fn new(values: &Values) -> Result<Postmark, ParamError> {
         let run = RunSpec {
-            read: values.whole("read") as u32,
-            write: values.whole("write") as u32,
+            read: values.number_or_zero("read") as u32,
+            write: values.number_or_zero("write") as u32,
             buffered: values.yes("buffering"),
             own: values.text("contents") == "own",
             ..RunSpec::new(spec(values)?)
@@ -303,7 +303,7 @@ impl Postmark {
 
 /// Returns the parameters of the pool, if they are valid.
 fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
-    let whole = |key| values.whole(key) as u32;
+    let whole = |key| values.number_or_zero(key) as u32;
     let bias = |key| values.number(key).map(|bias| bias as u32);
     let spec = PoolSpec {
         low: whole("size-low"),
@@ -312,7 +312,7 @@ fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
         transactions: whole("transactions"),
         seed: whole("seed"),
         subdirectories: whole("subdirectories"),
-        weights: values.wholes("locations").into_iter().map(|weight| weight as u32).collect(),
+        weights: values.numbers("locations").into_iter().map(|weight| weight as u32).collect(),
         bias_read: bias("bias-read"),
         bias_create: bias("bias-create"),
     };

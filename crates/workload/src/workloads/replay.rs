@@ -140,7 +140,7 @@ impl Replay {
             .ok_or_else(|| wrong(format!("--set trace={named}: the file has not been read")))?;
         let compiled = Compiled::new(input)
             .map_err(|error| wrong(format!("--set trace={named}: it {error}")))?;
-        let copies = values.whole("copies");
+        let copies = values.number_or_zero("copies");
         let threads = copies * u64::from(compiled.ranks());
         if threads > MAX_THREADS {
             return Err(wrong(format!(
@@ -174,7 +174,7 @@ impl Replay {
         Ok(Replay {
             compiled,
             parts,
-            options: Options { order, think, speed: values.whole("speed") },
+            options: Options { order, think, speed: values.number_or_zero("speed") },
             gap: if values.text("cache") == "warm" { GapKind::None } else { GapKind::Remount },
             copies: copies as u32,
         })

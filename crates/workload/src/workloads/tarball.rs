@@ -164,7 +164,7 @@ impl Tarball {
             given: values.text("archive") != NO_ARCHIVE,
             removal,
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
-            unpack: Nanos(values.whole("unpack-time")),
+            unpack: Nanos(values.number_or_zero("unpack-time")),
         })
     }
 }
@@ -173,7 +173,7 @@ impl Tarball {
 fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
     let named = values.text("archive");
     if named == NO_ARCHIVE {
-        let (files, seed) = (values.whole("files"), setting.seed);
+        let (files, seed) = (values.number_or_zero("files"), setting.seed);
         let (directories, size) = (values.number("directories"), values.number("size"));
         return Ok(Box::new(GeneratedArchive::new(files, directories, size, seed)?));
     }

@@ -144,7 +144,7 @@ struct Tenants {
 
 impl Tenants {
     fn new(values: &Values, seed: u64) -> Result<Tenants, ParamError> {
-        let stream = values.whole("stream");
+        let stream = values.number_or_zero("stream");
         let lead = values.number("lead").unwrap_or(stream / 8);
         if lead > stream {
             return Err(ParamError::Conflict(format!(
@@ -153,21 +153,21 @@ impl Tenants {
         }
         Ok(Tenants {
             files: Files {
-                tenants: values.whole("tenants") as u32,
-                each: values.whole("files"),
-                size: values.whole("size") as u32,
-                rounds: values.whole("rounds"),
-                think: Nanos(values.whole("think") * 1_000_000),
+                tenants: values.number_or_zero("tenants") as u32,
+                each: values.number_or_zero("files"),
+                size: values.number_or_zero("size") as u32,
+                rounds: values.number_or_zero("rounds"),
+                think: Nanos(values.number_or_zero("think") * 1_000_000),
                 fsync: values.yes("fsync"),
                 stream,
-                block: values.whole("block"),
+                block: values.number_or_zero("block"),
                 lead,
                 seed: mix(seed ^ 0x7465_6e61_6e74),
                 directories: Numbered::new("t", 3),
                 names: Numbered::new("f", 8),
             },
             gap: GapKind::named(values.text("gap")),
-            zeros: values.whole("zeros"),
+            zeros: values.number_or_zero("zeros"),
         })
     }
 

@@ -129,7 +129,7 @@ fn bounds(domain: &Domain) -> (Vec<String>, Vec<String>) {
         Domain::Whole { min, max }
         | Domain::Size { min, max }
         | Domain::Curve { min, max }
-        | Domain::Wholes { min, max, .. } => (*min, *max),
+        | Domain::WholeNumbers { min, max, .. } => (*min, *max),
         Domain::Or(_, other) => return bounds(other),
         _ => return (Vec::new(), Vec::new()),
     };

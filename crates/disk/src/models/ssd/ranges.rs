@@ -91,7 +91,7 @@ impl Parameters for Ssd {
         Box::new(SolidStateDisk::new(spec, self, seed))
     }
 
-    fn full(&self) -> Option<Model> {
+    fn preconditioned(&self) -> Option<Model> {
         Some(Model::Ssd(Ssd { prefilled_percent: 100, ..self.clone() }))
     }
 }

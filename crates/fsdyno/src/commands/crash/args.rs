@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::{Axis, Crash as AxisOfCrash, whole};
+use fsdyno_axes::{Axis, Crash as AxisOfCrash, whole_number};
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::crash::Cuts;
 use fsdyno_campaign::spec::SEEDS;
@@ -53,10 +53,10 @@ pub struct Crash {
     #[command(flatten)]
     pub axes: CrashAxes,
     /// The number of crash points for each file system
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole_number::<u32>(1..=100_000))]
     pub cuts: u32,
     /// The seed of the trial and of its crash points
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u64>(SEEDS))]
     pub seed: u64,
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -73,7 +73,7 @@ pub struct Crash {
     #[arg(long = "sysctl", value_name = "KEY=VALUE")]
     pub sysctls: Vec<String>,
     /// The number of guests that recover images at the same time [default: one per processor]
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u16>(1..=64))]
     pub jobs: Option<u16>,
     /// Repeat only the crash point of this finding
     #[arg(long, value_name = "FILE", conflicts_with_all = of_a_trial())]

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use fsdyno_campaign::crash::{CrashRun, folder as result_folder, replay};
 use fsdyno_campaign::{stop, target};
-use fsdyno_crash::{FILE, Row};
-use fsdyno_report::{Crashed, Format};
+use fsdyno_crash::{ROWS_FILE, Row};
+use fsdyno_report::{CrashReport, Format};
 
 pub use args::{Crash, reason_absent};
 
@@ -37,7 +37,7 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     }
     let tested = run.test(&folder, &stop::flag()?, version::build())?;
     print(&tested.rows, crash.format)?;
-    say(&format!("fsdyno: all crash points: {}", folder.join(FILE).display()));
+    say(&format!("fsdyno: all crash points: {}", folder.join(ROWS_FILE).display()));
     say(&format!("report: {}", folder.join(result_folder::PAGE).display()));
     match tested.failed {
         Some(failure) if failure.exit == Exit::Stopped => {
@@ -100,14 +100,14 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
 
 /// Prints the rows in a format.
 fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
-    if matches!(format, Format::Own(_)) {
+    if matches!(format, Format::Special(_)) {
         let usual: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
         return Err(Failure::wrong(format!(
             "results of fsdyno crash cannot be printed in this format; use one of {}",
             usual.join(", ")
         )));
     }
-    output::print(&Crashed(rows), format)
+    output::print(&CrashReport(rows), format)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_campaign::spec::{JOBS, REPEATS, SEEDS};
-use fsdyno_report::{Format, Own};
+use fsdyno_report::{Format, SpecialFormat};
 use fsdyno_study::StudyRequest;
 use fsdyno_study::file::{Scale, Variant};
 
@@ -26,15 +26,23 @@ const END: &[OwnFormat] = &[
     (
         "statistics",
         "Statistics computed from the records of all runs (JSON)",
-        Format::Own(Own::Statistics),
+        Format::Special(SpecialFormat::Statistics),
     ),
-    ("statistics-csv", "The same, one line per row of the tables", Format::Own(Own::StatisticsCsv)),
+    (
+        "statistics-csv",
+        "The same, one line per row of the tables",
+        Format::Special(SpecialFormat::StatisticsCsv),
+    ),
     (
         "spreadsheet",
         "The tables, one line per row and phase, times in seconds (CSV)",
-        Format::Own(Own::Spreadsheet),
+        Format::Special(SpecialFormat::Spreadsheet),
     ),
-    ("original", "The output format of the original programs", Format::Own(Own::Original)),
+    (
+        "original",
+        "The output format of the original programs",
+        Format::Special(SpecialFormat::Original),
+    ),
 ];
 
 /// `fsdyno study`
@@ -87,22 +95,22 @@ pub struct Study {
     #[arg(long, value_name = "1/N")]
     pub scale: Option<Scale>,
     /// The number of trials of each configuration, each with its own seed [default: as in the file, else 1]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u32>(REPEATS))]
     pub repeat: Option<u32>,
     /// Do not add seeds. By default, the configurations of a claim whose value lies within 20 % of its bound get two
     /// more seeds, unless --repeat or the file sets the number
     #[arg(long)]
     pub no_more_seeds: bool,
     /// The first seed; repeats use the following ones [default: as in the file, else 1]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(SEEDS))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u64>(SEEDS))]
     pub seed: Option<u64>,
     /// The number of trials of a study run that run at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Repeat the N shortest trials of a stored study, and report for each whether it is bit-identical, has the same
     /// requests with times within 1 %, or differs, and which parts of the lab identity differ. The exit code is 1 if
     /// a trial differs. Nothing is stored; --only, --as and --fs select trials
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(REPEATS), conflicts_with_all = [
+    #[arg(long, value_name = "N", value_parser = whole_number::<u32>(REPEATS), conflicts_with_all = [
         "cpu", "scale", "repeat", "seed", "jobs", "dry_run", "out",
     ])]
     pub check: Option<u32>,
@@ -164,7 +172,7 @@ mod tests {
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {
         let own = |all: &[OwnFormat]| {
-            let own = all.iter().filter(|(.., format)| matches!(format, Format::Own(_)));
+            let own = all.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
             own.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
         };
         assert_eq!(own(END), own(crate::cli::TRIALS));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::whole;
+use fsdyno_axes::whole_number;
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::spec::{JOBS, SEEDS};
 use fsdyno_campaign::tune::{Budget, TuneRequest};
@@ -79,10 +79,10 @@ pub struct Tune {
     #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
     pub least_difference: Percent,
     /// The seed of the search
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(SEEDS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u64>(SEEDS))]
     pub seed: u64,
     /// The number of trials of the winner and of the default, on seeds that the search did not use
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(2..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole_number::<u32>(2..=1_000))]
     pub confirm: u32,
     /// Another workload on which to confirm the winner, with its parameters: 'postmark number=200'; may be repeated
     /// [default: another workload of the same kind, and the tuned workload with twice the work]
@@ -90,10 +90,10 @@ pub struct Tune {
     pub also: Vec<String>,
     /// The number of power cuts to simulate for each candidate in the lab, as fsdyno crash does; 0 for none. A
     /// winner that loses acknowledged work is not recommended without --unsafe
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole::<u32>(0..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole_number::<u32>(0..=100_000))]
     pub cuts: u32,
     /// The number of trials that run at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(JOBS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Print the search space of each file system and the minimum number of trials, and change nothing
     #[arg(long)]

@@ -9,7 +9,7 @@ use fsdyno_why::{Explained, Phase};
 
 use super::super::chart::{Chart, Key, percent};
 use crate::markup::escape;
-use crate::number::clean;
+use crate::number::sanitize;
 
 /// Height of a row, in pixels.
 const ROW: f64 = 17.0;
@@ -116,7 +116,7 @@ pub fn chart(
         "{:.0} {} per op by function; {} functions too narrow to draw are omitted",
         graph.whole, graph.unit, graph.left_out
     );
-    let mut chart = Chart::new(clean(&title), description);
+    let mut chart = Chart::new(sanitize(&title), description);
     chart.key(&graph.key());
     let top = chart.height();
     chart.put(format_args!(
@@ -154,7 +154,7 @@ impl Graph {
             return vec![boxed("f1", "more than the other result"), boxed("f0", "less")];
         }
         let key = |(class, layers): (&&'static str, &BTreeSet<String>)| {
-            let names: Vec<String> = layers.iter().map(|layer| clean(layer)).collect();
+            let names: Vec<String> = layers.iter().map(|layer| sanitize(layer)).collect();
             boxed(class, &names.join(", "))
         };
         self.layers.iter().map(key).collect()
@@ -185,7 +185,7 @@ impl Graph {
             }
         };
         let text = match wide >= MIN_NAMED_WIDTH {
-            true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&clean(name))),
+            true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&sanitize(name))),
             false => String::new(),
         };
         // A nested <svg> clips the name where the function ends. Writing to a string cannot fail, so the results
@@ -195,7 +195,7 @@ impl Graph {
             r#"<svg x="{}" y="{y:.0}" width="{}" height="16"><title>{}</title><rect class="{class}" width="100%" height="16" fill-opacity="{opacity:.2}"/><rect class="edge" width="100%" height="16"/>{text}</svg>"#,
             percent(x),
             percent(wide),
-            escape(&clean(&says)),
+            escape(&sanitize(&says)),
         );
     }
 }

@@ -12,7 +12,7 @@ use super::budget::{self, Budget};
 use super::figure::Figure;
 use super::files::ChartFile;
 use super::part::{FigureView, figure_view, grid};
-use crate::number::clean;
+use crate::number::sanitize;
 use crate::table::Table;
 use crate::why::{rows, title};
 
@@ -54,7 +54,7 @@ pub fn views(
         let mut lines = say::sentences(it, against);
         lines.extend(it.account.iter().map(|_| rows::sums(it)));
         lines.extend(it.notes.iter().map(|note| format!("{note}.")));
-        let lines = budget::lines(lines.iter().map(|line| clean(line)).collect());
+        let lines = budget::lines(lines.iter().map(|line| sanitize(line)).collect());
         let mut figures = Vec::new();
         for (at, phase) in it.phases.iter().enumerate() {
             for figure in phase_figures(it, phase, against) {
@@ -66,14 +66,14 @@ pub fn views(
         };
         let places = rows::places(it);
         let tables = places.iter().filter(between).map(|place| {
-            let caption = clean(&format!("Requests: {}", place.place));
+            let caption = sanitize(&format!("Requests: {}", place.place));
             let table = budget.fit(Table { caption: caption.clone(), ..rows::requests(place) });
             (caption, grid(&table))
         });
         let tables = tables.collect();
         views.push(View {
             id,
-            title: clean(&format!("Why{place}: {}", title(it, against))),
+            title: sanitize(&format!("Why{place}: {}", title(it, against))),
             lines,
             figures,
             tables,
@@ -85,7 +85,7 @@ pub fn views(
 /// The figures of a phase: its requests, and the functions that it executed.
 fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let called = clean(&format!("{} on {}, {}", it.workload, it.label, phase.name));
+    let called = sanitize(&format!("{} on {}, {}", it.workload, it.label, phase.name));
     if let Some(grid) = &phase.requests {
         let places = rows::places(it);
         let place = places.iter().find(|place| place.place == phase.name);
@@ -93,7 +93,7 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
         let caption = "Timed requests, by the structure that they touch first".to_string();
         figures.push(Figure {
             slug: "requests-by-time",
-            title: format!("{}: requests", clean(&phase.name)),
+            title: format!("{}: requests", sanitize(&phase.name)),
             note: picture::note(grid),
             chart: picture::chart(&called, grid),
             table: Table { caption, ..table },
@@ -111,7 +111,7 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
             let there = there.map(|(_, there)| there);
             figures.push(Figure {
                 slug,
-                title: format!("{}: {title}", clean(&phase.name)),
+                title: format!("{}: {title}", sanitize(&phase.name)),
                 note: flame::note(there.is_some(), by),
                 chart,
                 table: rows::functions(phase, there),

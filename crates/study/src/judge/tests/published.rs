@@ -45,7 +45,7 @@ fn a_published_number_meets_its_own_claim() {
                 fitted: false,
             };
             seen += 1;
-            if part.stand(claim.least) != Stand::Within {
+            if part.stand(claim.margin) != Stand::Within {
                 let name = path.file_stem().unwrap().to_string_lossy();
                 unmet.push(format!("{name} {}", claim.id));
             }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use fsdyno_record::OpKind;
 
 use super::{
-    Boundary, MAGIC, NODE, OP, PIECE, RANK, SECTIONS, Section, TreeNode, WAIT, stays_below,
+    Boundary, MAGIC, NODE_SIZE, OP_SIZE, PIECE_SIZE, RANK_SIZE, SECTIONS, Section, TreeNode,
+    WAIT_SIZE, stays_below,
 };
 use crate::input::Input;
 
@@ -110,18 +111,19 @@ impl Compiled {
 
     /// Returns the number of ranks.
     pub fn ranks(&self) -> u32 {
-        (self.section(Section::Ranks).len() / RANK) as u32
+        (self.section(Section::Ranks).len() / RANK_SIZE) as u32
     }
 
     /// Returns the ops of a rank.
     pub fn ops(&self, rank: u32) -> &[u8] {
         let ranks = self.section(Section::Ranks);
-        let at = rank as usize * RANK;
+        let at = rank as usize * RANK_SIZE;
         let long = |at: usize| {
             let bytes = ranks.get(at..at + 8).and_then(|it| it.try_into().ok());
             bytes.map_or(0, u64::from_le_bytes) as usize
         };
-        let (first, count) = (long(at).saturating_mul(OP), long(at + 8).saturating_mul(OP));
+        let (first, count) =
+            (long(at).saturating_mul(OP_SIZE), long(at + 8).saturating_mul(OP_SIZE));
         let ops = self.section(Section::Ops);
         ops.get(first..first.saturating_add(count)).unwrap_or_default()
     }
@@ -130,8 +132,8 @@ impl Compiled {
     /// of an op.
     #[inline]
     pub fn wait(&self, index: u32) -> (u16, u32, bool) {
-        let at = index as usize * WAIT;
-        match self.section(Section::Waits).get(at..at + WAIT) {
+        let at = index as usize * WAIT_SIZE;
+        match self.section(Section::Waits).get(at..at + WAIT_SIZE) {
             Some(it) => (
                 u16::from_le_bytes([it[0], it[1]]),
                 u32::from_le_bytes([it[4], it[5], it[6], it[7]]),
@@ -149,17 +151,17 @@ impl Compiled {
 
     /// Returns the number of nodes of a tree.
     pub fn nodes(&self, tree: Section) -> usize {
-        self.section(tree).len() / NODE
+        self.section(tree).len() / NODE_SIZE
     }
 
     /// Returns a node of a tree.
     pub fn node(&self, tree: Section, index: usize) -> TreeNode {
-        TreeNode::read(self.section(tree).get(index * NODE..).unwrap_or_default())
+        TreeNode::read(self.section(tree).get(index * NODE_SIZE..).unwrap_or_default())
     }
 
     /// Returns a piece of a file: offset in the file, content, offset in the content, and length.
     pub fn piece(&self, index: usize) -> [u64; 4] {
-        let bytes = self.section(Section::Pieces).get(index * PIECE..).unwrap_or_default();
+        let bytes = self.section(Section::Pieces).get(index * PIECE_SIZE..).unwrap_or_default();
         let long = |at: usize| {
             u64::from_le_bytes(std::array::from_fn(|k| bytes.get(8 * at + k).copied().unwrap_or(0)))
         };

@@ -19,15 +19,15 @@ pub use compiled::Compiled;
 pub const MAGIC: &[u8; 8] = b"fsdyno-r";
 
 /// Size of an op in bytes.
-pub const OP: usize = 68;
+pub const OP_SIZE: usize = 68;
 /// Size in bytes of a point that an op waits for.
-pub const WAIT: usize = 8;
+pub const WAIT_SIZE: usize = 8;
 /// Size in bytes of a row of the table of ranks.
-pub const RANK: usize = 16;
+pub const RANK_SIZE: usize = 16;
 /// Size in bytes of a node of a tree.
-pub const NODE: usize = 40;
+pub const NODE_SIZE: usize = 40;
 /// Size in bytes of a piece of a file.
-pub const PIECE: usize = 32;
+pub const PIECE_SIZE: usize = 32;
 
 /// Maximum length of a path in bytes, excluding the directory in which each copy of the tree is created.
 pub const MAX_PATH: usize = Name::CAPACITY - 32;
@@ -61,11 +61,11 @@ pub enum Section {
 pub const SECTIONS: usize = 10;
 
 /// Number of bytes before the first section.
-pub const HEAD: usize = 8 + SECTIONS * 16;
+pub const HEADER_SIZE: usize = 8 + SECTIONS * 16;
 
 /// An op of the compiled form; `code` determines the meaning of the other fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct OpRecord {
     /// The call.
     pub code: u8,
     /// Expected outcome: 0 for success, 1 for an error number, 2 for a result, 3 for any outcome.
@@ -100,9 +100,9 @@ pub struct Record {
     pub content: u32,
     /// A mode, or a number of bytes.
     pub number: u32,
-    /// Processor time before the op; see [`time`].
+    /// Processor time before the op; see [`encode_time`].
     pub compute: u32,
-    /// Wall time before the op; see [`time`].
+    /// Wall time before the op; see [`encode_time`].
     pub wall: u32,
 }
 
@@ -111,25 +111,25 @@ pub const ZEROS: u8 = 255;
 
 /// Encodes a time for a record: in nanoseconds below 2^31, else in microseconds with the highest bit set, up to 35
 /// minutes.
-pub fn time(nanoseconds: u64) -> u32 {
+pub fn encode_time(nanoseconds: u64) -> u32 {
     match nanoseconds {
         0..0x8000_0000 => nanoseconds as u32,
         more => 1 << 31 | (more / 1000).min(0x7fff_ffff) as u32,
     }
 }
 
-/// Decodes a [`time`] to nanoseconds.
-pub fn nanoseconds(time: u32) -> u64 {
+/// Decodes the result of [`encode_time`] to nanoseconds.
+pub fn decode_time(time: u32) -> u64 {
     match time >> 31 {
         0 => u64::from(time),
         _ => u64::from(time & 0x7fff_ffff) * 1000,
     }
 }
 
-impl Record {
+impl OpRecord {
     /// Returns the record as bytes.
-    pub fn bytes(&self) -> [u8; OP] {
-        let mut out = [0; OP];
+    pub fn bytes(&self) -> [u8; OP_SIZE] {
+        let mut out = [0; OP_SIZE];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -153,11 +153,11 @@ impl Record {
 
     /// Reads the record from its bytes.
     #[inline]
-    pub fn read(bytes: &[u8; OP]) -> Record {
+    pub fn read(bytes: &[u8; OP_SIZE]) -> OpRecord {
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
-        Record {
+        OpRecord {
             code: bytes[0],
             expect: bytes[1],
             class: bytes[2],
@@ -206,8 +206,8 @@ pub struct TreeNode {
 
 impl TreeNode {
     /// Returns the node as bytes.
-    pub fn bytes(&self) -> [u8; NODE] {
-        let mut out = [0; NODE];
+    pub fn bytes(&self) -> [u8; NODE_SIZE] {
+        let mut out = [0; NODE_SIZE];
         let words = [
             self.path,
             self.kind,
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_record_and_a_node_are_read_as_written() {
-        let record = Record {
+        let record = OpRecord {
             code: 7,
             expect: 2,
             class: 3,
@@ -335,7 +335,7 @@ mod tests {
             compute: 130_000,
             wall: 140_000,
         };
-        assert_eq!(Record::read(&record.bytes()), record);
+        assert_eq!(OpRecord::read(&record.bytes()), record);
         let node = TreeNode {
             path: 1,
             kind: 2,
@@ -353,10 +353,10 @@ mod tests {
     #[test]
     fn long_times_keep_their_microseconds() {
         for exact in [0, 1, 0x7fff_ffff] {
-            assert_eq!(nanoseconds(time(exact)), exact);
+            assert_eq!(decode_time(encode_time(exact)), exact);
         }
-        assert_eq!(nanoseconds(time(60_123_456_789)), 60_123_456_000);
-        assert_eq!(nanoseconds(time(u64::MAX)), 0x7fff_ffff * 1000);
+        assert_eq!(decode_time(encode_time(60_123_456_789)), 60_123_456_000);
+        assert_eq!(decode_time(encode_time(u64::MAX)), 0x7fff_ffff * 1000);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Resolved {
         let of = |key: &str, ours: u64, bray: u64| {
             values.number(key).unwrap_or(if plus { ours } else { bray })
         };
-        let file_size = values.whole("file-size");
+        let file_size = values.number_or_zero("file-size");
         Resolved {
             plus,
             file_size,
@@ -105,9 +105,9 @@ impl Resolved {
     /// Reports the first contradiction between parameters in one line.
     fn check(&self, values: &Values) -> Result<(), ParamError> {
         let Resolved { plus, file_size, chunk, chars, files, .. } = *self;
-        let dirs = values.whole("dirs");
+        let dirs = values.number_or_zero("dirs");
         let kind = values.text("files-max");
-        let (min, max) = (values.whole("files-min"), values.whole("files-max"));
+        let (min, max) = (values.number_or_zero("files-min"), values.number_or_zero("files-max"));
         let makes = plus && files > 0;
         let wrong = if !chunk.is_power_of_two() {
             format!("chunk={chunk} is not a power of two; use {}", chunk.next_power_of_two())
@@ -124,7 +124,7 @@ impl Resolved {
             format!("program=bonnie has no test of many files; use files=0, not {files}")
         } else if !plus && values.text("sync") == "b" {
             "sync=b is an option of bonnie++; use program=bonnie++ or sync=none".to_string()
-        } else if plus && values.whole("char-time") > 0 {
+        } else if plus && values.number_or_zero("char-time") > 0 {
             "char-time is for putc and getc, which bonnie++ does not use; leave it out".to_string()
         } else if file_size == 0 && files == 0 {
             "file-size=0 and files=0 leave nothing to do; set one of them".to_string()
@@ -204,15 +204,16 @@ impl Bonnie {
         let kind = match values.text("files-max") {
             "link" => FileKind::Link,
             "symlink" => FileKind::Symlink,
-            _ => {
-                FileKind::Regular { min: values.whole("files-min"), max: values.whole("files-max") }
-            }
+            _ => FileKind::Regular {
+                min: values.number_or_zero("files-min"),
+                max: values.number_or_zero("files-max"),
+            },
         };
         let set = |letters_first: bool, name: &str| {
-            let (files, dirs) = (resolved.files * FILES_UNIT, values.whole("dirs"));
+            let (files, dirs) = (resolved.files * FILES_UNIT, values.number_or_zero("dirs"));
             let seed = seed::stream(seed, name).draw();
             let mut set = FileSet::new(NAME, files, dirs, kind, letters_first, seed);
-            set.chunk = values.whole("files-chunk") as u32;
+            set.chunk = values.number_or_zero("files-chunk") as u32;
             (set.zeros, set.fsync, set.end_sync) = (zeros, fsync, resolved.end_sync);
             set
         };
@@ -220,7 +221,7 @@ impl Bonnie {
             sequence: set(false, "sequence"),
             random: set(true, "random"),
             gap: GapKind::named(values.text("gap")),
-            phases: resolved.phases(values.whole("char-time")),
+            phases: resolved.phases(values.number_or_zero("char-time")),
             file: BigFile {
                 name: NAME,
                 size: resolved.file_size,

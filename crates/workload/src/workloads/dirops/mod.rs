@@ -71,7 +71,7 @@ enum NamePattern {
 
 impl NamePattern {
     fn new(values: &Values, files: u64, seed: u64) -> Result<NamePattern, ParamError> {
-        let (prefix, digits) = (values.text("prefix"), values.whole("digits") as usize);
+        let (prefix, digits) = (values.text("prefix"), values.number_or_zero("digits") as usize);
         let length = values.number("name-length").map(|length| length as usize);
         let alphabet = match values.text("names") {
             "hex" => Alphabet::Hex,
@@ -158,7 +158,7 @@ struct Dirops {
 impl Dirops {
     fn new(values: &Values, seed: u64) -> Result<Dirops, ParamError> {
         check_unused(values)?;
-        let files = values.whole("files");
+        let files = values.number_or_zero("files");
         let mut phases = vec![Phase::Create, Phase::Delete];
         if values.yes("stat") {
             phases.insert(1, Phase::Stat);
@@ -169,7 +169,7 @@ impl Dirops {
         };
         Ok(Dirops {
             files,
-            size: values.whole("size") as u32,
+            size: values.number_or_zero("size") as u32,
             names: NamePattern::new(values, files, seed)?,
             fixed_names: has_fixed_names(values, files),
             gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
@@ -218,7 +218,7 @@ impl Dirops {
 /// padded in front of as many digits as the largest number has.
 fn has_fixed_names(values: &Values, files: u64) -> bool {
     let padded = values.text("names") == "numbered" && values.number("name-length").is_some();
-    let digits = values.whole("digits") as usize;
+    let digits = values.number_or_zero("digits") as usize;
     !padded || Numbered::new("", digits).length_of(files - 1) == digits
 }
 

@@ -114,7 +114,7 @@ impl Everyday {
         let mut classes = Vec::new();
         let mut first = 0;
         for (count, size, name, each) in KINDS {
-            let (files, sizes) = (values.whole(count), values.text(size));
+            let (files, sizes) = (values.number_or_zero(count), values.text(size));
             let sizes = sizes.parse().unwrap_or(Sizes::Fixed(0));
             if files > 0 {
                 classes.push(Class { name, each, files, first, sizes });
@@ -129,7 +129,7 @@ impl Everyday {
         }
         Ok(Everyday {
             classes,
-            zeros: values.whole("zeros"),
+            zeros: values.number_or_zero("zeros"),
             gap: GapKind::named(values.text("gap")),
             seed: mix(seed ^ 0x6576_6572_7964_6179),
             folders: Numbered::new("d", 4),

@@ -83,7 +83,7 @@ struct Fdtree {
 impl Fdtree {
     fn new(values: &Values) -> Result<Fdtree, ParamError> {
         let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
-        let number = |key: &str, index: usize| values.of_set(key, "set", set.1[index]);
+        let number = |key: &str, index: usize| values.or_published(key, "set", set.1[index]);
         let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
         let (files, blocks) = (number("files", 2)?, number("size", 3)?);
         let nodes = nodes(levels, dirs).filter(|nodes| {
@@ -101,7 +101,7 @@ impl Fdtree {
             files,
             blocks: blocks as u32,
             zeros: values.text("data") == "zeros",
-            fork_time: Nanos(values.whole("fork-time") * 1000),
+            fork_time: Nanos(values.number_or_zero("fork-time") * 1000),
             gap: GapKind::named(values.text("gap")),
             phases: if values.text("mode") == "create" { &PHASES[..2] } else { &PHASES },
             nodes,

@@ -97,11 +97,12 @@ struct Totals {
 
 impl SourceTree {
     fn new(values: &Values, seed: u64) -> Result<SourceTree, ParamError> {
-        let (files, directories) = (values.whole("files"), values.whole("directories"));
+        let (files, directories) =
+            (values.number_or_zero("files"), values.number_or_zero("directories"));
         let shape = Shape::new(directories as u32, files as u32, seed);
-        let micros = |key: &str| Nanos(values.whole(key) * 1000);
+        let micros = |key: &str| Nanos(values.number_or_zero(key) * 1000);
         Ok(SourceTree {
-            forest: Forest::new(values.whole("trees"), shape),
+            forest: Forest::new(values.number_or_zero("trees"), shape),
             size: values.number("size"),
             seed: mix(seed ^ 0x736f_7572_6365_0000),
             order: match values.text("order") {

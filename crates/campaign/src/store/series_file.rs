@@ -19,21 +19,21 @@ use super::{StoreError, io, unread};
 
 /// The series file of a folder that is locked through its trials file.
 #[derive(Debug)]
-pub struct SideFile {
+pub struct SeriesFile {
     path: PathBuf,
     file: Option<File>,
     length: u64,
 }
 
-impl SideFile {
+impl SeriesFile {
     /// Opens the file if it exists, and removes series that belong to no trial.
     ///
     /// # Errors
     /// The file was not written by fsdyno, and is left unchanged; or an I/O error.
-    pub fn open(folder: &Path, trials: &[Trial]) -> Result<SideFile, StoreError> {
+    pub fn open(folder: &Path, trials: &[Trial]) -> Result<SeriesFile, StoreError> {
         let path = folder.join(FILE);
         let Some(lines) = read_if_present(&path)? else {
-            return Ok(SideFile { path, file: None, length: 0 });
+            return Ok(SeriesFile { path, file: None, length: 0 });
         };
         let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
         // A crash can leave series without a trial only at the end of the file.
@@ -43,7 +43,7 @@ impl SideFile {
         if length < file.metadata().map_err(io("read", &path))?.len() {
             file.set_len(length).map_err(io("truncate", &path))?;
         }
-        let mut side = SideFile { path: path.clone(), file: None, length };
+        let mut side = SeriesFile { path: path.clone(), file: None, length };
         let mut last = *b"\n";
         if length > 0 {
             file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
@@ -114,7 +114,7 @@ impl SideFile {
 /// # Errors
 /// The file cannot be read.
 pub fn read(folder: &Path) -> Result<Vec<Series>, StoreError> {
-    SideFile { path: folder.join(FILE), file: None, length: 0 }.read()
+    SeriesFile { path: folder.join(FILE), file: None, length: 0 }.read()
 }
 
 /// Returns whether series belong to a trial: only those of successful trials are kept.

@@ -6,7 +6,7 @@ use super::symbols::number;
 
 /// A call read from an imported text.
 #[derive(Clone, Debug, Default)]
-pub struct Said<'t> {
+pub struct ParsedCall<'t> {
     /// Its name, such as `openat`.
     pub name: &'t str,
     /// Its arguments, unparsed: quoted strings, numbers, flags.
@@ -22,11 +22,11 @@ pub struct Said<'t> {
 }
 
 /// The reason why a call cannot be read.
-pub type Wrong = String;
+pub type ParseError = String;
 
-impl Said<'_> {
+impl ParsedCall<'_> {
     /// Returns an unparsed argument.
-    pub fn arg(&self, at: usize) -> Result<&str, Wrong> {
+    pub fn arg(&self, at: usize) -> Result<&str, ParseError> {
         self.args
             .get(at)
             .copied()
@@ -34,7 +34,7 @@ impl Said<'_> {
     }
 
     /// Parses an argument that is a number or flags.
-    pub fn number(&self, at: usize) -> Result<i64, Wrong> {
+    pub fn number(&self, at: usize) -> Result<i64, ParseError> {
         let text = self.arg(at)?;
         number(text).ok_or_else(|| format!("'{text}' is neither a number nor flags"))
     }
@@ -45,7 +45,7 @@ impl Said<'_> {
     }
 
     /// Parses an argument that is a quoted string.
-    pub fn text(&self, at: usize) -> Result<Vec<u8>, Wrong> {
+    pub fn text(&self, at: usize) -> Result<Vec<u8>, ParseError> {
         let text = self.arg(at)?;
         unquoted(text).ok_or_else(|| format!("'{text}' is not a quoted string, or is truncated"))
     }
