@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jumps_lead_to_their_places() {
+    fn jumps_reach_their_labels() {
         let mut asm = Asm::default();
         let end = asm.label();
         asm.jump_if(If::Eq, Reg::R1, 5, end).mov(Reg::R6, Reg::R1).here(end).exit();

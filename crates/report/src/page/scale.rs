@@ -14,7 +14,7 @@ pub enum Unit {
     /// Bytes per second.
     ByteRate,
     /// Ratios: `2x`.
-    Times,
+    Ratio,
 }
 
 impl Unit {
@@ -45,11 +45,11 @@ impl Unit {
             }
             Unit::Bytes | Unit::ByteRate => {
                 let second = if self == Unit::ByteRate { "/s" } else { "" };
-                let power = binary(value);
+                let power = binary_exponent(value);
                 let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][power as usize];
                 format!("{} {unit}{second}", round(value / 1024f64.powi(power)))
             }
-            Unit::Times => format!("{}x", round(value)),
+            Unit::Ratio => format!("{}x", round(value)),
         }
     }
 }
@@ -59,7 +59,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// The exponent of 1024 whose unit (bytes, KiB, ...) suits the value.
-fn binary(value: f64) -> i32 {
+fn binary_exponent(value: f64) -> i32 {
     (0..4).find(|power| value < 1023.9 * 1024f64.powi(*power)).unwrap_or(4)
 }
 
@@ -80,7 +80,7 @@ impl Scale {
             return Scale { end: 1.0, step: 1.0, unit };
         }
         let one = if matches!(unit, Unit::Bytes | Unit::ByteRate) {
-            1024f64.powi(binary(longest))
+            1024f64.powi(binary_exponent(longest))
         } else {
             1.0
         };
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(last(20_100.0, Unit::Count), "25k");
         assert_eq!(last(1e6, Unit::Rate), "1M/s");
         assert_eq!(last(300.0 * 1048576.0, Unit::Bytes), "300 MiB");
-        assert_eq!(last(2.4, Unit::Times), "2.5x");
+        assert_eq!(last(2.4, Unit::Ratio), "2.5x");
         assert_eq!(last(3.0, Unit::Count), "3");
     }
 
