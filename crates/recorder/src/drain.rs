@@ -182,15 +182,15 @@ impl Recorder {
     }
 
     /// Injects the code into the program of a thread that returns from exec.
-    pub fn begin_inside(&mut self, tid: pid_t) {
+    pub fn inject(&mut self, tid: pid_t) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if !std::mem::take(&mut thread.in_exec) {
             return;
         }
-        let (mut begun, mut stub_memory) = (None, None);
+        let (mut redirected, mut stub_memory) = (None, None);
         match self.injector.as_mut().map(|it| it.begin(tid)) {
             None => {}
-            Some(Ok((redirected, own))) => (begun, stub_memory) = (Some(redirected), own),
+            Some(Ok((any, own))) => (redirected, stub_memory) = (Some(any), own),
             Some(Err(error)) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
@@ -199,9 +199,9 @@ impl Recorder {
                 self.note(&format!("programs whose calls all stopped: {why}"), 1);
             }
         }
-        self.not_redirected += u64::from(begun == Some(false));
+        self.not_redirected += u64::from(redirected == Some(false));
         if let Some(thread) = self.threads.get_mut(&tid) {
-            (thread.injected, thread.redirected) = (begun.is_some(), begun == Some(true));
+            (thread.injected, thread.redirected) = (redirected.is_some(), redirected == Some(true));
             thread.stub_memory = stub_memory;
         }
         self.set_ring(tid);

@@ -17,7 +17,7 @@ impl Recorder {
     pub fn finish(&mut self, tid: pid_t) {
         let now = self.now();
         let returned = sys::returned(tid);
-        self.begin_inside(tid);
+        self.inject(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let (Some(mut it), Ok(result)) = (pending, returned) else { return };
         if RESTARTS.contains(&result) {

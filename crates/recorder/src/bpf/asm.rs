@@ -41,7 +41,7 @@ pub enum Size {
     /// 4 bytes.
     Word,
     /// 8 bytes.
-    Long,
+    DoubleWord,
 }
 
 impl Size {
@@ -49,7 +49,7 @@ impl Size {
         match self {
             Size::Half => 0x08,
             Size::Word => 0x00,
-            Size::Long => 0x18,
+            Size::DoubleWord => 0x18,
         }
     }
 }

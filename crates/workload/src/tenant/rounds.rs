@@ -26,8 +26,8 @@ enum Step {
 
 /// The rounds of one tenant in one phase.
 ///
-/// Before the tenant's round `k`, counted over all phases, its files have the numbers `k` to `k + each - 1`; the round
-/// creates number `k + each` and removes number `k`.
+/// Before the tenant's round `k`, counted over all phases, its `n` files have the numbers `k` to `k + n - 1`; the round
+/// creates number `k + n` and removes number `k`.
 pub struct Rounds<'a> {
     spec: &'a TenantSpec,
     tenant: u32,
