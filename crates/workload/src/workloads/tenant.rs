@@ -62,7 +62,7 @@ const PARAMS: &[Param] = &[
         name: "files",
         default: "1000",
         domain: Domain::Whole { min: 1, max: 1_000_000 },
-        about: "TenantSpec of each tenant.",
+        about: "Files of each tenant.",
         source: "[OWN]",
     },
     Param {
