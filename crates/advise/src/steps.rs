@@ -216,7 +216,7 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     }
     Ok(RunSpec {
         workloads: answers.purpose.workload.map(String::from).into_iter().collect(),
-        sets: answers.purpose.overrides.iter().map(ToString::to_string).collect(),
+        parameters: answers.purpose.overrides.iter().map(ToString::to_string).collect(),
         axes: request,
         ..RunSpec::default()
     })

@@ -19,7 +19,7 @@ use crate::process;
 const KEPT: usize = 1 << 20;
 
 /// Number of bytes that are kept of the output of a long-running process; a report shows a few lines of it.
-const KEPT_OF_STAYING: usize = 16 << 10;
+const KEPT_LONG_RUNNING: usize = 16 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug)]
@@ -107,32 +107,32 @@ struct Capture {
 #[derive(Debug)]
 struct Ring {
     /// The number of bytes of the whole output; the last ones are in `kept`, each at its index modulo the buffer size.
-    all: AtomicUsize,
+    total: AtomicUsize,
     /// True while the reader holds no bytes that are not yet in `kept`.
-    waits: AtomicBool,
+    idle: AtomicBool,
     kept: Vec<AtomicU8>,
 }
 
 impl Ring {
     fn leaked() -> &'static Ring {
-        let kept = (0..KEPT_OF_STAYING).map(|_| AtomicU8::new(0)).collect();
-        Box::leak(Box::new(Ring { all: AtomicUsize::new(0), waits: AtomicBool::new(false), kept }))
+        let kept = (0..KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
+        Box::leak(Box::new(Ring { total: AtomicUsize::new(0), idle: AtomicBool::new(false), kept }))
     }
 
     fn push(&self, part: &[u8]) {
-        let all = self.all.load(Ordering::Relaxed);
+        let total = self.total.load(Ordering::Relaxed);
         for (at, byte) in part.iter().enumerate() {
-            if let Some(slot) = self.kept.get((all + at) % KEPT_OF_STAYING) {
+            if let Some(slot) = self.kept.get((total + at) % KEPT_LONG_RUNNING) {
                 slot.store(*byte, Ordering::Relaxed);
             }
         }
-        self.all.store(all + part.len(), Ordering::Release);
+        self.total.store(total + part.len(), Ordering::Release);
     }
 
     fn text(&self) -> String {
-        let all = self.all.load(Ordering::Acquire);
-        let numbers = all.saturating_sub(KEPT_OF_STAYING)..all;
-        let slots = numbers.filter_map(|at| self.kept.get(at % KEPT_OF_STAYING));
+        let total = self.total.load(Ordering::Acquire);
+        let numbers = total.saturating_sub(KEPT_LONG_RUNNING)..total;
+        let slots = numbers.filter_map(|at| self.kept.get(at % KEPT_LONG_RUNNING));
         let bytes: Vec<u8> = slots.map(|slot| slot.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -142,9 +142,9 @@ impl Ring {
     fn fill(&self, end: BorrowedFd<'_>) {
         let mut part = [0; 4 << 10];
         loop {
-            self.waits.store(true, Ordering::SeqCst);
+            self.idle.store(true, Ordering::SeqCst);
             let ready = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], None);
-            self.waits.store(false, Ordering::SeqCst);
+            self.idle.store(false, Ordering::SeqCst);
             match ready.and_then(|_| rustix::io::read(end, &mut part)) {
                 Ok(0) => break,
                 Ok(read) => self.push(part.get(..read).unwrap_or_default()),
@@ -152,7 +152,7 @@ impl Ring {
                 Err(_) => break,
             }
         }
-        self.waits.store(true, Ordering::SeqCst);
+        self.idle.store(true, Ordering::SeqCst);
     }
 }
 
@@ -177,7 +177,7 @@ impl OutputTail {
         let begun = Instant::now();
         // The order matters: once the pipe is empty, a reader that is waiting has stored everything it read.
         let all =
-            || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.waits.load(Ordering::SeqCst);
+            || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.idle.load(Ordering::SeqCst);
         while !all() && begun.elapsed() < MAX_WAIT {
             thread::sleep(Duration::from_millis(1));
         }
@@ -222,13 +222,13 @@ mod tests {
         }
         writer.write_all(b"last words").unwrap();
         let text = tail.text();
-        assert!(text.len() == KEPT_OF_STAYING && text.ends_with("xlast words"), "{}", text.len());
+        assert!(text.len() == KEPT_LONG_RUNNING && text.ends_with("xlast words"), "{}", text.len());
         drop(writer);
         assert_eq!(tail.text(), text);
     }
 
     #[test]
-    fn the_reader_is_no_thread_of_ours_and_ends_with_the_last_writer() {
+    fn the_reader_is_not_one_of_our_threads_and_ends_with_the_last_writer() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         // Other tests have threads that come and go: at least one try has to find no more of them than before.
         let alone = (0..100).any(|_| {

@@ -17,9 +17,9 @@ enum Command {
     /// Ends the search: from now on, a counting model counts only this thread.
     ThreadEnd = 3,
     /// Stops charging the calling thread, from its next system call on.
-    Free = 4,
+    StopCharging = 4,
     /// Resumes charging it, from its next system call on.
-    NotFree = 5,
+    ResumeCharging = 5,
     /// Returns the ticks charged so far.
     Charged = 8,
     /// Returns the count of the first event; the following numbers are the commands for the other events.
@@ -81,9 +81,9 @@ pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
         // The model identifies a thread by the kernel stack of its next system call.
         let _ = rustix::process::getppid();
     };
-    send(Command::Free);
+    send(Command::StopCharging);
     let result = work();
-    send(Command::NotFree);
+    send(Command::ResumeCharging);
     result
 }
 

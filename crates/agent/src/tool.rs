@@ -7,7 +7,7 @@ use crate::output;
 
 /// The outcome of a tool.
 #[derive(Clone, Debug, Default)]
-pub struct Ran {
+pub struct ToolResult {
     /// Its exit code; `None` if it was killed.
     pub exit: Option<i32>,
     /// Both its outputs, the last MiB of each.
@@ -16,12 +16,12 @@ pub struct Ran {
     pub errors: String,
 }
 
-impl Ran {
+impl ToolResult {
     /// Returns `Ok` if it succeeded.
     ///
     /// # Errors
     /// The command, how it ended, and its last lines.
-    pub fn good(&self, argv: &[String]) -> io::Result<()> {
+    pub fn check(&self, argv: &[String]) -> io::Result<()> {
         if self.exit == Some(0) {
             return Ok(());
         }
@@ -29,13 +29,13 @@ impl Ran {
             "{} failed ({}): {}",
             argv.join(" "),
             self.exit.map_or("killed".to_string(), |code| format!("exit code {code}")),
-            self.words().join(" / ")
+            self.failure_lines().join(" / ")
         )))
     }
 
     /// Returns the tool's lines about a failure, from standard error, or from standard output if that is empty: the
     /// last lines before the usage that some tools print after any invalid option.
-    fn words(&self) -> Vec<String> {
+    fn failure_lines(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
         let said: Vec<&str> =
             errors.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -59,7 +59,7 @@ impl Ran {
 pub fn run<'a>(
     argv: &[String],
     env: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> io::Result<Ran> {
+) -> io::Result<ToolResult> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
     };
@@ -78,7 +78,7 @@ pub fn run<'a>(
     let status = child.wait().map_err(named)?;
     let (mut output, errors) = said.map_err(named)?;
     output.push_str(&errors);
-    Ok(Ran { exit: status.code(), output, errors })
+    Ok(ToolResult { exit: status.code(), output, errors })
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(ran.exit, Some(3));
         assert_eq!(ran.last_lines(9), ["out", "err"]);
         assert_eq!(ran.last_lines(1), ["err"]);
-        let error = ran.good(&argv).unwrap_err().to_string();
+        let error = ran.check(&argv).unwrap_err().to_string();
         assert!(error.ends_with("failed (exit code 3): err"), "{error}");
     }
 
@@ -106,7 +106,7 @@ mod tests {
     fn a_tools_own_message_is_reported_and_not_its_usage() {
         let said = |script: &str| {
             let argv = ["sh", "-c", script].map(String::from);
-            run(&argv, []).unwrap().good(&argv).unwrap_err().to_string()
+            run(&argv, []).unwrap().check(&argv).unwrap_err().to_string()
         };
         let usage = "echo 'Log size must be at least 64MB.' >&2; echo 'Usage: mkfs.xfs' >&2; \
                      echo '-a' >&2; echo '-b' >&2; echo '-c' >&2; exit 1";

@@ -54,7 +54,7 @@ pub fn inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
         if let Some(input) = &workload.input {
             let value = workload.params.get(&input.parameter).cloned().unwrap_or_default();
             question.workloads.push(workload.name.clone());
-            question.sets.push(format!("{}.{}={value}", workload.name, input.parameter));
+            question.parameters.push(format!("{}.{}={value}", workload.name, input.parameter));
         }
     }
     question.workloads.dedup();

@@ -18,21 +18,21 @@ pub fn write(folder: &Path, charts: &[ChartFile], with_png: bool) -> Result<(), 
     for chart in charts {
         check(folder, &chart.name, is_chart)?;
         if with_png {
-            check(folder, &picture(chart), png::is_ours)?;
+            check(folder, &png_name(chart), png::is_ours)?;
         }
     }
     make_folder(folder)?;
     for chart in charts {
         write_file(&folder.join(&chart.name), &chart.svg)?;
         if let Some(converter) = &converter {
-            write_file(&folder.join(picture(chart)), converter.png(&chart.svg)?)?;
+            write_file(&folder.join(png_name(chart)), converter.png(&chart.svg)?)?;
         }
     }
     Ok(())
 }
 
 /// Returns the file name of a chart's PNG.
-fn picture(chart: &ChartFile) -> String {
+fn png_name(chart: &ChartFile) -> String {
     format!("{}.png", chart.name.trim_end_matches(".svg"))
 }
 
@@ -41,7 +41,7 @@ fn picture(chart: &ChartFile) -> String {
 fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
     let path = folder.join(name);
     let ours = match fs::symlink_metadata(&path) {
-        Ok(found) => found.is_file() && begins_as(&path, is_ours),
+        Ok(found) => found.is_file() && start_is_ours(&path, is_ours),
         Err(error) => error.kind() == ErrorKind::NotFound || folder.is_dir(),
     };
     match ours {
@@ -53,7 +53,7 @@ fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Fa
     }
 }
 
-fn begins_as(path: &Path, is_ours: fn(&[u8]) -> bool) -> bool {
+fn start_is_ours(path: &Path, is_ours: fn(&[u8]) -> bool) -> bool {
     let mut start = Vec::new();
     let read = bounded::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
     read.is_ok() && is_ours(&start)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_not_followed_and_a_file_is_refused_as_folder() {
+    fn links_are_not_followed_and_a_file_is_not_accepted_as_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("target");
         fs::write(&target, charts()[0].svg.as_bytes()).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_next_to_their_charts_and_those_of_others_are_kept() {
+    fn pngs_are_written_next_to_their_charts_and_foreign_files_are_kept() {
         if Converter::find().is_err() {
             return println!("skipped: no rsvg-convert here (apt-get install librsvg2-bin)");
         }

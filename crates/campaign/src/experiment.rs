@@ -19,7 +19,7 @@ use crate::speed::Speeds;
 use crate::target::{self, TargetRequest};
 use crate::venues::Venues;
 use crate::{
-    Cell, Observer, Place, RunError, RunSpec, Runner, Share, Slot, Store, Summary, leftovers,
+    Cell, Observer, Place, RunError, RunSpec, Runner, ShareFile, Slot, Store, Summary, leftovers,
     repeats,
 };
 
@@ -129,8 +129,8 @@ impl Experiment {
         let none = prepare(&venues, &mut self.cells, mode)?;
         crate::may_join(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
-            Some(share) => share.fits(folder, stored).map(drop)?,
-            None => Share::refuse(folder)?,
+            Some(share) => share.is_claimed(folder, stored).map(drop)?,
+            None => ShareFile::refuse_share(folder)?,
         }
         let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
         refuse_others(&self.spec, folder, &self.cells, of_selected)?;
@@ -138,10 +138,10 @@ impl Experiment {
     }
 
     /// Returns the share of the trials that this command runs, if it runs a shard.
-    fn share(&self, session: &Session<'_>) -> Option<Share> {
+    fn share(&self, session: &Session<'_>) -> Option<ShareFile> {
         let (shard, schedule) = (self.spec.shard?, self.first_stage());
         let (command, baseline) = (session.command.to_string(), self.spec.baseline.clone());
-        Some(Share::new(shard, &schedule, &self.cells, command, baseline))
+        Some(ShareFile::new(shard, &schedule, &self.cells, command, baseline))
     }
 
     /// Returns the first-stage trials of all shards.

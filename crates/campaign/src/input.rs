@@ -45,7 +45,7 @@ pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
         kinds.push(workloads::find(name)?);
     }
     let mut inputs = Inputs::default();
-    for (kind, settings) in kinds.iter().zip(settings(&kinds, &question.sets)?) {
+    for (kind, settings) in kinds.iter().zip(settings(&kinds, &question.parameters)?) {
         for param in kind.params {
             let value = settings.get(param.name).map_or(param.default, String::as_str);
             if let Some(path) = path_of(&param.domain, value)

@@ -65,7 +65,7 @@ pub use run::{Observer, Runner, Summary, is_there, run, todo};
 pub use run_error::RunError;
 pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
-pub use share::{Share, ShareError};
+pub use share::{ShareError, ShareFile};
 pub use spec::RunSpec;
 pub use store::{Store, StoreError, drop_superseded, without_superseded};
 pub use venues::Venues;

@@ -74,7 +74,7 @@ fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), M
             "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
              it at 1, or take one of: {}",
             work.plan.name,
-            workloads::shared().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+            workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
     }
     match clients.saturating_mul(threads) {
@@ -102,7 +102,7 @@ fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<()
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
              can be shared among threads; leave it at 1, or take one of: {}",
             work.plan.name,
-            workloads::shared().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+            workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
     }
     if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
@@ -172,7 +172,7 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
         let names: Vec<&str> = workloads::ALL.iter().map(|kind| kind.name).collect();
         return Err(MatrixError::NoWorkload(format!("there are: {}", names.join(", "))));
     }
-    let settings = settings(&kinds, &question.sets)?;
+    let settings = settings(&kinds, &question.parameters)?;
     let mut works = Vec::new();
     for (kind, settings) in kinds.into_iter().zip(&settings) {
         let settings = config::expand(kind, settings).map_err(MatrixError::Wrong)?;
@@ -221,7 +221,7 @@ fn work(
     });
     let mut ranks = question.threads.saturating_mul(question.issuer.depth());
     if let Some(plan) = &question.ranks {
-        crate::ranks::fits(kind.name, workload.as_ref(), plan, input.is_some())
+        crate::ranks::check_workload(kind.name, workload.as_ref(), plan, input.is_some())
             .map_err(MatrixError::Wrong)?;
         ranks = if plan.own { ranks } else { ranks.saturating_mul(plan.ranks) };
     }
@@ -229,7 +229,7 @@ fn work(
     let phases = counts(workload.as_ref(), ranks);
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
     let (needs, phases) = match &question.ranks {
-        Some(of) => crate::ranks::of_all(of, workload.needs(), phases),
+        Some(of) => crate::ranks::for_all_ranks(of, workload.needs(), phases),
         None => (workload.needs(), phases),
     };
     Ok(Work { plan, needs, shared, phases, built: workload })

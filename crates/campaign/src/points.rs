@@ -111,9 +111,9 @@ impl<'a> Points<'a> {
         if let (Place::Lab(lab), Some(scheduler)) = (&mut request.place, &settings.scheduler) {
             lab.guest.scheduler = Some(scheduler.clone());
         }
-        if let Some((workload, sets)) = &settings.work {
+        if let Some((workload, parameters)) = &settings.work {
             request.question.workloads = vec![workload.clone()];
-            request.question.sets.clone_from(sets);
+            request.question.parameters.clone_from(parameters);
             request.question.inputs = crate::read_inputs(&request.question)?;
         }
         crate::sysctl::check(request.question.sysctls.iter().map(String::as_str))?;

@@ -24,7 +24,7 @@ pub struct Question {
     /// Specs of file systems; empty on a directory.
     pub filesystems: Vec<String>,
     /// Parameters of workloads: `[WORKLOAD.]KEY=VALUE`.
-    pub sets: Vec<String>,
+    pub parameters: Vec<String>,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
     /// Number of threads that issue ops.

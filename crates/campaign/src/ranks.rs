@@ -45,7 +45,7 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The reason, with the possible alternatives.
-pub(crate) fn fits(
+pub(crate) fn check_workload(
     name: &str,
     work: &dyn Workload,
     plan: &RanksPlan,
@@ -91,7 +91,7 @@ type Phases = Vec<(String, OpCounts)>;
 
 /// Returns the requirements and counts of all ranks. If each rank runs the whole workload, `needs` and `phases` are
 /// those of one rank.
-pub(crate) fn of_all(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
+pub(crate) fn for_all_ranks(plan: &RanksPlan, needs: Needs, phases: Phases) -> (Needs, Phases) {
     if !plan.own {
         return (needs, phases);
     }

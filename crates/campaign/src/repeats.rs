@@ -12,8 +12,8 @@ use crate::notes::say;
 /// # Errors
 /// A request for a shard, which does not have the pilot trials of the other shards.
 pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
-    let Some(width) = run.width else { return Ok(None) };
-    let width_ppm = (width * 1e6).round() as u32;
+    let Some(half_width) = run.half_width else { return Ok(None) };
+    let width_ppm = (half_width * 1e6).round() as u32;
     if let Some(shard) = run.shard {
         return Err(Failure::wrong(format!(
             "--width needs a pilot of all trials, and shard {shard} runs only its own; remove --shard, or run the \

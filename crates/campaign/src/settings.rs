@@ -63,10 +63,13 @@ pub enum SettingError {
 ///
 /// # Errors
 /// The first invalid setting.
-pub fn settings(kinds: &[&'static Kind], sets: &[String]) -> Result<Vec<Settings>, SettingError> {
+pub fn settings(
+    kinds: &[&'static Kind],
+    parameters: &[String],
+) -> Result<Vec<Settings>, SettingError> {
     let mut bare = vec![Settings::new(); kinds.len()];
     let mut named = bare.clone();
-    for setting in sets {
+    for setting in parameters {
         let no_value = || SettingError::NoValue(setting.clone());
         let (left, value) = setting.split_once('=').ok_or_else(no_value)?;
         match left.split_once('.') {
@@ -135,9 +138,9 @@ mod tests {
 
     use super::*;
 
-    fn both(sets: &[&str]) -> Result<Vec<Settings>, SettingError> {
+    fn both(parameters: &[&str]) -> Result<Vec<Settings>, SettingError> {
         let kinds = [find("dirops").unwrap(), find("tarball").unwrap()];
-        settings(&kinds, &sets.iter().map(ToString::to_string).collect::<Vec<_>>())
+        settings(&kinds, &parameters.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub const FILE: &str = store::SCHEDULE;
 
 /// The complete schedule of a command, and the share of it that a folder holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct ShareFile {
     /// Version of the schema of records.
     pub schema: u32,
     /// The share; `None` in a merged folder, which holds all of them.
@@ -47,7 +47,7 @@ pub struct Planned {
 pub enum ShareError {
     /// The folder belongs to a run without --shard, or to something else.
     #[error("'{}' holds trials but no {FILE}, so it is not a share; {hint}", .folder.display())]
-    NoShare {
+    NotAShare {
         /// The folder.
         folder: PathBuf,
         /// The remedy.
@@ -76,7 +76,7 @@ pub enum ShareError {
     Io(#[from] StoreError),
 }
 
-impl Share {
+impl ShareFile {
     /// Creates the share `shard` of a schedule.
     pub fn new(
         shard: Shard,
@@ -84,21 +84,21 @@ impl Share {
         cells: &[Cell],
         command: String,
         baseline: Option<String>,
-    ) -> Share {
+    ) -> ShareFile {
         let planned = |slot: &Slot| {
             let plan = &cells.get(slot.cell)?.plan;
             let (trial_id, label) = (trial_id(plan, slot.seed), plan.label.clone());
             Some(Planned { cell: slot.cell, trial_id, label })
         };
         let trials = schedule.iter().filter_map(planned).collect();
-        Share { schema: SCHEMA, shard: Some(shard), command, baseline, trials }
+        ShareFile { schema: SCHEMA, shard: Some(shard), command, baseline, trials }
     }
 
     /// Reads a folder's file; `None` if there is none.
     ///
     /// # Errors
     /// A file that cannot be read, or that a newer fsdyno wrote.
-    pub fn read(folder: &Path) -> Result<Option<Share>, ShareError> {
+    pub fn read(folder: &Path) -> Result<Option<ShareFile>, ShareError> {
         let path = folder.join(FILE);
         let text = match bounded::read(&path, &RESULTS) {
             Ok(text) => text,
@@ -106,7 +106,7 @@ impl Share {
             Err(source) => return Err(StoreError::Io { what: "read", path, source }.into()),
         };
         let broken = |error: String| ShareError::Broken { path: path.clone(), error };
-        let share: Share =
+        let share: ShareFile =
             serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
         if share.schema > SCHEMA {
             let error = format!(
@@ -138,7 +138,7 @@ impl Share {
     /// # Errors
     /// The folder holds something else.
     pub fn claim(&self, store: &Store) -> Result<(), ShareError> {
-        match self.fits(store.folder(), store.trials())? {
+        match self.is_claimed(store.folder(), store.trials())? {
             true => Ok(()),
             false => self.write(store.folder()),
         }
@@ -148,19 +148,20 @@ impl Share {
     ///
     /// # Errors
     /// The folder holds something else.
-    pub fn fits(&self, folder: &Path, stored: &[Trial]) -> Result<bool, ShareError> {
-        match Share::read(folder)? {
+    pub fn is_claimed(&self, folder: &Path, stored: &[Trial]) -> Result<bool, ShareError> {
+        match ShareFile::read(folder)? {
             None if stored.is_empty() => Ok(false),
-            None => {
-                Err(ShareError::NoShare { folder: folder.into(), hint: "give --out a new folder" })
-            }
+            None => Err(ShareError::NotAShare {
+                folder: folder.into(),
+                hint: "give --out a new folder",
+            }),
             Some(known) if known.shard == self.shard && known.trials == self.trials => Ok(true),
             Some(known) => {
-                let another = if known.trials == self.trials { "" } else { " of other trials" };
+                let suffix = if known.trials == self.trials { "" } else { " of other trials" };
                 Err(ShareError::Taken {
                     folder: folder.into(),
-                    found: format!("{}{another}", known.what()),
-                    requested: self.what(),
+                    found: format!("{}{suffix}", known.describe()),
+                    requested: self.describe(),
                 })
             }
         }
@@ -170,11 +171,11 @@ impl Share {
     ///
     /// # Errors
     /// The folder holds a share.
-    pub fn refuse(folder: &Path) -> Result<(), ShareError> {
-        match Share::read(folder)? {
+    pub fn refuse_share(folder: &Path) -> Result<(), ShareError> {
+        match ShareFile::read(folder)? {
             Some(known) if known.shard.is_some() => Err(ShareError::Taken {
                 folder: folder.into(),
-                found: known.what(),
+                found: known.describe(),
                 requested: "a run without --shard".into(),
             }),
             _ => Ok(()),
@@ -182,7 +183,7 @@ impl Share {
     }
 
     /// Returns `share 2/8`, or `merged shares`.
-    pub fn what(&self) -> String {
+    pub fn describe(&self) -> String {
         self.shard.map_or("merged shares".into(), |shard| format!("share {shard}"))
     }
 

@@ -34,7 +34,7 @@ pub struct RunSpec {
     /// The serial number that confirms that all data on a drive may be destroyed.
     pub erase: Option<String>,
     /// Parameters of workloads: `[WORKLOAD.]KEY=VALUE`.
-    pub sets: Vec<String>,
+    pub parameters: Vec<String>,
     /// Sysctls of the lab: `KEY=VALUE`.
     pub sysctls: Vec<String>,
     /// Changes to the lab's guests, for benchmarks.
@@ -43,8 +43,8 @@ pub struct RunSpec {
     pub repeat: u32,
     /// Instead of `repeat`: the half-width of confidence intervals that decides the number of trials, as a
     /// fraction of the time.
-    pub width: Option<f64>,
-    /// Maximum number of trials that `width` may choose.
+    pub half_width: Option<f64>,
+    /// Maximum number of trials that `half_width` may choose.
     pub at_most: u32,
     /// The first seed.
     pub seed: u64,
@@ -71,11 +71,11 @@ impl Default for RunSpec {
             workloads: Vec::new(),
             axes: Request::default(),
             erase: None,
-            sets: Vec::new(),
+            parameters: Vec::new(),
             sysctls: Vec::new(),
             changes: Vec::new(),
             repeat: 1,
-            width: None,
+            half_width: None,
             at_most: 100,
             seed: 1,
             baseline: None,

@@ -126,7 +126,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
         deadline: run.deadline.map_or(crate::DEFAULT_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
-        sets: run.sets.clone(),
+        parameters: run.parameters.clone(),
         sysctls: run.sysctls.clone(),
         threads: axes.threads,
         issuer: axes.issuer,

@@ -152,7 +152,7 @@ impl Walk<'_> {
                 Ok(directory) => self.directory(directory),
                 Err(errno) => self.problem(&format!("cannot be opened: {errno}")),
             },
-            (ExpectedKind::Symlink, libc::S_IFLNK) => self.link(parent, name),
+            (ExpectedKind::Symlink, libc::S_IFLNK) => self.symlink(parent, name),
             (ExpectedKind::File(payload), libc::S_IFREG) => {
                 let size = u64::from(payload.length);
                 self.file(parent, name, (status.st_size as u64, size), Some(payload));
@@ -197,7 +197,7 @@ impl Walk<'_> {
         }
     }
 
-    fn link(&mut self, parent: RawFd, name: &CStr) {
+    fn symlink(&mut self, parent: RawFd, name: &CStr) {
         let mut found = [0u8; libc::PATH_MAX as usize];
         // SAFETY: the name ends in NUL, the buffer is valid for writes of its whole length.
         let length = unsafe {
@@ -224,7 +224,7 @@ impl Walk<'_> {
     ) {
         if size != wanted {
             self.problem(&format!("is {size} bytes long, not {wanted}"));
-        } else if size > 0 && self.is_read() {
+        } else if size > 0 && self.should_compare() {
             match self.compare(parent, name, size, payload) {
                 Ok(None) => {}
                 Ok(Some(at)) => self.problem(&format!("byte {at} is not what was written")),
@@ -234,7 +234,7 @@ impl Walk<'_> {
     }
 
     /// Returns true if the bytes of the file at the current path are compared.
-    fn is_read(&self) -> bool {
+    fn should_compare(&self) -> bool {
         match self.report.mode {
             VerifyMode::Full => true,
             VerifyMode::Names => false,
@@ -273,7 +273,7 @@ impl Walk<'_> {
                     let rest = Contents::rest(payload, done as u32);
                     self.contents.difference(rest, &self.buffer[..got as usize])
                 }
-                None => self.pieces_differ(done, got as usize),
+                None => self.pieces_difference(done, got as usize),
             };
             if let Some(at) = differs {
                 return Ok(Some(done + at));
@@ -284,7 +284,7 @@ impl Walk<'_> {
     }
 
     /// Returns the offset of the first difference in the buffer, which holds the file from `offset` on.
-    fn pieces_differ(&self, offset: u64, length: usize) -> Option<u64> {
+    fn pieces_difference(&self, offset: u64, length: usize) -> Option<u64> {
         let mut at = 0;
         while at < length {
             let piece = self.tree.piece(&self.path, offset + at as u64);

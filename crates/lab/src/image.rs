@@ -115,7 +115,7 @@ pub fn get(
     let (file, _) = match found {
         Ok(found) => found,
         Err(NotCached::Failed(finished)) => return Ok(ImageResult::Failed(finished)),
-        Err(NotCached::NotRun(error)) => return Err(error),
+        Err(NotCached::Error(error)) => return Err(error),
     };
     let (report, sizes) = read(&file).map_err(damaged)?;
     Ok(ImageResult::Image(Arc::new(Image { file, report, sizes, took })))
@@ -127,12 +127,12 @@ enum NotCached {
     /// The job failed; its report has the reason.
     Failed(Box<Finished>),
     /// The run did not complete.
-    NotRun(RunError),
+    Error(RunError),
 }
 
 impl From<RunError> for NotCached {
     fn from(error: RunError) -> NotCached {
-        NotCached::NotRun(error)
+        NotCached::Error(error)
     }
 }
 
@@ -169,9 +169,9 @@ fn read(file: &File) -> io::Result<(AgentReport, Vec<u64>)> {
 }
 
 /// Copies the blocks that are not zeros from one sparse file into a hole in another.
-fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Result<()> {
+fn copy(from: &File, from_offset: u64, to: &File, to_offset: u64, length: u64) -> io::Result<()> {
     let mut buffer = vec![0; PART];
-    let (mut at, end) = (first, first + length);
+    let (mut at, end) = (from_offset, from_offset + length);
     while at < end {
         at = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(data) => data,
@@ -182,7 +182,7 @@ fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Resul
         while at < hole {
             let part = &mut buffer[..PART.min((hole - at) as usize)];
             from.read_exact_at(part, at)?;
-            copy_blocks(part, to, onto + (at - first))?;
+            copy_blocks(part, to, to_offset + (at - from_offset))?;
             at += part.len() as u64;
         }
     }
@@ -190,18 +190,18 @@ fn copy(from: &File, first: u64, to: &File, onto: u64, length: u64) -> io::Resul
 }
 
 /// Writes the blocks that are not zeros, adjacent ones in one call.
-fn copy_blocks(bytes: &[u8], to: &File, onto: u64) -> io::Result<()> {
+fn copy_blocks(bytes: &[u8], to: &File, to_offset: u64) -> io::Result<()> {
     let mut run = 0..0;
     for (index, block) in bytes.chunks(BLOCK).enumerate() {
         let at = index * BLOCK;
         if block.iter().all(|byte| *byte == 0) {
-            to.write_all_at(&bytes[run.clone()], onto + run.start as u64)?;
+            to.write_all_at(&bytes[run.clone()], to_offset + run.start as u64)?;
             run = at + block.len()..at + block.len();
         } else {
             run.end = at + block.len();
         }
     }
-    to.write_all_at(&bytes[run.clone()], onto + run.start as u64)
+    to.write_all_at(&bytes[run.clone()], to_offset + run.start as u64)
 }
 
 #[cfg(test)]

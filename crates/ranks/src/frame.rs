@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 pub const MAX_MESSAGE: u32 = 256 << 20;
 
 /// Maximum length in bytes of a message on a connection before authentication.
-pub const MAX_BEFORE: u32 = 16 << 10;
+pub const MAX_UNAUTHENTICATED: u32 = 16 << 10;
 
 /// Writes a message.
 ///

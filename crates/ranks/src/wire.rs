@@ -12,7 +12,7 @@ use fsdyno_record::{Job, Nanos, OpKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{MAX_BEFORE, MAX_MESSAGE, read_frame, write_frame};
+use crate::frame::{MAX_MESSAGE, MAX_UNAUTHENTICATED, read_frame, write_frame};
 use crate::secret::{Secret, word};
 
 /// The version of the messages.
@@ -349,7 +349,7 @@ pub fn greet(
     let nonce = word().map_err(failed)?;
     let challenge = Challenge { fsdyno: PROTOCOL, nonce: nonce.clone() };
     write_frame(&mut stream, &challenge).map_err(failed)?;
-    let hello: Hello = read_frame(&mut stream, MAX_BEFORE).map_err(failed)?;
+    let hello: Hello = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(failed)?;
     if !secret.is_proof(&[&words(&hello, &nonce)], &hello.proof) {
         return Err("it does not know the secret of this run".into());
     }
@@ -389,7 +389,7 @@ pub fn call(
 ) -> Result<(Wire, Ear), Rejection> {
     let strange = |error: io::Error| Rejection::Stranger(error.to_string());
     prepare(&stream).map_err(strange)?;
-    let challenge: Challenge = read_frame(&mut stream, MAX_BEFORE).map_err(strange)?;
+    let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
     if challenge.fsdyno != PROTOCOL {
         let text =
             format!("rank 0 speaks version {} of the protocol, not {PROTOCOL}", challenge.fsdyno);
@@ -399,7 +399,7 @@ pub fn call(
     hello.nonce = word().map_err(strange)?;
     hello.proof = secret.proof(&[&words(&hello, &challenge.nonce)]);
     write_frame(&mut stream, &hello).map_err(strange)?;
-    let welcome: Welcome = read_frame(&mut stream, MAX_BEFORE).map_err(strange)?;
+    let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
     if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
         return Err(Rejection::Stranger("what listens there does not know the secret".into()));
     }
@@ -462,7 +462,7 @@ mod tests {
         let secret = Secret::draw().unwrap();
         let known = secret.clone();
         let caller = std::thread::spawn(move || {
-            let challenge: Challenge = read_frame(&mut theirs, MAX_BEFORE).unwrap();
+            let challenge: Challenge = read_frame(&mut theirs, MAX_UNAUTHENTICATED).unwrap();
             let mut hello = Hello { version: "1".into(), ..Hello::default() };
             hello.proof = known.proof(&[&words(&hello, &challenge.nonce)]);
             hello.version = "2".into();

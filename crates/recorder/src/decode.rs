@@ -9,7 +9,7 @@ use crate::inode::{Key, directory, key};
 use crate::process::Descriptor;
 use crate::recorder::{Recorder, Source};
 use crate::resolve::{MARK, Outside};
-use crate::sys::{Begun, memory};
+use crate::sys::{CallEntry, memory};
 use crate::table::{self, FICLONE};
 
 /// A call, and the inode that no longer exists if the call succeeds.
@@ -20,7 +20,7 @@ pub const CWD: i32 = libc::AT_FDCWD;
 
 impl Recorder {
     /// Decodes a call that begins; None for one that is not recorded.
-    pub fn decode(&mut self, tid: pid_t, it: &Begun) -> Option<(Call, Option<Key>)> {
+    pub fn decode(&mut self, tid: pid_t, it: &CallEntry) -> Option<(Call, Option<Key>)> {
         use CallKind as K;
         let kind = table::kind(it.number)?;
         if let Some(mark) = self.mark(tid, it) {
@@ -69,7 +69,7 @@ impl Recorder {
     }
 
     /// Decodes a call on a path below [`MARK`] as a mark.
-    fn mark(&mut self, tid: pid_t, it: &Begun) -> Option<Call> {
+    fn mark(&mut self, tid: pid_t, it: &CallEntry) -> Option<Call> {
         let address = match it.number {
             libc::SYS_access | libc::SYS_stat => it.args[0],
             libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_newfstatat | libc::SYS_statx => {
@@ -107,7 +107,12 @@ impl Recorder {
     }
 
     /// Resolves the path of the call with the number `path`, or the descriptor of its other form.
-    fn path_or_file(&mut self, tid: pid_t, it: &Begun, path: c_long) -> Result<Target, Outside> {
+    fn path_or_file(
+        &mut self,
+        tid: pid_t,
+        it: &CallEntry,
+        path: c_long,
+    ) -> Result<Target, Outside> {
         if it.number == path {
             self.at_path(tid, it.args[0], true)
         } else {
@@ -120,34 +125,34 @@ impl Recorder {
         Ok(Target::At(self.place(tid, CWD, path, follow)?.at))
     }
 
-    fn read(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn read(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let (offset, length, buffers) = self.extent(tid, it);
         Ok(Call::Read { file: self.file(tid, it.args[0])?, offset, length, buffers })
     }
 
-    fn write_of(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn write_of(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let file = self.file(tid, it.args[0])?;
         let (offset, length, buffers) = self.extent(tid, it);
         Ok(Call::Write { file, offset, length, buffers, class: self.sample(tid, it, length) })
     }
 
-    fn seek(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn seek(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let [file, offset, whence, ..] = it.args;
         let file = self.file(tid, file)?;
         Ok(Call::Seek { file, offset: offset as i64, whence: whence as u32 })
     }
 
-    fn truncate(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn truncate(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let target = self.path_or_file(tid, it, libc::SYS_truncate)?;
         Ok(Call::Truncate { target, length: it.args[1] })
     }
 
-    fn fallocate(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn fallocate(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let [file, mode, offset, length, ..] = it.args;
         Ok(Call::Fallocate { file: self.file(tid, file)?, mode: mode as u32, offset, length })
     }
 
-    fn sync(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn sync(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let [file, offset, length, ..] = it.args;
         let sync = match it.number {
             libc::SYS_fsync => SyncKind::Fsync,
@@ -159,14 +164,14 @@ impl Recorder {
         Ok(Call::Sync { sync, file: self.file(tid, file)?, offset, length })
     }
 
-    fn advise(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn advise(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let [file, offset, length, advice, ..] = it.args;
         let readahead = it.number == libc::SYS_readahead;
         let advice = if readahead { libc::POSIX_FADV_WILLNEED as u32 } else { advice as u32 };
         Ok(Call::Advise { file: self.file(tid, file)?, advice, offset, length })
     }
 
-    fn readdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn readdir(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let [number, _, length, ..] = it.args;
         let file = self.file(tid, number)?;
         match self.source() {
@@ -201,7 +206,7 @@ impl Recorder {
     }
 
     /// Returns offset, length and number of buffers of a read or write.
-    fn extent(&self, tid: pid_t, it: &Begun) -> (Option<u64>, u64, u32) {
+    fn extent(&self, tid: pid_t, it: &CallEntry) -> (Option<u64>, u64, u32) {
         let a = it.args;
         let positioned = |offset: u64| (offset as i64 >= 0).then_some(offset);
         match it.number {
@@ -225,7 +230,7 @@ impl Recorder {
     }
 
     /// Classifies the data of every 16th write of at least 512 bytes. (The injected code lets those writes stop.)
-    fn sample(&mut self, tid: pid_t, it: &Begun, length: u64) -> Compressibility {
+    fn sample(&mut self, tid: pid_t, it: &CallEntry, length: u64) -> Compressibility {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
         let due = match self.source() {
@@ -233,7 +238,7 @@ impl Recorder {
             Source::Kernel => true,
             Source::Inside => false,
             Source::Stop => {
-                self.writes % 16 == 1 || self.threads.get(&tid).is_some_and(|it| it.inside)
+                self.writes % 16 == 1 || self.threads.get(&tid).is_some_and(|it| it.injected)
             }
         };
         let sample = || self.memory(tid, it.args[1], length.min(4096) as usize);
@@ -246,7 +251,7 @@ impl Recorder {
         }
     }
 
-    fn copy(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    fn copy(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         // The memory that the kernel recorded is that after the call, which added what it copied.
         let captured = self.seen.as_ref().filter(|it| it.captured.is_some());

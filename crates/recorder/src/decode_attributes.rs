@@ -6,7 +6,7 @@ use libc::pid_t;
 use crate::decode::CWD;
 use crate::recorder::Recorder;
 use crate::resolve::Outside;
-use crate::sys::Begun;
+use crate::sys::CallEntry;
 use crate::table::FCHMODAT2;
 
 /// True if a call with these flags follows a symbolic link.
@@ -16,7 +16,7 @@ fn follows(flags: u64) -> bool {
 
 impl Recorder {
     /// Decodes stat(2) and its variants.
-    pub fn stat(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn stat(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (target, stat) = match it.number {
             libc::SYS_stat => (self.at_path(tid, a[0], true)?, StatKind::Stat),
@@ -38,7 +38,7 @@ impl Recorder {
     }
 
     /// Decodes access(2), faccessat(2), faccessat2(2).
-    pub fn access(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn access(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path, mode) = if it.number == libc::SYS_access {
             (CWD, a[0], a[1])
@@ -49,7 +49,7 @@ impl Recorder {
     }
 
     /// Decodes readlink(2), readlinkat(2).
-    pub fn readlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn readlink(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path, length) = if it.number == libc::SYS_readlink {
             (CWD, a[0], a[2])
@@ -60,7 +60,7 @@ impl Recorder {
     }
 
     /// Decodes chmod(2), fchmod(2), fchmodat(2), fchmodat2(2).
-    pub fn chmod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn chmod(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (target, mode) = match it.number {
             libc::SYS_chmod => (self.at_path(tid, a[0], true)?, a[1]),
@@ -74,7 +74,7 @@ impl Recorder {
     }
 
     /// Decodes chown(2), lchown(2), fchown(2), fchownat(2).
-    pub fn chown(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn chown(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let target = match it.number {
             libc::SYS_fchown => self.target(tid, a[0])?,
@@ -87,7 +87,7 @@ impl Recorder {
     }
 
     /// Decodes utimensat(2) and its older variants.
-    pub fn utimes(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn utimes(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (mut accessed, mut modified) = (UtimeChange::Set, UtimeChange::Set);
         let target = match it.number {
@@ -123,7 +123,7 @@ impl Recorder {
     }
 
     /// Decodes the calls on extended attributes.
-    pub fn xattr(&mut self, tid: pid_t, kind: CallKind, it: &Begun) -> Result<Call, Outside> {
+    pub fn xattr(&mut self, tid: pid_t, kind: CallKind, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let open = [
             libc::SYS_fsetxattr,
@@ -157,7 +157,7 @@ impl Recorder {
     }
 
     /// Decodes flock(2) and the recorded commands of fcntl(2).
-    pub fn lock(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn lock(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let open = self.descriptor(tid, a[0] as i32)?;
         let file = open.file;

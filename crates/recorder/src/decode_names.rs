@@ -7,10 +7,10 @@ use crate::decode::{CWD, Decoded};
 use crate::inode::{Key, key, kind};
 use crate::recorder::Recorder;
 use crate::resolve::{Outside, Place};
-use crate::sys::Begun;
+use crate::sys::CallEntry;
 
 /// Returns directory, path and mode of a call whose older variant, with this number, takes no directory.
-fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
+fn made(it: &CallEntry, older: c_long) -> (i32, u64, u32) {
     let a = it.args;
     let (dir, path, mode) =
         if it.number == older { (CWD, a[0], a[1]) } else { (a[0] as i32, a[1], a[2]) };
@@ -18,7 +18,7 @@ fn made(it: &Begun, older: c_long) -> (i32, u64, u32) {
 }
 
 /// Returns directory and path of each of a call's two names.
-fn two_names(it: &Begun, older: c_long) -> ((i32, u64), (i32, u64)) {
+fn two_names(it: &CallEntry, older: c_long) -> ((i32, u64), (i32, u64)) {
     let a = it.args;
     match it.number == older {
         true => ((CWD, a[0]), (CWD, a[1])),
@@ -34,7 +34,7 @@ fn gone(place: &Place) -> Option<Key> {
 
 impl Recorder {
     /// Decodes open(2) and its variants.
-    pub fn open(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn open(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let creat = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64;
         let (dir, path, flags, mode) = match it.number {
@@ -57,7 +57,7 @@ impl Recorder {
     }
 
     /// Decodes execve(2), execveat(2).
-    pub fn exec(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn exec(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let at = match it.number {
             libc::SYS_execve => self.place(tid, CWD, a[0], true)?.at,
@@ -68,14 +68,14 @@ impl Recorder {
     }
 
     /// Decodes mkdir(2), mkdirat(2).
-    pub fn mkdir(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn mkdir(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let (dir, path, mode) = made(it, libc::SYS_mkdir);
         let at = self.place(tid, dir, path, false)?.at;
         Ok(Call::Mkdir { at, mode: mode & 0o7777, created: None })
     }
 
     /// Decodes mknod(2), mknodat(2).
-    pub fn mknod(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn mknod(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let (dir, path, mode) = made(it, libc::SYS_mknod);
         let at = self.place(tid, dir, path, false)?.at;
         let file = matches!(mode & libc::S_IFMT, 0 | libc::S_IFREG);
@@ -84,7 +84,7 @@ impl Recorder {
     }
 
     /// Decodes rmdir(2), unlink(2), unlinkat(2).
-    pub fn unlink(&mut self, tid: pid_t, it: &Begun) -> Decoded {
+    pub fn unlink(&mut self, tid: pid_t, it: &CallEntry) -> Decoded {
         let a = it.args;
         let at_dir = it.number == libc::SYS_unlinkat;
         let (dir, path) = if at_dir { (a[0] as i32, a[1]) } else { (CWD, a[0]) };
@@ -97,7 +97,7 @@ impl Recorder {
     }
 
     /// Decodes rename(2), renameat(2), renameat2(2).
-    pub fn rename(&mut self, tid: pid_t, it: &Begun) -> Decoded {
+    pub fn rename(&mut self, tid: pid_t, it: &CallEntry) -> Decoded {
         let (from, to) = two_names(it, libc::SYS_rename);
         let flags = if it.number == libc::SYS_renameat2 { it.args[4] as u32 } else { 0 };
         let old = self.place(tid, from.0, from.1, false)?;
@@ -109,7 +109,7 @@ impl Recorder {
     }
 
     /// Decodes link(2), linkat(2).
-    pub fn link(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn link(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let (from, to) = two_names(it, libc::SYS_link);
         let flags = if it.number == libc::SYS_link { 0 } else { it.args[4] as i32 };
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
@@ -118,7 +118,7 @@ impl Recorder {
     }
 
     /// Decodes symlink(2), symlinkat(2).
-    pub fn symlink(&mut self, tid: pid_t, it: &Begun) -> Result<Call, Outside> {
+    pub fn symlink(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
         let (dir, path) =
             if it.number == libc::SYS_symlink { (CWD, a[1]) } else { (a[1] as i32, a[2]) };

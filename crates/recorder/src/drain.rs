@@ -10,7 +10,7 @@ use crate::recorder::Recorder;
 use crate::resolve::Place;
 use crate::seen::{Seen, SeenPlace, Step};
 use crate::shared::Ring;
-use crate::sys::{self, Begun};
+use crate::sys::{self, CallEntry};
 
 /// Maximum number of [`Seen`] values that are kept for reuse.
 const SPARE: usize = 4096;
@@ -120,25 +120,25 @@ impl Recorder {
             return None;
         }
         let thread = self.threads.get_mut(&tid)?;
-        let (before, end) = seen.sequence;
+        let (entry_sequence, end) = seen.sequence;
         let think = seen.cpu.0.saturating_sub(thread.used);
         thread.used = seen.cpu.1;
-        let closing = thread.closing.take_if(|it| it.0 == before);
+        let closing = thread.closing.take_if(|it| it.0 == entry_sequence);
         let closed: Option<Descriptor> = closing.and_then(|it| it.1);
         let start = seen.wall.0.saturating_sub(self.began_monotonic);
         let duration = seen.wall.1.saturating_sub(seen.wall.0);
-        let (result, begun) =
-            (seen.result, Begun { native: true, number: seen.number, args: seen.args });
-        if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
+        let (result, entry) =
+            (seen.result, CallEntry { native: true, number: seen.number, args: seen.args });
+        if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
             return None;
         }
         self.found(tid, seen.args[0] as i32, seen.found);
         self.seen = Some(seen);
-        self.tree.clock = before;
-        if let Some((call, gone)) = self.decode(tid, &begun) {
+        self.tree.clock = entry_sequence;
+        if let Some((call, gone)) = self.decode(tid, &entry) {
             self.tree.clock = end;
             let mut it =
-                Pending { call, begun, start, resumed: start, think, gone, before, closed };
+                Pending { call, entry, start, resumed: start, think, gone, entry_sequence, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
                 let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
@@ -182,15 +182,15 @@ impl Recorder {
     }
 
     /// Injects the code into the program of a thread that returns from exec.
-    pub fn begin_inside(&mut self, tid: pid_t) {
+    pub fn inject(&mut self, tid: pid_t) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        if !std::mem::take(&mut thread.executes) {
+        if !std::mem::take(&mut thread.in_exec) {
             return;
         }
-        let (mut begun, mut room) = (None, None);
+        let (mut redirected, mut stub_memory) = (None, None);
         match self.injector.as_mut().map(|it| it.begin(tid)) {
             None => {}
-            Some(Ok((led, own))) => (begun, room) = (Some(led), own),
+            Some(Ok((any, own))) => (redirected, stub_memory) = (Some(any), own),
             Some(Err(error)) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
@@ -199,31 +199,32 @@ impl Recorder {
                 self.note(&format!("programs whose calls all stopped: {why}"), 1);
             }
         }
-        self.unled += u64::from(begun == Some(false));
+        self.not_redirected += u64::from(redirected == Some(false));
         if let Some(thread) = self.threads.get_mut(&tid) {
-            (thread.inside, thread.led) = (begun.is_some(), begun == Some(true));
-            thread.room = room;
+            (thread.injected, thread.redirected) = (redirected.is_some(), redirected == Some(true));
+            thread.stub_memory = stub_memory;
         }
         self.set_ring(tid);
     }
 
     /// Sets the ring of a stopped thread whose program has the injected code; 0 if the thread has no ring.
     pub fn set_ring(&self, tid: pid_t) {
-        let Some(thread) = self.threads.get(&tid).filter(|it| it.inside) else { return };
+        let Some(thread) = self.threads.get(&tid).filter(|it| it.injected) else { return };
         if self.shared.as_ref().is_some_and(|it| it.by_register) {
             sys::set_base(tid, thread.ring.as_ref().map_or(0, Ring::address));
         }
     }
 
     /// Redirects the calls of a library that a program maps to the injected code, if the program has that code.
-    pub fn lead(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
-        let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.inside) else { return };
+    pub fn redirect(&mut self, tid: pid_t, number: i32, start: u64, length: u64, offset: u64) {
+        let Some(thread) = self.threads.get_mut(&tid).filter(|it| it.injected) else { return };
         if let (true, Some(injector)) = (self.seen.is_none(), &mut self.injector) {
-            let room = &mut thread.room;
-            let led =
-                injector.lead(tid, number, (start, length, offset), room).is_ok_and(|led| led);
-            self.unled -= u64::from(led && !thread.led);
-            thread.led |= led;
+            let stub_memory = &mut thread.stub_memory;
+            let redirected = injector
+                .redirect(tid, number, (start, length, offset), stub_memory)
+                .is_ok_and(|redirected| redirected);
+            self.not_redirected -= u64::from(redirected && !thread.redirected);
+            thread.redirected |= redirected;
         }
     }
 

@@ -17,14 +17,14 @@ impl Recorder {
     pub fn finish(&mut self, tid: pid_t) {
         let now = self.now();
         let returned = sys::returned(tid);
-        self.begin_inside(tid);
+        self.inject(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let (Some(mut it), Ok(result)) = (pending, returned) else { return };
         if RESTARTS.contains(&result) {
             return;
         }
         let duration = now.saturating_sub(it.resumed).saturating_sub(self.stop_cost.wall);
-        self.changes_ways(it.begun.number);
+        self.changes_ways(it.entry.number);
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;
@@ -39,14 +39,14 @@ impl Recorder {
     /// Completes the event of a call. Returns false if the call has no event.
     pub fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let succeeded = result >= 0;
-        let (begun, before, gone) = (it.begun, it.before, it.gone);
-        let args = begun.args;
-        match begun.number {
+        let (entry, entry_sequence, gone) = (it.entry, it.entry_sequence, it.gone);
+        let args = entry.args;
+        match entry.number {
             libc::SYS_close => return self.closed(tid, it),
             libc::SYS_close_range => return self.close_range(tid, args, succeeded),
             libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => {
                 it.call =
-                    self.duplicated(tid, args[0] as i32, result, begun.number == libc::SYS_dup2);
+                    self.duplicated(tid, args[0] as i32, result, entry.number == libc::SYS_dup2);
                 return true;
             }
             libc::SYS_mmap => return self.mapped(tid, it, result),
@@ -56,13 +56,15 @@ impl Recorder {
             _ => {}
         }
         if let (true, Some(gone)) = (succeeded, gone) {
-            self.tree.gone(gone, before);
+            self.tree.gone(gone, entry_sequence);
         }
         match &mut it.call {
-            Call::Open { .. } if succeeded => self.opened(tid, &mut it.call, result as i32, before),
+            Call::Open { .. } if succeeded => {
+                self.opened(tid, &mut it.call, result as i32, entry_sequence)
+            }
             Call::Dup { .. } | Call::Outside { call: CallKind::Lock, .. }
                 if succeeded
-                    && begun.number == libc::SYS_fcntl
+                    && entry.number == libc::SYS_fcntl
                     && [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(args[1] as i32)) =>
             {
                 it.call = self.duplicated(tid, args[0] as i32, result, false);
@@ -73,7 +75,7 @@ impl Recorder {
                 if succeeded =>
             {
                 let at = at.clone();
-                *created = self.made_at(tid, &begun, &at, before);
+                *created = self.made_at(tid, &entry, &at, entry_sequence);
             }
             Call::Exec { .. } if succeeded => {
                 // The descriptors that exec closes were already removed.
@@ -84,16 +86,22 @@ impl Recorder {
     }
 
     /// Returns the node that a call created under a name.
-    fn made_at(&mut self, tid: pid_t, begun: &sys::Begun, at: &At, before: u64) -> Option<NodeId> {
+    fn made_at(
+        &mut self,
+        tid: pid_t,
+        entry: &sys::CallEntry,
+        at: &At,
+        entry_sequence: u64,
+    ) -> Option<NodeId> {
         if let Some(seen) = &self.seen {
-            let (node, new) = self.tree.made(seen.made?.key, at.dir, before, true);
+            let (node, new) = self.tree.made(seen.made?.key, at.dir, entry_sequence, true);
             return new.then_some(node);
         }
-        let (dir, path) = match begun.number {
-            libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, begun.args[0]),
-            libc::SYS_symlink => (libc::AT_FDCWD, begun.args[1]),
-            libc::SYS_symlinkat => (begun.args[1] as i32, begun.args[2]),
-            _ => (begun.args[0] as i32, begun.args[1]),
+        let (dir, path) = match entry.number {
+            libc::SYS_mkdir | libc::SYS_mknod => (libc::AT_FDCWD, entry.args[0]),
+            libc::SYS_symlink => (libc::AT_FDCWD, entry.args[1]),
+            libc::SYS_symlinkat => (entry.args[1] as i32, entry.args[2]),
+            _ => (entry.args[0] as i32, entry.args[1]),
         };
         let text = sys::text(tid, path)?;
         let from = match (text.first(), dir) {
@@ -105,12 +113,12 @@ impl Recorder {
         let mut whole = from.into_bytes();
         whole.extend_from_slice(&text[..end]);
         let stat = attributes(rustix::fs::CWD, &whole).ok()?;
-        let (node, new) = self.tree.made(key(&stat), at.dir, before, true);
+        let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, true);
         new.then_some(node)
     }
 
     /// Adds the descriptor of a file that a call opened.
-    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, before: u64) {
+    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, entry_sequence: u64) {
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
         let stat = match &self.seen {
             Some(seen) => seen.made.map(|it| it.stat()).ok_or(rustix::io::Errno::BADF),
@@ -137,7 +145,7 @@ impl Recorder {
         let node = if creates {
             let exclusive =
                 *flags & (libc::O_EXCL | libc::O_TMPFILE) as u32 & !(libc::O_DIRECTORY as u32) != 0;
-            let (node, new) = self.tree.made(key(&stat), at.dir, before, exclusive);
+            let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, exclusive);
             *created = new.then_some(node);
             node
         } else if let Some(node) = at.node {
@@ -215,7 +223,7 @@ impl Recorder {
     }
 
     fn mapped(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
-        let [_, length, protection, flags, number, offset] = it.begun.args;
+        let [_, length, protection, flags, number, offset] = it.entry.args;
         let open = match self.descriptor(tid, number as i32) {
             Ok(open) => open,
             Err(Outside(object, number)) => {
@@ -224,7 +232,7 @@ impl Recorder {
             }
         };
         if protection as i32 & libc::PROT_EXEC != 0 && !(-4095..0).contains(&result) {
-            self.lead(tid, number as i32, result as u64, length, offset);
+            self.redirect(tid, number as i32, result as u64, length, offset);
         }
         let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
         let writable = protection as i32 & libc::PROT_WRITE != 0;
@@ -246,7 +254,7 @@ impl Recorder {
     }
 
     fn munmap(&mut self, tid: pid_t, it: &mut Pending, succeeded: bool) -> bool {
-        let [start, length, ..] = it.begun.args;
+        let [start, length, ..] = it.entry.args;
         let Some(thread) = self.threads.get(&tid) else { return false };
         if !succeeded {
             return false;
@@ -261,7 +269,7 @@ impl Recorder {
     }
 
     fn msync(&mut self, tid: pid_t, it: &mut Pending) -> bool {
-        let [start, length, flags, ..] = it.begun.args;
+        let [start, length, flags, ..] = it.entry.args;
         let Some(thread) = self.threads.get(&tid) else { return false };
         let mappings = thread.mappings.borrow();
         let found = mappings.range(..=start).next_back().filter(|(_, it)| it.end > start);
@@ -279,11 +287,11 @@ impl Recorder {
     /// Completes a wait: only a wait that returned a child is an event.
     fn waited(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let _ = tid;
-        let pid = match it.begun.number {
+        let pid = match it.entry.number {
             libc::SYS_wait4 => result as pid_t,
             // si_pid is at byte 12 of siginfo_t for SIGCHLD.
-            _ if result == 0 && it.begun.args[2] != 0 => {
-                let info = self.memory(tid, it.begun.args[2].saturating_add(12), 4);
+            _ if result == 0 && it.entry.args[2] != 0 => {
+                let info = self.memory(tid, it.entry.args[2].saturating_add(12), 4);
                 info.try_into().map_or(0, pid_t::from_ne_bytes)
             }
             _ => 0,

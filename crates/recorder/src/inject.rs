@@ -37,7 +37,7 @@ struct Library {
 type Searched = HashMap<(u64, u64, i64, u64, u64), Rc<Library>>;
 
 /// Memory in a program for stubs that jump to the injected code.
-pub struct Room {
+pub struct StubMemory {
     memory: File,
     next: u64,
     end: u64,
@@ -163,7 +163,7 @@ impl Injector {
     /// # Errors
     /// It is a 32-bit program, cannot open the memory (different root or user), or has other mappings at the
     /// addresses: it is recorded without the code.
-    pub fn begin(&mut self, tid: pid_t) -> io::Result<(bool, Option<Room>)> {
+    pub fn begin(&mut self, tid: pid_t) -> io::Result<(bool, Option<StubMemory>)> {
         if !sys::is_native_return(tid) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -175,26 +175,26 @@ impl Injector {
         let clock = clock.map_or(0, |(start, offset)| start + offset);
         memory.write_all_at(&clock.to_le_bytes(), (CODE + CLOCK) as u64)?;
         let Some(loader) = loader else { return Ok((false, None)) };
-        let mut room = Some(Room { memory, next: room, end: room + ROOM });
+        let mut room = Some(StubMemory { memory, next: room, end: room + ROOM });
         // A loader whose calls are not redirected stops at them.
-        let led = self.lead_loader(tid, &loader, &mut room).unwrap_or(false);
-        Ok((led, room))
+        let redirected = self.redirect_loader(tid, &loader, &mut room).unwrap_or(false);
+        Ok((redirected, room))
     }
 
     /// Redirects the calls of the dynamic loader, which the kernel mapped. Returns true if it is also the C library.
-    fn lead_loader(
+    fn redirect_loader(
         &mut self,
         tid: pid_t,
         it: &Loader,
-        room: &mut Option<Room>,
+        room: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let file = File::open(&it.path)?;
         // In the root of the program, the path may name a different file.
         if file.metadata()?.ino() != it.inode {
             return Ok(false);
         }
-        let led = self.lead_file(tid, &file, (it.start, it.length, it.offset), room)?;
-        Ok(led && is_c_library(&it.path))
+        let redirected = self.redirect_file(tid, &file, (it.start, it.length, it.offset), room)?;
+        Ok(redirected && is_c_library(&it.path))
     }
 
     /// Maps the code, the shared memory and, for a program with a loader, memory for stubs, whose address it returns.
@@ -243,12 +243,12 @@ impl Injector {
     ///
     /// # Errors
     /// The library cannot be changed: its calls stop for the recorder.
-    pub fn lead(
+    pub fn redirect(
         &mut self,
         tid: pid_t,
         fd: i32,
         part: (u64, u64, u64),
-        room: &mut Option<Room>,
+        room: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let file = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
         if !is_c_library(&std::fs::read_link(&file)?) {
@@ -256,15 +256,15 @@ impl Injector {
             self.shared.mark_plain((facts.dev(), facts.ino()));
             return Ok(false);
         }
-        self.lead_file(tid, &File::open(&file)?, part, room)
+        self.redirect_file(tid, &File::open(&file)?, part, room)
     }
 
-    fn lead_file(
+    fn redirect_file(
         &mut self,
         tid: pid_t,
         file: &File,
         (start, length, offset): (u64, u64, u64),
-        room: &mut Option<Room>,
+        room: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let facts = file.metadata()?;
         if !facts.is_file() || facts.len() > LARGEST {
@@ -292,7 +292,7 @@ impl Injector {
                 let size = size.next_multiple_of(PAGE);
                 let none = u64::MAX;
                 let next = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, none, 0])?;
-                *room = Some(Room { memory: memory(tid)?, next, end: next + size });
+                *room = Some(StubMemory { memory: memory(tid)?, next, end: next + size });
                 next
             }
         };

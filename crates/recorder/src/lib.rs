@@ -55,7 +55,7 @@ pub enum How {
     /// The cheapest that misses nothing: inside, where the host allows it.
     #[default]
     Auto,
-    /// Code inside the programs records the calls of their C library; all other calls stop for ptrace(2).
+    /// Code injected into the programs records the calls of their C library; all other calls stop for ptrace(2).
     Inside,
     /// All calls stop.
     Ptrace,

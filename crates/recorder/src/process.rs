@@ -9,15 +9,15 @@ use std::rc::Rc;
 use fsdyno_trace::{Call, FileId, NodeId, Object, ThreadId};
 use libc::pid_t;
 
-use crate::inject::Room;
+use crate::inject::StubMemory;
 use crate::inode::Key;
 use crate::shared::layout::{DESCRIPTOR_FILE, DESCRIPTOR_OUTSIDE};
 use crate::shared::{Ring, SharedTable};
-use crate::sys::Begun;
+use crate::sys::CallEntry;
 
 /// Returns the entries of a directory of /proc whose names are numbers: threads or descriptors. None if it cannot be
 /// read.
-pub fn numbers(path: &str) -> Option<Vec<i32>> {
+pub fn numeric_entries(path: &str) -> Option<Vec<i32>> {
     let all = std::fs::read_dir(path).ok()?.flatten();
     Some(all.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
 }
@@ -43,7 +43,7 @@ pub enum Descriptor {
 }
 
 impl Descriptor {
-    fn shared(&self) -> usize {
+    fn shared_kind(&self) -> usize {
         match self {
             Descriptor::File(_) => DESCRIPTOR_FILE,
             Descriptor::Outside(..) => DESCRIPTOR_OUTSIDE,
@@ -65,7 +65,7 @@ impl Table {
     /// A table with these descriptors.
     pub fn new(all: BTreeMap<i32, Descriptor>, shared: Option<SharedTable>) -> Table {
         if let Some(shared) = &shared {
-            all.iter().for_each(|(number, it)| shared.set(*number, it.shared()));
+            all.iter().for_each(|(number, it)| shared.set(*number, it.shared_kind()));
         }
         Table { all: RefCell::new(all), shared }
     }
@@ -89,7 +89,7 @@ impl Table {
     /// descriptor.
     pub fn insert(&self, number: i32, it: Descriptor, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
-            shared.set(number, it.shared());
+            shared.set(number, it.shared_kind());
         }
         self.all.borrow_mut().insert(number, it)
     }
@@ -129,7 +129,7 @@ pub struct Pending {
     /// The call, with what is known at its entry.
     pub call: Call,
     /// The call's number and arguments.
-    pub begun: Begun,
+    pub entry: CallEntry,
     /// Wall time of the entry, in nanoseconds since the start of the command.
     pub start: u64,
     /// Wall time at which the thread was resumed at the entry, if it was stopped there.
@@ -139,7 +139,7 @@ pub struct Pending {
     /// The inode that no longer exists if the call succeeds.
     pub gone: Option<Key>,
     /// The sequence number of the entry.
-    pub before: u64,
+    pub entry_sequence: u64,
     /// The descriptor that close removed from the table at its entry.
     pub closed: Option<Descriptor>,
 }
@@ -170,15 +170,15 @@ pub struct Thread {
     /// The sequence number of the last close that began inside the program, and the descriptor that it closes.
     pub closing: Option<(u64, Option<Descriptor>)>,
     /// True if code is injected into its program.
-    pub inside: bool,
+    pub injected: bool,
     /// True if the calls of its C library are redirected to that code.
-    pub led: bool,
+    pub redirected: bool,
     /// True if it is about to return from an exec.
-    pub executes: bool,
+    pub in_exec: bool,
     /// True if it has not stopped since it began.
     pub fresh: bool,
     /// Memory for stubs; only the thread that started the program has it, so that no part is used twice.
-    pub room: Option<Room>,
+    pub stub_memory: Option<StubMemory>,
 }
 
 impl Thread {
@@ -204,11 +204,11 @@ impl Thread {
             used: 0,
             ring: None,
             closing: None,
-            inside: false,
-            led: false,
-            executes: false,
+            injected: false,
+            redirected: false,
+            in_exec: false,
             fresh: false,
-            room: None,
+            stub_memory: None,
         }
     }
 

@@ -59,7 +59,7 @@ pub struct Recorder {
     /// The number of calls that were recorded inside programs or by the kernel.
     pub inside: u64,
     /// The number of programs that have injected code but whose C library does not (yet) call it.
-    pub unled: u64,
+    pub not_redirected: u64,
     /// Events that wait for events on which they may depend.
     pub deferred: Vec<(u64, pid_t, Step)>,
     /// The progress of the shared memory at the last drain.
@@ -104,7 +104,7 @@ impl Recorder {
             injector: shared.clone().map(Injector::new),
             shared,
             inside: 0,
-            unled: 0,
+            not_redirected: 0,
             deferred: Vec::new(),
             drained: (0, 0),
             began_monotonic: 0,

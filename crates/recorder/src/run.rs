@@ -12,7 +12,7 @@ use crate::clock::{Ticker, monotonic};
 use crate::error::RecordError;
 use crate::filter;
 use crate::launch::{self, Started};
-use crate::process::{Descriptor, Mapping, Mappings, Pending, numbers, unmap};
+use crate::process::{Descriptor, Mapping, Mappings, Pending, numeric_entries, unmap};
 use crate::recorder::Recorder;
 use crate::shared::Ring;
 use crate::sys::{self, Change, Resume};
@@ -72,9 +72,9 @@ impl Recorder {
         if let Err(error) = outcome {
             return Err(RecordError::Command { command: String::new(), error });
         }
-        if self.unled > 0 {
+        if self.not_redirected > 0 {
             let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
-            self.note(what, self.unled);
+            self.note(what, self.not_redirected);
         }
         let end = End {
             wall: self.now(),
@@ -152,22 +152,22 @@ impl Recorder {
     /// Handles the entry to a call.
     fn begin(&mut self, tid: pid_t) -> Resume {
         let go_on = Resume::Continue(0);
-        let Ok(begun) = sys::begun(tid) else { return go_on };
-        if !begun.native {
+        let Ok(entry) = sys::call_entry(tid) else { return go_on };
+        if !entry.native {
             self.note("calls by 32-bit programs, not recorded", 1);
             return go_on;
         }
-        if begun.number == libc::SYS_io_uring_setup {
+        if entry.number == libc::SYS_io_uring_setup {
             self.note("io_uring_setup answered with ENOSYS", 1);
             let _ = sys::refuse(tid, libc::ENOSYS);
             return go_on;
         }
-        if [libc::SYS_unshare, libc::SYS_setns].contains(&begun.number) {
-            let flags = begun.args[usize::from(begun.number == libc::SYS_setns)];
-            self.separate(tid, begun.number, flags);
+        if [libc::SYS_unshare, libc::SYS_setns].contains(&entry.number) {
+            let flags = entry.args[usize::from(entry.number == libc::SYS_setns)];
+            self.separate(tid, entry.number, flags);
             return go_on;
         }
-        if filter::MOUNTS.contains(&begun.number) {
+        if filter::MOUNTS.contains(&entry.number) {
             self.shared.iter().for_each(|it| it.look_up_always());
             return go_on;
         }
@@ -176,18 +176,19 @@ impl Recorder {
         }
         let Some(thread) = self.threads.get(&tid) else { return go_on };
         let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.stop_cost.cpu);
-        let before = self.tick();
-        self.tree.clock = before;
-        if begun.number == libc::SYS_munmap && !self.is_mapped(tid, begun.args[0], begun.args[1]) {
+        let entry_sequence = self.tick();
+        self.tree.clock = entry_sequence;
+        if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
             return go_on;
         }
-        let Some((call, gone)) = self.decode(tid, &begun) else { return go_on };
-        let closed = (begun.number == libc::SYS_close)
-            .then(|| self.take_descriptor(tid, begun.args[0] as i32))
+        let Some((call, gone)) = self.decode(tid, &entry) else { return go_on };
+        let closed = (entry.number == libc::SYS_close)
+            .then(|| self.take_descriptor(tid, entry.args[0] as i32))
             .flatten();
-        self.changes_ways(begun.number);
+        self.changes_ways(entry.number);
         let start = self.now();
-        let pending = Pending { call, begun, start, resumed: start, think, gone, before, closed };
+        let pending =
+            Pending { call, entry, start, resumed: start, think, gone, entry_sequence, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }
@@ -255,10 +256,10 @@ impl Recorder {
             false => Rc::new(Cell::new(parent.cwd.get())),
         };
         let owner = if process { child } else { parent_process };
-        let inside = (parent.inside, parent.led);
+        let code = (parent.injected, parent.redirected);
         let id = self.add(child, owner, descriptors, mappings);
         if let Some(thread) = self.threads.get_mut(&child) {
-            (thread.inside, thread.led) = inside;
+            (thread.injected, thread.redirected) = code;
             (thread.fresh, thread.cwd) = (true, cwd);
         }
         self.separate(child, libc::SYS_clone, flags);
@@ -278,7 +279,7 @@ impl Recorder {
     /// Handles an exec: the other threads of the process are gone, and some descriptors are closed.
     fn executed(&mut self, tid: pid_t) {
         let former = sys::message(tid).unwrap_or(tid);
-        let open = numbers(&format!("/proc/{tid}/fd")).unwrap_or_default();
+        let open = numeric_entries(&format!("/proc/{tid}/fd")).unwrap_or_default();
         let open: HashSet<i32> = open.into_iter().collect();
         self.executed_from(tid, former, |number| open.contains(&number));
         let setuid =
@@ -300,7 +301,7 @@ impl Recorder {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let before = std::mem::replace(&mut thread.descriptors, table.clone());
         let mappings = std::mem::take(&mut thread.mappings);
-        (thread.inside, thread.executes) = (false, true);
+        (thread.injected, thread.in_exec) = (false, true);
         drop(before);
         self.give_ring(tid);
         self.unmapped(tid, mappings);

@@ -91,9 +91,9 @@ struct Info {
     words: [u64; 8],
 }
 
-/// A call that begins.
+/// The entry of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
+pub struct CallEntry {
     /// False for a call by a 32-bit program.
     pub native: bool,
     /// Its number.
@@ -109,8 +109,8 @@ fn info(tid: pid_t) -> io::Result<Info> {
     Ok(info)
 }
 
-/// Returns the call at which a thread stopped.
-pub fn begun(tid: pid_t) -> io::Result<Begun> {
+/// Returns the call at whose entry a thread stopped.
+pub fn call_entry(tid: pid_t) -> io::Result<CallEntry> {
     /// AUDIT_ARCH_X86_64.
     const X86_64: u32 = 0xc000_003e;
     /// The bit of the x32 ABI in a call number.
@@ -118,7 +118,7 @@ pub fn begun(tid: pid_t) -> io::Result<Begun> {
     let info = info(tid)?;
     let [number, args @ .., _] = info.words;
     let native = info.arch == X86_64 && number & X32 == 0;
-    Ok(Begun { native, number: number as c_long, args })
+    Ok(CallEntry { native, number: number as c_long, args })
 }
 
 /// Returns the result of the call that returned: at least 0, or a negative errno.
@@ -302,7 +302,7 @@ pub fn run(tid: pid_t, at: u64) -> io::Result<libc::user_regs_struct> {
     loop {
         request(libc::PTRACE_CONT, tid, 0, 0)?;
         match change(status_of(tid)?) {
-            Change::Call if begun(tid)?.number == libc::SYS_unshare => break,
+            Change::Call if call_entry(tid)?.number == libc::SYS_unshare => break,
             Change::Signal(signal) => signals.push(signal),
             Change::Ended(_) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             _ => {}

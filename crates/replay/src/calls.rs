@@ -10,7 +10,7 @@ use fsdyno_workload::{Call as OpCall, FileSlot, RareCall};
 use crate::compile::Compiler;
 use crate::flags::{self, MODE};
 use crate::initial::{ROOT, target};
-use crate::order::{Thing, Way};
+use crate::order::{Access, Resource};
 use crate::plan::{Compare, Opened, Plan, Plans, Skip, Touch, plan};
 
 /// The modification time that a replayed call sets, instead of the recorded one, in seconds since 1970.
@@ -39,7 +39,7 @@ impl Compiler {
             Call::Close { last: false, .. } => Err("closes-of-one-of-several-descriptors"),
             Call::Close { file, .. } => {
                 let open = self.opened(*file)?;
-                let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+                let touches = vec![(Resource::slot(open.slot.0), Access::Change)];
                 single(OpCall::Close { file: open.slot }, Vec::new(), touches)
             }
             Call::Dup { .. } => Err("duplicated-descriptors"),
@@ -85,15 +85,15 @@ impl Compiler {
 
     fn open(&mut self, at: &At, bits: u32, mode: u32, creates: bool) -> Plans {
         let flags = flags::open(bits).ok_or("opens-of-files-without-a-name")?;
-        let way = if creates { Way::Change } else { Way::Read };
-        let (name, mut touches) = self.path(at, way)?;
+        let access = if creates { Access::Change } else { Access::Read };
+        let (name, mut touches) = self.path(at, access)?;
         if bits & flags::DIRECT != 0 {
             self.skip("O_DIRECT-flags-of-opens-which-are-replayed-without");
         }
         let file = self.slot()?;
-        touches.push((Thing::slot(file.0), Way::Change));
+        touches.push((Resource::slot(file.0), Access::Change));
         if let (Some(inode), true) = (self.inode(at), flags.truncate) {
-            touches.push((Thing::data(inode), Way::Change));
+            touches.push((Resource::data(inode), Access::Change));
         }
         let call = match creates {
             true => OpCall::Create { dir: ROOT, file, flags, mode: mode & MODE },
@@ -103,9 +103,9 @@ impl Compiler {
     }
 
     /// Returns how a call touches an open file and its data.
-    fn touch(open: Opened, moves_position: bool, data: Way) -> Vec<Touch> {
-        let slot = if moves_position { Way::Change } else { Way::Read };
-        vec![(Thing::slot(open.slot.0), slot), (Thing::data(open.inode), data)]
+    fn touch(open: Opened, moves_position: bool, data: Access) -> Vec<Touch> {
+        let slot = if moves_position { Access::Change } else { Access::Read };
+        vec![(Resource::slot(open.slot.0), slot), (Resource::data(open.inode), data)]
     }
 
     fn read(&self, file: FileId, offset: Option<u64>, length: u64) -> Result<Plan, Skip> {
@@ -115,7 +115,7 @@ impl Compiler {
             Some(offset) => OpCall::ReadAt { file: slot, offset, length },
             None => OpCall::Read { file: slot, length },
         };
-        Ok(plan(call, Self::touch(open, offset.is_none(), Way::Read), Compare::Number))
+        Ok(plan(call, Self::touch(open, offset.is_none(), Access::Read), Compare::Number))
     }
 
     fn write(
@@ -138,7 +138,7 @@ impl Compiler {
             Some(offset) => OpCall::WriteAt { file: slot, offset, payload },
             None => OpCall::Write { file: slot, payload },
         };
-        Ok(plan(call, Self::touch(open, offset.is_none(), Way::Change), Compare::Number))
+        Ok(plan(call, Self::touch(open, offset.is_none(), Access::Change), Compare::Number))
     }
 
     fn size(&self, inode: Inode) -> u64 {
@@ -167,7 +167,7 @@ impl Compiler {
             Call::Seek { file, .. } => {
                 let open = self.opened(*file)?;
                 let call = RareCall::Seek { file: open.slot, offset: result };
-                let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+                let touches = vec![(Resource::slot(open.slot.0), Access::Change)];
                 plan(OpCall::Rare(call), touches, Compare::Number)
             }
             Call::Copy { copy, from, from_offset, to, to_offset, length } => {
@@ -206,13 +206,13 @@ impl Compiler {
                     offset: at,
                     length,
                 };
-                let mut touches = Self::touch(open, to_offset.is_none(), Way::Change);
-                touches.extend(Self::touch(source, from_offset.is_none(), Way::Read));
+                let mut touches = Self::touch(open, to_offset.is_none(), Access::Change);
+                touches.extend(Self::touch(source, from_offset.is_none(), Access::Read));
                 let mut plans = vec![plan(OpCall::Rare(call), touches, Compare::Number)];
                 // The op has explicit offsets; a seek then advances the positions.
                 let seek = |slot: FileSlot, offset| {
                     let call = RareCall::Seek { file: slot, offset: offset + u64::from(length) };
-                    let touches = vec![(Thing::slot(slot.0), Way::Change)];
+                    let touches = vec![(Resource::slot(slot.0), Access::Change)];
                     plan(OpCall::Rare(call), touches, Compare::Number)
                 };
                 if from_offset.is_none() {
@@ -231,22 +231,22 @@ impl Compiler {
     fn on_file(&mut self, event: &Event) -> Plans {
         let (call, touches) = match &event.call {
             Call::Truncate { target: Target::At(at), length } => {
-                let (name, mut touches) = self.path(at, Way::Read)?;
-                touches.extend(self.inode(at).map(|inode| (Thing::data(inode), Way::Change)));
+                let (name, mut touches) = self.path(at, Access::Read)?;
+                touches.extend(self.inode(at).map(|inode| (Resource::data(inode), Access::Change)));
                 let call = RareCall::Truncate { dir: ROOT, length: *length };
                 return single(OpCall::Rare(call), name, touches);
             }
             Call::Truncate { target: Target::File(file), length } => {
                 let open = self.opened(*file)?;
                 let call = OpCall::Truncate { file: open.slot, length: *length };
-                (call, Self::touch(open, false, Way::Change))
+                (call, Self::touch(open, false, Access::Change))
             }
             Call::Fallocate { file, mode, offset, length } => {
                 let open = self.opened(*file)?;
                 let how = flags::allocate(*mode).ok_or("fallocates-of-a-mode-without-a-replay")?;
                 let (file, offset, length) = (open.slot, *offset, *length);
                 let call = RareCall::Allocate { file, how, offset, length };
-                (OpCall::Rare(call), Self::touch(open, false, Way::Change))
+                (OpCall::Rare(call), Self::touch(open, false, Access::Change))
             }
             Call::Sync { sync, file, offset, length } => {
                 let open = self.opened(*file)?;
@@ -260,9 +260,9 @@ impl Compiler {
                     }
                     SyncKind::Syncfs => OpCall::Sync,
                 };
-                let mut touches = Self::touch(open, false, Way::Read);
+                let mut touches = Self::touch(open, false, Access::Read);
                 // A directory is synced after the names that were created in it.
-                touches.push((Thing::names(open.inode), Way::Read));
+                touches.push((Resource::names(open.inode), Access::Read));
                 (call, touches)
             }
             Call::SyncAll {} => (OpCall::Sync, Vec::new()),
@@ -271,14 +271,14 @@ impl Compiler {
                 let advice = flags::advice(*advice).ok_or("unknown-advice")?;
                 let (file, offset, length) = (open.slot, *offset, *length);
                 let call = RareCall::Fadvise { file, offset, length, advice };
-                (OpCall::Rare(call), Self::touch(open, false, Way::Read))
+                (OpCall::Rare(call), Self::touch(open, false, Access::Read))
             }
             Call::Readdir { file, length } => {
                 let open = self.opened(*file)?;
                 let (length, to_end) = (op_length(*length), event.result == 0);
                 let call = RareCall::Readdir { file: open.slot, length, to_end };
-                let mut touches = vec![(Thing::slot(open.slot.0), Way::Change)];
-                touches.push((Thing::names(open.inode), Way::Read));
+                let mut touches = vec![(Resource::slot(open.slot.0), Access::Change)];
+                touches.push((Resource::names(open.inode), Access::Read));
                 (OpCall::Rare(call), touches)
             }
             _ => return Err("unknown-calls"),
@@ -290,7 +290,7 @@ impl Compiler {
     fn status(&mut self, event: &Event) -> Plans {
         let is_change =
             matches!(event.call, Call::Chmod { .. } | Call::Chown { .. } | Call::Utimes { .. });
-        let way = if is_change { Way::Change } else { Way::Read };
+        let access = if is_change { Access::Change } else { Access::Read };
         let (place, inode, mut touches) = match &event.call {
             Call::Stat { target, .. }
             | Call::Chmod { target, .. }
@@ -298,14 +298,14 @@ impl Compiler {
             | Call::Utimes { target, .. } => self.place(target)?,
             Call::Statfs { .. } => (None, None, Vec::new()),
             Call::Access { at, .. } | Call::Readlink { at, .. } => {
-                let (name, touches) = self.path(at, Way::Read)?;
+                let (name, touches) = self.path(at, Access::Read)?;
                 (Some(name), self.inode(at), touches)
             }
             _ => return Err("unknown-calls"),
         };
         if let Some(inode) = inode {
-            touches.push((Thing::attributes(inode), way));
-            touches.extend((!is_change).then_some((Thing::data(inode), Way::Read)));
+            touches.push((Resource::attributes(inode), access));
+            touches.extend((!is_change).then_some((Resource::data(inode), Access::Read)));
         }
         let file = || match &event.call {
             Call::Stat { target, .. }
@@ -326,12 +326,12 @@ impl Compiler {
     fn place(&mut self, target: &Target) -> Result<Place, Skip> {
         match target {
             Target::At(at) => {
-                let (name, touches) = self.path(at, Way::Read)?;
+                let (name, touches) = self.path(at, Access::Read)?;
                 Ok((Some(name), self.inode(at), touches))
             }
             Target::File(file) => {
                 let open = self.opened(*file)?;
-                let touches = vec![(Thing::slot(open.slot.0), Way::Read)];
+                let touches = vec![(Resource::slot(open.slot.0), Access::Read)];
                 Ok((None, Some(open.inode), touches))
             }
         }
@@ -355,8 +355,8 @@ impl Compiler {
             return Err("attributes-that-are-not-of-users");
         }
         let (place, inode, mut touches) = self.place(target)?;
-        let way = if sets { Way::Change } else { Way::Read };
-        touches.extend(inode.map(|inode| (Thing::attributes(inode), way)));
+        let access = if sets { Access::Change } else { Access::Read };
+        touches.extend(inode.map(|inode| (Resource::attributes(inode), access)));
         let slot = match target.file() {
             Some(file) => self.opened(file)?.slot,
             None => FileSlot(0),
@@ -383,32 +383,34 @@ impl Compiler {
 
     /// Translates calls that create, move or remove names.
     fn names(&mut self, event: &Event) -> Plans {
-        let way = if event.result < 0 { Way::Read } else { Way::Change };
+        let access = if event.result < 0 { Access::Read } else { Access::Change };
         match &event.call {
             Call::Mkdir { at, mode, .. } => {
-                let (name, touches) = self.path(at, way)?;
+                let (name, touches) = self.path(at, access)?;
                 single(OpCall::Mkdir { dir: ROOT, mode: mode & MODE }, name, touches)
             }
             Call::Rmdir { at } => {
-                let (name, mut touches) = self.path(at, way)?;
-                touches.extend(self.inode(at).map(|inode| (Thing::names(inode), Way::Change)));
+                let (name, mut touches) = self.path(at, access)?;
+                touches
+                    .extend(self.inode(at).map(|inode| (Resource::names(inode), Access::Change)));
                 single(OpCall::Rmdir { dir: ROOT }, name, touches)
             }
             Call::Unlink { at } => {
-                let (name, touches) = self.path(at, way)?;
+                let (name, touches) = self.path(at, access)?;
                 single(OpCall::Unlink { dir: ROOT }, name, touches)
             }
             Call::Symlink { at, length, .. } => {
-                let (name, touches) = self.path(at, way)?;
+                let (name, touches) = self.path(at, access)?;
                 let other = target(u64::from(*length));
                 let call = OpCall::Symlink { dir: ROOT };
                 Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
             }
             Call::Rename { from, to, flags } => {
-                let (name, mut touches) = self.path(from, way)?;
-                let (other, more) = self.path(to, way)?;
+                let (name, mut touches) = self.path(from, access)?;
+                let (other, more) = self.path(to, access)?;
                 touches.extend(more);
-                touches.extend(self.inode(to).map(|inode| (Thing::names(inode), Way::Change)));
+                touches
+                    .extend(self.inode(to).map(|inode| (Resource::names(inode), Access::Change)));
                 let how = flags::rename(*flags).map_err(|()| "renames-with-unusual-flags")?;
                 let call = match how {
                     None => OpCall::Rename { dir: ROOT, to: ROOT },
@@ -417,8 +419,8 @@ impl Compiler {
                 Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
             }
             Call::Link { from: Target::At(from), to } => {
-                let (name, mut touches) = self.path(from, Way::Read)?;
-                let (other, more) = self.path(to, way)?;
+                let (name, mut touches) = self.path(from, Access::Read)?;
+                let (other, more) = self.path(to, access)?;
                 touches.extend(more);
                 let call = OpCall::Link { dir: ROOT, to: ROOT };
                 Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])

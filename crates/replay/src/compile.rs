@@ -12,7 +12,7 @@ use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
 
 use crate::ReplayError;
 use crate::initial::Start;
-use crate::order::{Point, Thing, Touches, Way, add};
+use crate::order::{Access, Point, Resource, Touches, add};
 use crate::out::Out;
 use crate::phases::Phases;
 use crate::plan::{Compare, Opened, Place, Plan, Skip};
@@ -141,13 +141,13 @@ impl Compiler {
             }
             Call::Outside { number, .. } => {
                 if *number > 0 {
-                    self.order_only(event.thread, Thing::outside(*number), Way::Change);
+                    self.order_only(event.thread, Resource::outside(*number), Access::Change);
                 }
                 return Ok(());
             }
             Call::Lock { file, .. } => {
                 if let Some(open) = self.files.get(file).copied() {
-                    self.order_only(event.thread, Thing::locks(open.inode), Way::Change);
+                    self.order_only(event.thread, Resource::locks(open.inode), Access::Change);
                 }
                 self.calls += 1;
                 self.skip("locks-which-only-order-threads");
@@ -199,12 +199,12 @@ impl Compiler {
     }
 
     /// Processes a call that has no op but orders threads.
-    fn order_only(&mut self, thread: ThreadId, thing: Thing, way: Way) {
+    fn order_only(&mut self, thread: ThreadId, resource: Resource, access: Access) {
         let also = self.points(thread);
         let rank = self.rank(thread);
         let point = (rank, self.counts[usize::from(rank)]);
         let mut needs = Vec::new();
-        self.touches.touch(thing, way, (point, &also), &mut needs);
+        self.touches.touch(resource, access, (point, &also), &mut needs);
         self.carry(thread, &needs);
     }
 
@@ -341,8 +341,8 @@ impl Compiler {
         (record.before_rank, record.before_ops) = self.last;
         let mut needs = Vec::new();
         if self.counts.len() > 1 {
-            for (thing, way) in plan.touches {
-                self.touches.touch(thing, way, (point, &[]), &mut needs);
+            for (resource, access) in plan.touches {
+                self.touches.touch(resource, access, (point, &[]), &mut needs);
             }
             if matches!(plan.call, OpCall::Sync) {
                 needs.extend((0u16..).zip(self.counts.iter().copied()));

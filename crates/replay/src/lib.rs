@@ -8,7 +8,7 @@
 //! against which the trial is verified. A call whose recorded result that file system does not explain is left out and
 //! counted.
 //!
-//! Memory: the data of the file system in memory for each name, one entry for each thing that calls share, and each
+//! Memory: the data of the file system in memory for each name, one entry for each resource that calls share, and each
 //! distinct path once. Ops are written as they are created.
 
 mod calls;

@@ -6,7 +6,7 @@ use fsdyno_workload::{Call as OpCall, OpenFlags, RareCall};
 
 use crate::compile::Compiler;
 use crate::initial::ROOT;
-use crate::order::{Thing, Way};
+use crate::order::{Access, Resource};
 use crate::plan::{Compare, Opened, Plan, Plans, Touch, plan};
 
 impl Compiler {
@@ -57,8 +57,12 @@ impl Compiler {
         };
         let class = 0;
         let payload = self.payload(inode, class, offset, length as u32);
-        let touches =
-            || vec![(Thing::slot(open.slot.0), Way::Read), (Thing::data(inode), Way::Change)];
+        let touches = || {
+            vec![
+                (Resource::slot(open.slot.0), Access::Read),
+                (Resource::data(inode), Access::Change),
+            ]
+        };
         let write = OpCall::WriteAt { file: open.slot, offset, payload };
         let mut plans = vec![plan(write, touches(), Compare::Success)];
         if sync {
@@ -67,10 +71,10 @@ impl Compiler {
         }
         if let Some((name, mut to_open)) = name {
             let flags = OpenFlags { write: true, nofollow: true, ..OpenFlags::NONE };
-            to_open.push((Thing::slot(open.slot.0), Way::Change));
+            to_open.push((Resource::slot(open.slot.0), Access::Change));
             let call = OpCall::Open { dir: ROOT, file: open.slot, flags };
             plans.insert(0, Plan { name, ..plan(call, to_open, Compare::Success) });
-            let touches = vec![(Thing::slot(open.slot.0), Way::Change)];
+            let touches = vec![(Resource::slot(open.slot.0), Access::Change)];
             plans.push(plan(OpCall::Close { file: open.slot }, touches, Compare::Success));
         }
         self.stored = self.stored.saturating_add(length);
@@ -85,7 +89,7 @@ impl Compiler {
     /// it.
     fn name_of(&mut self, inode: Inode) -> Option<(Vec<u8>, Vec<Touch>)> {
         let (dir, name) = self.mapped.get(&inode)?.clone();
-        let (path, touches) = self.path_in(dir, Some(&name), Way::Read).ok()?;
+        let (path, touches) = self.path_in(dir, Some(&name), Access::Read).ok()?;
         (self.fs.find(&path) == Some(inode)).then_some((path, touches))
     }
 }

@@ -4,15 +4,16 @@ use fsdyno_trace::At;
 use fsdyno_workload::memory_fs::{Inode, ROOT as ROOT_INODE};
 
 use crate::compile::Compiler;
-use crate::order::{Thing, Way};
+use crate::order::{Access, Resource};
 use crate::plan::{Skip, Touch};
 
 impl Compiler {
     /// Returns the path of a name, and the touched entries that lead to it.
-    pub(crate) fn path(&mut self, at: &At, last: Way) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
+    pub(crate) fn path(&mut self, at: &At, last: Access) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
         const UNKNOWN: Skip = "calls-below-what-the-tree-does-not-have";
         // A root has no name in the trace: an absolute path to it names the directory itself.
-        if let Some(root) = at.node.filter(|node| last == Way::Read && self.roots.contains(node)) {
+        if let Some(root) = at.node.filter(|node| last == Access::Read && self.roots.contains(node))
+        {
             let root = *self.nodes.get(&root).ok_or(UNKNOWN)?;
             return self.path_in(root, None, last);
         }
@@ -30,23 +31,23 @@ impl Compiler {
         &mut self,
         dir: Inode,
         name: Option<&[u8]>,
-        last: Way,
+        last: Access,
     ) -> Result<(Vec<u8>, Vec<Touch>), Skip> {
         let mut path = self.fs.path(dir).ok_or("calls-below-a-removed-directory")?;
         let mut touches = Vec::new();
         if self.counts.len() > 1 {
             let mut inode = dir;
             while let Some((parent, name)) = self.fs.place(inode) {
-                touches.push((Thing::entry(parent, name), Way::Read));
+                touches.push((Resource::entry(parent, name), Access::Read));
                 inode = parent;
             }
         }
         match name {
             Some(name) => {
                 self.longest_name = self.longest_name.max(name.len());
-                touches.push((Thing::entry(dir, name), last));
-                if last == Way::Change {
-                    touches.push((Thing::names(dir), Way::Member));
+                touches.push((Resource::entry(dir, name), last));
+                if last == Access::Change {
+                    touches.push((Resource::names(dir), Access::Member));
                 }
                 path.push(b'/');
                 path.extend_from_slice(name);

@@ -3,7 +3,7 @@
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::{Call as OpCall, FileSlot};
 
-use crate::order::{Thing, Way};
+use crate::order::{Access, Resource};
 
 /// An open file of the recording.
 #[derive(Clone, Copy)]
@@ -14,8 +14,8 @@ pub struct Opened {
     pub inode: Inode,
 }
 
-/// A thing that a call touches, and how.
-pub type Touch = (Thing, Way);
+/// A resource that a call touches, and the kind of access.
+pub type Touch = (Resource, Access);
 
 /// A call as the replay makes it.
 pub struct Plan {
@@ -25,7 +25,7 @@ pub struct Plan {
     pub name: Vec<u8>,
     /// Its second name.
     pub other: Vec<u8>,
-    /// The things that it touches.
+    /// The resources that it touches.
     pub touches: Vec<Touch>,
     /// The way its result is compared if it succeeds.
     pub compare: Compare,

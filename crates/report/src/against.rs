@@ -117,7 +117,7 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
         let standing = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
             Some((Verdict::Undecided, true)) => Standing::Undecided,
             Some((Verdict::Same, _)) => Standing::Same,
-            Some((Verdict::Inside, _)) => Standing::Inside,
+            Some((Verdict::WithinError, _)) => Standing::WithinError,
             _ => Standing::Plain,
         };
         row.ratio = row.ratio.map(|ratio| Ratio { standing, ..ratio });

@@ -128,7 +128,7 @@ fn winners(sections: &[&Section<'_>]) -> String {
             others.filter(|row| relation(row, section.least) == stand).collect()
         };
         let (open_with, like) = (rivals(Relation::Undecided), rivals(Relation::Same));
-        let inside = rivals(Relation::Inside);
+        let inside = rivals(Relation::WithinError);
         let named = |others: &[&Row<'_>]| {
             let names: Vec<String> =
                 [best].iter().chain(others).map(|row| row.in_sentence()).collect();
@@ -193,7 +193,7 @@ enum Relation {
     /// No difference, or one below the smallest difference that matters.
     Same,
     /// A difference within the error of the processor profile.
-    Inside,
+    WithinError,
     Undecided,
 }
 
@@ -202,7 +202,7 @@ fn relation(row: &Row<'_>, least: f64) -> Relation {
     let matters = comparison.ratio.ln().abs() >= (1.0 + least).ln();
     match comparison.verdict {
         Verdict::Undecided => Relation::Undecided,
-        Verdict::Inside => Relation::Inside,
+        Verdict::WithinError => Relation::WithinError,
         Verdict::Faster if matters => Relation::Better,
         Verdict::Slower if matters => Relation::Worse,
         _ => Relation::Same,
@@ -234,7 +234,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
                 Relation::Better => "faster in",
                 Relation::Worse => "slower in",
                 Relation::Same => "the same in",
-                Relation::Inside => "within the processor model's error in",
+                Relation::WithinError => "within the processor model's error in",
                 Relation::Undecided => "undecided in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
@@ -323,7 +323,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         };
         let compared = sections.iter().flat_map(|section| ranked(section));
         let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
-        let open = verdicts.any(|it| matches!(it, Verdict::Undecided | Verdict::Inside));
+        let open = verdicts.any(|it| matches!(it, Verdict::Undecided | Verdict::WithinError));
         return open.then(|| format!("No difference{above} is significant."));
     };
     let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();

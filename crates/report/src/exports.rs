@@ -25,7 +25,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Same => "same",
         Verdict::Undecided => "undecided",
-        Verdict::Inside => "within the processor model's error",
+        Verdict::WithinError => "within the processor model's error",
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
         (Verdict::Same, "The difference is smaller than the smallest one that matters."),
         (Verdict::Undecided, "The trials do not decide."),
         (
-            Verdict::Inside,
+            Verdict::WithinError,
             "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \
              processor profile.",
         ),

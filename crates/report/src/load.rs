@@ -57,7 +57,7 @@ pub enum LoadError {
     #[error(
         "find a {RECORDS} in '{}'; name a result folder; those below it: {}", folder.display(), list_paths(below)
     )]
-    Above {
+    AboveResults {
         /// The folder.
         folder: PathBuf,
         /// The results below it.
@@ -180,7 +180,7 @@ pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded
         if path.is_dir() && compressed::find(&file).is_none() {
             let below = results_below(path);
             if !below.is_empty() {
-                return Err(LoadError::Above { folder: path.into(), below });
+                return Err(LoadError::AboveResults { folder: path.into(), below });
             }
         }
         let torn = read(&file, &mut loaded.trials, &mut pool)?;

@@ -130,7 +130,7 @@ impl Measure {
     pub fn verdict(self, verdict: Verdict) -> &'static str {
         match (self, verdict) {
             (_, Verdict::Undecided) => "undecided",
-            (_, Verdict::Inside) => "within the processor model's error",
+            (_, Verdict::WithinError) => "within the processor model's error",
             (_, Verdict::Same) => "same",
             (Measure::Space, Verdict::Faster) => "less space",
             (Measure::Space, Verdict::Slower) => "more space",

@@ -165,7 +165,7 @@ pub enum Standing {
     /// The two differ by less than the smallest difference that matters.
     Same,
     /// The two differ by no more than the error of the processor profile.
-    Inside,
+    WithinError,
 }
 
 impl std::fmt::Display for Ratio {
@@ -176,7 +176,7 @@ impl std::fmt::Display for Ratio {
             Standing::Plain => "",
             Standing::Undecided => "~ ",
             Standing::Same => "= ",
-            Standing::Inside => "? ",
+            Standing::WithinError => "? ",
         };
         write!(f, "{mark}{}", relative(self.value))
     }

@@ -11,7 +11,7 @@ use crate::run::Run;
 use crate::validity::cpu_share;
 
 /// The meaning of a ratio that is no larger than the error of the processor profile.
-pub const INSIDE: &str = "Inside the processor model's error: this ratio between two file systems is no larger than the typical error of the \
+pub const WITHIN_ERROR: &str = "Inside the processor model's error: this ratio between two file systems is no larger than the typical error of the \
      processor profile, for the share of the time that the CPU took, so it is not called a difference; no number of \
      seeds makes it one.";
 
@@ -100,14 +100,16 @@ mod tests {
 
     #[test]
     fn a_ratio_within_the_error_of_the_profile_is_not_called_a_difference() {
-        for (percent, slower, verdict) in
-            [(20, 1.15, Verdict::Inside), (10, 1.15, Verdict::Slower), (20, 1.0, Verdict::Inside)]
-        {
+        for (percent, slower, verdict) in [
+            (20, 1.15, Verdict::WithinError),
+            (10, 1.15, Verdict::Slower),
+            (20, 1.0, Verdict::WithinError),
+        ] {
             let trials = trials(percent, slower);
             let sections = view::sections(&trials, Some("ext4"));
             let row = &sections[0].rows[1];
             assert_eq!(row.comparison.unwrap().verdict, verdict, "{percent} {slower}");
-            let inside = verdict == Verdict::Inside;
+            let inside = verdict == Verdict::WithinError;
             assert_eq!(row.ratio.unwrap().to_string().starts_with("? "), inside);
             let text = answer::sentences(&sections, Some("ext4")).join(" ");
             let words = "xfs is within the processor model's error in dirops create";

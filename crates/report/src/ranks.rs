@@ -131,7 +131,7 @@ impl PhaseRow<'_> {
 
 /// The layout number of the table of phases; the next two are those of the other tables here. No other table of a
 /// report has these columns.
-const ALIKE: usize = usize::MAX - 2;
+const COLUMN_GROUP: usize = usize::MAX - 2;
 
 /// The table of phases, if any of the trials has ranks.
 pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
@@ -173,7 +173,7 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
     }
     let mut table = Table::of(columns, &rows);
     table.title = "Ranks".into();
-    table.alike = ALIKE;
+    table.column_group = COLUMN_GROUP;
     Some(table)
 }
 
@@ -241,7 +241,7 @@ fn rank_table(trials: &[Trial]) -> Table {
         ];
     let mut table = Table::of(columns, &rows);
     table.title = "Each rank".into();
-    table.alike = ALIKE + 2;
+    table.column_group = COLUMN_GROUP + 2;
     table
 }
 
@@ -286,7 +286,7 @@ fn client_table(trials: &[Trial]) -> Table {
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();
-    table.alike = ALIKE + 1;
+    table.column_group = COLUMN_GROUP + 1;
     table
 }
 

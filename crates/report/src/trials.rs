@@ -102,13 +102,13 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     if let Some(by) = basis.sort {
         sections.iter_mut().for_each(|section| sort(section, by));
     }
-    let mut alike = 0;
+    let mut column_group = 0;
     for (at, section) in sections.iter().enumerate() {
         // The columns of one workload's sections are aligned with each other, but not with those of another workload.
         let same = at > 0 && sections[at - 1].workload == section.workload;
-        alike += usize::from(!same);
+        column_group += usize::from(!same);
         let mut table = columns::table(section, &sections, basis.columns);
-        table.alike = alike;
+        table.column_group = column_group;
         let (details, units) = work_units::lines(section);
         table.details = details.into_iter().chain(described::lines(section)).collect();
         let calls = calls::lines(section).into_iter().chain(disks::lines(section));
@@ -167,7 +167,7 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
         Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Undecided)),
         same.filter(|_| has(sections, Standing::Same)),
         Some("? within the processor model's error".to_string())
-            .filter(|_| has(sections, Standing::Inside)),
+            .filter(|_| has(sections, Standing::WithinError)),
     ];
     let marks: Vec<String> = marks.into_iter().flatten().collect();
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
@@ -180,13 +180,13 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
     if has(sections, Standing::Undecided) {
-        terms.push(("~".into(), OPEN.into()));
+        terms.push(("~".into(), UNDECIDED.into()));
     }
     if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {
         terms.push(("=".into(), same(first.least)));
     }
-    if has(sections, Standing::Inside) {
-        terms.push(("?".into(), processor::INSIDE.into()));
+    if has(sections, Standing::WithinError) {
+        terms.push(("?".into(), processor::WITHIN_ERROR.into()));
     }
     terms
 }
@@ -202,7 +202,7 @@ pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
 }
 
 /// The meaning of `~` before a ratio.
-const OPEN: &str = "The 95 % interval of this ratio includes 1, or its p-value after Holm's correction is not below 5 %, so \
+const UNDECIDED: &str = "The 95 % interval of this ratio includes 1, or its p-value after Holm's correction is not below 5 %, so \
      the difference is undecided; more seeds (--repeat N) narrow the interval.";
 
 /// The meaning of `=` before a ratio.

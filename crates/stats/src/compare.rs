@@ -33,7 +33,7 @@ pub enum Verdict {
     Undecided,
     /// The data decide, but the systematic error is at least as large as the difference or, if the times are the same,
     /// larger than the threshold.
-    Inside,
+    WithinError,
 }
 
 /// The statistical method of a comparison.
@@ -208,10 +208,10 @@ impl Comparison {
         let is_inside = match self.verdict {
             Verdict::Faster | Verdict::Slower => self.ratio.ln().abs() <= self.systematic.ln_1p(),
             Verdict::Same => self.systematic > self.threshold,
-            Verdict::Undecided | Verdict::Inside => false,
+            Verdict::Undecided | Verdict::WithinError => false,
         };
         if is_inside {
-            self.verdict = Verdict::Inside;
+            self.verdict = Verdict::WithinError;
         }
         self
     }
@@ -241,7 +241,7 @@ impl Comparison {
     /// skip).
     pub fn regressed(&self) -> Option<bool> {
         let (low, high) = self.interval.filter(|_| !self.withheld)?;
-        if self.verdict == Verdict::Inside {
+        if self.verdict == Verdict::WithinError {
             return None;
         }
         let limit = 1.0 + self.threshold;
@@ -464,16 +464,16 @@ mod tests {
         let slower = paired(&[(1.0, 1.1), (2.0, 2.21), (3.0, 3.3)]).unwrap();
         assert_eq!(slower.verdict, Verdict::Slower);
         for (error, verdict) in
-            [(0.2, Verdict::Inside), (0.05, Verdict::Slower), (-1.0, Verdict::Slower)]
+            [(0.2, Verdict::WithinError), (0.05, Verdict::Slower), (-1.0, Verdict::Slower)]
         {
             assert_eq!(slower.with_systematic(error).verdict, verdict, "{error}");
         }
         let inside = slower.within(0.03).with_systematic(0.2);
-        assert_eq!((inside.verdict, inside.regressed()), (Verdict::Inside, None));
+        assert_eq!((inside.verdict, inside.regressed()), (Verdict::WithinError, None));
         assert_eq!(inside.with_systematic(0.0).verdict, Verdict::Slower);
         // Equality is known no more exactly than the error, and an undecided comparison stays undecided.
         let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().within(0.03);
-        assert_eq!(same.with_systematic(0.2).verdict, Verdict::Inside);
+        assert_eq!(same.with_systematic(0.2).verdict, Verdict::WithinError);
         assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);
         let open = paired(&[(1.0, 1.2), (2.0, 1.9)]).unwrap();
         assert_eq!(open.with_systematic(0.2).verdict, Verdict::Undecided);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_campaign::{Experiment, Failure, RunSpec};
 use fsdyno_record::suggest;
 
-use crate::file::{self, FileName, InvalidValue, Planned, Spot, StudyFile, Variant, Word};
+use crate::file::{self, Argument, FileName, InvalidValue, Planned, Spot, StudyFile, Variant};
 use crate::request::StudyRequest;
 
 /// One run in one variant.
@@ -36,7 +36,7 @@ struct Origin {
     file: FileName,
     run: Spot,
     workload: Spot,
-    words: Vec<Word>,
+    words: Vec<Argument>,
 }
 
 impl StudyRun {
@@ -185,14 +185,14 @@ impl Origin {
     /// Returns the position of the subject of a message: a value, a setting, the first option, the workload, or else
     /// the run.
     fn spot(&self, message: &str) -> Spot {
-        let named = |word: &&Word| {
+        let named = |word: &&Argument| {
             let Some((option, value)) = word.text.split_once('=') else { return false };
             let key = value.split('=').next().unwrap_or(value);
             let is_key = ["--set", "--sysctl"].contains(&option)
                 && (message.contains(&format!("'{key}'")) || message.contains(&format!("{key}=")));
             is_key || message.contains(&format!("'{value}'"))
         };
-        let option = |word: &Word| {
+        let option = |word: &Argument| {
             let option = word.text.split('=').next().unwrap_or(&word.text);
             position_of(message, option).map(|at| (at, word.spot))
         };

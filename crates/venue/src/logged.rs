@@ -136,6 +136,6 @@ impl LoggedTrial {
     }
 }
 
-fn damaged(wrong: &str) -> VenueError {
-    VenueError::Failed(format!("failed to read the log of a logged trial: {wrong}"))
+fn damaged(reason: &str) -> VenueError {
+    VenueError::Failed(format!("failed to read the log of a logged trial: {reason}"))
 }

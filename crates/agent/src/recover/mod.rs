@@ -35,7 +35,7 @@ use crate::memory::{Windows, open_pci_memory};
 use crate::process;
 use crate::serve_disk::{self, BlockDevice, Regions, Served, Shared};
 use crate::target::{Formatted, Medium, ModelledDisk, Target};
-use crate::tool::{self, Ran};
+use crate::tool::{self, ToolResult};
 
 const MOUNT_POINT: &str = "/mnt";
 /// Words in kernel messages that indicate damage.
@@ -301,7 +301,7 @@ impl Context<'_> {
     }
 }
 
-fn summary(ran: &Ran) -> String {
+fn summary(ran: &ToolResult) -> String {
     let exit = ran.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
     format!("{exit}: {}", ran.last_lines(6).join(" / "))
 }

@@ -32,7 +32,7 @@ pub fn create(
     let device = format!("/dev/{name}");
     let made = Devices { device: &device, journal: None, uuids };
     let argv = fill(&array::create(raid, disks), made, seed);
-    tool::run(&argv, &array::env())?.good(&argv)?;
+    tool::run(&argv, &array::env())?.check(&argv)?;
     conditions.before_mkfs.push(argv);
     conditions.array = describe(name)?;
     Ok(())
@@ -41,7 +41,7 @@ pub fn create(
 fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
     let argv = array::detail(&format!("/dev/{name}"));
     let ran = tool::run(&argv, &array::env())?;
-    ran.good(&argv)?;
+    ran.check(&argv)?;
     let mut found = array::parse_detail(&ran.output);
     let folder = Path::new("/sys/block").join(name).join("md");
     for key in SETTINGS {

@@ -60,7 +60,7 @@ impl Formatted {
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
             let argv = self.filled(&journal.make);
             self.recheck_devices()?;
-            tool::run(&argv, &self.plan.env)?.good(&argv)?;
+            tool::run(&argv, &self.plan.env)?.check(&argv)?;
             conditions.before_mkfs.push(argv);
         }
         if self.plan.mkfs.is_empty() {
@@ -70,7 +70,7 @@ impl Formatted {
         self.recheck_devices()?;
         let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = ran.last_lines(TOOL_LINES);
-        ran.good(&conditions.mkfs)?;
+        ran.check(&conditions.mkfs)?;
         // If no separate command prints the features, mkfs has just printed them.
         let shown = if self.plan.features.is_empty() {
             ran

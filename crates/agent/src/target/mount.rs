@@ -120,7 +120,7 @@ impl Formatted {
     fn run_on_pool(&self, command: fn(&PoolPlan) -> &Vec<String>) -> io::Result<()> {
         let Some(pool) = &self.plan.pool else { return Ok(()) };
         let argv = self.filled(command(pool));
-        tool::run(&argv, &self.plan.env)?.good(&argv)
+        tool::run(&argv, &self.plan.env)?.check(&argv)
     }
 
     /// Returns the source of the mount: the device or its pool; without a device, the type, as shown in /proc/mounts.

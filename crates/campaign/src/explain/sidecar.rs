@@ -11,7 +11,7 @@ use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
 use crate::notes::say;
-use crate::{Failure, Share, results, store};
+use crate::{Failure, ShareFile, results, store};
 
 /// The file of explanations in a result folder.
 pub struct Sidecar {
@@ -86,7 +86,7 @@ fn folder_of(result: &Path) -> Option<PathBuf> {
 
 /// Returns the baseline of the command that ran a shard of the trials, if it is one of their labels.
 fn of_shard(folder: &Path, trials: &[Trial]) -> Option<String> {
-    let label = Share::read(folder).ok().flatten()?.baseline?;
+    let label = ShareFile::read(folder).ok().flatten()?.baseline?;
     trials.iter().any(|trial| trial.plan.label == label).then_some(label)
 }
 

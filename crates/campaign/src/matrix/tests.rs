@@ -50,9 +50,9 @@ fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
 
 #[test]
 fn a_curve_is_a_cell_for_each_of_its_points() {
-    let curve = |sets: &[&str]| {
-        let sets = sets.iter().map(ToString::to_string).collect();
-        matrix(&Question { sets, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab()))
+    let curve = |parameters: &[&str]| {
+        let parameters = parameters.iter().map(ToString::to_string).collect();
+        matrix(&Question { parameters, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab()))
     };
     let cells = curve(&["curve=100..10000x10"]).unwrap();
     let files: Vec<&str> =
@@ -83,7 +83,7 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let size = Size::Exactly(Bytes(64 << 20));
     let place = Place::Lab(LabPlace { disks, size, ..lab() });
     let small = |filesystems: &[&str]| Question {
-        sets: vec!["files=100".into()],
+        parameters: vec!["files=100".into()],
         ..ask(&["dirops"], filesystems)
     };
     let cells = matrix(&small(&["ext4", "tmpfs", "overlayfs:tmpfs"]), &place).unwrap();
@@ -145,9 +145,9 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     assert!(aged(&["fill=80%"], LabPlace { raid, ..lab() }).is_ok());
     let tight = LabPlace { size: Size::Exactly(Bytes(1 << 30)), ..lab() };
     assert!(aged(&["none"], tight.clone()).is_ok());
-    let sets = vec!["files=40000".to_string(), "size=16K".to_string()];
+    let parameters = vec!["files=40000".to_string(), "size=16K".to_string()];
     let full = Question {
-        sets,
+        parameters,
         ages: vec![Some("fill=95%".parse().unwrap())],
         ..ask(&["dirops"], &["ext4"])
     };
@@ -249,8 +249,8 @@ fn one_label_for_two_rows_is_refused() {
 fn a_directory_takes_no_file_system() {
     let place =
         Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
-    let sets = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
-    let long = matrix(&Question { sets, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
+    let parameters = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
+    let long = matrix(&Question { parameters, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
     assert!(long.to_string().contains("names of 47 bytes, and tmpfs allows 40"), "{long}");
     assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
     assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::same::{differs, same_machine, short};
 use crate::schedule::Shard;
-use crate::share::{Planned, Share, ShareError};
+use crate::share::{Planned, ShareError, ShareFile};
 use crate::store::{Store, StoreError, series_file};
 
 pub use error::MergeError;
@@ -60,7 +60,7 @@ pub fn merge(out: &Path, folders: &[PathBuf], partial: bool) -> Result<Merged, M
 /// The folder of a share, with its contents.
 struct Source {
     folder: PathBuf,
-    share: Share,
+    share: ShareFile,
     trials: Vec<Trial>,
     series: Vec<Series>,
     torn: bool,
@@ -76,8 +76,8 @@ impl Source {
             return Err(MergeError::InUse(folder.into()));
         }
         let hint = "name folders of fsdyno run --shard";
-        let share = Share::read(folder)?
-            .ok_or_else(|| ShareError::NoShare { folder: folder.into(), hint })?;
+        let share = ShareFile::read(folder)?
+            .ok_or_else(|| ShareError::NotAShare { folder: folder.into(), hint })?;
         let lines: lines::Lines =
             lines::read_file(file, Some).map_err(|error| crate::store::unread(&path, error))?;
         let torn = lines.torn.is_some();
@@ -89,8 +89,8 @@ impl Source {
 /// Opens the merged folder, new or as an earlier merge left it.
 fn open(out: &Path) -> Result<Store, MergeError> {
     let taken = |found: String| MergeError::OutTaken { folder: out.into(), found };
-    match Share::read(out)? {
-        Some(share) if share.shard.is_some() => return Err(taken(share.what())),
+    match ShareFile::read(out)? {
+        Some(share) if share.shard.is_some() => return Err(taken(share.describe())),
         None if out.join(RECORDS).exists() => return Err(taken("trials".into())),
         _ => {}
     }
@@ -102,7 +102,7 @@ fn combine(
     mut sources: Vec<Source>,
     partial: bool,
 ) -> Result<Merged, MergeError> {
-    if let Some(share) = Share::read(store.folder())? {
+    if let Some(share) = ShareFile::read(store.folder())? {
         let (folder, trials) = (store.folder().to_path_buf(), store.trials().to_vec());
         // Inserted first, so that its trials take precedence over equal ones.
         let (series, torn) = (store.series()?, store.torn().is_some());
@@ -114,7 +114,7 @@ fn combine(
     sources.iter().try_for_each(planned_only)?;
     one_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
-    let mut whole = Share { shard: None, ..first.share.clone() };
+    let mut whole = ShareFile { shard: None, ..first.share.clone() };
     // Shares of one command may have different command lines; the lexicographically first one is kept.
     let commands = sources.iter().map(|source| &source.share.command);
     whole.command = commands.min().cloned().unwrap_or_default();

@@ -57,7 +57,7 @@ pub fn record_for_replay(
     // The rest of the request is checked, with a different workload, before anything is recorded.
     let other = RunSpec {
         workloads: vec![dirops::KIND.name.to_string()],
-        sets: Vec::new(),
+        parameters: Vec::new(),
         ..spec.clone()
     };
     Experiment::resolve(other)?;
@@ -72,14 +72,14 @@ pub fn record_for_replay(
     let trace = folder.join(TRACE);
     record(&lines, folder, &trace)?;
     spec.workloads = vec![replay::KIND.name.to_string()];
-    spec.sets.push(format!("trace={}", trace.display()));
+    spec.parameters.push(format!("trace={}", trace.display()));
     Ok(Some(spec))
 }
 
 /// Removes the command lines from the settings; the remaining settings are for the replay.
 fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
     let (mut command, mut setup, mut rest) = (None, None, Vec::new());
-    for set in std::mem::take(&mut spec.sets) {
+    for set in std::mem::take(&mut spec.parameters) {
         let bare = set.strip_prefix("command.").unwrap_or(&set);
         match bare.split_once('=') {
             Some(("command", line)) => command = Some(line.to_string()),
@@ -98,7 +98,7 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
             }
         }
     }
-    spec.sets = rest;
+    spec.parameters = rest;
     let given = [("command", &command), ("setup", &setup)];
     let set: Vec<(&str, &str)> =
         given.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();

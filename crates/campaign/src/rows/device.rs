@@ -145,13 +145,13 @@ mod tests {
         let fills: Vec<Option<u32>> =
             cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
         assert_eq!(fills, [None, Some(80)]);
-        let sets = vec!["files=10000".to_string(), "size=32K".to_string()];
+        let parameters = vec!["files=10000".to_string(), "size=32K".to_string()];
         let refused =
-            matrix(&Question { sets, ..question }, &Place::Device(place("loop:1G", 1 << 30)));
+            matrix(&Question { parameters, ..question }, &Place::Device(place("loop:1G", 1 << 30)));
         assert!(refused.unwrap_err().to_string().contains("has 204"), "a fifth of a gibibyte");
         let raw = Question {
             workloads: vec!["bonnie".into()],
-            sets: vec!["bonnie.files=0".into()],
+            parameters: vec!["bonnie.files=0".into()],
             ages: vec!["fill=80%".parse().ok()],
             ..ask(&["raw"])
         };
@@ -174,8 +174,10 @@ mod tests {
         assert!(refused(&ask(&["ext4"]), journal(1 << 30)).contains("none does"));
         let outer = ask(&["ext4 -J device={journal}"]);
         assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
-        let files =
-            Question { sets: vec!["files=4000000".into(), "size=8K".into()], ..ask(&["ext4"]) };
+        let files = Question {
+            parameters: vec!["files=4000000".into(), "size=8K".into()],
+            ..ask(&["ext4"])
+        };
         let text = refused(&files, loops());
         assert!(text.ends_with("or the file system larger with a larger loop:SIZE"), "{text}");
         let drive = refused(&files, place("/dev/disk/by-id/x:y", 8 << 30));

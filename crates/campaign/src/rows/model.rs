@@ -129,12 +129,16 @@ mod tests {
     use crate::matrix;
     use crate::question::Place;
 
-    fn ask(workload: &str, filesystems: &[&str], sets: &[&str]) -> Result<Vec<String>, String> {
+    fn ask(
+        workload: &str,
+        filesystems: &[&str],
+        parameters: &[&str],
+    ) -> Result<Vec<String>, String> {
         let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
         let question = Question {
             workloads: strings(&[workload]),
             filesystems: strings(filesystems),
-            sets: strings(sets),
+            parameters: strings(parameters),
             threads: 1,
             ..Question::default()
         };
@@ -155,8 +159,8 @@ mod tests {
 
     #[test]
     fn unsupported_requests_are_refused_with_the_reason() {
-        let refused = |workload, filesystems: &[&str], sets: &[&str]| {
-            ask(workload, filesystems, sets).unwrap_err()
+        let refused = |workload, filesystems: &[&str], parameters: &[&str]| {
+            ask(workload, filesystems, parameters).unwrap_err()
         };
         assert!(refused("dirops", &["ext2"], &[]).contains("there is no model 'ext2'"));
         assert!(refused("dirops", &["classic-ext2 -b 512"], &[]).contains("1024, 2048 or 4096"));

@@ -66,7 +66,7 @@ impl Tuning {
             tune: VERSION,
             objective: objective.words(),
             safe: request.safe,
-            least: request.least,
+            least: request.least_difference,
             ..Tuned::default()
         };
         let mut winners: Vec<Trial> = Vec::new();
@@ -223,7 +223,7 @@ fn settings(tune: &TuneRequest, is_lab: bool, trials: usize) -> fsdyno_tune::Set
         confirm: tune.confirm,
         averages: if is_lab { AVERAGES } else { 0 },
         paired: is_lab,
-        least: tune.least,
+        least: tune.least_difference,
         ..fsdyno_tune::Settings::default()
     }
 }
@@ -315,7 +315,7 @@ fn finish(
     mut found: Found,
     (points, cuts): (&mut Points<'_>, &Cuts<'_>),
 ) -> Result<(TunedFilesystem, Trial), Failure> {
-    let least = tune.least;
+    let least = tune.least_difference;
     let mut safety = None;
     if cuts.cuts > 0 && points.is_lab() {
         let of_it = cuts.safety(space, &found, objective, points)?;

@@ -28,7 +28,7 @@ pub struct TuneRequest {
     /// Options or values that are not tried.
     pub exclude: Vec<String>,
     /// The minimum difference that matters, as a fraction of the time.
-    pub least: f64,
+    pub least_difference: f64,
     /// The seed of the search.
     pub seed: u64,
     /// The number of trials of the winner with seeds that the search did not use.
@@ -52,7 +52,7 @@ impl TuneRequest {
             fix: Vec::new(),
             only: Vec::new(),
             exclude: Vec::new(),
-            least: 0.005,
+            least_difference: 0.005,
             seed: 1,
             confirm: 5,
             also: Vec::new(),

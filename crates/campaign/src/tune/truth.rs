@@ -25,7 +25,7 @@ pub struct Work {
     /// The workload.
     pub workload: String,
     /// Its parameters.
-    pub sets: Vec<String>,
+    pub parameters: Vec<String>,
 }
 
 impl Work {
@@ -38,15 +38,19 @@ impl Work {
         let workload = words.next().unwrap_or_default().to_string();
         let wrong = |what: String| Failure::wrong(format!("--also '{text}': {what}"));
         fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
-        let sets: Vec<String> = words.map(String::from).collect();
-        match sets.iter().find(|set| !set.contains('=')) {
+        let parameters: Vec<String> = words.map(String::from).collect();
+        match parameters.iter().find(|set| !set.contains('=')) {
             Some(set) => Err(wrong(format!("'{set}' is not KEY=VALUE"))),
-            None => Ok(Work { workload, sets }),
+            None => Ok(Work { workload, parameters }),
         }
     }
 
     fn words(&self) -> String {
-        std::iter::once(&self.workload).chain(&self.sets).cloned().collect::<Vec<_>>().join(" ")
+        std::iter::once(&self.workload)
+            .chain(&self.parameters)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -67,13 +71,14 @@ pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
             let key = set.split('=').next().unwrap_or_default();
             key.rsplit('.').next() != Some(size)
         };
-        let mut sets: Vec<String> = tune.spec.sets.iter().filter(is_other).cloned().collect();
-        sets.push(format!("{size}={}", value * 2));
-        works.push(Work { workload: workload.clone(), sets });
+        let mut parameters: Vec<String> =
+            tune.spec.parameters.iter().filter(is_other).cloned().collect();
+        parameters.push(format!("{size}={}", value * 2));
+        works.push(Work { workload: workload.clone(), parameters });
     }
-    if let Some((workload, sets)) = second.split_first() {
-        let sets = sets.iter().map(ToString::to_string).collect();
-        works.push(Work { workload: workload.to_string(), sets });
+    if let Some((workload, parameters)) = second.split_first() {
+        let parameters = parameters.iter().map(ToString::to_string).collect();
+        works.push(Work { workload: workload.to_string(), parameters });
     }
     Ok(works)
 }
@@ -94,7 +99,7 @@ pub fn confirm(
         let what = format!("{} (separate seeds)", work.words());
         say(&format!("fsdyno: confirming with {}", work.words()));
         let with = |of: &PointSettings| PointSettings {
-            work: Some((work.workload.clone(), work.sets.clone())),
+            work: Some((work.workload.clone(), work.parameters.clone())),
             ..of.clone()
         };
         let sides = [with(default), with(winner)];

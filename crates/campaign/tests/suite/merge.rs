@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use fsdyno_campaign::{
-    Cell, DEFAULT_DEADLINE, MergeError, Shard, Share, ShareError, Slot, Store, merge, schedule,
+    Cell, DEFAULT_DEADLINE, MergeError, Shard, ShareError, ShareFile, Slot, Store, merge, schedule,
 };
 use fsdyno_record::plan::{
     DiskPlan, IssuerPlan, LabPlan, MediumPlan, VenuePlan, VerifyMode, WorkloadPlan,
@@ -121,7 +121,7 @@ impl Cluster {
         let folder = self.path(name);
         let shard: Shard = shard.parse().unwrap();
         let mut store = Store::open(&folder).unwrap();
-        let share = Share::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
+        let share = ShareFile::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
         share.claim(&store).unwrap();
         // The last one ends first, as it may with several workers.
         for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
@@ -356,7 +356,7 @@ fn a_folder_stays_the_share_that_it_is() {
     let folder = cluster.good("s1", "1/2");
     let store = Store::open(&folder).unwrap();
     let share = |shard: &str, cells: &[Cell]| {
-        Share::new(shard.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
+        ShareFile::new(shard.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
     };
     share("1/2", &cluster.cells).claim(&store).unwrap();
     let text = |claimed: Result<(), ShareError>| claimed.unwrap_err().to_string();
@@ -364,11 +364,11 @@ fn a_folder_stays_the_share_that_it_is() {
     assert!(error.contains("holds share 1/2, and share 2/2 cannot be stored there"), "{error}");
     let others = [cell("c", lab("3")), cell("d", lab("4"))];
     assert!(text(share("1/2", &others).claim(&store)).contains("of other trials"));
-    assert!(text(Share::refuse(store.folder())).contains("a run without --shard"));
+    assert!(text(ShareFile::refuse_share(store.folder())).contains("a run without --shard"));
     drop(store);
     let out = cluster.path("out");
     merge(&out, &[folder], true).unwrap();
-    Share::refuse(&out).unwrap();
+    ShareFile::refuse_share(&out).unwrap();
 }
 
 /// Writes a share whose trials each have a log that names the trial.

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_an_example_and_a_misspelt_one_its_right_name() {
+    fn every_command_has_an_example_and_a_misspelt_one_gets_a_suggestion() {
         let command = Cli::command();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let name = sub.get_name();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_whole_on_a_terminal_of_eighty_columns() {
+    fn help_fits_a_terminal_of_eighty_columns() {
         let command = command();
         let helps = command.get_subcommands().filter(|sub| !sub.is_hide_set());
         let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));

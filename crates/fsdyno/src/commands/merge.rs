@@ -1,6 +1,6 @@
 //! `fsdyno merge`: merges the shards of one command into one result folder.
 
-use fsdyno_campaign::{Merged, Share, results};
+use fsdyno_campaign::{Merged, ShareFile, results};
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::counted;
 
@@ -12,7 +12,7 @@ use crate::output::say;
 /// Merges shards and prints the table.
 pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     if let Some(first) = merge.shares.first()
-        && let Some(share) = Share::read(first)?
+        && let Some(share) = ShareFile::read(first)?
     {
         let labels = share.trials.iter().map(|planned| planned.label.as_str());
         results::check_baseline(merge.baseline.as_deref(), labels)?;

@@ -21,12 +21,12 @@ use fsdyno_venue::LabVenue;
 
 /// Deliveries of 1,500 messages as qmail makes them: each is fsynced before it is in `new`.
 fn job(kernel: &str) -> Job {
-    let sets = ["deliverers=1", "ops=1500", "protocol=qmail"];
+    let parameters = ["deliverers=1", "ops=1500", "protocol=qmail"];
     let question = Question {
         deadline: fsdyno_campaign::DEFAULT_DEADLINE,
         workloads: vec!["maildir".into()],
         filesystems: vec!["ext4".into()],
-        sets: sets.map(String::from).to_vec(),
+        parameters: parameters.map(String::from).to_vec(),
         threads: 1,
         ..Question::default()
     };

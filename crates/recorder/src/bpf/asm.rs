@@ -41,7 +41,7 @@ pub enum Size {
     /// 4 bytes.
     Word,
     /// 8 bytes.
-    Long,
+    DoubleWord,
 }
 
 impl Size {
@@ -49,7 +49,7 @@ impl Size {
         match self {
             Size::Half => 0x08,
             Size::Word => 0x00,
-            Size::Long => 0x18,
+            Size::DoubleWord => 0x18,
         }
     }
 }
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jumps_lead_to_their_places() {
+    fn jumps_reach_their_labels() {
         let mut asm = Asm::default();
         let end = asm.label();
         asm.jump_if(If::Eq, Reg::R1, 5, end).mov(Reg::R6, Reg::R1).here(end).exit();

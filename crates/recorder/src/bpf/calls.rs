@@ -13,7 +13,7 @@ use crate::inode::{Info, Key};
 use crate::process::{Descriptor, Pending};
 use crate::recorder::Recorder;
 use crate::seen::Seen;
-use crate::sys::{Begun, RESTARTS};
+use crate::sys::{CallEntry, RESTARTS};
 use crate::table;
 
 /// Calls after which a path may refer to a file different from the one that the recorder assumes.
@@ -60,10 +60,11 @@ impl Recorder {
         if !self.running {
             return;
         }
-        let (tid, begun) = (it.thread, Begun { native: true, number: it.number, args: it.args });
+        let (tid, entry) =
+            (it.thread, CallEntry { native: true, number: it.number, args: it.args });
         if it.number == libc::SYS_close {
             self.seen = Some(seen(it));
-            let number = begun.args[0] as i32;
+            let number = entry.args[0] as i32;
             let closed = self.take_descriptor(tid, number);
             let begin = self.seen.take().map_or(0, |it| it.wall.0);
             if let Some(thread) = self.threads.get_mut(&tid) {
@@ -73,18 +74,26 @@ impl Recorder {
         }
         let closes = it.captured.closing.clone();
         let think = self.think(tid, it.think);
-        let (start, before) = (self.now(), it.wall.0);
+        let (start, entry_sequence) = (self.now(), it.wall.0);
         let mut seen = seen(it);
         // Whether it will succeed is not known yet: this implies nothing for the names.
         seen.result = -i64::from(libc::EINPROGRESS);
         self.seen = Some(seen);
         self.walked.clear();
-        self.tree.clock = before;
-        let decoded = self.decode(tid, &begun);
+        self.tree.clock = entry_sequence;
+        let decoded = self.decode(tid, &entry);
         self.seen = None;
         let Some((call, gone)) = decoded else { return };
-        let pending =
-            Pending { call, begun, start, resumed: start, think, gone, before, closed: None };
+        let pending = Pending {
+            call,
+            entry,
+            start,
+            resumed: start,
+            think,
+            gone,
+            entry_sequence,
+            closed: None,
+        };
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.pending, thread.closes) = (Some(pending), closes);
         }

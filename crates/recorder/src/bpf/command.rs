@@ -13,7 +13,7 @@ use super::parts::Record;
 use super::session::Session;
 use crate::error::RecordError;
 use crate::launch::{self, Started};
-use crate::process::numbers;
+use crate::process::numeric_entries;
 use crate::recorder::Recorder;
 use crate::resolve::flags_and_offset;
 use crate::tree::Tree;
@@ -91,7 +91,7 @@ impl Recorder {
     /// Writes the descriptors with which a process that waits for its start will begin.
     fn begin_descriptors(&mut self, pid: pid_t) {
         (self.running, self.clocked) = (true, Some(0));
-        let mut open = numbers(&format!("/proc/{pid}/fd")).unwrap_or_default();
+        let mut open = numeric_entries(&format!("/proc/{pid}/fd")).unwrap_or_default();
         open.sort_unstable();
         for number in open {
             let (flags, _) = flags_and_offset(pid, number);

@@ -4,16 +4,16 @@ use super::asm::{Asm, Call, If, Label, Op, Reg, Size};
 use super::layout::{EXECS, EXITS, HEADER, MAX_BITS, PARTS_END, SPAWNS, file, record, state};
 use super::program::{KEY, POINTER, Programs, SLOT, SMALL, STATE, VALUE};
 use Reg::{R0, R1, R2, R3, R6, R7, R8, R9, R10};
-use Size::{Half, Long, Word};
+use Size::{DoubleWord, Half, Word};
 
 impl Programs<'_> {
     /// Reads struct fdtable of the current thread.
     fn table(&self, asm: &mut Asm, bad: Label) {
         asm.call(Call::Task).mov(R3, R0).add(R3, self.offsets.files);
         Self::pointer(asm, POINTER, bad);
-        asm.load(Long, R3, R10, POINTER).add(R3, self.offsets.fdt);
+        asm.load(DoubleWord, R3, R10, POINTER).add(R3, self.offsets.fdt);
         Self::pointer(asm, POINTER, bad);
-        asm.load(Long, R3, R10, POINTER);
+        asm.load(DoubleWord, R3, R10, POINTER);
         Self::window(asm, &self.offsets.table, bad);
     }
 
@@ -23,20 +23,20 @@ impl Programs<'_> {
         self.table(asm, bad);
         asm.load(Word, R2, R10, VALUE).load(Word, R1, R9, it.table.field(0));
         asm.jump_if_reg(If::Ge, R2, R1, bad).op_value(Op::Shl, R2, 3);
-        asm.load(Long, R3, R9, it.table.field(1)).op(Op::Add, R3, R2);
+        asm.load(DoubleWord, R3, R9, it.table.field(1)).op(Op::Add, R3, R2);
         Self::pointer(asm, POINTER, bad);
-        asm.load(Long, R3, R10, POINTER).jump_if(If::Eq, R3, 0, bad);
+        asm.load(DoubleWord, R3, R10, POINTER).jump_if(If::Eq, R3, 0, bad);
         Self::window(asm, &it.file, bad);
-        asm.load(Long, R3, R9, it.file.field(0));
+        asm.load(DoubleWord, R3, R9, it.file.field(0));
         Self::window(asm, &it.inode, bad);
-        asm.load(Long, R3, R9, it.inode.field(2));
+        asm.load(DoubleWord, R3, R9, it.inode.field(2));
         Self::window(asm, &it.super_block, bad);
         asm.op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
         for (size, from, to) in [
-            (Long, it.inode.field(0), file::INODE),
-            (Long, it.inode.field(1), file::SIZE),
-            (Long, it.super_block.field(1), file::MAGIC),
-            (Long, it.file.field(1), file::POSITION),
+            (DoubleWord, it.inode.field(0), file::INODE),
+            (DoubleWord, it.inode.field(1), file::SIZE),
+            (DoubleWord, it.super_block.field(1), file::MAGIC),
+            (DoubleWord, it.file.field(1), file::POSITION),
             (Word, it.super_block.field(0), file::DEVICE),
             (Word, it.inode.field(3), file::RDEV),
             (Word, it.inode.field(4), file::LINKS),
@@ -46,7 +46,7 @@ impl Programs<'_> {
         ] {
             asm.load(size, R1, R9, from);
             // i_mode has 2 bytes; the load zeroes the upper ones.
-            let size = if matches!(size, Long) { Long } else { Word };
+            let size = if matches!(size, DoubleWord) { DoubleWord } else { Word };
             asm.store(size, R3, to + HEADER, R1);
         }
     }
@@ -57,26 +57,36 @@ impl Programs<'_> {
         self.table(asm, bad);
         asm.load(Word, R2, R9, self.offsets.table.field(0)).op_value(Op::Shr, R2, 3);
         asm.set(R1, MAX_BITS).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).here(few);
-        asm.store(Long, R10, POINTER, R2).load(Long, R3, R9, self.offsets.table.field(2));
+        asm.store(DoubleWord, R10, POINTER, R2).load(
+            DoubleWord,
+            R3,
+            R9,
+            self.offsets.table.field(2),
+        );
         asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, HEADER.into()).call(Call::ReadKernel);
-        asm.jump_if(If::Ne, R0, 0, bad).load(Long, R0, R10, POINTER);
+        asm.jump_if(If::Ne, R0, 0, bad).load(DoubleWord, R0, R10, POINTER);
         asm.jump_if(If::Gt, R0, MAX_BITS, bad);
     }
 
     /// Fills in the record of an event of the current thread that is not a call. R9 = the record.
     fn event(&self, asm: &mut Asm, kind: i32, own: i32, out: Label) {
-        asm.call(Call::Time).store(Long, R10, SMALL, R0);
+        asm.call(Call::Time).store(DoubleWord, R10, SMALL, R0);
         self.room(asm, kind, own, out);
-        asm.load(Long, R8, R10, SMALL).store(Long, R9, record::BEGIN, R8);
-        asm.store(Long, R9, record::END, R8);
+        asm.load(DoubleWord, R8, R10, SMALL).store(DoubleWord, R9, record::BEGIN, R8);
+        asm.store(DoubleWord, R9, record::END, R8);
         Self::think(asm, R8);
-        asm.store(Long, R9, record::THINK, R1).store_value(Long, R9, record::NUMBER, 0);
-        asm.store_value(Long, R9, record::SHAPE, 0).store_value(Long, R9, record::RESULT, 0);
+        asm.store(DoubleWord, R9, record::THINK, R1).store_value(DoubleWord, R9, record::NUMBER, 0);
+        asm.store_value(DoubleWord, R9, record::SHAPE, 0).store_value(
+            DoubleWord,
+            R9,
+            record::RESULT,
+            0,
+        );
     }
 
     /// R1 = a field of the struct task_struct that a word of the context points to; 0 if it cannot be read.
     fn number(asm: &mut Asm, word: i16, offset: i32) {
-        asm.store_value(Long, R10, POINTER, 0).load(Long, R3, R6, word).add(R3, offset);
+        asm.store_value(DoubleWord, R10, POINTER, 0).load(DoubleWord, R3, R6, word).add(R3, offset);
         asm.mov(R1, R10).add(R1, POINTER.into()).set(R2, 4).call(Call::ReadKernel);
         asm.load(Word, R1, R10, POINTER);
     }
@@ -96,14 +106,14 @@ impl Programs<'_> {
         }
         self.event(a, SPAWNS, 2, out);
         Self::number(a, 0, self.offsets.pid);
-        a.store(Long, R9, record::ARGS, R1).store(Word, R10, KEY, R1);
+        a.store(DoubleWord, R9, record::ARGS, R1).store(Word, R10, KEY, R1);
         Self::number(a, 0, self.offsets.tgid);
-        a.store(Long, R9, record::ARGS + 8, R1);
-        a.load(Long, R1, R6, 8).store(Long, R9, record::ARGS + 16, R1);
+        a.store(DoubleWord, R9, record::ARGS + 8, R1);
+        a.load(DoubleWord, R1, R6, 8).store(DoubleWord, R9, record::ARGS + 16, R1);
         for at in 0..(state::LENGTH / 8) as i16 {
-            a.store_value(Long, R10, STATE + 8 * at, 0);
+            a.store_value(DoubleWord, R10, STATE + 8 * at, 0);
         }
-        a.store(Long, R10, STATE + state::SINCE, R8);
+        a.store(DoubleWord, R10, STATE + state::SINCE, R8);
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into());
         a.mov(R3, R10).add(R3, STATE.into()).set(Reg::R4, 0).call(Call::Update);
         a.jump_if(If::Eq, R0, 0, good);
@@ -120,7 +130,7 @@ impl Programs<'_> {
         let (out, same) = (asm.label(), asm.label());
         let a = &mut asm;
         a.mov(R6, R1).call(Call::Ids).mov(R7, R0).op_value(Op::Shl, R7, 32);
-        a.op_value(Op::Shr, R7, 32).load(Long, R1, R6, 8).store(Word, R10, KEY, R1);
+        a.op_value(Op::Shr, R7, 32).load(DoubleWord, R1, R6, 8).store(Word, R10, KEY, R1);
         a.op_value(Op::Shl, R1, 32).op_value(Op::Shr, R1, 32);
         a.jump_if_reg(If::Eq, R1, R7, same).store(Word, R10, SLOT, R1);
         // A thread other than the first one called exec: from now on it has the ID of the first one.
@@ -130,10 +140,12 @@ impl Programs<'_> {
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, SLOT.into()).call(Call::Delete);
         a.here(same).mov(R1, R6);
         self.begin(a, out);
-        a.load(Long, R1, R7, state::EXECS).jump_if(If::Ne, R1, 0, out);
-        a.store_value(Long, R7, state::EXECS, 1);
+        a.load(DoubleWord, R1, R7, state::EXECS).jump_if(If::Ne, R1, 0, out);
+        a.store_value(DoubleWord, R7, state::EXECS, 1);
         self.event(a, EXECS, 3, out);
-        a.load(Long, R1, R6, 8).store(Long, R9, record::ARGS, R1).set(R8, record::PARTS.into());
+        a.load(DoubleWord, R1, R6, 8)
+            .store(DoubleWord, R9, record::ARGS, R1)
+            .set(R8, record::PARTS.into());
         self.put(a);
         a.here(out).exit();
         asm.finish()
@@ -145,12 +157,12 @@ impl Programs<'_> {
         let out = asm.label();
         let a = &mut asm;
         self.begin(a, out);
-        a.load(Word, R8, R10, KEY).store(Long, R10, SLOT, R8);
+        a.load(Word, R8, R10, KEY).store(DoubleWord, R10, SLOT, R8);
         self.event(a, EXITS, 4, out);
         Self::number(a, 0, self.offsets.exit_code);
-        a.store(Long, R9, record::ARGS, R1).set(R8, record::PARTS.into());
+        a.store(DoubleWord, R9, record::ARGS, R1).set(R8, record::PARTS.into());
         self.put(a);
-        a.load(Long, R8, R10, SLOT).store(Word, R10, KEY, R8);
+        a.load(DoubleWord, R8, R10, SLOT).store(Word, R10, KEY, R8);
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into()).call(Call::Delete);
         a.here(out).exit();
         asm.finish()
@@ -167,12 +179,12 @@ impl Programs<'_> {
         self.lookup(a, self.maps.threads, next);
         a.mov(R7, R0);
         Self::used(a, R7, R8);
-        a.store(Long, R7, state::USED, R1).store(Long, R7, state::SINCE, R8);
+        a.store(DoubleWord, R7, state::USED, R1).store(DoubleWord, R7, state::SINCE, R8);
         a.here(next);
         Self::number(a, 16, self.offsets.pid);
         a.jump_if(If::Eq, R1, 0, out).store(Word, R10, KEY, R1);
         self.lookup(a, self.maps.threads, out);
-        a.store(Long, R0, state::SINCE, R8).here(out).exit();
+        a.store(DoubleWord, R0, state::SINCE, R8).here(out).exit();
         asm.finish()
     }
 }

@@ -14,7 +14,7 @@ use super::session::Session;
 use super::stop::{Stopped, threads};
 use crate::error::RecordError;
 use crate::launch;
-use crate::process::{Mapping, numbers};
+use crate::process::{Mapping, numeric_entries};
 use crate::recorder::Recorder;
 use crate::tree::Tree;
 
@@ -124,7 +124,7 @@ impl Recorder {
         }
         let cwd: Option<PathBuf> = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
         self.set_directory(pid, cwd.as_deref());
-        let mut open = numbers(&format!("/proc/{pid}/fd")).unwrap_or_default();
+        let mut open = numeric_entries(&format!("/proc/{pid}/fd")).unwrap_or_default();
         open.sort_unstable();
         for number in open {
             let _ = self.descriptor(pid, number);

@@ -14,7 +14,7 @@ use super::layout::{
     Part, UNREAD, file, record, state,
 };
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
-use Size::{Long, Word};
+use Size::{DoubleWord, Word};
 
 /// The offset of the copies of kernel structures in the scratch buffer, after the record.
 const WINDOWS: i16 = 0x7000;
@@ -172,7 +172,7 @@ impl Programs<'_> {
         asm.store_value(Word, R9, record::KIND, kind);
         asm.store_value(Word, R10, KEY, LOST as i32);
         self.lookup(asm, self.maps.counters, none);
-        asm.load(Long, R1, R0, 0).store(Long, R9, record::LOST, R1);
+        asm.load(DoubleWord, R1, R0, 0).store(DoubleWord, R9, record::LOST, R1);
     }
 
     /// Copies the record at R9 into the ring. R8 is its length.
@@ -189,17 +189,17 @@ impl Programs<'_> {
     /// R1 = the CPU time at the time in `now` of the thread whose state `thread` points to.
     pub(super) fn used(asm: &mut Asm, thread: Reg, now: Reg) {
         let later = asm.label();
-        asm.mov(R1, now).load(Long, R2, thread, state::SINCE);
+        asm.mov(R1, now).load(DoubleWord, R2, thread, state::SINCE);
         // If the program was preempted, the thread may have been scheduled again after `now`.
         asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).here(later).op(Op::Sub, R1, R2);
-        asm.load(Long, R2, thread, state::USED).op(Op::Add, R1, R2);
+        asm.load(DoubleWord, R2, thread, state::USED).op(Op::Add, R1, R2);
     }
 
     /// R1 = the CPU time outside recorded calls at the time in `now`, at which the thread is not in a recorded call.
     pub(super) fn think(asm: &mut Asm, now: Reg) {
         Self::used(asm, R7, now);
-        asm.load(Long, R2, R7, state::MARK).op(Op::Sub, R1, R2);
-        asm.load(Long, R2, R7, state::THINK).op(Op::Add, R1, R2);
+        asm.load(DoubleWord, R2, R7, state::MARK).op(Op::Sub, R1, R2);
+        asm.load(DoubleWord, R2, R7, state::THINK).op(Op::Add, R1, R2);
     }
 
     /// Reads the window of the kernel structure at R3 into the scratch buffer.
@@ -219,11 +219,11 @@ impl Programs<'_> {
         /// The offset of r10 in struct pt_regs, which is followed by r9, r8, ax, cx, dx, si, di.
         const FROM: i32 = 56;
         const PLACES: [i16; 6] = [56, 48, 40, 0, 16, 8];
-        asm.load(Long, R3, R6, 0).add(R3, FROM);
+        asm.load(DoubleWord, R3, R6, 0).add(R3, FROM);
         asm.mov(R1, R9).add(R1, WINDOWS.into()).set(R2, 64).call(Call::ReadKernel);
         for (at, place) in PLACES.into_iter().enumerate() {
-            asm.load(Long, R1, R9, WINDOWS + place);
-            asm.store(Long, R9, record::ARGS + 8 * at as i16, R1);
+            asm.load(DoubleWord, R1, R9, WINDOWS + place);
+            asm.store(DoubleWord, R9, record::ARGS + 8 * at as i16, R1);
         }
     }
 
@@ -234,45 +234,47 @@ impl Programs<'_> {
         let a = &mut asm;
         self.begin(a, out);
         if self.copy > 0 {
-            a.load(Long, R1, R7, state::SHAPE).jump_if(If::Ne, R1, 0, out);
+            a.load(DoubleWord, R1, R7, state::SHAPE).jump_if(If::Ne, R1, 0, out);
         }
         a.call(Call::Time).mov(R8, R0).call(Call::Task).mov(R3, R0).add(R3, self.offsets.status);
         a.mov(R1, R10).add(R1, SMALL.into()).set(R2, 4).call(Call::ReadKernel);
         a.load(Word, R1, R10, SMALL).jump_if(If::Set, R1, COMPAT, foreign);
-        a.load(Long, R1, R6, 8).jump_if(If::Ge, R1, NUMBERS as i32, foreign);
-        a.store(Long, R7, state::NUMBER, R1).load(Word, R9, R10, KEY).store(Word, R10, KEY, R1);
+        a.load(DoubleWord, R1, R6, 8).jump_if(If::Ge, R1, NUMBERS as i32, foreign);
+        a.store(DoubleWord, R7, state::NUMBER, R1)
+            .load(Word, R9, R10, KEY)
+            .store(Word, R10, KEY, R1);
         self.lookup(a, self.maps.shapes, unrecorded);
-        a.load(Long, R3, R0, 8).jump_if(If::Eq, R3, 0, unrecorded);
-        a.store(Word, R10, KEY, R9).load(Long, R9, R0, 0);
-        a.store(Long, R7, state::SHAPE, R3).store(Long, R7, state::BEGIN, R8);
+        a.load(DoubleWord, R3, R0, 8).jump_if(If::Eq, R3, 0, unrecorded);
+        a.store(Word, R10, KEY, R9).load(DoubleWord, R9, R0, 0);
+        a.store(DoubleWord, R7, state::SHAPE, R3).store(DoubleWord, R7, state::BEGIN, R8);
         Self::think(a, R8);
-        a.store(Long, R7, state::THINK, R1);
+        a.store(DoubleWord, R7, state::THINK, R1);
         let begins = a.label();
         a.jump_if(If::Ne, R9, 0, begins);
         // The call's time does not include this program's.
-        a.call(Call::Time).store(Long, R7, state::BEGIN, R0).exit();
-        a.here(begins).store(Long, R10, SLOT, R9);
+        a.call(Call::Time).store(DoubleWord, R7, state::BEGIN, R0).exit();
+        a.here(begins).store(DoubleWord, R10, SLOT, R9);
         self.room(a, BEGINS, 0, out);
-        a.load(Long, R1, R10, SLOT).store(Long, R9, record::SHAPE, R1);
-        a.store_value(Long, R9, record::RESULT, 0);
+        a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
+        a.store_value(DoubleWord, R9, record::RESULT, 0);
         for (to, from) in [
             (record::BEGIN, state::BEGIN),
             (record::END, state::BEGIN),
             (record::THINK, state::THINK),
             (record::NUMBER, state::NUMBER),
         ] {
-            a.load(Long, R1, R7, from).store(Long, R9, to, R1);
+            a.load(DoubleWord, R1, R7, from).store(DoubleWord, R9, to, R1);
         }
         Self::args(a);
         self.parts(a);
         self.put(a);
         a.here(out).exit();
         a.here(foreign);
-        a.load(Long, R1, R6, 8).jump_if(If::SignedLt, R1, 0, unrecorded);
+        a.load(DoubleWord, R1, R6, 8).jump_if(If::SignedLt, R1, 0, unrecorded);
         if self.copy == 0 {
             self.count(a, FOREIGN);
         }
-        a.here(unrecorded).store_value(Long, R7, state::SHAPE, 0).exit();
+        a.here(unrecorded).store_value(DoubleWord, R7, state::SHAPE, 0).exit();
         asm.finish()
     }
 
@@ -282,26 +284,26 @@ impl Programs<'_> {
         let out = asm.label();
         let a = &mut asm;
         self.begin(a, out);
-        a.load(Long, R1, R7, state::SHAPE).jump_if(If::Eq, R1, 0, out);
-        a.call(Call::Time).store(Long, R10, VALUE, R0);
+        a.load(DoubleWord, R1, R7, state::SHAPE).jump_if(If::Eq, R1, 0, out);
+        a.call(Call::Time).store(DoubleWord, R10, VALUE, R0);
         self.room(a, ENDS, 1, out);
-        a.load(Long, R1, R10, VALUE).store(Long, R9, record::END, R1);
+        a.load(DoubleWord, R1, R10, VALUE).store(DoubleWord, R9, record::END, R1);
         for (to, from) in [
             (record::BEGIN, state::BEGIN),
             (record::THINK, state::THINK),
             (record::NUMBER, state::NUMBER),
             (record::SHAPE, state::SHAPE),
         ] {
-            a.load(Long, R1, R7, from).store(Long, R9, to, R1);
+            a.load(DoubleWord, R1, R7, from).store(DoubleWord, R9, to, R1);
         }
-        a.load(Long, R1, R6, 8).store(Long, R9, record::RESULT, R1);
-        a.store_value(Long, R7, state::SHAPE, 0).store_value(Long, R7, state::EXECS, 0);
+        a.load(DoubleWord, R1, R6, 8).store(DoubleWord, R9, record::RESULT, R1);
+        a.store_value(DoubleWord, R7, state::SHAPE, 0).store_value(DoubleWord, R7, state::EXECS, 0);
         Self::args(a);
         self.parts(a);
         self.put(a);
         a.call(Call::Time).mov(R8, R0);
         Self::used(a, R7, R8);
-        a.store(Long, R7, state::MARK, R1);
+        a.store(DoubleWord, R7, state::MARK, R1);
         a.here(out).exit();
         asm.finish()
     }
@@ -312,14 +314,14 @@ impl Programs<'_> {
         asm.set(R8, record::PARTS.into());
         for slot in 0..4 {
             let next = asm.label();
-            asm.load(Long, R1, R9, record::SHAPE).op_value(Op::Shr, R1, 16 * slot);
+            asm.load(DoubleWord, R1, R9, record::SHAPE).op_value(Op::Shr, R1, 16 * slot);
             asm.op_value(Op::And, R1, if slot == 3 { 0x7fff } else { 0xffff });
-            asm.jump_if(If::Eq, R1, 0, done).store(Long, R10, SLOT, R1);
+            asm.jump_if(If::Eq, R1, 0, done).store(DoubleWord, R10, SLOT, R1);
             asm.op_value(Op::Shr, R1, 4).op_value(Op::And, R1, 7).op_value(Op::Shl, R1, 3);
-            asm.mov(R2, R9).op(Op::Add, R2, R1).load(Long, R4, R2, record::ARGS);
-            asm.load(Long, R5, R2, record::ARGS + 8).store(Long, R10, VALUE, R4);
+            asm.mov(R2, R9).op(Op::Add, R2, R1).load(DoubleWord, R4, R2, record::ARGS);
+            asm.load(DoubleWord, R5, R2, record::ARGS + 8).store(DoubleWord, R10, VALUE, R4);
             asm.op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
-            asm.load(Long, R1, R10, SLOT).store(Word, R3, 0, R1);
+            asm.load(DoubleWord, R1, R10, SLOT).store(Word, R3, 0, R1);
             asm.store_value(Word, R3, 4, UNREAD as i32).op_value(Op::And, R1, 15);
             self.part(asm, next);
             asm.here(next);
@@ -341,23 +343,23 @@ impl Programs<'_> {
         let [text, memory, vector, sample, opened, closing] = labels;
         let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, HEADER.into());
         to(asm.here(text));
-        asm.set(R2, MAX_TEXT).load(Long, R3, R10, VALUE).call(Call::ReadUserText);
+        asm.set(R2, MAX_TEXT).load(DoubleWord, R3, R10, VALUE).call(Call::ReadUserText);
         asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, MAX_TEXT, bad).jump(good);
-        asm.here(memory).load(Long, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
+        asm.here(memory).load(DoubleWord, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
         asm.op_value(Op::And, R2, 0x1ff).op_value(Op::Shl, R2, 3).jump(read);
         asm.here(vector).jump_if(If::Gt, R5, MAX_VECTOR, bad);
         asm.mov(R2, R5).op_value(Op::Shl, R2, 4).jump(read);
         let (long, short) = (asm.label(), asm.label());
         asm.here(sample).jump_if(If::Gt, R5, 511, long).jump(next);
-        asm.here(long).load(Long, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
-        asm.store(Long, R7, state::WRITES, R2).op_value(Op::And, R1, 15);
+        asm.here(long).load(DoubleWord, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
+        asm.store(DoubleWord, R7, state::WRITES, R2).op_value(Op::And, R1, 15);
         asm.jump_if(If::Ne, R1, 0, next).mov(R2, R5).set(R1, MAX_SAMPLE);
         asm.jump_if_reg(If::Ge, R1, R2, short).mov(R2, R1);
         asm.here(short).jump(read);
-        asm.here(read).store(Long, R10, POINTER, R2);
+        asm.here(read).store(DoubleWord, R10, POINTER, R2);
         to(asm);
-        asm.load(Long, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
-        asm.load(Long, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * MAX_VECTOR, bad).jump(good);
+        asm.load(DoubleWord, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
+        asm.load(DoubleWord, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * MAX_VECTOR, bad).jump(good);
         asm.here(opened);
         self.file(asm, bad);
         asm.set(R0, file::LENGTH).jump(good);

@@ -31,7 +31,7 @@ pub struct Session {
     lost_before: Option<u64>,
     /// The number of events that the programs had missed when they were detached.
     missed: u64,
-    _others: [Map; 3],
+    _keep_alive: [Map; 3],
 }
 
 impl Session {
@@ -93,7 +93,7 @@ impl Session {
             records,
             lost_before: None,
             missed: 0,
-            _others: [shapes, scratch, ring],
+            _keep_alive: [shapes, scratch, ring],
         })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, pid_t};
 
-use crate::process::numbers;
+use crate::process::numeric_entries;
 use crate::sys::request;
 
 /// The maximum time until all threads of a process have stopped.
@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_micros(200);
 
 /// Returns the threads of a process, beginning with the first one.
 pub fn threads(pid: pid_t) -> Vec<pid_t> {
-    let mut all = numbers(&format!("/proc/{pid}/task")).unwrap_or_default();
+    let mut all = numeric_entries(&format!("/proc/{pid}/task")).unwrap_or_default();
     // The main thread must be the first one in the trace.
     all.sort_by_key(|tid| (*tid != pid, *tid));
     all

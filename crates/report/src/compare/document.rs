@@ -82,5 +82,5 @@ fn steps(rows: &[&Row]) -> Table {
     let mut rows = rows.to_vec();
     let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
     rows.sort_by(|one, other| far(other).total_cmp(&far(one)));
-    Table { fit: Fit::Tight, alike: 1, ..Table::of(columns, &rows) }
+    Table { fit: Fit::Tight, column_group: 1, ..Table::of(columns, &rows) }
 }

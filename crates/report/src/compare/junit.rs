@@ -12,7 +12,7 @@ use crate::markup::escape;
 pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
     let (mut errors, mut skipped) =
-        (0, compared.count(Verdict::Undecided) + compared.count(Verdict::Inside));
+        (0, compared.count(Verdict::Undecided) + compared.count(Verdict::WithinError));
     for alone in &compared.alone {
         let what = words::alone(compared, alone);
         cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
@@ -75,7 +75,7 @@ fn case(row: &Row) -> String {
             let message = escape(&format!("slower: {line}"));
             format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
         }
-        verdict @ (Verdict::Undecided | Verdict::Inside) => {
+        verdict @ (Verdict::Undecided | Verdict::WithinError) => {
             let text = format!("{}: {text}", words::verdict(verdict));
             format!("<skipped message=\"{}\"/>", escape(&text))
         }

@@ -5,7 +5,7 @@ use fsdyno_stats::compare::{Method, Verdict};
 
 use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unmatched};
 use crate::number::{self, sanitize};
-use crate::processor::INSIDE;
+use crate::processor::WITHIN_ERROR;
 
 /// The word for a verdict in a table.
 pub fn verdict(verdict: Verdict) -> &'static str {
@@ -14,7 +14,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::Same => "same",
         Verdict::Undecided => "undecided",
-        Verdict::Inside => "model error",
+        Verdict::WithinError => "model error",
     }
 }
 
@@ -136,8 +136,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     if compared.count(Verdict::Undecided) > 0 {
         add(verdict(Verdict::Undecided), UNDECIDED);
     }
-    if compared.count(Verdict::Inside) > 0 {
-        add(verdict(Verdict::Inside), INSIDE);
+    if compared.count(Verdict::WithinError) > 0 {
+        add(verdict(Verdict::WithinError), WITHIN_ERROR);
     }
     let notes = compared.rows.iter().filter_map(|row| row.comparison?.note()?.split_once(": "));
     notes.for_each(|(name, meaning)| add(name, meaning));
@@ -198,7 +198,7 @@ pub fn summary(compared: &Compared) -> String {
         (Verdict::Faster, "faster"),
         (Verdict::Same, "same"),
         (Verdict::Undecided, "undecided"),
-        (Verdict::Inside, "within the processor model's error"),
+        (Verdict::WithinError, "within the processor model's error"),
     ] {
         let n = compared.count(verdict);
         if n > 0 {

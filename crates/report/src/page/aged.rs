@@ -47,7 +47,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
 fn ratio(comparison: &Comparison) -> String {
     let open = match comparison.verdict {
         Verdict::Undecided => "~ ",
-        Verdict::Inside => "? ",
+        Verdict::WithinError => "? ",
         Verdict::Faster | Verdict::Slower | Verdict::Same => "",
     };
     format!(", {open}{}", number::relative(comparison.ratio))

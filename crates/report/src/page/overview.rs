@@ -112,7 +112,7 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let to = if versus == "best" { "the best of its phase" } else { &versus };
     let ratios = || sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
     let open = match dots().any(|dot| dot.n > 1) {
-        true if ratios().any(|ratio| ratio.standing == Standing::Inside) => {
+        true if ratios().any(|ratio| ratio.standing == Standing::WithinError) => {
             " Filled: significant; hollow: no difference that matters, undecided, or within the processor model's error."
         }
         true => " Filled: significant; hollow: no difference that matters, or undecided.",
@@ -173,7 +173,7 @@ impl Axis {
         let high = ends().map(|(_, high)| high).fold(max, f64::max).min(max * FAR);
         let low = ends().map(|(low, _)| low).fold(min, f64::min).max(min / FAR);
         if max <= LINEAR {
-            Axis::Linear(Scale::over(high.max(1.5), Unit::Times))
+            Axis::Linear(Scale::over(high.max(1.5), Unit::Ratio))
         } else {
             Axis::Factors(low.clamp(1e-9, 0.5).ln(), high.max(2.0).ln())
         }
@@ -207,7 +207,7 @@ impl Axis {
         powers
             .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)))
             .filter(|value| self.has(*value))
-            .map(|value| (self.at(value), Unit::Times.label(value)))
+            .map(|value| (self.at(value), Unit::Ratio.label(value)))
             .collect()
     }
 

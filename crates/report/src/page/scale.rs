@@ -14,7 +14,7 @@ pub enum Unit {
     /// Bytes per second.
     ByteRate,
     /// Ratios: `2x`.
-    Times,
+    Ratio,
 }
 
 impl Unit {
@@ -45,11 +45,11 @@ impl Unit {
             }
             Unit::Bytes | Unit::ByteRate => {
                 let second = if self == Unit::ByteRate { "/s" } else { "" };
-                let power = binary(value);
+                let power = binary_exponent(value);
                 let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][power as usize];
                 format!("{} {unit}{second}", round(value / 1024f64.powi(power)))
             }
-            Unit::Times => format!("{}x", round(value)),
+            Unit::Ratio => format!("{}x", round(value)),
         }
     }
 }
@@ -59,7 +59,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// The exponent of 1024 whose unit (bytes, KiB, ...) suits the value.
-fn binary(value: f64) -> i32 {
+fn binary_exponent(value: f64) -> i32 {
     (0..4).find(|power| value < 1023.9 * 1024f64.powi(*power)).unwrap_or(4)
 }
 
@@ -73,27 +73,27 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The scale for values up to `longest`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, in KiB,
+    /// The scale for values up to `max`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, in KiB,
     /// MiB and so on).
-    pub fn over(longest: f64, unit: Unit) -> Scale {
-        if !longest.is_finite() || longest <= 0.0 {
+    pub fn over(max: f64, unit: Unit) -> Scale {
+        if !max.is_finite() || max <= 0.0 {
             return Scale { end: 1.0, step: 1.0, unit };
         }
         let one = if matches!(unit, Unit::Bytes | Unit::ByteRate) {
-            1024f64.powi(binary(longest))
+            1024f64.powi(binary_exponent(max))
         } else {
             1.0
         };
-        let power = 10f64.powf((longest / one / 3.0).log10().floor()) * one;
+        let power = 10f64.powf((max / one / 3.0).log10().floor()) * one;
         let step = [5.0, 2.0, 1.0]
             .into_iter()
             .map(|digit| digit * power)
-            .find(|step| longest / step >= 2.0)
+            .find(|step| max / step >= 2.0)
             .unwrap_or(power);
         // Counts are whole numbers.
         let step = if unit == Unit::Count { step.max(1.0) } else { step };
         // A bar that ends on a line, except for rounding, needs no further step.
-        Scale { end: (longest / step - 1e-9).ceil().max(1.0) * step, step, unit }
+        Scale { end: (max / step - 1e-9).ceil().max(1.0) * step, step, unit }
     }
 
     /// The position of a value, from 0 to 1.
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(last(20_100.0, Unit::Count), "25k");
         assert_eq!(last(1e6, Unit::Rate), "1M/s");
         assert_eq!(last(300.0 * 1048576.0, Unit::Bytes), "300 MiB");
-        assert_eq!(last(2.4, Unit::Times), "2.5x");
+        assert_eq!(last(2.4, Unit::Ratio), "2.5x");
         assert_eq!(last(3.0, Unit::Count), "3");
     }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_ten_lie_evenly() {
+    fn powers_of_ten_are_evenly_spaced() {
         let log = Log::around(2e-6, 0.3);
         let places: Vec<String> =
             log.ticks().iter().map(|(at, value)| format!("{at:.2} {value:e}")).collect();

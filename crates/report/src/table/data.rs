@@ -194,7 +194,7 @@ pub struct Table {
     /// Its text form if it is too wide.
     pub fit: Fit,
     /// The number of its layout: tables with the same number have the same column widths.
-    pub alike: usize,
+    pub column_group: usize,
     /// Number of rows omitted because the page has no space for them.
     pub left_out: usize,
 }

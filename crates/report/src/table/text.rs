@@ -106,17 +106,19 @@ impl Writer<'_> {
 
     fn layout(&mut self, table: &Table) -> &Layout {
         let (document, width) = (self.document, self.style.width);
-        self.layouts.entry(table.alike).or_insert_with(|| {
-            let alike: Vec<&Table> =
-                document.tables().filter(|other| other.alike == table.alike).collect();
-            Layout::of(&alike, width)
+        self.layouts.entry(table.column_group).or_insert_with(|| {
+            let tables: Vec<&Table> = document
+                .tables()
+                .filter(|other| other.column_group == table.column_group)
+                .collect();
+            Layout::of(&tables, width)
         })
     }
 
     /// Writes a table with the columns that fit into a line.
     fn columns(&mut self, table: &Table) {
         self.layout(table);
-        let Some(layout) = self.layouts.remove(&table.alike) else { return };
+        let Some(layout) = self.layouts.remove(&table.column_group) else { return };
         let mark = if self.ascii { CUT_ASCII } else { CUT };
         let heads = layout.line(table, |at| table.heads[at].text.clone(), mark);
         let of_kind = |kind| table.heads.iter().position(|head| head.kind == kind);
@@ -145,7 +147,7 @@ impl Writer<'_> {
             let notes = notes.map_or("", |at| &row.cells[at]);
             self.row(row, line.trim_end(), names.collect(), notes);
         }
-        self.layouts.insert(table.alike, layout);
+        self.layouts.insert(table.column_group, layout);
     }
 
     /// Writes a row and the rest of its name, with its notes after it if they fit, else below it.
@@ -259,7 +261,7 @@ impl Writer<'_> {
         for table in self.document.tables() {
             let heads = table.heads.iter().enumerate().filter(|(_, head)| !head.empty);
             for (at, head) in heads {
-                let Some(layout) = self.layouts.get(&table.alike) else { continue };
+                let Some(layout) = self.layouts.get(&table.column_group) else { continue };
                 if layout.widths[at] > 0 {
                     shown.push((at, head));
                 } else if !matches!(head.kind, Kind::Group | Kind::Notes) {

@@ -163,8 +163,8 @@ impl Tuned {
 }
 
 /// A table whose columns are laid out like those of other tables of its kind.
-fn of_kind(alike: usize, table: Table) -> Table {
-    Table { alike, ..table }
+fn of_kind(column_group: usize, table: Table) -> Table {
+    Table { column_group, ..table }
 }
 
 /// The lines that set the recommended options.

@@ -18,7 +18,7 @@ pub fn document(it: &Explained, other: Option<&Explained>) -> Document {
         out.items(untimed_sentence(it).into_iter().chain([rows::sums(it)]).collect());
     }
     for (at, (phase, there)) in phases(it, other).enumerate() {
-        out.0.push(Block::Table(Table { alike: at + 1, ..rows::functions(phase, there) }));
+        out.0.push(Block::Table(Table { column_group: at + 1, ..rows::functions(phase, there) }));
     }
     out.0.push(Block::Legend(Legend::default()));
     out.items(it.notes.iter().map(|note| sanitize(&format!("Note: {note}."))).collect());

@@ -119,13 +119,13 @@ impl Selection {
     pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
         if item.value.as_str().is_some() {
             if self.run.is_none() && only(runs).is_none() {
-                let right = "write run = \"NAME\" next to it";
-                return Err(item.error("no run is named for this row", right));
+                let remedy = "write run = \"NAME\" next to it";
+                return Err(item.error("no run is named for this row", remedy));
             }
             return Ok(Selection { row: Some(Label::read(item)?), ..self.clone() });
         }
-        let right = "write the label of a row, or a table: { row = \"ext4\", phase = \"create\" }";
-        let node = item.table(right)?;
+        let remedy = "write the label of a row, or a table: { row = \"ext4\", phase = \"create\" }";
+        let node = item.table(remedy)?;
         node.keys(KEYS)?;
         Selection::read(&node, self, runs)
     }
@@ -157,7 +157,7 @@ impl Selection {
     /// Returns the selected cell; errors refer to `node`.
     pub fn cell(&self, node: &Node<'_>, runs: &[Run]) -> Result<Cell, FileError> {
         let lacks =
-            |key: &str, right: &str| node.error(format!("{} lacks '{key}'", node.what), right);
+            |key: &str, remedy: &str| node.error(format!("{} lacks '{key}'", node.what), remedy);
         let run = self.run(node, runs)?;
         if let Some(Label { text, at: Some(at) }) = &self.row {
             known_row(text, &run, runs).map_err(|hint| {

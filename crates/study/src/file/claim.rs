@@ -145,10 +145,10 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
     if !id.chars().all(plain) || id.len() > MAX_ID {
         let problem = format!("'{id}' cannot be the id of a claim");
-        let right = format!(
+        let remedy = format!(
             "an id consists of at most {MAX_ID} letters, digits and the characters _ . + -"
         );
-        return Err(named.error(problem, right));
+        return Err(named.error(problem, remedy));
     }
     let node = node.clone().called(format!("claim '{id}'"));
     node.keys(&["id", "text", "published", "least", "check", "untestable"])?;
@@ -179,11 +179,11 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
         && !leaves_room(check, margin)
     {
         let (part, problem) = (margin * 100.0, format!("no value can satisfy claim '{id}'"));
-        let right = format!(
+        let remedy = format!(
             "no value remains after a margin of {part}% of each bound; write a wider bound or a smaller margin, \
              such as least = \"1%\""
         );
-        return Err(item.at_key(problem, right));
+        return Err(item.at_key(problem, remedy));
     }
     Ok(Claim {
         published: node.get("published").map(|item| item.number()).transpose()?,
@@ -226,8 +226,8 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     let item = match found.as_slice() {
         [item] => item,
         [] => {
-            let right = format!("write one of: {}", KINDS.join(", "));
-            return Err(node.error(format!("{} does not say what is checked", node.what), right));
+            let remedy = format!("write one of: {}", KINDS.join(", "));
+            return Err(node.error(format!("{} does not say what is checked", node.what), remedy));
         }
         [_, second, ..] => {
             let problem = format!("{} has two kinds", node.what);
@@ -243,8 +243,8 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     match item.name.as_str() {
         "ratio" => ratio(node, &table, runs),
         "order" => {
-            table.keys(&with(&["rows"]))?;
-            unbound(node, "its cells only have to be in ascending order")?;
+            table.keys(&cell_keys_and(&["rows"]))?;
+            reject_bounds(node, "its cells only have to be in ascending order")?;
             Ok(Check::Order(cells(&table, runs)?))
         }
         "within" => within(node, &table, runs),
@@ -263,13 +263,13 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
 }
 
 /// Returns the keys of a cell and the given additional ones.
-fn with(extra: &[&'static str]) -> Vec<&'static str> {
+fn cell_keys_and(extra: &[&'static str]) -> Vec<&'static str> {
     [KEYS, extra].concat()
 }
 
 /// Reads two cells and the bound of their ratio.
 fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
-    table.keys(&with(&["of", "over"]))?;
+    table.keys(&cell_keys_and(&["of", "over"]))?;
     let selection = Selection::read(table, &Selection::default(), runs)?;
     let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
         let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
@@ -282,7 +282,7 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
             format!("'{}' cannot be divided by '{}'", of.figure.name(), over.figure.name());
         return Err(table.error(problem, "use figures of the same kind"));
     }
-    one_unit(&over_item, &of, &over, "'of' and 'over'")?;
+    check_same_unit(&over_item, &of, &over, "'of' and 'over'")?;
     if of == over {
         return Err(table.error("'of' and 'over' are the same cell", "name two different ones"));
     }
@@ -297,8 +297,8 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
 
 /// Reads cells and the maximum ratio of the largest to the smallest.
 fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
-    table.keys(&with(&["rows", "at_most"]))?;
-    unbound(node, "its bound is at_most")?;
+    table.keys(&cell_keys_and(&["rows", "at_most"]))?;
+    reject_bounds(node, "its bound is at_most")?;
     let item = table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
     let at_most = item.number()?;
     if at_most < 1.0 {
@@ -315,12 +315,12 @@ fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     table.keys(KEYS)?;
     let cell = Selection::read(table, &Selection::default(), runs)?.cell(table, runs)?;
     let bound = bound(node)?;
-    let least = match bound {
+    let invalid = match bound {
         Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
         Bound::LessThan(at) if at <= 0.0 => Some(at),
         _ => None,
     };
-    match least {
+    match invalid {
         Some(at) => {
             let problem = format!("{} has the bound {at}", node.what);
             Err(node.error(problem, "no figure is below 0; write a bound above 0"))
@@ -353,19 +353,24 @@ fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
         return Err(item.error(problem, "use figures of the same kind"));
     }
     for (item, cell) in items.iter().zip(&cells) {
-        one_unit(item, &cells[0], cell, "'rows'")?;
+        check_same_unit(item, &cells[0], cell, "'rows'")?;
     }
     Ok(cells)
 }
 
 /// Checks that a cell has the same unit as the first, because cells are compared as plain numbers.
-fn one_unit(item: &Item<'_>, first: &Cell, cell: &Cell, others: &str) -> Result<(), FileError> {
+fn check_same_unit(
+    item: &Item<'_>,
+    first: &Cell,
+    cell: &Cell,
+    others: &str,
+) -> Result<(), FileError> {
     if first.unit == cell.unit {
         return Ok(());
     }
     let (one, other) = (first.unit.name, cell.unit.name);
-    let right = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {others}");
-    Err(item.error(format!("a cell in {one} is compared with one in {other}"), right))
+    let remedy = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {others}");
+    Err(item.error(format!("a cell in {one} is compared with one in {other}"), remedy))
 }
 
 /// Rejects `at_most` outside `within`.
@@ -382,10 +387,10 @@ fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
 /// Reads the single bound of a check.
 fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
     let found: Vec<Item<'_>> = BOUNDS.iter().filter_map(|name| node.get(name)).collect();
-    let right = "write more_than = 1.0, less_than = 1.0 or between = [0.9, 1.1]";
+    let remedy = "write more_than = 1.0, less_than = 1.0 or between = [0.9, 1.1]";
     let item = match found.as_slice() {
         [item] => item,
-        [] => return Err(node.error(format!("{} has no bound", node.what), right)),
+        [] => return Err(node.error(format!("{} has no bound", node.what), remedy)),
         [_, second, ..] => {
             return Err(second.at_key(format!("{} has two bounds", node.what), "leave one out"));
         }
@@ -408,7 +413,7 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
 }
 
 /// Rejects a bound in a check whose kind does not take one.
-fn unbound(node: &Node<'_>, because: &str) -> Result<(), FileError> {
+fn reject_bounds(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {
             let problem = format!("{} does not accept '{}'", node.what, item.name);

@@ -9,13 +9,13 @@ use super::error::{FileError, Spot};
 use super::read::{Item, Node};
 
 /// Options of `fsdyno run` that a study's run may have, apart from the axes.
-const OWN: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
+const NON_AXES: &[&str] = &["repeat", "seed", "baseline", "deadline", "keep-log"];
 
 /// Returns the options of `fsdyno run` that a study's run may have in addition to `fs`, `set` and `sysctl`, which are
 /// tables.
 pub fn options() -> impl Iterator<Item = &'static str> {
     let axes = AXES.iter().map(|axis| axis.key).filter(|key| *key != "fs");
-    axes.chain(OWN.iter().copied())
+    axes.chain(NON_AXES.iter().copied())
 }
 
 /// Flags: `true`, or `false`, which means the same as leaving the option out.
@@ -56,7 +56,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// Returns the remedy for an option of `fsdyno run` that a study's run cannot have; `None` for all other options.
 pub fn refused(option: &str) -> Option<&'static str> {
-    REFUSED.iter().find(|(name, _)| *name == option).map(|(_, right)| *right)
+    REFUSED.iter().find(|(name, _)| *name == option).map(|(_, remedy)| *remedy)
 }
 
 /// The conditions of a run, as given in the file.
@@ -107,7 +107,7 @@ pub struct RunOption {
 
 /// A command-line argument, and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct Argument {
     /// The argument, without shell quotes.
     pub text: String,
     /// Position in the file.
@@ -146,7 +146,7 @@ impl Conditions {
 
     /// Returns these conditions overridden by others: settings and options one by one, the list of file systems
     /// as a whole.
-    pub fn under(&self, over: &Conditions) -> Conditions {
+    pub fn overridden_by(&self, over: &Conditions) -> Conditions {
         let set = |below: &[Setting], over: &[Setting]| {
             let rest = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
             rest.chain(over).cloned().collect()
@@ -171,8 +171,8 @@ impl Conditions {
     }
 
     /// Returns the conditions as arguments after `fsdyno run WORKLOAD`.
-    pub fn words(&self) -> Vec<Word> {
-        let rows = self.rows.iter().flatten().map(|row| Word {
+    pub fn words(&self) -> Vec<Argument> {
+        let rows = self.rows.iter().flatten().map(|row| Argument {
             // A label that equals the spec is omitted.
             text: match row.label == row.spec {
                 true => format!("--fs={}", row.spec),
@@ -181,12 +181,12 @@ impl Conditions {
             spot: row.spot,
         });
         let setting = |option: &'static str| {
-            move |it: &Setting| Word {
+            move |it: &Setting| Argument {
                 text: format!("--{option}={}={}", it.key, it.value),
                 spot: it.spot,
             }
         };
-        let options = self.options.iter().map(|it| Word {
+        let options = self.options.iter().map(|it| Argument {
             text: match &it.value {
                 Some(value) => format!("--{}={value}", it.option),
                 None => format!("--{}", it.option),
@@ -242,15 +242,15 @@ fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
     for (key, item) in node.entries() {
         if let Some((workload, plain)) = key.split_once('.') {
             let problem = format!("'{key}' names a workload, '{workload}', but a run has only one");
-            let right = format!("write the parameter alone: {plain} = {}", item.written());
-            return Err(item.at_key(problem, right));
+            let remedy = format!("write the parameter alone: {plain} = {}", item.written());
+            return Err(item.at_key(problem, remedy));
         }
     }
     Ok(set)
 }
 
-fn settings(item: &Item<'_>, right: &str) -> Result<Vec<Setting>, FileError> {
-    let node = item.table(&format!("write {right}"))?;
+fn settings(item: &Item<'_>, remedy: &str) -> Result<Vec<Setting>, FileError> {
+    let node = item.table(&format!("write {remedy}"))?;
     let setting = |(key, item): (String, Item<'_>)| {
         Ok(Setting { key, value: item.argument()?, spot: item.spot() })
     };
@@ -265,8 +265,8 @@ fn read_option(
     item: &Item<'_>,
     other: &[&str],
 ) -> Result<Option<RunOption>, FileError> {
-    if let Some(right) = refused(option) {
-        return Err(item.at_key(format!("{} cannot have '{option}'", node.what), right));
+    if let Some(remedy) = refused(option) {
+        return Err(item.at_key(format!("{} cannot have '{option}'", node.what), remedy));
     }
     if !options().any(|known| known == option) {
         let known = options().map(|it| -> &str { it }).chain(["fs", "set", "sysctl"]);
@@ -274,7 +274,7 @@ fn read_option(
         let hint = suggest::hint(option, known.collect::<Vec<_>>());
         return Err(item.at_key(format!("{} has no '{option}'", node.what), hint));
     }
-    let wrong = |right: &str| item.error(format!("'{option}' is {}", item.written()), right);
+    let wrong = |remedy: &str| item.error(format!("'{option}' is {}", item.written()), remedy);
     let value = match (FLAGS.contains(&option), item.value) {
         (true, DeValue::Boolean(true)) => None,
         (true, DeValue::Boolean(false)) => return Ok(None),
@@ -290,11 +290,11 @@ fn read_option(
         }
         (false, _) => Some(item.argument()?),
     };
-    if let (Some((_, least, right)), Some(value)) =
+    if let (Some((_, least, remedy)), Some(value)) =
         (WHOLE.iter().find(|(name, ..)| *name == option), &value)
         && value.parse().ok().is_none_or(|Count(number)| number < *least)
     {
-        return Err(wrong(right));
+        return Err(wrong(remedy));
     }
     Ok(Some(RunOption { option: option.to_string(), value, spot: item.spot() }))
 }

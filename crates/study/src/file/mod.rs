@@ -21,7 +21,7 @@ mod whole;
 
 pub use cell::Cell;
 pub use claim::{Bound, Check, Claim, Test};
-pub use conditions::{Conditions, Row, RunOption, Setting, Word, options, refused};
+pub use conditions::{Argument, Conditions, Row, RunOption, Setting, options, refused};
 pub use error::{FileError, FileName, Spot};
 pub use factors::{FactorColumn, Factors};
 pub use figure::{Dimension, Figure, Latency, Op, Unit};
@@ -119,9 +119,9 @@ impl StudyFile {
         &self,
         spot: Spot,
         problem: impl Into<String>,
-        right: impl Into<String>,
+        remedy: impl Into<String>,
     ) -> FileError {
-        FileError { file: self.file.clone(), spot, problem: problem.into(), remedy: right.into() }
+        FileError { file: self.file.clone(), spot, problem: problem.into(), remedy: remedy.into() }
     }
 
     /// Returns the run with this name.

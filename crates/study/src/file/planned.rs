@@ -74,7 +74,7 @@ fn known(
         // Only some runs were requested.
         return Ok(());
     }
-    let wrong = |problem: String, right: String| Err(file.error(cell.spot, problem, right));
+    let wrong = |problem: String, remedy: String| Err(file.error(cell.spot, problem, remedy));
     let (run, row) = (&cell.run, &cell.row);
     let rows: Vec<&question::Cell> =
         of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();
@@ -101,8 +101,8 @@ struct OfCell<'a> {
 }
 
 impl OfCell<'_> {
-    fn wrong(&self, problem: String, right: String) -> Result<(), FileError> {
-        Err(self.file.error(self.cell.spot, problem, right))
+    fn wrong(&self, problem: String, remedy: String) -> Result<(), FileError> {
+        Err(self.file.error(self.cell.spot, problem, remedy))
     }
 
     /// Checks that its phases exist.

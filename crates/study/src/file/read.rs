@@ -46,13 +46,13 @@ impl<'a> Source<'a> {
         self,
         at: usize,
         problem: impl Into<String>,
-        right: impl Into<String>,
+        remedy: impl Into<String>,
     ) -> FileError {
         FileError {
             file: self.file.clone(),
             spot: self.spot(at),
             problem: problem.into(),
-            remedy: right.into(),
+            remedy: remedy.into(),
         }
     }
 }
@@ -85,8 +85,8 @@ impl<'a> Node<'a> {
     }
 
     /// Returns an error about the table as a whole.
-    pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
-        self.source.error(self.at, problem, right)
+    pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
+        self.source.error(self.at, problem, remedy)
     }
 
     /// Rejects all keys except these.
@@ -106,9 +106,9 @@ impl<'a> Node<'a> {
         Some(self.item(found, value))
     }
 
-    /// Returns the value of a required key; `right` is the remedy if it is missing.
-    pub fn need(&self, key: &str, right: &str) -> Result<Item<'a>, FileError> {
-        self.get(key).ok_or_else(|| self.error(format!("{} lacks '{key}'", self.what), right))
+    /// Returns the value of a required key; `remedy` applies if it is missing.
+    pub fn need(&self, key: &str, remedy: &str) -> Result<Item<'a>, FileError> {
+        self.get(key).ok_or_else(|| self.error(format!("{} lacks '{key}'", self.what), remedy))
     }
 
     /// Returns all keys and values, in the order of the file.
@@ -125,10 +125,10 @@ impl<'a> Node<'a> {
     /// Returns the tables with the heading `[[key]]`.
     pub fn tables(&self, key: &str) -> Result<Vec<Node<'a>>, FileError> {
         let Some(item) = self.get(key) else { return Ok(Vec::new()) };
-        let right = format!("begin each with a line [[{key}]]");
+        let remedy = format!("begin each with a line [[{key}]]");
         match item.value {
-            DeValue::Array(_) => item.list()?.into_iter().map(|item| item.table(&right)).collect(),
-            _ => Err(item.at_key(format!("'{key}' is not a list of tables"), right)),
+            DeValue::Array(_) => item.list()?.into_iter().map(|item| item.table(&remedy)).collect(),
+            _ => Err(item.at_key(format!("'{key}' is not a list of tables"), remedy)),
         }
     }
 
@@ -171,13 +171,13 @@ impl<'a> Item<'a> {
     }
 
     /// Returns an error at the key.
-    pub fn at_key(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
-        self.source.error(self.key_at, problem, right)
+    pub fn at_key(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
+        self.source.error(self.key_at, problem, remedy)
     }
 
     /// Returns an error at the value.
-    pub fn error(&self, problem: impl Into<String>, right: impl Into<String>) -> FileError {
-        self.source.error(self.span.start, problem, right)
+    pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
+        self.source.error(self.span.start, problem, remedy)
     }
 
     /// Returns the text of the value in the file.
@@ -252,7 +252,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the value as a table.
-    pub fn table(&self, right: &str) -> Result<Node<'a>, FileError> {
+    pub fn table(&self, remedy: &str) -> Result<Node<'a>, FileError> {
         match self.value {
             DeValue::Table(table) => Ok(Node {
                 source: self.source,
@@ -260,7 +260,7 @@ impl<'a> Item<'a> {
                 at: self.span.start,
                 what: format!("'{}'", self.name),
             }),
-            _ => Err(self.kind("a table", right)),
+            _ => Err(self.kind("a table", remedy)),
         }
     }
 
@@ -276,7 +276,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the error for a value of the wrong type.
-    fn kind(&self, wanted: &str, right: &str) -> FileError {
+    fn kind(&self, wanted: &str, remedy: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",
@@ -286,6 +286,6 @@ impl<'a> Item<'a> {
             DeValue::Table(_) => "a table",
         };
         let is = if kind == wanted { "is not valid".into() } else { format!("is {kind}") };
-        self.error(format!("'{}' {is}; it must be {wanted}", self.name), right)
+        self.error(format!("'{}' {is}; it must be {wanted}", self.name), remedy)
     }
 }

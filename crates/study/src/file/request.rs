@@ -41,7 +41,7 @@ impl Conditions {
         let mut run = RunSpec {
             author: Author::File,
             workloads: vec![workload.to_string()],
-            sets: self.set.iter().map(|it| pair(&it.key, &it.value)).collect(),
+            parameters: self.set.iter().map(|it| pair(&it.key, &it.value)).collect(),
             sysctls: self.sysctl.iter().map(|it| pair(&it.key, &it.value)).collect(),
             ..RunSpec::default()
         };
@@ -135,7 +135,10 @@ mod tests {
         assert_eq!((run.axes.threads, run.repeat, run.seed, run.deadline), (4, 3, 9, Some(60)));
         assert_eq!((run.keep_log, run.baseline.as_deref()), (true, Some("a")));
         assert_eq!(run.axes.filesystems, ["a=ext4 -I 128", "ext4"]);
-        assert_eq!((run.axes.disks, run.sets), (vec!["ssd-sata".into()], vec!["files=10".into()]));
+        assert_eq!(
+            (run.axes.disks, run.parameters),
+            (vec!["ssd-sata".into()], vec!["files=10".into()])
+        );
         assert_eq!(run.author, Author::File);
     }
 

@@ -97,8 +97,8 @@ impl Run {
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
-            Variant::Then => self.then.as_ref().map(|over| self.common.under(over)),
-            Variant::Today => self.today.as_ref().map(|over| self.common.under(over)),
+            Variant::Then => self.then.as_ref().map(|over| self.common.overridden_by(over)),
+            Variant::Today => self.today.as_ref().map(|over| self.common.overridden_by(over)),
             Variant::AsItStands => Some(self.common.clone()),
         }
     }
@@ -171,10 +171,10 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
 /// Returns a run for each value of `each`, or the run itself if it has no `each`.
 fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     let Some(item) = node.get("each") else { return Ok(vec![run]) };
-    let right = "write each = { machine = [\"server-2026\", \"pi-2024\"] }";
-    let entries = item.table(right)?.entries();
+    let remedy = "write each = { machine = [\"server-2026\", \"pi-2024\"] }";
+    let entries = item.table(remedy)?.entries();
     let [(key, values)] = entries.as_slice() else {
-        return Err(item.error(format!("'each' has {} options", entries.len()), right));
+        return Err(item.error(format!("'each' has {} options", entries.len()), remedy));
     };
     let mut runs: Vec<Run> = Vec::new();
     for item in values.list()? {
@@ -182,10 +182,10 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
         let name = format!("{}-{value}", run.name);
         if !is_plain(&name) || name.len() > MAX_NAME {
             let problem = format!("'{name}' cannot be the name of a run");
-            let right = format!(
+            let remedy = format!(
                 "a value of 'each' takes letters, digits, _ and -, the name {MAX_NAME} at most"
             );
-            return Err(item.error(problem, right));
+            return Err(item.error(problem, remedy));
         }
         if run.common.options.iter().any(|option| option.option == *key) {
             return Err(item.error(format!("the run has '{key}' twice"), "leave one of them out"));
@@ -197,7 +197,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
         runs.push(Run { name, group, common, ..run.clone() });
     }
     match runs.is_empty() {
-        true => Err(values.error(format!("'{key}' has no value"), right)),
+        true => Err(values.error(format!("'{key}' has no value"), remedy)),
         false => Ok(runs),
     }
 }
@@ -208,8 +208,8 @@ fn is_plain(name: &str) -> bool {
 }
 
 fn run(node: &Node<'_>) -> Result<Run, FileError> {
-    let right = "give it the name that tables and claims use: name = \"files\"";
-    let named = node.clone().called("a run").need("name", right)?;
+    let remedy = "give it the name that tables and claims use: name = \"files\"";
+    let named = node.clone().called("a run").need("name", remedy)?;
     let name = named.text()?;
     if !is_plain(&name) {
         let problem = format!("'{name}' cannot be the name of a run");

@@ -72,7 +72,7 @@ impl FromStr for Scale {
 /// Reads the scale of a file.
 pub(super) fn read(item: &Item<'_>) -> Result<Scale, FileError> {
     let text = item.argument()?;
-    text.parse().map_err(|right| item.error(format!("'{text}' is not a scale"), right))
+    text.parse().map_err(|remedy| item.error(format!("'{text}' is not a scale"), remedy))
 }
 
 /// Maximum divisor in the search for valid scales.
@@ -91,12 +91,12 @@ impl StudyFile {
     pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
         let mut scaler = Scaler::new(scale);
         let scaled = self.by(&mut scaler, scale);
-        let Some(Refused { spot, problem, right }) = scaler.first.take() else {
+        let Some(Refused { spot, problem, remedy }) = scaler.first.take() else {
             return Ok(scaled);
         };
-        Err(match right {
-            Some(right) => self.error(spot, problem, right),
-            None => self.error(spot, format!("at scale {scale} {problem}"), scaler.right()),
+        Err(match remedy {
+            Some(remedy) => self.error(spot, problem, remedy),
+            None => self.error(spot, format!("at scale {scale} {problem}"), scaler.remedy()),
         })
     }
 
@@ -171,7 +171,7 @@ struct Refused {
     spot: Spot,
     problem: String,
     /// The remedy, unless it is a different scale.
-    right: Option<String>,
+    remedy: Option<String>,
 }
 
 impl Scaler {
@@ -179,8 +179,8 @@ impl Scaler {
         Scaler { by: scale.divisor(), max_divisor: u64::MAX, wholes: Vec::new(), first: None }
     }
 
-    fn refuse(&mut self, spot: Spot, problem: String, right: Option<String>) {
-        self.first.get_or_insert(Refused { spot, problem, right });
+    fn refuse(&mut self, spot: Spot, problem: String, remedy: Option<String>) {
+        self.first.get_or_insert(Refused { spot, problem, remedy });
     }
 
     /// Checks a quantity with a minimum.
@@ -208,7 +208,7 @@ impl Scaler {
     }
 
     /// Returns the remedy: the smallest valid scale, or the nearest ones.
-    fn right(&self) -> String {
+    fn remedy(&self) -> String {
         let max_divisor = self.max_divisor.min(MAX_DIVISOR);
         let larger = (2..self.by.min(max_divisor + 1)).rev().find(|by| self.works(*by));
         let smaller = (self.by.saturating_add(1)..=max_divisor).find(|by| self.works(*by));
@@ -290,9 +290,9 @@ impl Scaler {
             _ => None,
         };
         let Some(value) = value else {
-            let right = "name a number, a size, a curve or the widths of a tree";
+            let remedy = "name a number, a size, a curve or the widths of a tree";
             let problem = format!("{name} cannot be divided");
-            return self.refuse(run.scales_spot, problem, Some(right.into()));
+            return self.refuse(run.scales_spot, problem, Some(remedy.into()));
         };
         scaled.set.retain(|known| known.key != key);
         scaled.set.push(Setting { value, ..setting });

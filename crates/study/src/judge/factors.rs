@@ -106,7 +106,7 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
     let compared = compared.within(MIN_DIFFERENCE).with_systematic(error);
     let undecided = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
-        Verdict::Same | Verdict::Inside => true,
+        Verdict::Same | Verdict::WithinError => true,
         // A single seed has no interval, so only its distance from 1 counts.
         Verdict::Undecided => compared.n > 1 || compared.ratio < 1.0 + error.max(MIN_DIFFERENCE),
     };

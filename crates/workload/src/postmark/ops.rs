@@ -49,13 +49,13 @@ pub struct RunSpec {
     /// The random number generator in the state before the first draw for the files.
     pub(crate) draws: Mt19937,
     /// Block size of reads, in bytes.
-    pub read: u32,
+    pub read_block: u32,
     /// Block size of writes, in bytes.
-    pub write: u32,
+    pub write_block: u32,
     /// True if blocks go through stdio's buffer.
     pub buffered: bool,
     /// True if each file has its own content.
-    pub own: bool,
+    pub own_content: bool,
     /// Names of the locations: `l0`, `l1` ...
     pub(crate) locations: Numbered,
     /// Names of the subdirectories: `s0`, `s1` ...
@@ -70,10 +70,10 @@ impl RunSpec {
         RunSpec {
             draws: Pool::draws(&spec),
             spec,
-            read: 512,
-            write: 512,
+            read_block: 512,
+            write_block: 512,
             buffered: true,
-            own: true,
+            own_content: true,
             locations: Numbered::new("l", 1),
             subdirectories: Numbered::new("s", 1),
             files: Numbered::new("", 1),
@@ -114,9 +114,9 @@ impl RunSpec {
     /// Returns the calls that transfer an action's bytes.
     pub fn transfer(&self, action: Action) -> Transfer {
         let (bytes, block, reads) = match action {
-            Action::Create(file) => (file.size, self.write, false),
-            Action::Append(_, bytes) => (bytes, self.write, false),
-            Action::Read(file) => (file.size, self.read, true),
+            Action::Create(file) => (file.size, self.write_block, false),
+            Action::Append(_, bytes) => (bytes, self.write_block, false),
+            Action::Read(file) => (file.size, self.read_block, true),
             Action::Delete(_) => return Transfer::Nothing,
         };
         match (self.buffered, reads) {
@@ -129,7 +129,7 @@ impl RunSpec {
     /// Returns the bytes that one write puts at byte `offset` of a file. Their offset in the content is their offset in
     /// the file, or, with contents=same, their offset in the write.
     pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
-        match self.own {
+        match self.own_content {
             true => Payload { id: file.number, offset, length },
             false => Payload { id: 0, offset: in_write, length },
         }
@@ -208,7 +208,7 @@ pub struct ActionOps<'a> {
     step: Step,
     transfer: Transfer,
     /// Number of bytes of the current action that have been transferred.
-    written: u64,
+    transferred: u64,
     /// The next action, if it is already known.
     known: Option<Action>,
 }
@@ -234,7 +234,7 @@ impl<'a> ActionOps<'a> {
             action: Action::Delete(File { number: 0, directory: 0, size: 0 }),
             step: Step::Action,
             transfer: Transfer::Nothing,
-            written: 0,
+            transferred: 0,
             known: None,
         }
     }
@@ -251,7 +251,7 @@ impl<'a> ActionOps<'a> {
         let run = self.run;
         self.action = action;
         self.transfer = run.transfer(action);
-        self.written = 0;
+        self.transferred = 0;
         self.step = if run.buffered { Step::Stat } else { Step::Transfer };
         let (dir, file) = (DirSlot::ROOT, FILE);
         let named = match action {
@@ -287,7 +287,7 @@ impl<'a> ActionOps<'a> {
             self.step = Step::Action;
             return;
         };
-        let done = self.written;
+        let done = self.transferred;
         op.call = match self.action {
             Action::Create(file) => {
                 let payload = self.run.payload(file, done, done, length);
@@ -299,7 +299,7 @@ impl<'a> ActionOps<'a> {
             }
             Action::Read(_) | Action::Delete(_) => Call::Read { file: FILE, length },
         };
-        self.written += u64::from(length);
+        self.transferred += u64::from(length);
     }
 }
 

@@ -22,7 +22,7 @@ impl<'a> Survivors<'a> {
         let (files, layout) = run.pool(after.next()).into_files();
         let directories = if with_directories { run.directories() } else { 0 };
         let mut survivors = Survivors { run, files, layout, ends: Vec::new(), directories };
-        if !run.own && after != Stage::Empty {
+        if !run.own_content && after != Stage::Empty {
             survivors.ends = survivors.ends_of_writes(after);
         }
         survivors
@@ -92,7 +92,9 @@ impl Tree for Survivors<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         Some(match self.read(path)? {
             None => Expected::DIRECTORY,
-            Some(file) if self.run.own => Expected::file(self.run.payload(file, 0, 0, file.size)),
+            Some(file) if self.run.own_content => {
+                Expected::file(self.run.payload(file, 0, 0, file.size))
+            }
             Some(file) => Expected::pieces(u64::from(file.size)),
         })
     }

@@ -215,8 +215,8 @@ impl Packed for GeneratedArchive {
         }
     }
 
-    fn order(&self, word: &str, seed: u64) -> Order {
-        match word {
+    fn order(&self, kind: &str, seed: u64) -> Order {
+        match kind {
             "creation" => Order::Random(self.archive.clone()),
             "reverse" => Order::RandomReverse(self.archive.clone()),
             _ => Order::named("random", self.members, seed, "order"),

@@ -54,7 +54,7 @@ pub trait Packed: Send + Sync {
     /// Returns the number of directories below [`TOP`].
     fn directories(&self) -> u64;
     /// Returns the files' numbers in the order called `creation`, `reverse` (of creation) or `random`.
-    fn order(&self, word: &str, seed: u64) -> Order;
+    fn order(&self, kind: &str, seed: u64) -> Order;
     /// Writes the full path of a file, given its number.
     fn name_file(&self, name: &mut Name, file: u64);
     /// Writes the full path of a directory. In the order of their numbers, each directory is empty once the directories

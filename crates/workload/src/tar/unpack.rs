@@ -227,10 +227,10 @@ impl Packed for Unpack {
         self.directories.len() as u64
     }
 
-    fn order(&self, word: &str, seed: u64) -> Order {
+    fn order(&self, kind: &str, seed: u64) -> Order {
         // Files are numbered in order of creation.
-        let word = if word == "creation" { "forward" } else { word };
-        Order::named(word, self.files(), seed, "order")
+        let kind = if kind == "creation" { "forward" } else { kind };
+        Order::named(kind, self.files(), seed, "order")
     }
 
     fn name_file(&self, name: &mut Name, file: u64) {

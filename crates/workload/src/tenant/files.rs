@@ -18,11 +18,11 @@ const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o6
 
 /// The work of the tenants and their neighbour.
 #[derive(Debug)]
-pub struct Files {
+pub struct TenantSpec {
     /// Number of tenants.
     pub tenants: u32,
     /// Number of files per tenant.
-    pub each: u64,
+    pub files_per_tenant: u64,
     /// Size of each file in bytes.
     pub size: u32,
     /// Number of rounds per tenant in a phase.
@@ -45,7 +45,7 @@ pub struct Files {
     pub names: Numbered,
 }
 
-impl Files {
+impl TenantSpec {
     /// Returns the number of writes by the neighbour.
     pub fn blocks(&self) -> u64 {
         self.stream.div_ceil(self.block)
@@ -78,7 +78,7 @@ impl Files {
 
     /// Returns the length of the longest name, in bytes.
     pub fn longest_name(&self) -> usize {
-        STREAM.len().max(self.names.length_of(2 * self.rounds + self.each))
+        STREAM.len().max(self.names.length_of(2 * self.rounds + self.files_per_tenant))
     }
 }
 
@@ -96,7 +96,7 @@ enum Step {
 
 /// Creates all directories and files.
 pub struct Fill<'a> {
-    files: &'a Files,
+    spec: &'a TenantSpec,
     tenant: u32,
     file: u64,
     step: Step,
@@ -104,37 +104,37 @@ pub struct Fill<'a> {
 
 impl<'a> Fill<'a> {
     /// Begins with the first tenant.
-    pub fn new(files: &'a Files) -> Fill<'a> {
-        Fill { files, tenant: 0, file: 0, step: Step::Mkdir }
+    pub fn new(spec: &'a TenantSpec) -> Fill<'a> {
+        Fill { spec, tenant: 0, file: 0, step: Step::Mkdir }
     }
 
-    fn forward(&mut self) -> Step {
+    fn advance(&mut self) -> Step {
         self.file += 1;
-        if self.file < self.files.each {
+        if self.file < self.spec.files_per_tenant {
             return Step::Create;
         }
         (self.tenant, self.file) = (self.tenant + 1, 0);
-        if self.tenant < self.files.tenants { Step::Mkdir } else { Step::CreateStream }
+        if self.tenant < self.spec.tenants { Step::Mkdir } else { Step::CreateStream }
     }
 }
 
 impl OpSource for Fill<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let (files, file) = (self.files, FILE);
+        let (spec, file) = (self.spec, FILE);
         (op.call, self.step) = match self.step {
             Step::Mkdir => {
-                files.name(&mut op.name, self.tenant, None);
+                spec.name(&mut op.name, self.tenant, None);
                 (Call::Mkdir { dir: ROOT, mode: 0o755 }, Step::Create)
             }
             Step::Create => {
-                files.name(&mut op.name, self.tenant, Some(self.file));
+                spec.name(&mut op.name, self.tenant, Some(self.file));
                 (CREATE, Step::Write)
             }
             Step::Write => {
-                let payload = files.payload(self.tenant, self.file);
+                let payload = spec.payload(self.tenant, self.file);
                 (Call::Write { file, payload }, Step::Close)
             }
-            Step::Close => (Call::Close { file }, self.forward()),
+            Step::Close => (Call::Close { file }, self.advance()),
             Step::CreateStream => {
                 op.name.clear();
                 op.name.push(STREAM);

@@ -5,7 +5,7 @@ use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::op::{After, Call, Op, OpenFlags};
 use crate::op_source::OpSource;
-use crate::tenant::files::{FILE, Files, ROOT, STREAM, WRITE};
+use crate::tenant::files::{FILE, ROOT, STREAM, TenantSpec, WRITE};
 
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const APPEND: OpenFlags = OpenFlags { exclusive: true, append: true, ..WRITE };
@@ -26,10 +26,10 @@ enum Step {
 
 /// The rounds of one tenant in one phase.
 ///
-/// Before the tenant's round `k`, counted over all phases, its files have the numbers `k` to `k + each - 1`; the round
-/// creates number `k + each` and removes number `k`.
+/// Before the tenant's round `k`, counted over all phases, its `n` files have the numbers `k` to `k + n - 1`; the round
+/// creates number `k + n` and removes number `k`.
 pub struct Rounds<'a> {
-    files: &'a Files,
+    spec: &'a TenantSpec,
     tenant: u32,
     /// Number of rounds in earlier phases.
     before: u64,
@@ -44,15 +44,15 @@ pub struct Rounds<'a> {
 
 impl<'a> Rounds<'a> {
     /// Creates the rounds of a tenant, alone or concurrent with its neighbour, whose rank follows the tenants' ranks.
-    pub fn new(files: &'a Files, tenant: u32, with_neighbour: bool) -> Rounds<'a> {
+    pub fn new(spec: &'a TenantSpec, tenant: u32, with_neighbour: bool) -> Rounds<'a> {
         // The neighbour's open precedes its first write.
-        let lead = 1 + files.lead.div_ceil(files.block);
+        let lead = 1 + spec.lead.div_ceil(spec.block);
         let (before, first) = match with_neighbour {
-            true => (files.rounds, After { thread: files.tenants, ops: lead }),
+            true => (spec.rounds, After { thread: spec.tenants, ops: lead }),
             false => (0, After::default()),
         };
-        let draws = SplitMix64::new(mix(files.seed ^ mix(before << 20 | u64::from(tenant))));
-        Rounds { files, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
+        let draws = SplitMix64::new(mix(spec.seed ^ mix(before << 20 | u64::from(tenant))));
+        Rounds { spec, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
     }
 
     /// Returns the number of rounds of this tenant so far, in all phases.
@@ -61,25 +61,25 @@ impl<'a> Rounds<'a> {
     }
 
     fn name(&self, op: &mut Op, file: u64) {
-        self.files.name(&mut op.name, self.tenant, Some(file));
+        self.spec.name(&mut op.name, self.tenant, Some(file));
     }
 
     /// Sets the op's name to that of an existing file, drawn uniformly.
     fn any(&mut self, op: &mut Op) {
-        let file = self.round() + self.draws.below(self.files.each);
+        let file = self.round() + self.draws.below(self.spec.files_per_tenant);
         self.name(op, file);
     }
 }
 
 impl OpSource for Rounds<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let (files, dir, file) = (self.files, ROOT, FILE);
+        let (spec, dir, file) = (self.spec, ROOT, FILE);
         (op.think, op.after) = (Nanos(0), After::default());
-        let newest = self.round() + files.each;
+        let newest = self.round() + spec.files_per_tenant;
         (op.call, self.step) = match self.step {
-            Step::Stat if self.finishing || self.done == files.rounds => return false,
+            Step::Stat if self.finishing || self.done == spec.rounds => return false,
             Step::Stat => {
-                op.think = Nanos(self.draws.below(2 * files.think.0 + 1));
+                op.think = Nanos(self.draws.below(2 * spec.think.0 + 1));
                 op.after = std::mem::take(&mut self.first);
                 self.any(op);
                 (Call::Stat { dir }, Step::Open)
@@ -88,15 +88,15 @@ impl OpSource for Rounds<'_> {
                 self.any(op);
                 (Call::Open { dir, file, flags: READ }, Step::Read)
             }
-            Step::Read => (Call::Read { file, length: files.size }, Step::CloseRead),
+            Step::Read => (Call::Read { file, length: spec.size }, Step::CloseRead),
             Step::CloseRead => (Call::Close { file }, Step::Create),
             Step::Create => {
                 self.name(op, newest);
                 (Call::Create { dir, file, flags: APPEND, mode: 0o644 }, Step::Append)
             }
             Step::Append => {
-                let payload = files.payload(self.tenant, newest);
-                let then = if files.fsync { Step::Fsync } else { Step::Close };
+                let payload = spec.payload(self.tenant, newest);
+                let then = if spec.fsync { Step::Fsync } else { Step::Close };
                 (Call::Append { file, payload }, then)
             }
             Step::Fsync => (Call::Fsync { file }, Step::Close),
@@ -130,22 +130,22 @@ enum StreamStep {
 
 /// The ops of the neighbour.
 pub struct Stream<'a> {
-    files: &'a Files,
+    spec: &'a TenantSpec,
     offset: u64,
     step: StreamStep,
 }
 
 impl<'a> Stream<'a> {
     /// Begins at the start of the neighbour's file.
-    pub fn new(files: &'a Files) -> Stream<'a> {
-        Stream { files, offset: 0, step: StreamStep::Open }
+    pub fn new(spec: &'a TenantSpec) -> Stream<'a> {
+        Stream { spec, offset: 0, step: StreamStep::Open }
     }
 }
 
 impl OpSource for Stream<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == StreamStep::Write {
-            if let Some(payload) = self.files.streamed(self.offset) {
+            if let Some(payload) = self.spec.streamed(self.offset) {
                 self.offset += u64::from(payload.length);
                 op.call = Call::Write { file: FILE, payload };
                 return true;
@@ -166,6 +166,6 @@ impl OpSource for Stream<'_> {
 
     /// Returns the number of writes.
     fn done(&self) -> u64 {
-        self.offset.div_ceil(self.files.block)
+        self.offset.div_ceil(self.spec.block)
     }
 }

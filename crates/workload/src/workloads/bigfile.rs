@@ -25,7 +25,7 @@ pub const KIND: Kind = Kind {
     params: PARAMS,
     doc: DOC,
     config: None,
-    build: |values, setting| Ok(Box::new(Big::new(values, setting.seed)?)),
+    build: |values, setting| Ok(Box::new(BigFile::new(values, setting.seed)?)),
 };
 
 /// The description of the model, shown by `fsdyno show workload`.
@@ -161,15 +161,15 @@ impl Phase {
 
 /// The workload, with its parameters bound.
 #[derive(Debug)]
-struct Big {
+struct BigFile {
     layout: Layout,
     zeros: u64,
     gap: GapKind,
     phases: Vec<Phase>,
 }
 
-impl Big {
-    fn new(values: &Values, seed: u64) -> Result<Big, ParamError> {
+impl BigFile {
+    fn new(values: &Values, seed: u64) -> Result<BigFile, ParamError> {
         let (size, unit) = (values.number_or_zero("size"), values.number_or_zero("unit"));
         let (reads, writes) = (values.number_or_zero("reads"), values.number_or_zero("writes"));
         let prebuilt = values.text("built") == "offline";
@@ -196,7 +196,7 @@ impl Big {
         ];
         let phases = timed.into_iter().filter(|(_, enabled)| *enabled && !prebuilt);
         let units = size / unit;
-        Ok(Big {
+        Ok(BigFile {
             layout: Layout {
                 size,
                 block: values.number_or_zero("block"),
@@ -215,7 +215,7 @@ impl Big {
     }
 }
 
-impl Workload for Big {
+impl Workload for BigFile {
     fn phases(&self) -> Vec<PhaseSpec> {
         let spec = |(at, phase): (usize, &Phase)| PhaseSpec {
             name: phase.name(),
@@ -359,7 +359,7 @@ enum FileContents {
 
 /// The file after a phase.
 struct FileTree<'a> {
-    work: &'a Big,
+    work: &'a BigFile,
     contents: FileContents,
     randomly_written: bool,
 }

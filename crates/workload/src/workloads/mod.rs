@@ -98,7 +98,7 @@ pub fn find(name: &str) -> Result<&'static Kind, UnknownWorkload> {
 
 /// Returns the workloads that, with their default parameters, have a phase that threads can share
 /// (`--threads N`).
-pub fn shared() -> impl Iterator<Item = &'static Kind> {
+pub fn threaded() -> impl Iterator<Item = &'static Kind> {
     ALL.iter().filter(|kind| kind.takes_threads())
 }
 

@@ -222,10 +222,10 @@ struct Tally {
 impl Postmark {
     fn new(values: &Values) -> Result<Postmark, ParamError> {
         let run = RunSpec {
-            read: values.number_or_zero("read") as u32,
-            write: values.number_or_zero("write") as u32,
+            read_block: values.number_or_zero("read") as u32,
+            write_block: values.number_or_zero("write") as u32,
             buffered: values.yes("buffering"),
-            own: values.text("contents") == "own",
+            own_content: values.text("contents") == "own",
             ..RunSpec::new(spec(values)?)
         };
         let mut phases = [Stage::Fill, Stage::Transact, Stage::Empty].map(Phase::Files).to_vec();

@@ -7,7 +7,7 @@ use crate::contents::MAX_SLICE;
 use crate::numbered::Numbered;
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::tenant::files::{Files, Fill};
+use crate::tenant::files::{Fill, TenantSpec};
 use crate::tenant::rounds::{Rounds, Stream};
 use crate::tenant::tree::TenantTree;
 use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
@@ -137,7 +137,7 @@ const WITH_NEIGHBOUR: usize = 2;
 /// Tenants and neighbour, with their parameters bound.
 #[derive(Debug)]
 struct Tenants {
-    files: Files,
+    spec: TenantSpec,
     gap: GapKind,
     zeros: u64,
 }
@@ -152,9 +152,9 @@ impl Tenants {
             )));
         }
         Ok(Tenants {
-            files: Files {
+            spec: TenantSpec {
                 tenants: values.number_or_zero("tenants") as u32,
-                each: values.number_or_zero("files"),
+                files_per_tenant: values.number_or_zero("files"),
                 size: values.number_or_zero("size") as u32,
                 rounds: values.number_or_zero("rounds"),
                 think: Nanos(values.number_or_zero("think") * 1_000_000),
@@ -174,24 +174,24 @@ impl Tenants {
     /// Returns the number of rounds that each tenant has done after a phase in which rank `r` has done
     /// `done[r]`.
     fn rounds(&self, phase: usize, done: &[u64]) -> Vec<u64> {
-        let before = if phase > QUIET { self.files.rounds } else { 0 };
+        let before = if phase > QUIET { self.spec.rounds } else { 0 };
         let mine = |tenant: u32| match phase {
             FILL => 0,
             _ => before + done.get(tenant as usize).copied().unwrap_or(0),
         };
-        (0..self.files.tenants).map(mine).collect()
+        (0..self.spec.tenants).map(mine).collect()
     }
 
     /// Returns the number of rounds of all tenants in one phase.
     fn total(&self, done: &[u64]) -> u64 {
-        done.iter().take(self.files.tenants as usize).sum()
+        done.iter().take(self.spec.tenants as usize).sum()
     }
 
     /// Returns the work of each rank if the whole phase is done.
     fn all(&self, phase: usize) -> Vec<u64> {
-        let mut all = vec![self.files.rounds; self.files.tenants as usize];
+        let mut all = vec![self.spec.rounds; self.spec.tenants as usize];
         if phase == WITH_NEIGHBOUR {
-            all.push(self.files.blocks());
+            all.push(self.spec.blocks());
         }
         all
     }
@@ -199,7 +199,7 @@ impl Tenants {
 
 impl Workload for Tenants {
     fn phases(&self) -> Vec<PhaseSpec> {
-        let tenants = self.files.tenants;
+        let tenants = self.spec.tenants;
         let spec = |name, gap, threads| PhaseSpec { name, gap, verify: true, threads };
         vec![
             spec("fill", GapKind::None, Threads::One),
@@ -209,12 +209,12 @@ impl Workload for Tenants {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let (files, rank) = (&self.files, share.rank);
+        let (spec, rank) = (&self.spec, share.rank);
         match phase {
-            FILL if rank == 0 => Box::new(Fill::new(files)),
-            QUIET if rank < files.tenants => Box::new(Rounds::new(files, rank, false)),
-            WITH_NEIGHBOUR if rank < files.tenants => Box::new(Rounds::new(files, rank, true)),
-            WITH_NEIGHBOUR if rank == files.tenants => Box::new(Stream::new(files)),
+            FILL if rank == 0 => Box::new(Fill::new(spec)),
+            QUIET if rank < spec.tenants => Box::new(Rounds::new(spec, rank, false)),
+            WITH_NEIGHBOUR if rank < spec.tenants => Box::new(Rounds::new(spec, rank, true)),
+            WITH_NEIGHBOUR if rank == spec.tenants => Box::new(Stream::new(spec)),
             _ => Box::new(NoOps),
         }
     }
@@ -228,8 +228,8 @@ impl Workload for Tenants {
         let rounds = self.total(done);
         let mut counts = match phase {
             FILL => {
-                let tenants = u64::from(self.files.tenants);
-                let files = tenants * self.files.each;
+                let tenants = u64::from(self.spec.tenants);
+                let files = tenants * self.spec.files_per_tenant;
                 OpCounts::from([
                     (Mkdir, tenants),
                     (Create, files + 1),
@@ -243,14 +243,14 @@ impl Workload for Tenants {
                 (Read, rounds),
                 (Create, rounds),
                 (Append, rounds),
-                (Fsync, if self.files.fsync { rounds } else { 0 }),
+                (Fsync, if self.spec.fsync { rounds } else { 0 }),
                 (Close, 2 * rounds),
                 (Unlink, rounds),
             ]),
             _ => OpCounts::new(),
         };
         if phase == WITH_NEIGHBOUR {
-            for (kind, count) in [(Open, 1), (Write, self.files.blocks()), (Close, 1)] {
+            for (kind, count) in [(Open, 1), (Write, self.spec.blocks()), (Close, 1)] {
                 *counts.entry(kind).or_default() += count;
             }
         }
@@ -264,11 +264,14 @@ impl Workload for Tenants {
 
     fn work_units_after(&self, phase: usize, done: &[u64]) -> WorkUnits {
         match phase {
-            FILL => WorkUnits::from([("files", u64::from(self.files.tenants) * self.files.each)]),
+            FILL => WorkUnits::from([(
+                "files",
+                u64::from(self.spec.tenants) * self.spec.files_per_tenant,
+            )]),
             QUIET => WorkUnits::from([("rounds", self.total(done))]),
             WITH_NEIGHBOUR => WorkUnits::from([
                 ("rounds", self.total(done)),
-                ("neighbour bytes", self.files.stream),
+                ("neighbour bytes", self.spec.stream),
             ]),
             _ => WorkUnits::new(),
         }
@@ -284,15 +287,15 @@ impl Workload for Tenants {
 
     fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {
         let streamed = phase == WITH_NEIGHBOUR;
-        Box::new(TenantTree { files: &self.files, rounds: self.rounds(phase, done), streamed })
+        Box::new(TenantTree { spec: &self.spec, rounds: self.rounds(phase, done), streamed })
     }
 
     fn needs(&self) -> Needs {
-        let (tenants, files) = (u64::from(self.files.tenants), self.files.each + 1);
+        let (tenants, files) = (u64::from(self.spec.tenants), self.spec.files_per_tenant + 1);
         Needs {
-            bytes: Bytes(tenants * files * u64::from(self.files.size) + self.files.stream),
+            bytes: Bytes(tenants * files * u64::from(self.spec.size) + self.spec.stream),
             inodes: tenants * (files + 1) + 1,
-            longest_name: self.files.longest_name(),
+            longest_name: self.spec.longest_name(),
         }
     }
 
@@ -301,6 +304,6 @@ impl Workload for Tenants {
     }
 
     fn ends_with(&self, phase: usize) -> Option<u32> {
-        (phase == WITH_NEIGHBOUR).then_some(self.files.tenants)
+        (phase == WITH_NEIGHBOUR).then_some(self.spec.tenants)
     }
 }

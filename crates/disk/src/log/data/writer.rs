@@ -138,7 +138,7 @@ impl<M: Memory> Writer<M> {
         kind: EventKind,
         request: &Request,
         untimed: bool,
-        last: u64,
+        fourth: u64,
     ) -> u32 {
         if self.lost > 0 || self.end + EVENT > self.limit {
             self.lose();
@@ -147,8 +147,8 @@ impl<M: Memory> Writer<M> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = bit(request.fua, FUA) | bit(untimed, UNTIMED);
         let second = u64::from(request.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
-        put(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, last]);
-        self.end += EVENT + if kind == EventKind::Write { last } else { 0 };
+        put(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, fourth]);
+        self.end += EVENT + if kind == EventKind::Write { fourth } else { 0 };
         self.events += 1;
         self.commit();
         self.events as u32

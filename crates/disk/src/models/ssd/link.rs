@@ -49,8 +49,8 @@ impl Link {
     }
 
     /// Queues a command for the path of its stage.
-    pub fn push(&mut self, at: usize, command: &Command, times: &Times) {
-        self.paths[Link::path(command, times)].queue.push_back(at);
+    pub fn push(&mut self, index: usize, command: &Command, times: &Times) {
+        self.paths[Link::path(command, times)].queue.push_back(index);
     }
 
     /// Starts the next command of an idle path; it takes `time` there. Returns the command and the time at which its
@@ -65,8 +65,8 @@ impl Link {
 
     /// Takes a command whose transfer has ended by `now`.
     pub fn finished(&mut self, now: u64) -> Option<usize> {
-        let mut ended = self.paths.iter_mut();
-        ended.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
+        let mut paths = self.paths.iter_mut();
+        paths.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
     }
 
     /// Returns the time at which the next transfer ends.

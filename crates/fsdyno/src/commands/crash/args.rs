@@ -150,7 +150,7 @@ impl Crash {
         RunSpec {
             workloads: self.workload.iter().cloned().collect(),
             axes: self.axes.0.clone(),
-            sets: self.sets.clone(),
+            parameters: self.sets.clone(),
             sysctls: self.sysctls.clone(),
             seed: self.seed,
             ..RunSpec::default()

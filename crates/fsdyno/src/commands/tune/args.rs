@@ -117,7 +117,7 @@ impl Tune {
                 author: Author::User,
                 workloads: vec![self.workload.clone()],
                 axes,
-                sets: self.sets.clone(),
+                parameters: self.sets.clone(),
                 sysctls: self.sysctls.clone(),
                 jobs: self.jobs,
                 ..RunSpec::default()
@@ -129,7 +129,7 @@ impl Tune {
             fix: self.fix.clone(),
             only: self.only.clone(),
             exclude: self.exclude.clone(),
-            least: self.least_difference.0,
+            least_difference: self.least_difference.0,
             seed: self.seed,
             confirm: self.confirm,
             also: self.also.clone(),

@@ -77,7 +77,7 @@ struct Graph {
     whole: f64,
     ops: f64,
     /// The number of ops of the other result.
-    against: Option<f64>,
+    other_ops: Option<f64>,
     left_out: usize,
     depth: usize,
     /// The drawn layers, by class.
@@ -87,20 +87,20 @@ struct Graph {
 /// The graph of the functions that a phase's ops executed. Compared with another result, a function is red if this one
 /// takes more, and blue if it takes less. None if nothing was executed.
 pub fn chart(
-    it: &Explained,
+    explained: &Explained,
     phase: &Phase,
-    there: Option<(&Explained, &Phase)>,
+    other: Option<(&Explained, &Phase)>,
     by: By,
 ) -> Option<Chart> {
     let tree = by.tree(phase)?;
-    let there = there.and_then(|(other, phase)| Some((other, phase, by.tree(phase)?)));
+    let other = other.and_then(|(explained, phase)| Some((explained, phase, by.tree(phase)?)));
     let ops = phase.ops.max(1) as f64;
     let mut graph = Graph {
         body: String::new(),
         unit: by.unit(),
         whole: width(Some(&tree), ops),
         ops,
-        against: there.as_ref().map(|(_, phase, _)| phase.ops.max(1) as f64),
+        other_ops: other.as_ref().map(|(_, phase, _)| phase.ops.max(1) as f64),
         left_out: 0,
         depth: 0,
         layers: BTreeMap::new(),
@@ -108,10 +108,10 @@ pub fn chart(
     if graph.whole <= 0.0 {
         return None;
     }
-    graph.row(&tree, there.as_ref().map(|(.., tree)| tree), 0.0, 0);
+    graph.row(&tree, other.as_ref().map(|(.., tree)| tree), 0.0, 0);
     let against =
-        there.as_ref().map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
-    let title = format!("{} on {}, {}{against}", it.workload, it.label, phase.name);
+        other.as_ref().map(|(other, ..)| format!(", against {}", other.label)).unwrap_or_default();
+    let title = format!("{} on {}, {}{against}", explained.workload, explained.label, phase.name);
     let description = format!(
         "{:.0} {} per op by function; {} functions too narrow to draw are omitted",
         graph.whole, graph.unit, graph.left_out
@@ -135,22 +135,22 @@ impl Graph {
         let mut x = from;
         for (name, below) in &frame.below {
             let there = other.and_then(|other| other.below.get(name));
-            let wide = width(Some(below), self.ops) / self.whole;
-            if wide < MIN_WIDTH {
+            let fraction = width(Some(below), self.ops) / self.whole;
+            if fraction < MIN_WIDTH {
                 self.left_out += 1;
             } else {
                 self.depth = self.depth.max(depth);
-                self.draw(name, below, there, (x, wide, depth as f64 * ROW));
+                self.draw(name, below, there, (x, fraction, depth as f64 * ROW));
                 self.row(below, there, x, depth + 1);
             }
-            x += wide;
+            x += fraction;
         }
     }
 
     /// The meaning of the colours: layers of the kernel, and modules; for a comparison, more and less.
     fn key(&self) -> Vec<(Key, String)> {
         let boxed = |class: &str, says: &str| (Key::Box(class.into()), says.to_string());
-        if self.against.is_some() {
+        if self.other_ops.is_some() {
             return vec![boxed("f1", "more than the other result"), boxed("f0", "less")];
         }
         let key = |(class, layers): (&&'static str, &BTreeSet<String>)| {
@@ -165,13 +165,13 @@ impl Graph {
         name: &str,
         frame: &Frame,
         other: Option<&Frame>,
-        (x, wide, y): (f64, f64, f64),
+        (x, fraction, y): (f64, f64, f64),
     ) {
         let whole = width(Some(frame), self.ops);
         let own = frame.own as f64 / self.ops;
-        let mut says =
+        let mut tooltip =
             format!("{name} ({}): {whole:.1} {} per op, {own:.1} self", frame.layer, self.unit);
-        let (class, opacity) = match self.against {
+        let (class, opacity) = match self.other_ops {
             None => {
                 let class = class(&frame.layer);
                 self.layers.entry(class).or_default().insert(frame.layer.clone());
@@ -179,12 +179,12 @@ impl Graph {
             }
             Some(ops) => {
                 let more = whole - width(other, ops);
-                let _ = write!(says, ", {more:+.1} compared with the other result");
+                let _ = write!(tooltip, ", {more:+.1} compared with the other result");
                 let part = more / whole.max(width(other, ops)).max(1e-9);
                 (if part >= 0.0 { "f1" } else { "f0" }, part.abs().min(1.0) * 0.8)
             }
         };
-        let text = match wide >= MIN_NAMED_WIDTH {
+        let text = match fraction >= MIN_NAMED_WIDTH {
             true => format!(r#"<text class="key" x="3" y="12">{}</text>"#, escape(&sanitize(name))),
             false => String::new(),
         };
@@ -194,8 +194,8 @@ impl Graph {
             self.body,
             r#"<svg x="{}" y="{y:.0}" width="{}" height="16"><title>{}</title><rect class="{class}" width="100%" height="16" fill-opacity="{opacity:.2}"/><rect class="edge" width="100%" height="16"/>{text}</svg>"#,
             percent(x),
-            percent(wide),
-            escape(&sanitize(&says)),
+            percent(fraction),
+            escape(&sanitize(&tooltip)),
         );
     }
 }

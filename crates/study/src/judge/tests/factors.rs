@@ -18,7 +18,7 @@ fn factors(rest: &str, rows: &[(&str, &[f64])]) -> Vec<Factors> {
 }
 
 #[test]
-fn each_row_is_divided_by_the_best_by_seed_and_a_row_without_trials_says_why() {
+fn each_row_is_divided_by_the_best_per_seed_and_a_row_without_trials_says_why() {
     let [table] = factors(ONE, &[("ext4", TEN), ("xfs", FIFTEEN)]).try_into().unwrap();
     assert_eq!((table.columns.as_slice(), table.unit.as_str()), (["files".into()].as_slice(), "s"));
     assert!((table.best[0].unwrap() - 10.0).abs() < 0.01);
@@ -32,14 +32,14 @@ fn each_row_is_divided_by_the_best_by_seed_and_a_row_without_trials_says_why() {
 }
 
 #[test]
-fn no_difference_is_shown_of_a_row_whose_interval_has_one_in_it_or_that_lies_within_the_margin() {
-    let open = |xfs: &[f64]| {
+fn a_row_whose_interval_contains_1_or_that_lies_within_the_margin_is_undecided() {
+    let undecided = |xfs: &[f64]| {
         let table = factors(ONE, &[("ext4", TEN), ("xfs", xfs)]).remove(0);
         table.rows[1].cells[0].undecided || table.rows[0].cells[0].undecided
     };
-    assert!(open(&[10.2, 10.3, 10.1, 10.2, 10.2]), "within 5 %");
-    assert!(open(&[9.0, 16.0, 13.0, 17.0, 11.0]), "scattered");
-    assert!(!open(FIFTEEN));
+    assert!(undecided(&[10.2, 10.3, 10.1, 10.2, 10.2]), "within 5 %");
+    assert!(undecided(&[9.0, 16.0, 13.0, 17.0, 11.0]), "scattered");
+    assert!(!undecided(FIFTEEN));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn several_tables_over_the_same_columns_begin_with_the_means_of_their_factors() 
 }
 
 #[test]
-fn a_row_that_may_lose_what_it_acknowledged_is_not_the_best_and_in_no_mean() {
+fn a_row_that_may_lose_what_it_acknowledged_is_neither_the_best_nor_in_a_mean() {
     let two = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
     let mut all = trials(&[("ext4", FIFTEEN), ("xfs", TEN)]);
     for trial in all.iter_mut().filter(|trial| trial.plan.label == "xfs") {
