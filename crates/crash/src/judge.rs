@@ -72,7 +72,7 @@ enum Fit {
     Broken,
 }
 
-/// Compares the entries found after a cut at time `cut` with the tree after the ops done until then.
+/// Compares the entries found after a cut at time `cut` with the tree after the ops done by then.
 pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Findings {
     let mut findings = Findings::default();
     if let Some(why) = &found.recovery.lost {
@@ -241,7 +241,7 @@ impl Oracle<'_> {
     }
 
     /// Returns whether a name or a successor of it is found. Each is gone only after the next one was made, so none
-    /// before the found one may still refer to an older node.
+    /// before the one that was found may still refer to an older node.
     fn is_kept(&self, successors: &[(Id, usize)], may_end: bool) -> bool {
         for (id, at) in successors {
             if self.finds(*id, *at) {
@@ -363,7 +363,7 @@ fn fits(now: &Content, file: &File, entry: &Entry, contents: &Contents) -> Fit {
     match (stale, entry.size) {
         (true, _) => Fit::Stale,
         (false, 0) if now.size() > 0 && file.synced.is_none() => Fit::Empty,
-        // Every sector is right and the size is that of a version, or the file is older than the last op.
+        // Every sector is right and the size is that of a version, or the state of the file predates the last op.
         (false, size) if size < now.size() => Fit::Short,
         (false, _) if versions.iter().any(exact) => Fit::Exact,
         (false, _) => Fit::Stale,

@@ -53,7 +53,7 @@ impl<'a> Rank<'a> {
     }
 }
 
-/// Executes the calls of all ranks; returns why they cannot be tracked, if so.
+/// Executes the calls of all ranks; returns why they cannot be tracked, or `None` if they can.
 fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
     loop {
         let mut moved = false;

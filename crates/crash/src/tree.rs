@@ -1,7 +1,7 @@
 //! The tree of names and files at a point in time, and the part of it that must survive a power cut.
 //!
 //! A name has a history of the nodes that it referred to, starting with its durable state; after a cut it may refer to
-//! any of them. A node has all names that it ever had, each with the name that a rename gave it next, so that a name
+//! any of them. A node keeps all names that it ever had, each with the name that a rename gave it next, so that a name
 //! replaced by a later durable one does not count. A file has its content as of the last sync. The current tree is a
 //! file system in memory, whose changes make up the history.
 
@@ -67,7 +67,7 @@ pub struct Held {
     pub durable: bool,
     /// The op that ended it, or may have; `None` while the node has the name.
     pub end: Option<End>,
-    /// True if it is a directory's name from a rename.
+    /// True if a rename gave a directory this name.
     pub moved: bool,
 }
 
@@ -386,7 +386,7 @@ impl Tree {
         }
     }
 
-    /// Binds a name that has a path.
+    /// Binds the name of an entry whose directory still exists.
     fn name(&mut self, at: &Entry, node: Option<Id>, when: Timing) {
         if let Some(path) = self.path(at) {
             self.bind(path, node, when, None);

@@ -34,8 +34,8 @@ pub struct Guarantee {
     /// Command that repairs it unattended; empty if no command does so safely.
     #[serde(default)]
     pub repair: Vec<String>,
-    /// Command to try if it cannot be mounted after the repair, which may discard the journal; empty if the tool has
-    /// none.
+    /// Command to try if the file system cannot be mounted even after the repair; it may discard the journal. Empty if
+    /// the tool has none.
     #[serde(default)]
     pub last_resort: Vec<String>,
     /// Source of the guarantee.

@@ -19,7 +19,7 @@ pub enum Change {
     Padding(usize),
     /// An additional kernel module, loaded but not used.
     Module(String),
-    /// A number of iterations of an empty loop after each unlink(2), within the time of the call.
+    /// A number of iterations of an empty loop after each unlink(2), counted as part of the call.
     Unlink(u32),
 }
 

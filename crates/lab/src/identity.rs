@@ -18,7 +18,7 @@ use crate::qemu::{MACHINE_ARGUMENTS, clock, kernel_command_line};
 /// Component values by name: a version, a hash, or the arguments themselves.
 pub type Components = BTreeMap<String, String>;
 
-/// Returns the components of the machine, without those of the initramfs.
+/// Returns the components of the machine, excluding those of the initramfs.
 pub fn of_machine(
     qemu: &Qemu,
     kernel_release: &str,

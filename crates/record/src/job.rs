@@ -14,7 +14,7 @@ use crate::units::Nanos;
 pub struct Job<P = Plan> {
     /// The trial's id.
     pub trial_id: String,
-    /// The seed that everything arbitrary is drawn from.
+    /// The seed that determines all random choices.
     pub seed: u64,
     /// The plan.
     pub plan: P,

@@ -49,7 +49,7 @@ pub struct BadLine {
     pub fault: Fault,
 }
 
-/// A fault of a line.
+/// A fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A newer fsdyno wrote it, with this schema.
@@ -147,7 +147,7 @@ pub fn read_from<T: DeserializeOwned, K>(
 }
 
 /// Returns true if a line without its newline is the beginning of a record. A writer writes each line together with its
-/// newline, so a crash leaves a prefix, which may end within a multi-byte character or be filled up with zeros. In a
+/// newline, so a crash leaves a prefix, which may end within a multi-byte character or be padded with zeros. In a
 /// file without any record, the prefix must be long enough to distinguish the file from a foreign one.
 fn is_torn(text: &[u8], error: &serde_json::Error, first: bool) -> bool {
     let is_text = std::str::from_utf8(text).is_ok() && !text.contains(&0);

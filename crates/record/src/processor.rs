@@ -191,9 +191,8 @@ impl CpuPlan {
         }
     }
 
-    /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if the speed of
-    /// that clock differs from that of QEMU's own clock, which is one instruction per nanosecond, or slower by a power
-    /// of two.
+    /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if that clock
+    /// is not one that QEMU's icount clock can have: one instruction per nanosecond, or slower by a power of two.
     pub fn own_clock(&self) -> Option<u64> {
         match self {
             CpuPlan::Speed(speed) => (speed.log2 > 0).then(|| 1000 << speed.log2),

@@ -1,4 +1,4 @@
-//! Draws everything arbitrary in a trial deterministically from its seed.
+//! Makes all random choices of a trial deterministically from its seed.
 //!
 //! A repeat in the lab varies only what is arbitrary on real hardware: UUID, hash seed, start delay, rotational
 //! position, offset of the partition, order of files. Each value is drawn from the seed and its own name, so adding a

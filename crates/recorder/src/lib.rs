@@ -1,7 +1,7 @@
 //! Records the file system calls of a command into a trace, without privileges (docs/record.md).
 //!
 //! A seccomp filter stops the command's threads at the calls of one table (`table`); the recorder reads their
-//! arguments and results by ptrace(2). Children and threads are followed, and all other calls run untouched.
+//! arguments and results with ptrace(2). Children and threads are followed, and all other calls run untouched.
 //!
 //! Two stops cost some tens of microseconds. So the recorder puts its own code into dynamic programs, and redirects the
 //! calls of their C library to it (`inject`, `sites`). That code makes the call at the only address that the filter
@@ -139,8 +139,8 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     Ok(Recorded { refused, ..ended(status, tree, end, how, inside) })
 }
 
-/// Records a running process by BPF: until it ends, for a maximum duration, or until a signal (Ctrl-C). Calls `begins`
-/// once the recording has begun.
+/// Records a running process with BPF: until it ends, for a maximum duration, or until a signal (Ctrl-C). Calls
+/// `begins` once the recording has begun.
 ///
 /// # Errors
 /// The process does not exist, the host rejects BPF, a tree is not a directory, or the file cannot be written at all.
@@ -162,7 +162,7 @@ pub fn attach(
     Ok(ended(status, tree, end, How::Bpf, inside))
 }
 
-/// Checks that this host can record by BPF, without recording.
+/// Checks that this host can record with BPF, without recording.
 ///
 /// # Errors
 /// It cannot.

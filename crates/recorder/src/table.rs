@@ -12,7 +12,7 @@ pub struct Row {
     pub number: c_long,
     /// Its kind.
     pub kind: K,
-    /// What the kernel's programs record of its arguments, in a recording by BPF.
+    /// What the kernel's programs record of its arguments, in a recording with BPF.
     pub shape: Shape,
 }
 

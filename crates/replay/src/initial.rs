@@ -24,7 +24,7 @@ const FILE: FileSlot = FileSlot(1);
 /// The size in bytes above which a file that no call opens is created without contents, with only its name and size.
 const LARGE: u64 = 1 << 20;
 
-/// The maximum number of bytes of an initial file per op.
+/// The maximum number of bytes that one op writes to an initial file.
 const PART: u64 = 1 << 30;
 
 /// The maximum length of a symbolic link's target; a longer target is truncated.
@@ -252,7 +252,7 @@ impl Initial {
     }
 }
 
-/// Returns a symbolic link's target of this length that leads nowhere: names are at most 255 bytes long.
+/// Returns a symbolic link's target of this length that leads nowhere, split into names of fewer than 255 bytes.
 pub fn target(length: u64) -> Vec<u8> {
     let length = length.clamp(1, MAX_TARGET) as usize;
     (1..=length).map(|at| if at % 200 == 0 && at < length { b'/' } else { b'x' }).collect()

@@ -167,7 +167,7 @@ fn subject(row: &Row) -> Subject<'_> {
     Subject { lab_id: row.lab_id.as_deref(), ..Subject::from(&row.plan) }
 }
 
-/// The rows that ran, without those that were skipped.
+/// The rows that ran, excluding those that were skipped.
 pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| row.skipped.is_none())
 }

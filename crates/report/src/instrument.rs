@@ -13,7 +13,7 @@ use crate::number;
 pub struct InstrumentView {
     /// True if a modelled disk was served, so that its columns are shown.
     disk: bool,
-    /// The share above which a result is flagged.
+    /// The instrument's share of the time above which a result is flagged.
     limit: String,
     lines: Vec<Line>,
     /// Number of omitted rows.

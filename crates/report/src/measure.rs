@@ -34,11 +34,11 @@ pub enum Measure {
     Durable,
     /// Seconds until the last call returned.
     Returned,
-    /// Seconds per operation, for a phase that ended by time.
+    /// Seconds per operation, for a phase that ended at a time limit.
     Operation,
     /// Bytes of the device per file of a full file system.
     Space,
-    /// CPU seconds of the threads that issue ops; per operation, if the phase ended by time.
+    /// CPU seconds of the threads that issue ops; per operation, if the phase ended at a time limit.
     Cpu {
         /// True if it is per operation.
         each: bool,
@@ -48,8 +48,8 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The default: space per file if all were filled, time per operation if a phase ended by time, else the time to
-    /// durable if all have it, else the time to returned.
+    /// The default: space per file if all were filled, time per operation if a phase ended at a time limit, else the
+    /// time to durable if all have it, else the time to returned.
     pub fn of<'r, 'a: 'r>(runs: impl Iterator<Item = &'r Run<'a>> + Clone) -> Measure {
         if runs.clone().all(|run| space_per_file(run.0).is_some()) {
             Measure::Space

@@ -57,7 +57,7 @@ pub struct Row<'a> {
     pub durable: Option<Summary>,
     /// Its summary by the section's measure.
     pub measured: Summary,
-    /// Seconds per operation, if the phase ended by time.
+    /// Seconds per operation, if the phase ended at a time limit.
     pub each: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
@@ -108,8 +108,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Its time, regardless of the section's measure: per operation if a phase ended by time, else until durable if
-    /// that is known, else until returned.
+    /// Its time, regardless of the section's measure: per operation if a phase ended at a time limit, else until
+    /// durable if that is known, else until returned.
     pub fn time(&self) -> &Summary {
         let whole = self.durable.as_ref().unwrap_or(&self.returned);
         self.each.as_ref().unwrap_or(whole)

@@ -1,6 +1,6 @@
 //! Pairing of two sets of trials: the only mechanism for the ratios of a report and the rows of a comparison.
 //!
-//! In the lab everything arbitrary depends on the seed, so trials of one seed are a pair. On a host only the
+//! In the lab all random choices depend on the seed, so trials of one seed are a pair. On a host only the
 //! time of day is shared, so the trials are two samples: Welch's interval, and a permutation test, which
 //! assumes no distribution.
 

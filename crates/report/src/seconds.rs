@@ -9,7 +9,7 @@ pub fn operations(phase: &Phase) -> u64 {
 }
 
 /// The measure in seconds: the time to durable if it is requested and known, else to returned. A phase that ends
-/// by time is measured by its work: the time to returned per operation.
+/// at a time limit is measured by its work: the time to returned per operation.
 pub fn seconds(phase: &Phase, by_durable: bool) -> f64 {
     if phase.limit_ns.is_some() {
         return phase.returned_ns.seconds() / operations(phase) as f64;

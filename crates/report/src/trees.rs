@@ -1,4 +1,4 @@
-//! The trees that a command left, compared between trials.
+//! The trees that a command left behind, compared between trials.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::number::{count, counted, sanitize};
 /// The maximum number of differing entries that are listed.
 const PLACES: usize = 8;
 
-/// A sentence for each command and target whose trials left trees: that all are equal, or how they differ.
+/// A sentence for each command and target whose trials left trees behind: that all are equal, or how they differ.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
     let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &TreeReport)>> =
         BTreeMap::new();

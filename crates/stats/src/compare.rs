@@ -58,7 +58,7 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// True if nothing varied: the pairs' ratios, or the values of each side, are exactly equal. The interval
     /// then has zero width because no spread was observed, not because none is possible, and the
-    /// verdict is by the difference alone. Tables mark it "exact".
+    /// verdict is based on the difference alone. Tables mark it "exact".
     pub exact: bool,
     /// The probability of a ratio at least that far from 1 if the conditions do not differ (the t test of the method);
     /// none for a single value or if nothing varied.
@@ -86,8 +86,8 @@ pub struct Comparison {
 /// nanosecond in a day is ten times as much.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// Compares times paired by seed, as in the lab: each pair shares everything arbitrary, so the t interval
-/// is that of the logarithms of the pairs' ratios.
+/// Compares times paired by seed, as in the lab: both times of a pair share all random choices, so the t interval is
+/// that of the logarithms of the pairs' ratios.
 ///
 /// `None` if there is no pair or a time is not positive.
 pub fn paired(base_and_new: &[(f64, f64)]) -> Option<Comparison> {
@@ -216,7 +216,7 @@ impl Comparison {
         self
     }
 
-    /// Returns a footnote for a table about an interval that needs explanation; none if it needs none.
+    /// Returns the table footnote for an interval that needs an explanation; none if it needs none.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
             _ if self.withheld => None,
@@ -399,7 +399,8 @@ mod tests {
 
     #[test]
     fn in_a_table_a_small_p_has_to_be_smaller() {
-        // Each one alone is slower at p = 0.03; twenty of them, or one among twenty, show nothing.
+        // Each one alone is slower at p = 0.03; twenty of them, or one with a second that is not displayed, show
+        // nothing.
         let half = 0.1 / two_sided_tail_inverse(0.03) * two_sided_quantile(LEVEL, 1.0);
         let d = half / two_sided_quantile(LEVEL, 1.0);
         let alone = paired(&[(1.0, (0.1 - d).exp()), (1.0, (0.1 + d).exp())]).unwrap();

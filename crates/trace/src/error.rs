@@ -30,7 +30,7 @@ pub enum TraceError {
     Io {
         /// The offset in the trace, in bytes from its beginning.
         offset: u64,
-        /// The error of the medium.
+        /// The I/O error.
         error: std::io::Error,
     },
 }

@@ -11,7 +11,8 @@ use crate::tree::{Entry, Root};
 use crate::wire::{Source, State, Wire};
 
 /// Reads a trace item by item, from any source of bytes, such as a file or a slice. It holds one frame at a time. It
-/// checks the limits and checksums of everything, but not identities: [`Checker`](crate::Checker) checks those.
+/// checks the limits and checksums of everything, but not the consistency of identities: [`Checker`](crate::Checker)
+/// checks that.
 pub struct Reader<R> {
     from: R,
     header: Header,
@@ -32,7 +33,7 @@ impl<R: Read> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// Input that is not a trace of this version, or an error of the medium.
+    /// Input that is not a trace of this version, or an I/O error.
     pub fn new(mut from: R) -> Result<Reader<R>, TraceError> {
         let wrong = |problem| TraceError::Invalid { offset: 0, item: None, problem };
         let mut head = [0; 12];
@@ -80,12 +81,12 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Returns the offset of the last item's frame, in bytes from the beginning.
+    /// Returns the offset of the frame of the item returned last, in bytes from the beginning.
     pub fn frame_offset(&self) -> u64 {
         self.begun
     }
 
-    /// Returns an error at the last item, for a caller that finds an error in its meaning.
+    /// Returns an error at the item returned last, for a caller that finds its content invalid.
     pub fn problem(&self, problem: Problem) -> TraceError {
         let item = (self.in_frame > 0).then_some(self.in_frame);
         TraceError::Invalid { offset: self.begun, item, problem }
@@ -94,7 +95,7 @@ impl<R: Read> Reader<R> {
     /// Returns the next item; none after the end item.
     ///
     /// # Errors
-    /// An error in the trace, an error of the medium, or [`TraceError::Truncated`] instead of the end item: the items
+    /// An error in the trace, an I/O error, or [`TraceError::Truncated`] instead of the end item: the items
     /// before it are valid.
     pub fn item(&mut self) -> Result<Option<Item>, TraceError> {
         if self.ended {

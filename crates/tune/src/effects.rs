@@ -50,7 +50,7 @@ pub struct Effect {
     pub alone: Option<Worth>,
     /// The effect with the winner's values of all other options.
     pub with_winner: Option<Worth>,
-    /// The average over the space, by the model: the logarithm of a ratio of times.
+    /// The average over the space, according to the model: the logarithm of a ratio of times.
     pub average: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ pub struct Interaction {
     pub one: (usize, u8),
     /// A second option and its value.
     pub other: (usize, u8),
-    /// The logarithm of the ratio, averaged over the space, by the model.
+    /// The logarithm of the ratio, averaged over the space, according to the model.
     pub log: f64,
     /// Its standard deviation.
     pub deviation: f64,
@@ -117,7 +117,7 @@ pub fn effects(
     all
 }
 
-/// Returns the mean difference, by the model, between a value and the default of its option.
+/// Returns the mean difference, according to the model, between a value and the default of its option.
 fn average(
     candidates: &Candidates<'_>,
     model: &Model,

@@ -164,7 +164,7 @@ pub fn search<E: Evaluator>(
 }
 
 impl<E: Evaluator> Search<'_, E> {
-    /// Returns the number of trials left, without those reserved for average effects and the confirmation.
+    /// Returns the number of trials left, excluding those reserved for average effects and the confirmation.
     fn left(&self) -> usize {
         let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
         let reserved = self.reserved + 2 * self.settings.confirm as usize;

@@ -14,7 +14,7 @@ pub struct Settings {
     pub pilot: u32,
     /// The maximum number of trials of a point in a race.
     pub race: u32,
-    /// The number of trials each of the winner and of the default on seeds that were not part of the search; 0 for
+    /// The number of trials of the winner, and as many of the default, on seeds that were not part of the search; 0 for
     /// none.
     pub confirm: u32,
     /// The maximum number of additional points after the search, which determine the average effects of options more

@@ -74,7 +74,7 @@ fn is_seeks(it: &Explained, structure: Option<Structure>, sum: &Sum) -> bool {
     moves && sum.seek_ns.0 * 2 > sum.time_ns.0
 }
 
-/// Names the structure that takes most of the disk's time, and the disk's share of the phase.
+/// Names the structure that takes the largest share of the disk's time, and the disk's share of the phase.
 fn disk(here: &Side<'_>, there: Option<&Side<'_>>) -> Option<String> {
     let sums = here.sums();
     let all = busy(&sums);
@@ -180,7 +180,7 @@ fn difference(here: &Side<'_>, there: &Side<'_>) -> Option<String> {
                 (ours.get(structure).unwrap_or(&none), theirs.get(structure).unwrap_or(&none));
             let part = ours.time_ns.0 as f64 - theirs.time_ns.0 as f64;
             let larger = if part > 0.0 { ours } else { theirs };
-            // The time is that of all requests of the structure.
+            // The time includes all requests to the structure, not only seeks.
             let counts = match (is_seeks(here.it, *structure, larger), structure) {
                 (true, _) => format!("{} seeks against {}", ours.seeks, theirs.seeks),
                 (_, Some(Structure::Flush)) => {

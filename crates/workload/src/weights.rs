@@ -40,7 +40,7 @@ impl Weights {
         }
     }
 
-    /// Returns the canonical spelling of these weights: the words in table order, without those of
+    /// Returns the canonical spelling of these weights: the words in table order, excluding those of
     /// weight zero.
     pub fn show(&self, words: &[&str]) -> String {
         let parts: Vec<String> = words

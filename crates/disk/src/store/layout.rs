@@ -98,7 +98,7 @@ pub struct Header {
     next: u64,
     /// Head of the free list; 0 if it is empty.
     free: u64,
-    /// Number of slots allocated to blocks, without those allocated to pages.
+    /// Number of slots allocated to blocks, excluding those allocated to pages.
     pub stored: u64,
     /// Number of blocks with volatile sectors.
     pub cached: u64,

@@ -10,7 +10,7 @@ use fsdyno_workload::{
 
 use crate::issue::sync::{Sync, as_ptr, done, failed};
 
-/// Buffer of link targets and lists of attributes.
+/// Buffer for link targets and lists of attributes.
 const LIST: usize = 64 << 10;
 
 /// The flags of a sync_file_range(2) that writes a range and waits for it.

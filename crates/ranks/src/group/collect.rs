@@ -26,7 +26,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(15);
 /// The ranks that wait for ops of other ranks.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// The phase in which they wait, its plan, and the number of threads of a rank.
+    /// The phase in which they wait, its plan, and the number of threads per rank.
     pub(super) phase: Option<(usize, RanksPlan, u32)>,
     /// The waiting ranks, by op.
     waiting: HashMap<Point, Vec<u32>>,

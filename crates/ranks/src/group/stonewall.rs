@@ -10,7 +10,7 @@ use crate::wire::{Goal, Stopped, ToRank};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Walls {
     limit: Nanos,
-    /// Number of threads of a rank, and of a directory.
+    /// Number of threads per rank, and per directory.
     threads: (u32, u32),
     /// The name of the items, such as files.
     unit: &'static str,
@@ -20,7 +20,8 @@ pub(super) struct Walls {
 }
 
 impl Walls {
-    /// The walls of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in their own ones.
+    /// The walls of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in one directory
+    /// per rank.
     pub(super) fn new(
         limit: Nanos,
         (ranks, threads): (u32, u32),

@@ -1,4 +1,4 @@
-//! Records a command by BPF, and takes the records of the kernel.
+//! Records a command with BPF, and processes the kernel's records.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -60,7 +60,7 @@ pub fn command(
     // Once the trace has ended, only wait for the command.
     while status.is_none() || recorder.tree.is_recording() {
         match launch::received() {
-            // Processes that the command left are no longer recorded.
+            // Processes that the command left behind are no longer recorded.
             Some(_) if status.is_some() => break,
             // The terminal sends Ctrl-C to the command, too.
             Some(signal @ (libc::SIGTERM | libc::SIGHUP)) => {
@@ -88,7 +88,7 @@ pub fn command(
 }
 
 impl Recorder {
-    /// Writes the descriptors with which a process that waits for its start will begin.
+    /// Writes the descriptors with which a process that is waiting to start will begin.
     fn begin_descriptors(&mut self, pid: pid_t) {
         (self.running, self.clocked) = (true, Some(0));
         let mut open = numeric_entries(&format!("/proc/{pid}/fd")).unwrap_or_default();
@@ -114,7 +114,7 @@ impl Recorder {
         self.names = Some(names);
     }
 
-    /// Processes the next records, which it waits for. Returns false if there are none. An error ends the trace.
+    /// Waits for the next records, and processes them. Returns false if there are none. An error ends the trace.
     pub fn take_records(&mut self, session: &mut Session, wait: Duration) -> bool {
         let next = session.next(wait).unwrap_or_else(|error| {
             self.tree.stop(error);

@@ -1,4 +1,4 @@
-//! Finds the files of descriptors that calls recorded by BPF use and the recorder does not know.
+//! Finds the files of descriptors that calls recorded with BPF use and the recorder does not know.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;

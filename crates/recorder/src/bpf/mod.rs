@@ -1,4 +1,4 @@
-//! Records the calls of a process by BPF: small programs that the kernel runs at its tracepoints.
+//! Records the calls of a process with BPF: small programs that the kernel runs at its tracepoints.
 //!
 //! They write each call with its arguments and result to a ring buffer ([`ring`]), which this process reads a little
 //! later. No thread is stopped, and the recorder need not have started the process. The file that a path meant at the

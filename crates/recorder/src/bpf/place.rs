@@ -1,4 +1,4 @@
-//! Resolves the paths in calls recorded by BPF, and adds the objects found to the trace.
+//! Resolves the paths in calls recorded with BPF, and adds the objects found to the trace.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -145,8 +145,8 @@ impl Recorder {
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
-    /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that are
-    /// directories of a tree.
+    /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that
+    /// are directories of a tree.
     pub fn introduce(&mut self, names: &mut Names, key: Key) -> Option<NodeId> {
         let mut unknown = vec![key];
         if self.tree.known(key, u64::MAX).is_none() {

@@ -35,8 +35,8 @@ fn is_directory(info: &Info) -> bool {
 }
 
 impl Names {
-    /// Looks a name up in the present state of the file system. An object that was made since the start of the recording
-    /// is accepted only with `any`: an unrecorded program made it.
+    /// Looks a name up in the present state of the file system. An object that was made since the start of the
+    /// recording is accepted only with `any`: an unrecorded program made it.
     pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
         self.info(dir)?;
         let path = self.path(dir).join(OsStr::from_bytes(name));
@@ -121,7 +121,7 @@ impl Names {
         }
     }
 
-    /// Reads the present entries of a directory, without those made since the start. Keeps their order for the trace.
+    /// Reads the present entries of a directory, excluding those made since the start. Keeps their order for the trace.
     pub fn list(&mut self, key: Key, path: &Path) -> Vec<(Rc<[u8]>, Info)> {
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
         let begun = self.has_begun();

@@ -1,4 +1,4 @@
-//! Resolves paths of calls recorded by BPF component by component, by means of the known names.
+//! Resolves paths of calls recorded with BPF component by component, by means of the known names.
 
 use std::path::Path;
 

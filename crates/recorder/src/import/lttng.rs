@@ -1,4 +1,5 @@
-//! Imports the text of babeltrace(1) for system calls that LTTng traced: one line each for the start and end of a call.
+//! Imports the text output of babeltrace(1) for system calls that LTTng traced: one line each for the start and end of
+//! a call.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -66,14 +67,14 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("vfork", &[]),
 ];
 
-/// A call that began.
+/// A call that has begun but not yet returned.
 struct Begun {
     name: String,
     args: Vec<String>,
     start: u64,
 }
 
-/// Returns a field `NAME = VALUE` of the groups in braces. For flags with names, returns the number.
+/// Returns the value of a field `NAME = VALUE` in the groups in braces. For flags with names, returns the number.
 fn field(text: &str, name: &str) -> Option<String> {
     let wanted = format!(" {name} = ");
     let value = &text[text.find(&wanted)? + wanted.len()..];
@@ -105,7 +106,7 @@ fn time(text: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(part)
 }
 
-/// Reads a text.
+/// Reads the output of babeltrace(1).
 pub fn read(
     from: impl BufRead,
     world: &mut World,

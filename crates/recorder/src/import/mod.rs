@@ -25,13 +25,13 @@ use world::World;
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The text of strace(1), with or without `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T`.
+    /// The text output of strace(1), with or without `-f`, `-y`, `-yy`, `-t`, `-tt`, `-ttt`, `-r` and `-T`.
     Strace,
     /// A log of `fio --write_iolog`, version 2.
     FioV2,
     /// A log of `fio --write_iolog`, version 3.
     FioV3,
-    /// The text of babeltrace(1) for system calls that LTTng traced.
+    /// The text output of babeltrace(1) for system calls that LTTng traced.
     Lttng,
 }
 

@@ -1,4 +1,4 @@
-//! Imports the text of strace(1).
+//! Imports the text output of strace(1).
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -137,7 +137,7 @@ fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
     Ok(Some((-error, took.unwrap_or(0))))
 }
 
-/// Reads a text.
+/// Reads the output of strace(1).
 pub fn read(
     from: impl BufRead,
     world: &mut World,

@@ -54,7 +54,7 @@ impl Metric {
 pub enum Mark {
     /// The time to durable is unknown, so the time to returned is compared.
     ByReturned,
-    /// The phase ended by time, so the time per operation is compared.
+    /// The phase ended at a time limit, so the time per operation is compared.
     EachOp,
     /// The file systems were filled, so the device space per file is compared.
     BySpace,

@@ -33,7 +33,7 @@ fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
                     if gap.before == phase.name || (last && gap.before.is_empty()) {
                         let key = (gap.before.as_str(), gap.done.as_str());
                         times.entry(key).or_default().push(gap.elapsed_ns.seconds());
-                        // The notes of the conditions also list what could not be done as requested.
+                        // The key has the executed action, which may differ from the requested one.
                     }
                 }
             }

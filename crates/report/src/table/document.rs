@@ -1,4 +1,4 @@
-//! A document for people: the output of a command, as data. The renderers are next to it.
+//! A document for people: the output of a command, as data. The renderers are in the sibling modules.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ pub enum Block {
     Verbatim(Vec<String>),
     /// A sentence that must not be missed.
     Strong(String),
-    /// The answer that follows from the tables, in sentences. Documents that are read from the top have it before them.
+    /// The answer that follows from the tables, in sentences. Formats that are read from the top show it before the
+    /// tables.
     Answer(String),
     /// A paragraph.
     Paragraph(String),
@@ -49,7 +50,7 @@ pub struct Legend {
     pub terms: Vec<Term>,
     /// Sentences after the terms.
     pub notes: Vec<String>,
-    /// The flags, after them.
+    /// The flags and their meanings, after the other terms.
     pub flags: Vec<Term>,
     /// The marks and flags in a few words: they replace the other entries in a brief text.
     pub brief: Vec<String>,

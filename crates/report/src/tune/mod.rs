@@ -97,9 +97,9 @@ pub struct Settings {
     pub spec: String,
     /// The command that creates it.
     pub mkfs: String,
-    /// The line of /etc/fstab.
+    /// The line for /etc/fstab.
     pub fstab: String,
-    /// Lines of /etc/sysctl.conf.
+    /// Lines for /etc/sysctl.conf.
     pub sysctls: Vec<String>,
     /// The block scheduler.
     pub scheduler: Option<String>,
@@ -142,13 +142,13 @@ pub struct OptionWorth {
     pub about: String,
     /// The text that sets it.
     pub sets: String,
-    /// The change by this value alone, with all other options at their defaults.
+    /// The change due to this value alone, with all other options at their defaults.
     pub alone: Option<f64>,
     /// The standard deviation, caused by noise, of the logarithm of that change.
     pub alone_deviation: f64,
     /// The change in combination with the recommended options.
     pub with_winner: Option<f64>,
-    /// The average change over the space, by the model.
+    /// The average change over the space, according to the model.
     pub average: Option<f64>,
     /// True if it has no measurable effect.
     pub is_nothing: bool,
@@ -167,7 +167,7 @@ pub struct Pair {
     pub other: String,
     /// The additional change of both together.
     pub change: f64,
-    /// The standard deviation of its logarithm, by the model.
+    /// The standard deviation of its logarithm, according to the model.
     pub deviation: f64,
 }
 
@@ -188,7 +188,7 @@ pub type Evidence = fsdyno_tune::Evidence<ExcludedValue>;
 pub struct ExcludedValue {
     /// The value.
     pub what: String,
-    /// The minimum fraction by which every point with this value takes longer.
+    /// The minimum fraction by which every point with this value takes longer than the best one.
     pub least: f64,
 }
 

@@ -4,7 +4,7 @@
 //! have produced are a contradiction: a table without one is not necessarily right, but a table with one is wrong
 //! somewhere. The runs themselves need not be known.
 //!
-//! - `sample`: a mean with its deviation, extremes, number of runs and clock;
+//! - `sample`: a mean with its deviation, extremes, number of runs and clock resolution;
 //! - `rate`: a time with the rate of the same work, and cells that count the same work;
 //! - `relation`: quotients, sums and limits.
 
@@ -21,9 +21,9 @@ pub use sample::{Divisor, Sample, check_sample};
 /// The rule that a contradiction breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// No runs of whole units have this mean (`sample`).
+    /// No runs whose results are whole units can have this mean (`sample`).
     MeanOfUnits,
-    /// No runs of whole units with this mean have this deviation (`sample`).
+    /// No runs whose results are whole units and have this mean can have this deviation (`sample`).
     DeviationOfUnits,
     /// The mean lies outside the extremes (`sample`).
     MeanOutside,
@@ -41,7 +41,7 @@ pub enum Rule {
     MoreThanWhole,
 }
 
-/// Printed numbers that exclude each other.
+/// Printed numbers that cannot all be right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contradiction {
     /// The name of the table cell, as given by the caller.

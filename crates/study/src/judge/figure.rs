@@ -19,7 +19,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     let time = |field: &dyn Fn(&Phase) -> Nanos| sum(&|phase| Ok(field(phase).seconds()));
     let stamp = |field: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
         sum(&|phase| {
-            let lacks = || format!("no time to {what} of phase '{}' could be shown", phase.name);
+            let lacks = || format!("the time until phase '{}' was {what} is unknown", phase.name);
             field(phase).map(Nanos::seconds).ok_or_else(lacks)
         })
     };

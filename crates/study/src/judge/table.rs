@@ -83,7 +83,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
         let (Some(of), Some(per)) = (column.of, &column.per) else { continue };
         let Some(time_at) = column_of(per) else { continue };
         for (row, what, says) in contradictions(published, time_at, rate_at, of) {
-            // The table does not show which of the two is wrong.
+            // If time and rate contradict each other, the table does not show which is wrong, so both are doubted.
             let (time, rate) = (&published.columns[time_at].name, &column.name);
             let (places, why) = match what {
                 Subject::Time => (vec![time_at], says),

@@ -1,5 +1,5 @@
-//! The parts of a working set: each has its own files, directories and draws, and is used by one thread at a time, so
-//! that the work is the same for any number of threads.
+//! The parts of a working set: each has its own files, directories and random draws, and is used by one thread at a
+//! time, so that the work is the same for any number of threads.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::mix;
@@ -51,7 +51,7 @@ impl Parts {
         (self.divide(self.directories, part), self.divide(self.directories, part + 1))
     }
 
-    /// Returns the part of a directory.
+    /// Returns the part to which a directory belongs.
     pub fn part_of(&self, directory: u64) -> u32 {
         (((directory + 1) * u64::from(self.count) - 1) / self.directories) as u32
     }
@@ -93,7 +93,7 @@ impl Parts {
         self.paths.write(Path::File { directory, born, name }, into);
     }
 
-    /// Returns totals of the creation of all files.
+    /// Returns the totals after all files have been created.
     pub fn filled(&self) -> Totals {
         let mut totals = Totals::default();
         for population in (0..self.count).map(|part| self.population(part)) {
@@ -105,7 +105,7 @@ impl Parts {
         totals
     }
 
-    /// Returns totals of the first `done[r]` operations of each rank `r`, and the state of all parts after them.
+    /// Returns the totals of the first `done[r]` operations of each rank `r`, and the state of all parts after them.
     pub fn replay(&self, done: &[u64]) -> (Totals, Vec<Population>) {
         let mut totals = Totals::default();
         let mut turns = Vec::new();

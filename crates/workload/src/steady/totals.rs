@@ -48,7 +48,7 @@ impl Totals {
         self.live.2 += population.bytes();
     }
 
-    /// Returns the number of calls by kind, without those whose number depends on the file system.
+    /// Returns the number of calls by kind, excluding those whose number depends on the file system.
     pub fn counts(&self) -> OpCounts {
         let of = |action: Action| self.operations[action as usize];
         let calls = |action: Action| self.calls[action as usize];

@@ -100,7 +100,8 @@ impl GeneratedArchive {
         Payload { id: file, offset: 0, length: self.size_of(file) as u32 }
     }
 
-    /// Returns totals from one pass in archive order, because a file's position in the archive determines its writes.
+    /// Returns the totals from one pass in archive order, because a file's position in the archive determines its
+    /// writes.
     fn totals(&self) -> &Totals {
         self.totals.get_or_init(|| {
             let made = Made::none(self.directories);

@@ -280,7 +280,7 @@ enum Step {
 struct Fill<'a> {
     work: &'a Capacity,
     file: u64,
-    /// Number of ops returned so far, without those of the cleanup.
+    /// Number of ops returned so far, excluding those of the cleanup.
     done: u64,
     step: Step,
 }

@@ -259,7 +259,7 @@ impl Churn {
         self.filled.get_or_init(|| self.parts.filled())
     }
 
-    /// Returns totals of all operations; empty if there is a time limit.
+    /// Returns the totals of all operations; empty if there is a time limit.
     fn churned(&self) -> &Totals {
         self.churned.get_or_init(|| self.parts.replay(&self.all()).0)
     }

@@ -149,7 +149,7 @@ impl FileSet {
         Payload { id: self.first_id + file, offset, length }
     }
 
-    /// Returns totals of all files.
+    /// Returns the totals of all files.
     pub fn totals(&self) -> Totals {
         *self.totals.get_or_init(|| {
             let mut totals = Totals::default();
