@@ -110,27 +110,24 @@ fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
     }
 }
 
-/// Ends all children of this process except those in `before`; returns how many.
+/// Ends all children of this process except those in `before`; returns how many were running.
 fn end_others(before: &[Child]) -> io::Result<usize> {
     let mut count = 0;
     for _ in 0..MAX_ROUNDS {
         let all = children()?;
-        let others: Vec<Pid> = all
-            .iter()
-            .map(|child| child.pid)
-            .filter(|pid| before.iter().all(|child| child.pid != *pid))
-            .collect();
+        let is_other = |it: &&Child| before.iter().all(|child| child.pid != it.pid);
+        let others: Vec<&Child> = all.iter().filter(is_other).collect();
         if others.is_empty() {
             return Ok(count);
         }
-        for pid in &others {
-            // A child that has meanwhile ended only needs to be waited for.
+        for Child { pid, .. } in &others {
+            // A child that has ended only needs to be waited for.
             let _ = kill_process(*pid, Signal::KILL);
             while matches!(waitpid(Some(*pid), WaitOptions::empty()), Err(rustix::io::Errno::INTR))
             {
             }
         }
-        count += others.len();
+        count += others.iter().filter(|child| !child.ended).count();
     }
     Err(io::Error::other("the command left processes running that keep starting new ones"))
 }

@@ -100,7 +100,7 @@ pub fn mount<'a>(
         if ended_at.is_some_and(|ended| now.since(ended) > MOUNT_DELAY) {
             return Err(failed(&workers, "ended and mounted nothing"));
         }
-        if work.is_still(&workers.living()?) {
+        if work.is_still(&workers.children()?) {
             return Err(failed(&workers, &format!("has been idle for {STILL} without mounting")));
         }
         if now.since(started) > LIMIT {
@@ -118,7 +118,8 @@ impl Workers {
         if self.said.is_none() {
             return Vec::new();
         }
-        self.living().unwrap_or_default().into_iter().map(|child| child.pid).collect()
+        let children = self.children().unwrap_or_default().into_iter();
+        children.filter(|child| !child.ended).map(|child| child.pid).collect()
     }
 
     /// Describes the end of the first process seen at work that should still run; `None` while all do. To be called
@@ -143,7 +144,7 @@ impl Workers {
         self.pids = self.now();
     }
 
-    fn living(&self) -> io::Result<Vec<Child>> {
+    fn children(&self) -> io::Result<Vec<Child>> {
         Ok(children()?.into_iter().filter(|child| !self.others.contains(&child.pid)).collect())
     }
 
@@ -164,7 +165,7 @@ impl Workers {
         let mut work = Work::now(still);
         let mut waited = std::mem::take(&mut self.pids);
         loop {
-            let found = self.living()?;
+            let found = self.children()?;
             let new = found.iter().map(|child| child.pid).filter(|pid| !waited.contains(pid));
             waited.extend(new.collect::<Vec<_>>());
             if waited.is_empty() {
@@ -218,13 +219,15 @@ impl Workers {
     }
 }
 
-/// A living child of this process.
+/// A child of this process that was not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     /// Its pid.
     pub pid: Pid,
     /// True while it waits for a device, or in any other uninterruptible sleep.
     waits: bool,
+    /// True if it has ended.
+    pub ended: bool,
 }
 
 /// Tracks the progress of the processes.
@@ -251,7 +254,10 @@ impl Work {
     }
 }
 
-/// Returns the living children of this process, according to /proc.
+/// Returns the children of this process, according to /proc.
+///
+/// A list without any, even ended ones, proves that no descendant is left: a child that is found ended may have started
+/// a process after /proc was listed, which is then missing here although it is now a child of ours.
 ///
 /// On a host, this process is PID 1 of a PID namespace, but /proc is still that of the outer namespace, where kernel
 /// threads are visible: there, we and our children have pids different from those that waitpid(2) takes, which are the
@@ -267,26 +273,28 @@ pub fn children() -> io::Result<Vec<Child>> {
             continue;
         };
         let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        found.extend(living_child(&status, own, name));
+        found.extend(child_of(&status, own, name));
     }
     found.sort_unstable_by_key(|child| child.pid.as_raw_nonzero());
     Ok(found)
 }
 
-/// Parses /proc/NAME/status; returns the process if it is a living child of `parent`, which is the pid in that /proc.
-fn living_child(status: &str, parent: &str, name: &str) -> Option<Child> {
+/// Parses /proc/NAME/status; returns the process if it is a child of `parent`, which is the pid in that /proc.
+fn child_of(status: &str, parent: &str, name: &str) -> Option<Child> {
     let field = |key: &str| {
         let mut lines = status.lines();
         lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
     };
     let state = field("State")?;
-    if field("PPid") != Some(parent) || state.starts_with('Z') {
+    if field("PPid") != Some(parent) {
         return None;
     }
     // Kernels before 4.1 do not report it; then there is only one pid, or waiting for it fails.
     let own = field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name);
     let pid = own.parse().ok().and_then(Pid::from_raw)?;
-    Some(Child { pid, waits: state.starts_with('D') })
+    // A zombie, or one that is being reaped.
+    let ended = state.starts_with(['Z', 'X']);
+    Some(Child { pid, waits: state.starts_with('D'), ended })
 }
 
 #[cfg(test)]
@@ -312,14 +320,16 @@ mod tests {
         let status = |state: &str, ppid: u32| {
             format!("Name:\tfuse2fs\nState:\t{state} (x)\nPPid:\t{ppid}\nNSpid:\t4711\t2\n")
         };
-        let child = |pid, waits| Some(Child { pid: Pid::from_raw(pid).unwrap(), waits });
-        assert_eq!(living_child(&status("S", 4710), "4710", "4711"), child(2, false));
-        assert_eq!(living_child(&status("D", 4710), "4710", "4711"), child(2, true));
-        assert_eq!(living_child(&status("Z", 4710), "4710", "4711"), None);
+        let child =
+            |pid, waits| Some(Child { pid: Pid::from_raw(pid).unwrap(), waits, ended: false });
+        assert_eq!(child_of(&status("S", 4710), "4710", "4711"), child(2, false));
+        assert_eq!(child_of(&status("D", 4710), "4710", "4711"), child(2, true));
+        let ended = child(2, false).map(|it| Child { ended: true, ..it });
+        assert_eq!(child_of(&status("Z", 4710), "4710", "4711"), ended);
         // A daemon of the host, whose parent is the host's first process.
-        assert_eq!(living_child(&status("S", 1), "4710", "4711"), None);
+        assert_eq!(child_of(&status("S", 1), "4710", "4711"), None);
         let old = "State:\tR (running)\nPPid:\t1\n";
-        assert_eq!(living_child(old, "1", "7"), child(7, false));
+        assert_eq!(child_of(old, "1", "7"), child(7, false));
         let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
         let found = children().unwrap();
         sleeper.kill().unwrap();
@@ -327,29 +337,44 @@ mod tests {
         assert!(found.iter().any(|it| it.pid.as_raw_nonzero().get() == sleeper.id() as i32));
     }
 
+    /// A process that is killed at the end of the test.
+    struct Killed(std::process::Child);
+
+    impl Drop for Killed {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
     #[test]
     fn all_that_the_command_left_is_waited_for() {
         // In a separate process: other tests have children too.
         let alone = process::fork(|| {
-            let mut other = Command::new("sleep").arg("1000").spawn()?;
-            let living = || -> io::Result<Vec<Pid>> {
+            let sleeper = || Ok::<_, io::Error>(Killed(Command::new("sleep").arg("1000").spawn()?));
+            let _other = sleeper()?;
+            let pids = || -> io::Result<Vec<Pid>> {
                 Ok(children()?.into_iter().map(|child| child.pid).collect())
             };
-            let others = living()?;
+            let others = pids()?;
             // Like a daemon: in its own session, and orphaned by its parent, so that it becomes our child.
-            let daemon = "sh -c 'setsid sleep 0.2 & exit 0'";
+            let daemon = "sh -c 'setsid sleep 0.05 & exit 0'";
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
-            Command::new("sh").args(["-c", daemon]).spawn()?;
             let said = || Some(OutputTail::start().unwrap().1);
-            let mut workers = Workers { said: said(), pids: Vec::new(), others: others.clone() };
-            workers.wait()?;
-            // Only the numbers: the state of the new process changes while it starts.
-            if living()? != others || !workers.now().is_empty() {
-                return Err(io::Error::other("a child is left"));
+            // Often enough that the parent also ends while it is looked for.
+            for _ in 0..20 {
+                Command::new("sh").args(["-c", daemon]).spawn()?;
+                let mut workers =
+                    Workers { said: said(), pids: Vec::new(), others: others.clone() };
+                workers.wait()?;
+                let left = pids()?;
+                if left != others || !workers.now().is_empty() {
+                    return Err(io::Error::other(format!("{left:?} are left, not {others:?}")));
+                }
+                // Returns immediately, since nothing is left to wait for.
+                workers.wait()?;
             }
-            // Returns immediately, since nothing is left to wait for.
-            workers.wait()?;
             // Waits until it has ended, but does not reap it.
             let ends = |pid: Pid| {
                 let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -360,16 +385,15 @@ mod tests {
             let pids = vec![Pid::from_child(&bad)];
             let ended = Workers { said: said(), pids, others: others.clone() }.wait();
             // A process that makes progress is waited for, a hung one is not.
-            let mut hangs = Command::new("sleep").arg("1000").spawn()?;
+            let mut hangs = sleeper()?;
             let mut workers = Workers { said: said(), pids: Vec::new(), others };
             workers.look();
             let waited = workers.wait_while_they_work(Nanos(200_000_000));
-            let died = Workers { pids: vec![Pid::from_child(&hangs)], ..workers };
+            let died = Workers { pids: vec![Pid::from_child(&hangs.0)], ..workers };
             let before = died.died();
-            hangs.kill()?;
-            ends(Pid::from_child(&hangs))?;
+            hangs.0.kill()?;
+            ends(Pid::from_child(&hangs.0))?;
             let after = died.died();
-            other.kill()?;
             let says = |result: io::Result<()>, words: &str| match result {
                 Err(error) if error.to_string().contains(words) => Ok(()),
                 other => Err(io::Error::other(format!("{other:?} and not {words}"))),
