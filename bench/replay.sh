@@ -1,6 +1,6 @@
 #!/bin/sh
 # How long the calls of a replay take relative to those of the recorded program: the example traces, recorded by BPF
-# and replayed at once, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its recording.
+# and replayed immediately, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its recording.
 # Replays are checked, so that every result and the final tree are as recorded. As root.
 # replay.sh FSDYNO [ROUNDS]
 #
@@ -43,9 +43,9 @@ for round in $(seq "$rounds"); do
     done
 done
 for program in $programs; do
-    ratio=$(median <"$work/$program")
+    ratio=$(median <"$work/$program" | awk '{ print $1 / 100 }')
     [ -n "$ratio" ] || { echo "replay: $program: not measured (see above)"; continue; }
     echo "$program: $(sort -n "$work/$program" | tr '\n' ' ')%"
-    report "replay: $program, calls replayed over recorded" "$(awk -v r="$ratio" 'BEGIN { print r / 100 }')" times at-least 0.9
-    report "replay: $program, calls replayed over recorded" "$(awk -v r="$ratio" 'BEGIN { print r / 100 }')" times at-most 1.1
+    report "replay: $program, calls replayed over recorded" "$ratio" times at-least 0.9
+    report "replay: $program, calls replayed over recorded" "$ratio" times at-most 1.1
 done

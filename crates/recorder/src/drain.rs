@@ -137,8 +137,7 @@ impl Recorder {
         self.tree.clock = entry_sequence;
         if let Some((call, gone)) = self.decode(tid, &entry) {
             self.tree.clock = end;
-            let mut it =
-                Pending { call, entry, start, resumed: start, think, gone, entry_sequence, closed };
+            let mut it = Pending { call, entry, start, think, gone, entry_sequence, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
                 let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });

@@ -23,7 +23,7 @@ impl Recorder {
         if RESTARTS.contains(&result) {
             return;
         }
-        let duration = now.saturating_sub(it.resumed).saturating_sub(self.stop_cost.wall);
+        let duration = now.saturating_sub(it.start).saturating_sub(self.stop_cost.wall);
         self.changes_ways(it.entry.number);
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {

@@ -19,7 +19,7 @@ use crate::{sys, vdso};
 const LARGEST: u64 = 16 << 20;
 
 /// Size in bytes of the memory for stubs that a program gets at first.
-const ROOM: u64 = 32 << 10;
+const STUB_MEMORY_SIZE: u64 = 32 << 10;
 
 const PAGE: u64 = 4096;
 const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
@@ -170,15 +170,16 @@ impl Injector {
         let memory = memory(tid)?;
         let maps = std::fs::read_to_string(format!("/proc/{tid}/maps"))?;
         let loader = maps.lines().find_map(loader);
-        let room = self.map(tid, &memory, loader.is_some())?;
+        let stubs = self.map(tid, &memory, loader.is_some())?;
         let clock = maps.lines().find_map(vdso_start).zip(self.clock);
         let clock = clock.map_or(0, |(start, offset)| start + offset);
         memory.write_all_at(&clock.to_le_bytes(), (CODE + CLOCK) as u64)?;
         let Some(loader) = loader else { return Ok((false, None)) };
-        let mut room = Some(StubMemory { memory, next: room, end: room + ROOM });
+        let mut stub_memory =
+            Some(StubMemory { memory, next: stubs, end: stubs + STUB_MEMORY_SIZE });
         // A loader whose calls are not redirected stops at them.
-        let redirected = self.redirect_loader(tid, &loader, &mut room).unwrap_or(false);
-        Ok((redirected, room))
+        let redirected = self.redirect_loader(tid, &loader, &mut stub_memory).unwrap_or(false);
+        Ok((redirected, stub_memory))
     }
 
     /// Redirects the calls of the dynamic loader, which the kernel mapped. Returns true if it is also the C library.
@@ -186,19 +187,20 @@ impl Injector {
         &mut self,
         tid: pid_t,
         it: &Loader,
-        room: &mut Option<StubMemory>,
+        stub_memory: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let file = File::open(&it.path)?;
         // In the root of the program, the path may name a different file.
         if file.metadata()?.ino() != it.inode {
             return Ok(false);
         }
-        let redirected = self.redirect_file(tid, &file, (it.start, it.length, it.offset), room)?;
+        let redirected =
+            self.redirect_file(tid, &file, (it.start, it.length, it.offset), stub_memory)?;
         Ok(redirected && is_c_library(&it.path))
     }
 
     /// Maps the code, the shared memory and, for a program with a loader, memory for stubs, whose address it returns.
-    fn map(&self, tid: pid_t, memory: &File, with_room: bool) -> io::Result<u64> {
+    fn map(&self, tid: pid_t, memory: &File, with_stubs: bool) -> io::Result<u64> {
         let registers = sys::registers(tid)?;
         // The page of the program's first instruction is mapped entirely.
         let at = registers.rip & !(PAGE - 1);
@@ -216,8 +218,8 @@ impl Injector {
             let map = [SHARED as u64, SHARED_LENGTH as u64, READ_WRITE, shared, FIRST, length];
             it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc5]);
             it.call(libc::SYS_close, [FIRST, 0, 0, 0, 0, OWN], &[]);
-            if with_room {
-                let map = [0, ROOM, READ_RUN, PRIVATE, u64::MAX, 0];
+            if with_stubs {
+                let map = [0, STUB_MEMORY_SIZE, READ_RUN, PRIVATE, u64::MAX, 0];
                 it.call(libc::SYS_mmap, map, &[0x49, 0x89, 0xc6]);
             }
             it.call(libc::SYS_unshare, [0; 6], &[]);
@@ -234,7 +236,7 @@ impl Injector {
         checked(after.rbx)?;
         checked(after.r12)?;
         checked(after.r13)?;
-        if with_room { checked(after.r14) } else { Ok(0) }
+        if with_stubs { checked(after.r14) } else { Ok(0) }
     }
 
     /// Redirects the calls of a C library, a part of which a thread has mapped as code (address, length and offset), to
@@ -248,7 +250,7 @@ impl Injector {
         tid: pid_t,
         fd: i32,
         part: (u64, u64, u64),
-        room: &mut Option<StubMemory>,
+        stub_memory: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let file = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
         if !is_c_library(&std::fs::read_link(&file)?) {
@@ -256,7 +258,7 @@ impl Injector {
             self.shared.mark_plain((facts.dev(), facts.ino()));
             return Ok(false);
         }
-        self.redirect_file(tid, &File::open(&file)?, part, room)
+        self.redirect_file(tid, &File::open(&file)?, part, stub_memory)
     }
 
     fn redirect_file(
@@ -264,7 +266,7 @@ impl Injector {
         tid: pid_t,
         file: &File,
         (start, length, offset): (u64, u64, u64),
-        room: &mut Option<StubMemory>,
+        stub_memory: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
         let facts = file.metadata()?;
         if !facts.is_file() || facts.len() > LARGEST {
@@ -285,18 +287,18 @@ impl Injector {
             return Ok(false);
         }
         let size = library.stubs_length() as u64;
-        let stubs = match room {
+        let stubs = match stub_memory {
             Some(it) if it.end - it.next >= size => it.next,
             _ => {
                 let gate = (CODE + GATE) as u64;
                 let size = size.next_multiple_of(PAGE);
                 let none = u64::MAX;
                 let next = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, none, 0])?;
-                *room = Some(StubMemory { memory: memory(tid)?, next, end: next + size });
+                *stub_memory = Some(StubMemory { memory: memory(tid)?, next, end: next + size });
                 next
             }
         };
-        let Some(it) = room else { return Ok(false) };
+        let Some(it) = stub_memory else { return Ok(false) };
         // None: further away than a jump reaches.
         let Some((code, changed)) = library.ways(start, stubs) else { return Ok(false) };
         it.next += size;

@@ -132,8 +132,6 @@ pub struct Pending {
     pub entry: CallEntry,
     /// Wall time of the entry, in nanoseconds since the start of the command.
     pub start: u64,
-    /// Wall time at which the thread was resumed at the entry, if it was stopped there.
-    pub resumed: u64,
     /// CPU time of the thread since its previous event.
     pub think: u64,
     /// The inode that no longer exists if the call succeeds.

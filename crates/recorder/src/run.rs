@@ -116,13 +116,7 @@ impl Recorder {
             }
         }
         Some(match change {
-            Change::Call => {
-                let how = self.begin(tid);
-                let now = self.now();
-                let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.as_mut());
-                pending.into_iter().for_each(|it| it.resumed = now);
-                how
-            }
+            Change::Call => self.begin(tid),
             Change::Return => {
                 self.finish(tid);
                 Resume::Continue(0)
@@ -187,8 +181,7 @@ impl Recorder {
             .flatten();
         self.changes_ways(entry.number);
         let start = self.now();
-        let pending =
-            Pending { call, entry, start, resumed: start, think, gone, entry_sequence, closed };
+        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }

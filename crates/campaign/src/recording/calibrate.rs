@@ -1,4 +1,4 @@
-//! Calibrates a recording: replays it at once on the same file system, and compares the time of its calls.
+//! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
 
 use std::collections::BTreeMap;
 use std::fs::File;

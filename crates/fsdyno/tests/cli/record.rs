@@ -28,6 +28,23 @@ fn a_recorded_command_keeps_its_output_and_its_exit_code() {
 }
 
 #[test]
+fn a_calibration_states_the_ratio_and_the_kinds_of_calls_that_differ_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "cat /dev/null >a && mv a b && rm b";
+    let words = ["record", "--calibrate", "-o", "../it.trace", "--", "sh", "-c", script];
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    let output = fsdyno(&folder.path().join("tree")).args(words).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    let line = said.lines().find(|line| line.contains("calibration in '.', warm")).expect(&said);
+    let (ratio, kinds) = line.split_once(" %; most of the difference: ").expect(line);
+    assert!(ratio.rsplit(' ').next().unwrap().parse::<f64>().unwrap() > 0.0, "{line}");
+    assert_eq!(kinds.matches(" replayed, ").count(), 3, "{line}");
+    let left = std::fs::read_dir(folder.path().join("tree")).unwrap().count();
+    assert_eq!(left, 0, "a replay left something in the tree");
+}
+
+#[test]
 fn a_command_that_a_signal_ends_gives_128_and_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let output = recorded(folder.path(), "kill -TERM $$");

@@ -84,16 +84,7 @@ impl Recorder {
         let decoded = self.decode(tid, &entry);
         self.seen = None;
         let Some((call, gone)) = decoded else { return };
-        let pending = Pending {
-            call,
-            entry,
-            start,
-            resumed: start,
-            think,
-            gone,
-            entry_sequence,
-            closed: None,
-        };
+        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed: None };
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.pending, thread.closes) = (Some(pending), closes);
         }

@@ -246,14 +246,14 @@ impl Programs<'_> {
         self.lookup(a, self.maps.shapes, unrecorded);
         a.load(DoubleWord, R3, R0, 8).jump_if(If::Eq, R3, 0, unrecorded);
         a.store(Word, R10, KEY, R9).load(DoubleWord, R9, R0, 0);
-        a.store(DoubleWord, R7, state::SHAPE, R3).store(DoubleWord, R7, state::BEGIN, R8);
+        a.store(DoubleWord, R7, state::SHAPE, R3);
         Self::think(a, R8);
         a.store(DoubleWord, R7, state::THINK, R1);
         let begins = a.label();
         a.jump_if(If::Ne, R9, 0, begins);
         // The call's time does not include this program's.
         a.call(Call::Time).store(DoubleWord, R7, state::BEGIN, R0).exit();
-        a.here(begins).store(DoubleWord, R10, SLOT, R9);
+        a.here(begins).store(DoubleWord, R7, state::BEGIN, R8).store(DoubleWord, R10, SLOT, R9);
         self.room(a, BEGINS, 0, out);
         a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
         a.store_value(DoubleWord, R9, record::RESULT, 0);
