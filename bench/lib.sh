@@ -10,3 +10,6 @@ report() {
         printf "%-48s %10.2f %-12s promised: %s %s  %s\n", name, number, unit, side, promised,
             kept ? "kept" : "NOT KEPT" }' | tee -a "${FSDYNO_BENCH_SUMMARY:-/dev/null}"
 }
+
+# Prints the median of the numbers on standard input, the lower one of two; nothing without numbers.
+median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)] }'; }

@@ -45,8 +45,6 @@ for _ in $(seq "$rounds"); do
 done
 cd "$work"
 
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
-
 echo "added time of a call (median of $rounds rounds of $calls calls), us"
 printf '%-8s' call
 for how in $hows; do printf '%10s' "$how"; done

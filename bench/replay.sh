@@ -1,7 +1,7 @@
 #!/bin/sh
 # How long the calls of a replay take relative to those of the recorded program: the example traces, recorded by BPF
-# and replayed immediately, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its recording.
-# Replays are checked, so that every result and the final tree are as recorded. As root.
+# and replayed immediately, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its
+# recording. Replays are checked, so that every result and the final tree are as recorded. As root.
 # replay.sh FSDYNO [ROUNDS]
 #
 # Promised: within 10 % for each.
@@ -9,6 +9,7 @@ set -eu
 here=$(realpath "$(dirname "$0")")
 # shellcheck source=bench/lib.sh
 . "$here/lib.sh"
+[ "$(id -u)" = 0 ] || { echo "replay.sh: mounting and BPF take root" >&2; exit 3; }
 FSDYNO=$(realpath "$1")
 export FSDYNO FSDYNO_CONFIG=
 rounds=${2:-5}
@@ -18,27 +19,31 @@ work=$(mktemp -d)
 image=$(mktemp -p "${SHM:-/dev/shm}")
 end() {
     ! mountpoint -q "$work/fs" || umount "$work/fs"
-    rm -rf "$work" "$image"
+    rm -f "$image"
+    [ -n "${FSDYNO_BENCH_KEEP:-}" ] || rm -rf "$work"
 }
 trap end EXIT
-mkdir "$work/fs"
-median() { sort -n | awk '{ all[NR] = $1 } END { if (NR) print all[int((NR + 1) / 2)] }'; }
+mkdir -p "$work/fs" "$work/packages/npm-ci" "$work/packages/pip-venv"
+
+# Runs a program, then records it and replays the recording.
+calibrate() (
+    export WORK="$work/fs/work" TMPDIR="$work/fs/tmp" OUT="$work"
+    RUN="time" sh "$record" "$1" && HOW=bpf CALIBRATE=1 sh "$record" "$1"
+)
 
 for round in $(seq "$rounds"); do
     for program in $programs; do
-        rm -f "$image"
+        truncate -s 0 "$image"
         truncate -s 4G "$image"
         mkfs.ext4 -q "$image"
         mount -o loop "$image" "$work/fs"
-        mkdir "$work/fs/tmp" "$work/fs/work"
-        (
-            export WORK="$work/fs/work" TMPDIR="$work/fs/tmp" OUT="$work"
-            if RUN="time" sh "$record" "$program"; then
-                HOW=bpf CALIBRATE=1 sh "$record" "$program"
-            fi
-        ) >"$work/out" 2>&1 || { [ "$round" -gt 1 ] || sed "s/^/$program: /" "$work/out"; }
+        mkdir "$work/fs/tmp"
+        # What was fetched in the first round.
+        cp -R "$work/packages" "$work/fs/work"
+        calibrate "$program" >"$work/out" 2>&1 || sed "s/^/$program, round $round: /" "$work/out"
         sed -n 's/.* recorded: \([0-9.]*\) %.*/\1/p' "$work/out" >>"$work/$program"
         [ "$round" -lt "$rounds" ] || sed -n "s/.*most of the difference/$program: most of the difference/p" "$work/out"
+        (cd "$work/fs/work" && cp -R --parents ./*/*.tgz ./*/wheels "$work/packages") 2>/dev/null || :
         umount "$work/fs"
     done
 done

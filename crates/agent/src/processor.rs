@@ -10,19 +10,19 @@ use fsdyno_record::processor::{EVENTS, ProcessorCounts};
 /// A command to the model.
 #[derive(Clone, Copy)]
 enum Command {
-    /// Starts charging, with empty caches and zeroed counts.
+    /// `START`: starts charging, with empty caches and zeroed counts.
     Start = 1,
-    /// Starts searching for the kernel stack of the calling thread, by its system calls.
+    /// `THREAD_BEGIN`: starts searching for the kernel stack of the calling thread, by its system calls.
     ThreadBegin = 2,
-    /// Ends the search: from now on, a counting model counts only this thread.
+    /// `THREAD_END`: ends the search: from now on, a counting model counts only this thread.
     ThreadEnd = 3,
-    /// Stops charging the calling thread, from its next system call on.
+    /// `FREE`: stops charging the calling thread, from its next system call on.
     StopCharging = 4,
-    /// Resumes charging it, from its next system call on.
+    /// `NOT_FREE`: resumes charging it, from its next system call on.
     ResumeCharging = 5,
-    /// Returns the ticks charged so far.
+    /// `PAID`: returns the ticks charged so far.
     Charged = 8,
-    /// Returns the count of the first event; the following numbers are the commands for the other events.
+    /// `COUNT`: returns the count of the first event; the following numbers are the commands for the other events.
     Count = 16,
 }
 

@@ -25,7 +25,7 @@ const MAX_ROUNDS: usize = 100;
 
 /// A command that has ended.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandResult {
     /// The time just before it was started.
     pub started: Nanos,
     /// The time just after it had ended.
@@ -45,7 +45,7 @@ pub struct Ran {
 ///
 /// # Errors
 /// What the kernel refuses, such as starting the shell.
-pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
+pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<CommandResult> {
     // Makes orphaned descendants children of this process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let (writer, tail) = OutputTail::start()?;
@@ -69,7 +69,7 @@ pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<Ran> {
         };
         format!("{how}; {}", last_lines(&tail.text()))
     });
-    Ok(Ran { started, returned, user, system, left, failure })
+    Ok(CommandResult { started, returned, user, system, left, failure })
 }
 
 /// Runs in the child. No descriptor of this process except the standard streams stays open in the command.

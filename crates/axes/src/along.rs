@@ -6,23 +6,23 @@ use crate::naming::{params, period};
 use crate::subject::Subject;
 use crate::{AXES, Axis, TargetKind};
 
-/// An axis, and the conditions that its steps share.
-pub struct AxisSteps {
+/// An axis along which trials take steps, and the kinds of targets that decide what is a condition of a step.
+pub struct SteppedAxis {
     axis: &'static Axis,
     /// The kinds of the trials' targets: an axis that does not apply to one of these is not a condition of a step.
     targets: Vec<TargetKind>,
 }
 
-impl AxisSteps {
-    /// Creates the steps along `axis` for `plans`.
-    pub fn new<'p>(axis: &'static Axis, plans: impl Iterator<Item = &'p Plan>) -> AxisSteps {
+impl SteppedAxis {
+    /// Prepares steps along `axis` between trials with these plans.
+    pub fn new<'p>(axis: &'static Axis, plans: impl Iterator<Item = &'p Plan>) -> SteppedAxis {
         let mut targets: Vec<TargetKind> = Vec::new();
         for kind in plans.map(TargetKind::of) {
             if !targets.contains(&kind) {
                 targets.push(kind);
             }
         }
-        AxisSteps { axis, targets }
+        SteppedAxis { axis, targets }
     }
 
     /// Returns the conditions of a subject other than the axis, as a string that is equal for both sides of a step.
@@ -69,8 +69,8 @@ mod tests {
         let (base, mut new) = (plan(), plan());
         new.lab_mut().unwrap().kernel = "7.3.4".into();
         let [kernel, fs] = ["kernel", "fs"]
-            .map(|key| AxisSteps::new(Axis::of(key).unwrap(), [&base, &new].into_iter()));
-        let same = |along: &AxisSteps, new: &Plan| {
+            .map(|key| SteppedAxis::new(Axis::of(key).unwrap(), [&base, &new].into_iter()));
+        let same = |along: &SteppedAxis, new: &Plan| {
             along.conditions(&(&base).into()) == along.conditions(&new.into())
         };
         assert!(same(&kernel, &new) && !same(&fs, &new));

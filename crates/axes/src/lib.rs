@@ -23,6 +23,10 @@ pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
 pub use values::{parts, whole_number};
 pub use venue::TargetKind;
 
+/// Why an option that changes settings of a kernel works only in the lab ([`Axis::unsupported_reason`]).
+pub const HOST_SETTINGS: &str =
+    "; fsdyno records the settings of this host but does not change them";
+
 /// An axis of a matrix: a user's choice that is part of a plan.
 #[derive(Clone, Copy)]
 pub struct Axis {
@@ -32,7 +36,8 @@ pub struct Axis {
     pub value_name: &'static str,
     /// The help text, without the default if [`Axis::default`] states it.
     pub help: &'static str,
-    /// The value if the option is absent; empty if it depends on other options.
+    /// The value that plans omit, which is also that of an absent option unless a machine sets it ([`Axis::of_machine`]);
+    /// empty if it depends on other options.
     pub default: &'static str,
     /// The possible values, each with a description; empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,

@@ -9,7 +9,7 @@ use crate::values::{
     any, default_or, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size,
     target, whole_number,
 };
-use crate::{Axis, Crash, Size, Value, bytes};
+use crate::{Axis, Crash, HOST_SETTINGS, Size, Value, bytes};
 
 /// The period name that selects today's defaults.
 pub const TODAY: &str = "today";
@@ -337,7 +337,7 @@ pub const AXES: &[Axis] = &[
         key: "scheduler",
         value_name: "S",
         help: "Block scheduler in the lab [default: that of the disk profile]",
-        unsupported_reason: "; fsdyno does not change settings of this host; it only records them",
+        unsupported_reason: HOST_SETTINGS,
         set: |request, text| {
             request.guest.scheduler = Some(text.into());
             Ok(())
@@ -405,7 +405,7 @@ pub const AXES: &[Axis] = &[
         value_name: "NAME|FILE",
         help: "The modelled network between the clients and the server of a file system 'nfs:SPEC': a name from `fsdyno \
                list networks`, or a file (FILE.toml); may be repeated, or several separated by commas",
-        default: fsdyno_network::USUAL,
+        default: fsdyno_network::DEFAULT,
         many: true,
         list: true,
         joined: true,
@@ -417,7 +417,7 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| match plan.lab().and_then(|lab| lab.network.as_ref()) {
             None => Value::Absent,
-            Some(network) => default_or(&network.name, network.name == fsdyno_network::USUAL),
+            Some(network) => default_or(&network.name, network.name == fsdyno_network::DEFAULT),
         },
         labels: &[any(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
         setting: true,
@@ -468,7 +468,7 @@ pub const AXES: &[Axis] = &[
         many: true,
         joined: true,
         targets: &[Lab, Ephemeral, Drive],
-        unsupported_reason: "; it ages a newly made file system: in the lab, on loop:SIZE, ram:SIZE or a drive",
+        unsupported_reason: "; only newly made file systems are aged",
         crash: Crash::Lacks("it does not compare files that aging created"),
         set: |request, text| {
             request.ages.push(match text {

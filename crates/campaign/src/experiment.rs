@@ -129,7 +129,7 @@ impl Experiment {
         let none = prepare(&venues, &mut self.cells, mode)?;
         crate::may_join(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
-            Some(share) => share.is_claimed(folder, stored).map(drop)?,
+            Some(share) => share.check_folder(folder, stored).map(drop)?,
             None => ShareFile::refuse_share(folder)?,
         }
         let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
@@ -390,7 +390,7 @@ mod tests {
             threads: 1,
             ..Question::default()
         };
-        let lab = LabPlace::usual("hdd-7200", "6.13.0-amd64");
+        let lab = LabPlace::with_defaults("hdd-7200", "6.13.0-amd64");
         matrix(&question, &Place::Lab(lab)).unwrap()
     }
 

@@ -29,7 +29,7 @@ pub enum Exit {
     InvalidUse = 2,
     /// A requirement is missing.
     Missing = 3,
-    /// At least one trial failed, its records differ, or a result could not be written.
+    /// A trial failed, two records of one trial differ, or a result could not be written.
     TrialFailed = 4,
     /// A bisection step is undecided.
     Undecided = 125,
@@ -82,7 +82,8 @@ impl Failure {
 /// Returns the exit code for an I/O error: a full or broken disk is not an invalid request.
 fn io_exit(error: &io::Error) -> Exit {
     use rustix::io::Errno;
-    // By errno, not by ErrorKind: a file above a limit of fsdyno's own yields the same kind as EFBIG on a sound disk.
+    // By errno, not by ErrorKind: a file larger than a limit of fsdyno has the same kind as EFBIG, although the disk is
+    // sound.
     const BROKEN: [Errno; 4] = [Errno::IO, Errno::NOSPC, Errno::DQUOT, Errno::FBIG];
     match Errno::from_io_error(error).is_some_and(|errno| BROKEN.contains(&errno)) {
         true => Exit::TrialFailed,

@@ -130,7 +130,8 @@ fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
-/// Fills `start`, or as much of it as the file has bytes, and returns their number. (A pipe cannot be rewound.)
+/// Reads the first bytes of a file into `start`; returns how many there were, which is less than its length if the file is
+/// shorter. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {

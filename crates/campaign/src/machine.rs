@@ -2,7 +2,7 @@
 
 use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
-use fsdyno_machine::{CLASSIC, Machine, USUAL};
+use fsdyno_machine::{CLASSIC, DEFAULT, Machine};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{KernelPlan, LabPlan};
 
@@ -23,7 +23,7 @@ pub fn places(
         (false, _) => axes.machines.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
         // The results of a study file must not depend on anything outside the file.
         (true, Author::File) => vec![Named { name: None, machine: find(CLASSIC)? }],
-        (true, Author::User) => vec![named(&usual())?],
+        (true, Author::User) => vec![named(&default_machine())?],
     };
     let mut places: Vec<LabPlace> = Vec::new();
     for (index, named) in machines.iter().enumerate() {
@@ -55,9 +55,9 @@ fn find(name: &str) -> Result<Machine, Failure> {
 const VARIABLE: &str = "FSDYNO_MACHINE";
 
 /// Returns the machine of a command that does not name one.
-fn usual() -> String {
+fn default_machine() -> String {
     let given = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-    given.unwrap_or_else(|| USUAL.to_string())
+    given.unwrap_or_else(|| DEFAULT.to_string())
 }
 
 /// Returns the disks and the guest of a request, with the machine's values as defaults.

@@ -72,7 +72,7 @@ fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), M
     if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
         return wrong(format!(
             "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
-             it at 1, or take one of: {}",
+             it at 1, or use one of: {}",
             work.plan.name,
             workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
@@ -100,7 +100,7 @@ fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<()
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
         return wrong(format!(
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
-             can be shared among threads; leave it at 1, or take one of: {}",
+             can be shared among threads; leave it at 1, or use one of: {}",
             work.plan.name,
             workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));

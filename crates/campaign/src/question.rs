@@ -174,7 +174,7 @@ pub struct LabPlace {
 
 impl LabPlace {
     /// Creates a target with one disk, one kernel (which counts as found), and defaults for everything else.
-    pub fn usual(disk: &str, kernel: &str) -> LabPlace {
+    pub fn with_defaults(disk: &str, kernel: &str) -> LabPlace {
         LabPlace {
             disks: vec![disk.into()],
             raid: None,

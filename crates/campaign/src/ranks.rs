@@ -52,7 +52,7 @@ pub(crate) fn check_workload(
     has_input: bool,
 ) -> Result<(), String> {
     if has_input || work.shared_slots().is_some() {
-        return Err(format!("workload '{name}' with an input file cannot run with --ranks yet"));
+        return Err(format!("workload '{name}' has an input file and cannot run with --ranks yet"));
     }
     if work.prefill().is_some() {
         return Err(format!(

@@ -39,7 +39,7 @@ pub fn second(rule: &Repeats, cells: &[Cell], store: &Store) -> Option<Vec<Slot>
         return None;
     };
     let (total, by) = (decision.total, &decision.by);
-    let (pilot, width) = (rule.pilot, rule.width() * 100.0);
+    let (pilot, width) = (rule.pilot, rule.half_width() * 100.0);
     let needs = match total.wanted {
         wanted if wanted == pilot => format!("the pilot of {pilot} trials suffices for ±{width} %"),
         wanted => {

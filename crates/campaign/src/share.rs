@@ -138,7 +138,7 @@ impl ShareFile {
     /// # Errors
     /// The folder holds something else.
     pub fn claim(&self, store: &Store) -> Result<(), ShareError> {
-        match self.is_claimed(store.folder(), store.trials())? {
+        match self.check_folder(store.folder(), store.trials())? {
             true => Ok(()),
             false => self.write(store.folder()),
         }
@@ -148,7 +148,7 @@ impl ShareFile {
     ///
     /// # Errors
     /// The folder holds something else.
-    pub fn is_claimed(&self, folder: &Path, stored: &[Trial]) -> Result<bool, ShareError> {
+    pub fn check_folder(&self, folder: &Path, stored: &[Trial]) -> Result<bool, ShareError> {
         match ShareFile::read(folder)? {
             None if stored.is_empty() => Ok(false),
             None => Err(ShareError::NotAShare {

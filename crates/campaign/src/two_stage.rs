@@ -27,7 +27,7 @@ pub struct Decision {
 ///
 /// `None` if no phase of any cell has two successful trials in the pilot, or if every time is zero.
 pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decision> {
-    let two_stage = Rule::TwoStage { half_width: rule.width(), cap: rule.at_most };
+    let two_stage = Rule::TwoStage { half_width: rule.half_width(), cap: rule.at_most };
     let mut largest: Option<Decision> = None;
     for cell in cells {
         let pilot = pilot_of(rule, cell, stored);

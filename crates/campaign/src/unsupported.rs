@@ -1,6 +1,6 @@
 //! Refuses options that a target does not support.
 
-use fsdyno_axes::{Axis, TargetKind};
+use fsdyno_axes::{Axis, HOST_SETTINGS, TargetKind};
 use fsdyno_record::plan::Target;
 
 use crate::failure::Failure;
@@ -18,20 +18,35 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     let given = run.axes.given.iter().filter_map(|key| Axis::of(key));
     let axis = given
         .filter(|axis| !axis.targets.contains(&kind))
-        .map(|axis| (axis.key, axis.unsupported_reason));
+        .map(|axis| (axis.key, axis.targets, axis.unsupported_reason));
     let others = [
         ("keep-log", run.keep_log, ""),
-        ("sysctl", !run.sysctls.is_empty(), SETTINGS),
+        ("sysctl", !run.sysctls.is_empty(), HOST_SETTINGS),
         ("change", !run.changes.is_empty(), ""),
     ];
-    let others = others.into_iter().filter(|(_, given, _)| *given).map(|(key, _, why)| (key, why));
+    let others = others.into_iter().filter(|(_, given, _)| *given);
+    let others = others.map(|(key, _, why)| (key, &[TargetKind::Lab][..], why));
     match axis.chain(others).next() {
         None => Ok(()),
-        Some((key, why)) => Err(Failure::wrong(format!(
-            "--{key} works only in the lab, but --on {on} is {what}; remove one of them{why}"
+        Some((key, targets, why)) => Err(Failure::wrong(format!(
+            "--{key} works only {}, but --on {on} is {what}; remove one of them{why}",
+            places(targets)
         ))),
     }
 }
 
-/// The reason that sysctls can be set only in the lab.
-const SETTINGS: &str = "; fsdyno records the settings of this host but does not change them";
+/// Lists where an option works: `in the lab or on a model`.
+fn places(targets: &[TargetKind]) -> String {
+    let places = targets.iter().map(|kind| match kind {
+        TargetKind::Lab => "in the lab",
+        TargetKind::Model => "on a model",
+        TargetKind::Directory => "in a directory",
+        TargetKind::Ephemeral => "on loop:SIZE and ram:SIZE",
+        TargetKind::Drive => "on a drive",
+    });
+    let places: Vec<&str> = places.collect();
+    match places.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => places.concat(),
+    }
+}

@@ -43,7 +43,7 @@ pub struct Profile {
     pub sequential: Vec<SequentialRate>,
     /// For a solid-state disk: random writes per second, final flush included, in the steady
     /// state of a full disk after random overwriting.
-    pub full_writes: Option<f64>,
+    pub preconditioned_writes: Option<f64>,
 }
 
 /// Random requests of 4 KiB per second.
@@ -100,7 +100,7 @@ pub fn profile(spec: &DiskSpec, seed: u64) -> Profile {
         seed,
         random: random.collect(),
         sequential: sequential.collect(),
-        full_writes: full_rate(spec, seed),
+        preconditioned_writes: preconditioned_rate(spec, seed),
     }
 }
 
@@ -127,7 +127,7 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
 
 /// Returns the rate of random writes in the steady state after random overwriting. The model starts in
 /// that state, because overwriting a disk of 1 TB would take the model half a minute.
-fn full_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
+fn preconditioned_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     let mut spec = spec.clone();
     spec.model = spec.model.preconditioned()?;
     let blocks = spec.capacity.0 / SECTOR / u64::from(BLOCK);

@@ -1,5 +1,5 @@
-//! A slowdown that a bench plants after each unlink(2), to test that a comparison finds it (bench/honesty.sh).
-//! It is part of the lab's identity and zero otherwise.
+//! A delay that a benchmark injects after each unlink(2), to test that a comparison finds it (bench/honesty.sh). It is
+//! part of the lab's identity, and zero otherwise.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ pub fn set_loops(loops: u32) {
     LOOPS.store(loops, Ordering::Relaxed);
 }
 
-/// Runs the planted loops.
+/// Runs the loops.
 #[inline]
 pub(crate) fn after_unlink() {
     for _ in 0..LOOPS.load(Ordering::Relaxed) {

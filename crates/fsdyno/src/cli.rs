@@ -31,7 +31,7 @@ pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
 use values::width;
-pub use values::{Least, Listable, OwnFormat, Percent, Showable, TRIALS, folder, format, named};
+pub use values::{Least, Listable, NamedFormat, Percent, Showable, TRIALS, folder, format, named};
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
 #[derive(Debug, Parser)]
@@ -314,7 +314,7 @@ pub struct Report {
 }
 
 /// The formats of an explanation.
-const EXPLAINED: &[OwnFormat] =
+const EXPLAINED: &[NamedFormat] =
     &[("csv", "Every row of requests and of functions, one per line", Format::Csv)];
 
 /// `fsdyno why`

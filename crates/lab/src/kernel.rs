@@ -174,7 +174,7 @@ fn in_range(range: SeriesRange, kernels: &[Available]) -> Result<Vec<String>, St
 }
 
 /// Returns the kernel that [`find`] uses if none is requested, provided that it needs no download.
-pub fn usual(cache: &Cache) -> Option<Kernel> {
+pub fn default_kernel(cache: &Cache) -> Option<Kernel> {
     default(cache, true, &|_| ()).ok()
 }
 

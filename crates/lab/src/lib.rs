@@ -70,8 +70,8 @@ pub use finished::{Cut, Finished, Watch};
 pub use identity::lab_id;
 pub use image::{Image, ImageResult};
 pub use kernel::{
-    Available as AvailableKernel, Kernel, available as kernels_available, expand as expand_kernels,
-    here as kernels_here, usual as usual_kernel, would_be as kernel_would_be,
+    Available as AvailableKernel, Kernel, available as kernels_available, default_kernel,
+    expand as expand_kernels, here as kernels_here, would_be as kernel_would_be,
 };
 pub use machine::{Attach, DiskRegion, Machine};
 pub use modules::{Module, Modules};

@@ -22,7 +22,7 @@ const CATALOG: Catalog = Catalog {
 };
 
 /// The machine for commands that do not name one.
-pub const USUAL: &str = "server-2026";
+pub const DEFAULT: &str = "server-2026";
 
 /// The machine for study files that do not name one, and that of fsdyno versions without machines.
 pub const CLASSIC: &str = "classic";

@@ -3,6 +3,6 @@
 mod catalog;
 mod file;
 
-pub use catalog::{CLASSIC, MachineError, USUAL, find, names, text};
+pub use catalog::{CLASSIC, DEFAULT, MachineError, find, names, text};
 pub use file::{MIN_RAM, Machine};
 pub use fsdyno_catalog::{FileError, Source};

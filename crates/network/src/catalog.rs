@@ -18,7 +18,7 @@ const CATALOG: Catalog = Catalog {
 };
 
 /// The network for commands that do not name one.
-pub const USUAL: &str = "lan-10g";
+pub const DEFAULT: &str = "lan-10g";
 
 /// An error when finding a network.
 pub type NetworkError = CatalogError;
@@ -71,7 +71,7 @@ mod tests {
                 assert!(is_sourced, "{name}: {what} has no source");
             }
         }
-        assert!(names().any(|name| name == USUAL));
+        assert!(names().any(|name| name == DEFAULT));
     }
 
     #[test]

@@ -3,6 +3,6 @@
 mod catalog;
 mod file;
 
-pub use catalog::{NetworkError, USUAL, find, names, plan, text};
+pub use catalog::{DEFAULT, NetworkError, find, names, plan, text};
 pub use file::Network;
 pub use fsdyno_catalog::{FileError, Source};

@@ -41,16 +41,16 @@ pub struct CacheSizes {
     /// Its associativity.
     pub l2_ways: u64,
     /// Size of the instruction cache, with one way per 4 KiB.
-    #[serde(default = "usual_l1i", skip_serializing_if = "is_usual_l1i")]
+    #[serde(default = "default_l1i", skip_serializing_if = "is_default_l1i")]
     pub l1i_kib: u64,
 }
 
-fn usual_l1i() -> u64 {
+fn default_l1i() -> u64 {
     DEFAULT_FETCH_WAYS * WAY_KIB
 }
 
-fn is_usual_l1i(kib: &u64) -> bool {
-    *kib == usual_l1i()
+fn is_default_l1i(kib: &u64) -> bool {
+    *kib == default_l1i()
 }
 
 /// Errors in percent.

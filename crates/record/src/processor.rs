@@ -76,18 +76,18 @@ pub struct Caches {
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub second_ways: u64,
     /// Ways of the instruction cache.
-    #[serde(default = "usual_fetch_ways", skip_serializing_if = "is_usual")]
+    #[serde(default = "default_fetch_ways", skip_serializing_if = "is_default")]
     pub fetch_ways: u64,
 }
 
 /// Ways of an instruction cache of 32 KiB, the only kind in records older than this field.
 pub const DEFAULT_FETCH_WAYS: u64 = 8;
 
-fn usual_fetch_ways() -> u64 {
+fn default_fetch_ways() -> u64 {
     DEFAULT_FETCH_WAYS
 }
 
-fn is_usual(ways: &u64) -> bool {
+fn is_default(ways: &u64) -> bool {
     *ways == DEFAULT_FETCH_WAYS
 }
 
@@ -191,8 +191,8 @@ impl CpuPlan {
         }
     }
 
-    /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if that clock
-    /// is not one that QEMU's icount clock can have: one instruction per nanosecond, or slower by a power of two.
+    /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if the guest's
+    /// clock is not QEMU's icount clock: for every profile, and for speeds above one instruction per nanosecond.
     pub fn own_clock(&self) -> Option<u64> {
         match self {
             CpuPlan::Speed(speed) => (speed.log2 > 0).then(|| 1000 << speed.log2),

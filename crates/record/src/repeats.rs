@@ -26,7 +26,7 @@ pub struct Repeats {
 
 impl Repeats {
     /// Requested half-width as a fraction of the mean: 0.02 is 2 %.
-    pub fn width(&self) -> f64 {
+    pub fn half_width(&self) -> f64 {
         f64::from(self.width_ppm) / 1e6
     }
 

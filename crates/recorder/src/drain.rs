@@ -114,7 +114,7 @@ impl Recorder {
     }
 
     /// Records a complete call, from the code injected into a program or from a BPF record. Returns it, with the objects
-    /// found, if it was considered.
+    /// that were found, if it was considered.
     pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
             return None;
@@ -189,7 +189,9 @@ impl Recorder {
         let (mut redirected, mut stub_memory) = (None, None);
         match self.injector.as_mut().map(|it| it.begin(tid)) {
             None => {}
-            Some(Ok((any, own))) => (redirected, stub_memory) = (Some(any), own),
+            Some(Ok((is_redirected, memory))) => {
+                (redirected, stub_memory) = (Some(is_redirected), memory);
+            }
             Some(Err(error)) => {
                 let why = match error.kind() {
                     std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),

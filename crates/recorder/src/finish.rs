@@ -13,9 +13,8 @@ use crate::resolve::Outside;
 use crate::sys::{self, RESTARTS};
 
 impl Recorder {
-    /// Handles the return of a call.
-    pub fn finish(&mut self, tid: pid_t) {
-        let now = self.now();
+    /// Handles the return of a call, which stopped the thread at the time `now`.
+    pub fn finish(&mut self, tid: pid_t, now: u64) {
         let returned = sys::returned(tid);
         self.inject(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());

@@ -342,11 +342,12 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sites::Form;
 
     #[test]
     fn the_changed_bytes_of_a_page_are_one_piece() {
-        let before = Some([0xb8, 3, 0, 0, 0]);
-        let sites = [10, 40, 5000].map(|at| Site { at, before, is_any: false }).to_vec();
+        let form = Form::Number([0xb8, 3, 0, 0, 0]);
+        let sites = [10, 40, 5000].map(|at| Site { at, form }).to_vec();
         let library = Library { text: (0..6000).map(|at| at as u8).collect(), sites };
         let (code, changed) = library.ways(0x10000, 0x20000).unwrap();
         assert_eq!(code.len(), library.stubs_length());

@@ -130,7 +130,7 @@ pub struct Pending {
     pub call: Call,
     /// The call's number and arguments.
     pub entry: CallEntry,
-    /// Wall time of the entry, in nanoseconds since the start of the command.
+    /// Wall time at which the recorder let the call go on, in nanoseconds since the start of the command.
     pub start: u64,
     /// CPU time of the thread since its previous event.
     pub think: u64,

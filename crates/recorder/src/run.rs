@@ -48,6 +48,8 @@ impl Recorder {
                 ticker.iter().for_each(|it| it.after(if active { ACTIVE } else { IDLE }));
                 continue;
             };
+            // A call that returned took no longer than until now.
+            let now = self.now();
             self.drain();
             if tid == main {
                 if let Change::Ended(code) = change {
@@ -61,7 +63,7 @@ impl Recorder {
                 ticker.iter().for_each(|it| it.after(ACTIVE));
                 self.begin_reading(main);
             }
-            if let Some(how) = self.change(tid, change) {
+            if let Some(how) = self.change(tid, change, now) {
                 sys::resume(tid, how);
             }
             if self.threads.is_empty() {
@@ -103,8 +105,8 @@ impl Recorder {
         }
     }
 
-    /// Handles a change of a thread; returns how to resume it, or None.
-    fn change(&mut self, tid: pid_t, change: Change) -> Option<Resume> {
+    /// Handles a change of a thread that was seen at the time `now`; returns how to resume it, or None.
+    fn change(&mut self, tid: pid_t, change: Change, now: u64) -> Option<Resume> {
         let in_call = |it: &Self| it.threads.get(&tid).is_some_and(|it| it.pending.is_some());
         if !self.threads.contains_key(&tid) && !matches!(change, Change::Ended(_)) {
             self.early.insert(tid);
@@ -118,7 +120,7 @@ impl Recorder {
         Some(match change {
             Change::Call => self.begin(tid),
             Change::Return => {
-                self.finish(tid);
+                self.finish(tid, now);
                 Resume::Continue(0)
             }
             Change::Spawn => {

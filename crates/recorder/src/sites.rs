@@ -1,11 +1,14 @@
 //! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and makes the
 //! stubs.
 //!
-//! A site is `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open). A jump
-//! replaces the instruction before `syscall`; a jump of the library to `syscall` itself still makes the call, and
-//! stops. Or a site is `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the library can lead to the
-//! second or third of these instructions. Or a site is `mov 8(%rsp),%r9; syscall` in syscall(2)'s own function, which
-//! takes the number as an argument: its stub makes a call that is not recorded at the site.
+//! A site is one of these ([`Form`]):
+//!
+//! - `mov $NUMBER,%eax; syscall`, or `mov $NUMBER,%eax; mov %rdi,%rsi; mov $VALUE,%edi; syscall` (open). A jump replaces
+//!   the instruction before `syscall`; a jump of the library to `syscall` itself still makes the call, and stops.
+//! - `mov 8(%rsp),%r9; syscall` in the function syscall(2), which takes the number as an argument. Its stub jumps to that
+//!   `syscall` for a number that the injected code does not record.
+//! - `xor %eax,%eax; syscall; cmp $-4096,%rax` (read), if no jump of the library can lead to the second or third of these
+//!   instructions.
 
 use std::collections::HashSet;
 
@@ -21,7 +24,7 @@ const SYSCALL_CMP: &[u8] = &[0x0f, 0x05, 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff];
 /// `mov %rdi,%rsi`, and the first byte of `mov $VALUE,%edi`.
 const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 
-/// `mov %r9,%r8; mov 8(%rsp),%r9`: the end of the shift of the arguments in syscall(2)'s function.
+/// `mov %r9,%r8; mov 8(%rsp),%r9`: the end of the shift of the arguments in the function syscall(2).
 const SHIFT: &[u8] = &[0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08];
 
 /// Instructions in a library that make a call.
@@ -29,16 +32,25 @@ const SHIFT: &[u8] = &[0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08];
 pub struct Site {
     /// The offset in the code.
     pub at: usize,
-    /// The instruction that the jump replaces; None for the form of read.
-    pub before: Option<[u8; JUMP]>,
-    /// True if the number is known only at the time of the call.
-    pub is_any: bool,
+    /// Which of the known sequences of instructions it is.
+    pub form: Form,
+}
+
+/// A sequence of instructions that make a call, with the instruction that the jump replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A recorded call.
+    Number([u8; JUMP]),
+    /// A call whose number is known only at its time.
+    Any([u8; JUMP]),
+    /// `xor %eax,%eax; syscall; cmp $-4096,%rax`, of which the jump replaces the first bytes.
+    Read,
 }
 
 impl Site {
     /// Length in bytes of its stub, which goes from the site to the injected code and back.
     pub fn stub_length(&self) -> usize {
-        if self.is_any { 72 } else { 48 }
+        if matches!(self.form, Form::Any(_)) { 72 } else { 48 }
     }
 }
 
@@ -75,23 +87,23 @@ pub fn find(text: &[u8]) -> Vec<Site> {
             if let (Ok(before), true, false) =
                 (text[at - JUMP..at].try_into(), is_handled(number), prefixed)
             {
-                found.push(Site { at: at - JUMP, before: Some(before), is_any: false });
+                found.push(Site { at: at - JUMP, form: Form::Number(before) });
             }
-        } else if text[..at].ends_with(SHIFT) {
-            let before = text[at - JUMP..at].try_into().ok();
-            found.push(Site { at: at - JUMP, before, is_any: true });
+        } else if let Some(before) = text[..at].strip_suffix(SHIFT).and(text[..at].last_chunk()) {
+            found.push(Site { at: at - JUMP, form: Form::Any(*before) });
         } else if at > 2 && text[at - 2..at] == [0x31, 0xc0] && text[at..].starts_with(SYSCALL_CMP)
         {
-            found.push(Site { at: at - 2, before: None, is_any: false });
+            found.push(Site { at: at - 2, form: Form::Read });
         }
     }
     let mut inner = vec![false; text.len()];
-    for at in found.iter().filter(|it| it.before.is_none()).flat_map(|it| it.at + 1..it.at + JUMP) {
+    for at in found.iter().filter(|it| it.form == Form::Read).flat_map(|it| it.at + 1..it.at + JUMP)
+    {
         inner[at] = true;
     }
     let reached = reached(text, &inner);
     found.retain(|it| {
-        it.before.is_some() || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
+        it.form != Form::Read || !(it.at + 1..it.at + JUMP).any(|at| reached.contains(&at))
     });
     found
 }
@@ -139,12 +151,13 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<(Vec<u8>, [u8; JUMP])> 
     };
     let place = text + site.at as u64;
     // The replaced instruction, or eax = 0; then rcx = the address to continue at. A call clobbers rcx and r11.
-    let mut code = match site.before {
-        Some(before) => before.to_vec(),
-        None => vec![0x31, 0xc0],
+    let mut code = match site.form {
+        Form::Number(before) | Form::Any(before) => before.to_vec(),
+        Form::Read => vec![0x31, 0xc0],
     };
-    if site.is_any {
-        // cmp $NUMBERS,%rax; jae plain; movabs $SHAPES,%r11; lea (%rax,%rax,2),%rcx; cmpb $0,(%r11,%rcx,2); jne past plain
+    if matches!(site.form, Form::Any(_)) {
+        // cmp $NUMBERS,%rax; jae plain; movabs $SHAPES,%r11; lea (%rax,%rax,2),%rcx; cmpb $0,(%r11,%rcx,2);
+        // jne past plain
         const AFTER: u8 = 10 + 4 + 5 + 2;
         const { assert!(SHAPE == 6, "rax is multiplied by 3 and 2") };
         code.extend([0x48, 0x3d]);
@@ -155,9 +168,10 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<(Vec<u8>, [u8; JUMP])> 
         // plain: to the call itself
         code.extend(jump(stub + code.len() as u64, place + JUMP as u64)?);
     }
-    let tail = match site.before {
-        Some(_) => vec![],
-        None => SYSCALL_CMP[2..].to_vec(),
+    // What the jump replaced behind the call, and how many bytes of the library that is from the site on.
+    let (tail, length) = match site.form {
+        Form::Number(_) | Form::Any(_) => (&[][..], 7),
+        Form::Read => (&SYSCALL_CMP[2..], 10),
     };
     let after_entry = code.len() + 10 + 10 + 3;
     code.extend([0x48, 0xb9]);
@@ -165,9 +179,8 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<(Vec<u8>, [u8; JUMP])> 
     code.extend([0x49, 0xbb]);
     code.extend(((CODE + ENTRY) as u64).to_le_bytes());
     code.extend([0x41, 0xff, 0xe3]);
-    code.extend(&tail);
-    let back = place + if site.before.is_some() { 7 } else { 10 };
-    code.extend(jump(stub + code.len() as u64, back)?);
+    code.extend(tail);
+    code.extend(jump(stub + code.len() as u64, place + length)?);
     debug_assert!(code.len() <= site.stub_length());
     code.resize(site.stub_length(), 0xcc);
     Some((code, jump(place, stub)?))
@@ -183,9 +196,9 @@ mod tests {
         // A call that is not recorded. xor, syscall, cmp.
         let mut text = vec![0x90; 8];
         text.extend([0xb8, 3, 0, 0, 0, 0x0f, 0x05, 0x90]);
-        let close = Site { at: 8, before: Some([0xb8, 3, 0, 0, 0]), is_any: false };
-        let before = Some([0xbf, 0x9c, 0xff, 0xff, 0xff]);
-        let open = Site { at: text.len() + 8, before, is_any: false };
+        let close = Site { at: 8, form: Form::Number([0xb8, 3, 0, 0, 0]) };
+        let form = Form::Number([0xbf, 0x9c, 0xff, 0xff, 0xff]);
+        let open = Site { at: text.len() + 8, form };
         text.extend([0xb8, 1, 1, 0, 0, 0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff, 0x0f, 0x05]);
         text.extend([0x90, 0x41, 0xb8, 3, 0, 0, 0, 0x0f, 0x05]);
         text.extend([0x90, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x90]);
@@ -197,10 +210,10 @@ mod tests {
         let any = text.len() + SHIFT.len() - JUMP;
         text.extend(SHIFT);
         text.extend([0x0f, 0x05, 0x48, 0x3d]);
-        let before = text[any..any + JUMP].try_into().ok();
-        let any = Site { at: any, before, is_any: true };
+        let form = Form::Any(text[any..any + JUMP].try_into().unwrap());
+        let any = Site { at: any, form };
         text.extend([0x90; 16]);
-        let sites = [close, open, Site { at: read, before: None, is_any: false }, any];
+        let sites = [close, open, Site { at: read, form: Form::Read }, any];
         assert_eq!(find(&text), sites);
         // A jump to the comparison behind the call forbids it.
         let from = text.len();
@@ -211,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_stub_for_any_number_makes_an_unrecorded_call_at_the_site() {
-        let site = Site { at: 0x100, before: SHIFT[3..].try_into().ok(), is_any: true };
+        let site = Site { at: 0x100, form: Form::Any(SHIFT[3..].try_into().unwrap()) };
         let (code, jump) = stub(&site, 0x1000, 0x9000).unwrap();
         assert_eq!((code.len(), jump[0]), (site.stub_length(), 0xe9));
         let target = |at: usize| {

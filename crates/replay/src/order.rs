@@ -1,8 +1,8 @@
 //! Orders calls by what they share.
 //!
-//! Each call touches resources: a file's data, a directory entry, the set of names in a directory, an open file. Each
-//! has a kind of access, and two calls that touch the same resource with different kinds, or both with
-//! [`Access::Change`], keep their recorded order. Reads are therefore not ordered with respect to each other, nor are
+//! Each call accesses resources: a file's data, a directory entry, the set of names in a directory, an open file. Two
+//! calls that access the same resource with different kinds of [`Access`], or both with [`Access::Change`], keep their
+//! recorded order. Reads are therefore not ordered with respect to each other, nor are
 //! calls that create or remove different names in the same directory; but a getdents64(2) or an rmdir(2) of that
 //! directory stays after those recorded earlier and before those recorded later. The order is that of ROOT (Weiss et
 //! al., SOSP 2013), except that reads are unordered.
@@ -71,7 +71,7 @@ impl Resource {
     }
 }
 
-/// The calls that last touched a resource with the same kind of access, and those before them, whose kind differs.
+/// The calls that last touched a resource with one kind of access, and those before them, which had a different kind.
 #[derive(Debug)]
 struct Touched {
     access: Access,
@@ -144,6 +144,6 @@ mod tests {
         assert_eq!(needs(&mut touches, Access::Member, (0, 2)), [(2, 1)]);
         let mut other = Vec::new();
         touches.touch(Resource::names(7), Access::Change, ((5, 5), &[]), &mut other);
-        assert_eq!(other, [], "another thing");
+        assert_eq!(other, [], "another resource");
     }
 }

@@ -32,8 +32,8 @@ pub const COLUMN_NAMES: &[&str] = &[
     "ratio",
 ];
 
-/// The table of a section, one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`], or the default
-/// ones if none are chosen.
+/// The table of a section, one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`], or the
+/// default ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
         true => it.on != On::Page,

@@ -11,7 +11,7 @@ use crate::run::Run;
 use crate::validity::cpu_share;
 
 /// The meaning of a ratio that is no larger than the error of the processor profile.
-pub const WITHIN_ERROR: &str = "Inside the processor model's error: this ratio between two file systems is no larger than the typical error of the \
+pub const WITHIN_ERROR: &str = "Within the processor model's error: this ratio between two file systems is no larger than the typical error of the \
      processor profile, for the share of the time that the CPU took, so it is not called a difference; no number of \
      seeds makes it one.";
 

@@ -17,7 +17,7 @@ pub fn required_total(row: &Row<'_>) -> Option<Total> {
     let pilot = row.trials.iter().filter(|(trial, _)| rule.is_pilot(trial.seed));
     let durable = row.durable.is_some();
     let values: Vec<f64> = pilot.map(|(_, phase)| seconds::seconds(phase, durable)).collect();
-    Rule::TwoStage { half_width: rule.width(), cap: rule.at_most }.total(&[values])
+    Rule::TwoStage { half_width: rule.half_width(), cap: rule.at_most }.total(&[values])
 }
 
 /// A sentence for each rule that determined a number of trials: the requested width and the result.
@@ -38,7 +38,7 @@ pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
 }
 
 fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
-    let (width, pilot, wanted) = (rule.width() * 100.0, rule.pilot, total.wanted);
+    let (width, pilot, wanted) = (rule.half_width() * 100.0, rule.pilot, total.wanted);
     if !total.reached {
         return format!(
             "NOT REACHED: ±{width} % of each time was requested, which requires {wanted} trials of each configuration \

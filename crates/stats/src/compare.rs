@@ -8,9 +8,9 @@
 //! |---|---|
 //! | wholly within the band | same (two one-sided tests, Schuirmann 1987, each at 2.5 %) |
 //! | otherwise, excluding 1 | faster or slower |
-//! | otherwise | undecided: "~" |
+//! | otherwise | undecided |
 //!
-//! A verdict other than undecided becomes "inside" if a systematic error could explain the ratio: an error that all
+//! A verdict other than undecided becomes [`Verdict::WithinError`] if a systematic error could explain the ratio: an error that all
 //! values of one side share and that no number of repeats reduces.
 
 use crate::holm::holm;
@@ -205,12 +205,12 @@ impl Comparison {
             Some((low, _)) if low > 1.0 && !chance => Verdict::Slower,
             Some(_) => Verdict::Undecided,
         };
-        let is_inside = match self.verdict {
+        let is_within_error = match self.verdict {
             Verdict::Faster | Verdict::Slower => self.ratio.ln().abs() <= self.systematic.ln_1p(),
             Verdict::Same => self.systematic > self.threshold,
             Verdict::Undecided | Verdict::WithinError => false,
         };
-        if is_inside {
+        if is_within_error {
             self.verdict = Verdict::WithinError;
         }
         self

@@ -243,7 +243,7 @@ fn words(run: &Run) -> Vec<String> {
         all.push(variant.name().to_string());
         let conditions = run.conditions(variant).unwrap_or_default();
         // The number of trials, their seeds and the baseline do not change a trial.
-        let words = conditions.words().into_iter().map(|word| word.text);
+        let words = conditions.arguments().into_iter().map(|word| word.text);
         let decides = |word: &String| {
             !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
         };

@@ -161,7 +161,7 @@ fn resolve_run(
         file: file.file.clone(),
         run: run.spot,
         workload: run.workload_spot,
-        words: conditions.words(),
+        words: conditions.arguments(),
     };
     let title = format!("{} {}", run.name, variant.words());
     let locate = |failure: Failure| origin.locate(&title, failure);

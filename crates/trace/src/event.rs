@@ -35,7 +35,8 @@ pub struct Event {
     /// The wall time from the start of the command to the start of the call, in nanoseconds, including the recorder's
     /// overhead.
     pub start: u64,
-    /// The time until it returned, in nanoseconds.
+    /// The time that the call took, in nanoseconds. If the thread stopped for the recorder, the median time of a stop is
+    /// subtracted.
     pub duration: u64,
     /// The result: zero or more, or a negative errno.
     pub result: i64,
@@ -44,7 +45,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns the wall time from the start of the command to the return of the call, in nanoseconds.
+    /// Returns the start plus the duration, in nanoseconds: the wall time at which the call returned, without the time
+    /// of its stop.
     pub fn returned(&self) -> u64 {
         self.start.saturating_add(self.duration)
     }

@@ -50,7 +50,7 @@ impl Here {
     /// Inspects QEMU, the downloaded kernels, and this host.
     pub fn look() -> Here {
         let cache = fsdyno_lab::Cache::of_user();
-        let default = cache.as_ref().ok().and_then(fsdyno_lab::usual_kernel);
+        let default = cache.as_ref().ok().and_then(fsdyno_lab::default_kernel);
         let kernel = default.and_then(|kernel| {
             Some((kernel.release.clone(), Modules::open(&kernel.modules, &kernel.release).ok()?))
         });

@@ -45,7 +45,7 @@ pub struct Formatted {
     /// The processes that do its work, if the kernel does not.
     pub(super) workers: Workers,
     /// True once mkfs has run, possibly in a different guest.
-    made: bool,
+    formatted: bool,
     /// True once its disks are prepared.
     laid_out: bool,
     setup: Setup,
@@ -75,7 +75,7 @@ impl Formatted {
             root: None,
             mounted: false,
             shared: None,
-            made: false,
+            formatted: false,
             laid_out: false,
             workers: Workers::default(),
             setup: Setup::default(),
@@ -98,9 +98,9 @@ impl Formatted {
         self.held.iter().try_for_each(Held::prove)
     }
 
-    /// Returns the same target on disks that a different guest has already formatted, if `made`.
-    pub fn already_formatted(self, made: bool) -> Formatted {
-        Formatted { made, ..self }
+    /// Returns the same target on disks that a different guest has already formatted, if `formatted`.
+    pub fn already_formatted(self, formatted: bool) -> Formatted {
+        Formatted { formatted, ..self }
     }
 
     /// Returns the same target with the time that the previous steps took.
@@ -164,16 +164,16 @@ impl Target for Formatted {
             self.lay_out(conditions)?;
             self.laid_out = true;
         }
-        if !self.made {
+        if !self.formatted {
             self.format(conditions)?;
         }
         self.setup.mkfs_ns += clock::now().since(started);
-        if !self.made {
+        if !self.formatted {
             self.drop_devices_cache()?;
             if self.plan.settles {
                 self.settle(conditions)?;
             }
-            self.made = true;
+            self.formatted = true;
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ impl Workers {
     /// us when it ends, so they are listed again until there are none.
     ///
     /// # Errors
-    /// A process that does not end, or ends with a failure.
+    /// A process that does not end, or that was seen running and ends with a failure.
     pub fn wait(&mut self) -> io::Result<()> {
         self.wait_while_they_work(STILL)
     }
@@ -166,9 +166,19 @@ impl Workers {
         let mut waited = std::mem::take(&mut self.pids);
         loop {
             let found = self.children()?;
-            let new = found.iter().map(|child| child.pid).filter(|pid| !waited.contains(pid));
-            waited.extend(new.collect::<Vec<_>>());
-            if waited.is_empty() {
+            let mut none_is_left = waited.is_empty();
+            for Child { pid, ended, .. } in &found {
+                if waited.contains(pid) {
+                    continue;
+                }
+                none_is_left = false;
+                match ended {
+                    // It did not serve the unmount, so its exit status does not matter.
+                    true => _ = process::ended(*pid),
+                    false => waited.push(*pid),
+                }
+            }
+            if none_is_left {
                 break;
             }
             let mut ended = Vec::new();
@@ -219,7 +229,7 @@ impl Workers {
     }
 }
 
-/// A child of this process that was not waited for.
+/// A child of this process that has not been waited for yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     /// Its pid.
@@ -256,8 +266,8 @@ impl Work {
 
 /// Returns the children of this process, according to /proc.
 ///
-/// A list without any, even ended ones, proves that no descendant is left: a child that is found ended may have started
-/// a process after /proc was listed, which is then missing here although it is now a child of ours.
+/// This includes children that have ended: one of them may have started a process after /proc was read, which is then a
+/// child of ours but not in the list. So only an empty list proves that no descendant is left.
 ///
 /// On a host, this process is PID 1 of a PID namespace, but /proc is still that of the outer namespace, where kernel
 /// threads are visible: there, we and our children have pids different from those that waitpid(2) takes, which are the
@@ -362,7 +372,7 @@ mod tests {
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
             let said = || Some(OutputTail::start().unwrap().1);
-            // Often enough that the parent also ends while it is looked for.
+            // Repeated, so that in some rounds the parent ends while /proc is being read.
             for _ in 0..20 {
                 Command::new("sh").args(["-c", daemon]).spawn()?;
                 let mut workers =

@@ -50,7 +50,7 @@ impl Trial<'_> {
         Ok(Spent { user: ran.user, system: ran.system })
     }
 
-    fn shell(&mut self, line: &str, what: &str) -> Result<shell::Ran, String> {
+    fn shell(&mut self, line: &str, what: &str) -> Result<shell::CommandResult, String> {
         self.mailbox.set(Word::Now, clock::now().0);
         let ran = shell::run(line, self.target.root(), self.umask).map_err(failed(what))?;
         if let Some(failure) = &ran.failure {

@@ -87,7 +87,7 @@ impl ResultFolder {
     /// Opens a result folder that [`check_folder`] accepts, or creates it.
     ///
     /// # Errors
-    /// The reason why results cannot be stored there: another run writes to it, or an error of the file system.
+    /// The reason why results cannot be stored there: another run writes to it, or an I/O error.
     pub fn open(path: &Path) -> Result<ResultFolder, Failure> {
         let made = file::make_folder(path).map_err(|error| Failure::io("create", path, &error))?;
         let rows = path.join(ROWS_FILE);

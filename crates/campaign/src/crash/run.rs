@@ -262,7 +262,7 @@ mod tests {
             threads: 1,
             ..Question::default()
         };
-        let place = Place::Lab(LabPlace::usual("hdd-7200", "6.1.0"));
+        let place = Place::Lab(LabPlace::with_defaults("hdd-7200", "6.1.0"));
         let cells = matrix(&question, &place).unwrap();
         let cuts = Cuts { count: 0, seed: 1, disk: DiskFault::Honest, tear: None, jobs: None };
         let (spec, inputs) = (RunSpec::default(), Inputs::default());

@@ -6,7 +6,7 @@ use super::*;
 use crate::question::{DEFAULT_DEADLINE, DEFAULT_JOURNAL, LabPlace, Size};
 
 fn lab() -> LabPlace {
-    LabPlace::usual("hdd-7200", "6.1.0")
+    LabPlace::with_defaults("hdd-7200", "6.1.0")
 }
 
 fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {

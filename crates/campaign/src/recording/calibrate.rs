@@ -1,6 +1,6 @@
 //! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -19,7 +19,8 @@ const REPLAYS: usize = 5;
 /// Number of kinds of calls that are printed: those with the largest differences.
 const PRINTED: usize = 3;
 
-/// Calls that are not compared: a replay never makes them, or they wait for other processes.
+/// Calls of a recording that are not compared: a replay makes others in their place or none, or they wait for other
+/// processes. The writes and syncs that replace stores to mapped files are counted on the side of the replay.
 const EXCLUDED: &[CallKind] = &[
     CallKind::Dup,
     CallKind::Chdir,
@@ -56,13 +57,13 @@ pub fn calibrate(trace: &Path, directory: &Path) -> Result<(), Failure> {
             message: "no replay succeeded".to_string(),
         });
     };
-    let (before, after) = (total(&recorded), total(median));
+    let (recorded_time, replayed_time) = (total(&recorded), total(median));
     say(&format!(
-        "fsdyno: calibration in '{}', warm: the calls took {after} replayed (median of {REPLAYS}) and {before} \
-         recorded: {}; most of the difference: {}",
+        "fsdyno: calibration in '{}', warm: the calls took {replayed_time} replayed (median of {REPLAYS}) and \
+         {recorded_time} recorded: {}; most of the difference: {}",
         directory.display(),
-        percent(after.0 as f64 / before.0.max(1) as f64),
-        differences(&recorded, median).join(", "),
+        percent(replayed_time.0 as f64 / recorded_time.0.max(1) as f64),
+        differences(&recorded, median).join("; "),
     ));
     Ok(())
 }
@@ -70,12 +71,13 @@ pub fn calibrate(trace: &Path, directory: &Path) -> Result<(), Failure> {
 /// Describes the kinds of calls whose times differ most.
 fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
     let of = |times: &Times, kind| times.get(&kind).copied().unwrap_or(0);
-    let mut kinds: Vec<CallKind> = recorded.keys().copied().collect();
-    let by = |kind: &CallKind| of(recorded, *kind).abs_diff(of(replayed, *kind));
-    kinds.sort_by_key(|kind| std::cmp::Reverse(by(kind)));
+    let kinds: BTreeSet<CallKind> = recorded.keys().chain(replayed.keys()).copied().collect();
+    let mut kinds = Vec::from_iter(kinds);
+    let difference = |kind: &CallKind| of(recorded, *kind).abs_diff(of(replayed, *kind));
+    kinds.sort_by_key(|kind| std::cmp::Reverse(difference(kind)));
     let text = |kind: &CallKind| {
-        let (before, after) = (Nanos(of(recorded, *kind)), Nanos(of(replayed, *kind)));
-        format!("{} {after} replayed, {before} recorded", kind.name())
+        let [recorded, replayed] = [recorded, replayed].map(|times| Nanos(of(times, *kind)));
+        format!("{} {replayed} replayed, {recorded} recorded", kind.name())
     };
     kinds.iter().take(PRINTED).map(text).collect()
 }

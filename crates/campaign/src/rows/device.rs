@@ -71,7 +71,7 @@ fn device_row(
     }
     if spec.kind == nfs::NFS {
         return Err(MatrixError::Wrong(format!(
-            "{} is served over a modelled network, which is in the lab only; take --on lab, or a directory where a \
+            "{} is served over a modelled network, which is in the lab only; use --on lab, or a directory where a \
              network file system is mounted, with --ranks",
             spec.unlabelled()
         )));

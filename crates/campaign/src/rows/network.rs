@@ -41,7 +41,7 @@ pub fn rows(row: Row, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     }
     let networks = match lab.networks.is_empty() {
         true => vec![
-            fsdyno_network::plan(fsdyno_network::USUAL)
+            fsdyno_network::plan(fsdyno_network::DEFAULT)
                 .map_err(|error| MatrixError::Wrong(error.to_string()))?,
         ],
         false => lab.networks.clone(),

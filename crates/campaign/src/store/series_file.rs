@@ -43,17 +43,17 @@ impl SeriesFile {
         if length < file.metadata().map_err(io("read", &path))?.len() {
             file.set_len(length).map_err(io("truncate", &path))?;
         }
-        let mut side = SeriesFile { path: path.clone(), file: None, length };
+        let mut series = SeriesFile { path: path.clone(), file: None, length };
         let mut last = *b"\n";
         if length > 0 {
             file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
         }
         if last != *b"\n" {
             file.write_all(b"\n").map_err(io("append a newline to", &path))?;
-            side.length += 1;
+            series.length += 1;
         }
-        side.file = Some(file);
-        Ok(side)
+        series.file = Some(file);
+        Ok(series)
     }
 
     /// Appends a trial's series and waits until they are persisted.

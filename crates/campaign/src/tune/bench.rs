@@ -40,8 +40,8 @@ pub fn settings(space: &Space, point: &Point) -> PointSettings {
     PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
 }
 
-/// Describes how many trials a budget allows, if a trial takes the time `each`: `a trial takes about 3 s: about 600
-/// trials in 30 min; the smallest search takes 2 min`.
+/// Describes how many trials a budget of time allows, or how long a budget of trials takes, if a trial takes the time
+/// `each`: `a trial takes about 3 s: about 600 trials in 30 min; the smallest search takes 2 min`.
 pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
     let each = each.max(Duration::from_millis(1));
     let shown = rough(each);

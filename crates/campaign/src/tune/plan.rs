@@ -43,7 +43,7 @@ impl Tuning {
         Ok(text + &prose.indented(&self.after(), 0))
     }
 
-    /// Describes the budget of one file system and, if trials of its kind have run here, how many it allows.
+    /// Describes the budget of one file system and, if trials of its kind have run here, what it is enough for.
     fn time(&self, space: &Space, least: usize, speeds: &Speeds) -> Result<String, Failure> {
         let budget = self.request.budget.part(self.spaces.len());
         let experiment = Experiment::resolve(of_one(&self.spec, space))?;

@@ -47,7 +47,7 @@ fn cells() -> Vec<Cell> {
         threads: 1,
         ..Question::default()
     };
-    let lab = LabPlace::usual("hdd-7200", "6.1.0");
+    let lab = LabPlace::with_defaults("hdd-7200", "6.1.0");
     matrix(&question, &Place::Lab(lab)).unwrap()
 }
 

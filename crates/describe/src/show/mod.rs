@@ -259,7 +259,7 @@ fn rates(profile: &Profile, prose: Prose) -> String {
         vec![format!("  {}", rate.at), mb(rate.read_mb), mb(rate.write_mb)]
     }));
     text.push_str(&prose.columns(&rows));
-    if let Some(writes) = profile.full_writes {
+    if let Some(writes) = profile.preconditioned_writes {
         text.push_str(&format!(
             "\nafter being filled and overwritten at random (prefilled_percent = 100): {writes:.1} random writes \
              of 4 KiB per second\n"

@@ -71,9 +71,9 @@ fn text(file: &StudyFile, prose: Prose) -> String {
 
 /// Returns the command of a study run.
 fn command(run: &Run, conditions: &Conditions) -> String {
-    let words = conditions.words().into_iter().map(|word| quote(&word.text));
+    let arguments = conditions.arguments().into_iter().map(|word| quote(&word.text));
     let mut command = format!("fsdyno run {}", run.workload);
-    for word in words {
+    for word in arguments {
         command.push(' ');
         command.push_str(&word);
     }
@@ -145,7 +145,7 @@ fn value(file: &StudyFile) -> Value {
             .map(|variant| {
                 let conditions = run.conditions(variant).unwrap_or_default();
                 let words: Vec<String> =
-                    conditions.words().into_iter().map(|word| word.text).collect();
+                    conditions.arguments().into_iter().map(|word| word.text).collect();
                 (variant.name().to_string(), json!(words))
             })
             .collect();

@@ -7,7 +7,7 @@ use fsdyno_report::compare::Metric;
 use fsdyno_report::{Format, SpecialFormat};
 
 use super::values::axis;
-use super::{OwnFormat, Percent, REPEATS, format, named, whole_number};
+use super::{NamedFormat, Percent, REPEATS, format, named, whole_number};
 
 /// `fsdyno compare`
 #[derive(Args, Debug)]
@@ -60,7 +60,7 @@ pub struct Compare {
 }
 
 /// The formats of a comparison.
-const COMPARED: &[OwnFormat] = &[
+const COMPARED: &[NamedFormat] = &[
     ("csv", "A line for each cell and phase", Format::Csv),
     ("json", "Every number, for programs", Format::Json),
     ("junit", "A test case for each cell and phase, for CI", Format::Special(SpecialFormat::Junit)),

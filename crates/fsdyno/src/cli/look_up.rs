@@ -6,10 +6,10 @@ use clap::Args;
 use fsdyno_campaign::about::{parse_name, parse_note};
 use fsdyno_report::Format;
 
-use super::values::{Listable, OwnFormat, Showable, format};
+use super::values::{Listable, NamedFormat, Showable, format};
 
 /// The formats of `show`.
-const SHOWN: &[OwnFormat] = &[
+const SHOWN: &[NamedFormat] = &[
     ("mail", "For series, ranks and traces only: 72 columns for a mailing list", Format::Mail),
     ("markdown", "For series, ranks and traces only: for an issue tracker", Format::Markdown),
     ("html", "For series, ranks and traces only: for a page", Format::Html),

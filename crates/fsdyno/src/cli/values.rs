@@ -91,10 +91,10 @@ pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
 }
 
 /// A format of one command, or a common format with a description for this command.
-pub type OwnFormat = (&'static str, &'static str, Format);
+pub type NamedFormat = (&'static str, &'static str, Format);
 
 /// The formats of trials.
-pub const TRIALS: &[OwnFormat] = &[
+pub const TRIALS: &[NamedFormat] = &[
     ("csv", "One line per trial, phase and op", Format::Csv),
     ("json", "The records themselves; for a study its claims and their verdicts", Format::Json),
     (
@@ -120,12 +120,12 @@ pub const TRIALS: &[OwnFormat] = &[
 ];
 
 /// Returns a parser of `--format`: the formats common to all commands, and those of this one.
-pub fn format(own: &'static [OwnFormat]) -> impl TypedValueParser<Value = Format> {
+pub fn format(formats: &'static [NamedFormat]) -> impl TypedValueParser<Value = Format> {
     let described = Format::ALL
         .iter()
-        .map(|usual| *own.iter().find(|(name, ..)| *name == usual.0).unwrap_or(usual));
-    let is_new = |(name, ..): &&OwnFormat| Format::ALL.iter().all(|(other, ..)| other != name);
-    let all: Vec<OwnFormat> = described.chain(own.iter().filter(is_new).copied()).collect();
+        .map(|usual| *formats.iter().find(|(name, ..)| *name == usual.0).unwrap_or(usual));
+    let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(other, ..)| other != name);
+    let all: Vec<NamedFormat> = described.chain(formats.iter().filter(is_new).copied()).collect();
     let names = all.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
     PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |given| {
         let found = all.iter().find(|(name, ..)| *name == given);

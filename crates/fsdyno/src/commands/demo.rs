@@ -27,7 +27,7 @@ struct Size {
 /// Chosen for a duration of three minutes on two cores, and for rows without a flag about size: 20,000 files keep each
 /// phase above 0.1 s and the instrument overhead below 3 % of it. With a mount before the removal, f2fs would read each
 /// inode in a separate request, which increases the overhead of the disk's server.
-const USUAL: Size = Size {
+const DEFAULT: Size = Size {
     filesystems: &["ext4", "xfs", "btrfs", "f2fs"],
     work: "dirops --set files=20000 --set remount=no --repeat 3",
     lab: "--machine server-2026 --boot snapshot",
@@ -41,7 +41,7 @@ const QUICK: Size = Size {
 
 /// Runs the demo.
 pub fn run(demo: &Demo) -> Result<Exit, Failure> {
-    let size = if demo.quick { QUICK } else { USUAL };
+    let size = if demo.quick { QUICK } else { DEFAULT };
     let out = demo.out.clone().unwrap_or_else(|| Path::new(RESULTS).join("demo"));
     let mut words: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
     let mut add = |text: &str| words.extend(text.split_whitespace().map(String::from));

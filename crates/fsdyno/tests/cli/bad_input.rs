@@ -34,7 +34,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --set files=many", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
     ("run dirops --set files=1e6", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
     ("run dirops --set files=1G", 2, "files takes a whole number from 1 to 100,000,000"),
-    ("run tarball --threads 4", 2, "leave it at 1, or take one of: dirops, many-files, "),
+    ("run tarball --threads 4", 2, "leave it at 1, or use one of: dirops, many-files, "),
     ("run dirops --issuer io_uring:32", 2, "the lab does not run io_uring yet; add --on DIRECTORY"),
     ("run sleep", 2, "'sleep' is a command; fsdyno runs its own workloads"),
     ("run ./build.sh", 2, "there is no workload './build.sh'"),
@@ -64,7 +64,11 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --on ram:", 2, "whole mebibytes, such as ram:4G"),
     ("run dirops --on loop:4G --jobs 2", 2, "systems of one seed would have the same UUID"),
     ("run dirops --on loop:4G --size 2G", 2, "the size is part of --on"),
-    ("run dirops --on loop:4G --scheduler bfq", 2, "does not change settings of this host"),
+    (
+        "run dirops --on loop:4G --scheduler bfq",
+        2,
+        "records the settings of this host but does not change them",
+    ),
     (
         "run dirops --on ram:4G --sysctl vm.swappiness=1",
         2,

@@ -33,7 +33,7 @@ fn job(kernel: &str) -> Job {
     let lab = LabPlace {
         guest: LabPlan::new("", Bytes(512 << 20)),
         size: Size::Exactly(Bytes(2 << 30)),
-        ..LabPlace::usual("hdd-7200", kernel)
+        ..LabPlace::with_defaults("hdd-7200", kernel)
     };
     let cell = matrix(&question, &Place::Lab(lab)).unwrap().remove(0);
     let seed = 11;

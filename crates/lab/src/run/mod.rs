@@ -26,7 +26,7 @@ use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
 
 pub use start::Boots;
-use start::{host, lay_image};
+use start::{copy_image, host};
 
 /// The polling interval of the mailbox. Polling costs the guest nothing.
 const POLL: Duration = Duration::from_millis(10);
@@ -95,7 +95,7 @@ pub fn profile(
             let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
             // This is done while QEMU loads: the disks are not part of a snapshot, and are not read yet.
-            lay_image(machine, &run.disks)?;
+            copy_image(machine, &run.disks)?;
             match loading.and_then(|()| run.go_on()) {
                 Ok(()) => run.watch(on_begun, watch),
                 Err(error) => Err(run.refused("resume from a snapshot", error)),

@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         boots.unchanged()?;
         let memory = Memory::new(machine, job)?;
         if on_stop != OnStop::Restore {
-            lay_image(machine, &memory.disks)?;
+            copy_image(machine, &memory.disks)?;
         }
         let pair = (on_stop != OnStop::GoOn).then(UnixStream::pair).transpose();
         let (socket, theirs) = pair.map_err(host("create a socket for QEMU"))?.unzip();
@@ -184,7 +184,7 @@ pub(super) fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
 }
 
 /// Copies the machine's image, if it has one, to its disks.
-pub(super) fn lay_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
+pub(super) fn copy_image(machine: &Machine, disks: &[File]) -> Result<(), RunError> {
     match &machine.image {
         Some(image) => image.copy_to(disks).map_err(|error| no_space(error, machine)),
         None => Ok(()),

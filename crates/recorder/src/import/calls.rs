@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Adds a thread that appears before the call that created it returns.
-    pub fn begun(&mut self, parsed: &ParsedCall<'_>) {
+    pub fn starts_early(&mut self, parsed: &ParsedCall<'_>) {
         let thread = self.thread(parsed.thread);
         self.forked(parsed, thread);
         self.early.insert(parsed.result);

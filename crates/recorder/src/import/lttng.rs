@@ -67,8 +67,8 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("vfork", &[]),
 ];
 
-/// A call that has begun but not yet returned.
-struct Begun {
+/// A call that has not yet returned.
+struct OpenCall {
     name: String,
     args: Vec<String>,
     start: u64,
@@ -112,7 +112,7 @@ pub fn read(
     world: &mut World,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
-    let mut begun: HashMap<i64, Begun> = HashMap::new();
+    let mut open_calls: HashMap<i64, OpenCall> = HashMap::new();
     let mut first = None;
     world.timed = true;
     lines(from, imported, |text| {
@@ -133,7 +133,7 @@ pub fn read(
         let thread: i64 = thread.or_else(|| field(fields, "cpu_id")?.parse().ok()).unwrap_or(0);
         if let Some(name) = event.strip_prefix("entry_") {
             let Some((_, wanted)) = FIELDS.iter().find(|it| it.0 == name) else {
-                begun.remove(&thread);
+                open_calls.remove(&thread);
                 return Ok(());
             };
             let args = wanted.iter().map(|name| match *name {
@@ -142,11 +142,13 @@ pub fn read(
                 name => field(fields, name).ok_or_else(|| format!("the field {name} is missing")),
             });
             let args = args.collect::<Result<Vec<String>, String>>()?;
-            begun.insert(thread, Begun { name: name.into(), args, start: now });
+            open_calls.insert(thread, OpenCall { name: name.into(), args, start: now });
             return Ok(());
         }
         let Some(name) = event.strip_prefix("exit_") else { return Ok(()) };
-        let Some(it) = begun.remove(&thread).filter(|it| it.name == name) else { return Ok(()) };
+        let Some(it) = open_calls.remove(&thread).filter(|it| it.name == name) else {
+            return Ok(());
+        };
         let result = field(fields, "ret").and_then(|it| it.parse().ok());
         let result: i64 = result.ok_or_else(|| "it has no field ret".to_string())?;
         let args =
@@ -156,8 +158,8 @@ pub fn read(
         let (args, start, duration) = (args.collect(), it.start, now.saturating_sub(it.start));
         world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
     })?;
-    if !begun.is_empty() {
-        world.note("calls that did not return", begun.len() as u64);
+    if !open_calls.is_empty() {
+        world.note("calls that did not return", open_calls.len() as u64);
     }
     Ok(())
 }

@@ -230,7 +230,7 @@ impl Threads {
         // If there are several, the one that began last.
         let parent = unfinished.iter().filter(makes).max_by_key(|it| it.1.1);
         if let Some((parent, (begin, start))) = parent {
-            world.begun(&ParsedCall {
+            world.starts_early(&ParsedCall {
                 name: "clone",
                 args: vec![begin.as_str()],
                 result: number,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fsdyno_axes::Axis;
-use fsdyno_axes::along::AxisSteps;
+use fsdyno_axes::along::SteppedAxis;
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::subject::Subject;
 use fsdyno_record::trial::Outcome;
@@ -144,7 +144,7 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 /// the order of the trials, versions in version order. Not matched are a cell without a neighbour, and cells of one
 /// value that also differ in something else.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
-    let along = AxisSteps::new(axis, trials.iter().map(|trial| &trial.plan));
+    let along = SteppedAxis::new(axis, trials.iter().map(|trial| &trial.plan));
     let all = cells(trials);
     let names = RowNames::along(axis, all.iter().map(subject));
     let mut order: Vec<String> = Vec::new();

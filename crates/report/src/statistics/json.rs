@@ -355,7 +355,7 @@ impl RepeatsStatistics {
     fn of(row: &Row<'_>) -> Option<RepeatsStatistics> {
         let (rule, total) = repeats::rule(row).zip(repeats::required_total(row))?;
         Some(RepeatsStatistics {
-            width: rule.width(),
+            width: rule.half_width(),
             pilot: rule.pilot,
             at_most: rule.at_most,
             wanted_by_this_row: total.wanted,

@@ -180,7 +180,7 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     {
         let (part, problem) = (margin * 100.0, format!("no value can satisfy claim '{id}'"));
         let remedy = format!(
-            "no value remains after a margin of {part}% of each bound; write a wider bound or a smaller margin, \
+            "no value remains after a margin of {part} % of each bound; write a wider bound or a smaller margin, \
              such as least = \"1%\""
         );
         return Err(item.at_key(problem, remedy));

@@ -171,7 +171,7 @@ impl Conditions {
     }
 
     /// Returns the conditions as arguments after `fsdyno run WORKLOAD`.
-    pub fn words(&self) -> Vec<Argument> {
+    pub fn arguments(&self) -> Vec<Argument> {
         let rows = self.rows.iter().flatten().map(|row| Argument {
             // A label that equals the spec is omitted.
             text: match row.label == row.spec {

@@ -234,7 +234,8 @@ mod tests {
             threads: 1,
             ..Question::default()
         };
-        let cells = matrix(&question, &Place::Lab(LabPlace::usual("hdd-7200", "6.1.0"))).unwrap();
+        let cells =
+            matrix(&question, &Place::Lab(LabPlace::with_defaults("hdd-7200", "6.1.0"))).unwrap();
         let planned = Planned { run: "tarball", variant: Variant::Then, cells: &cells };
         check_planned(&file, &[planned]).unwrap_err().to_string()
     }

@@ -233,11 +233,11 @@ fn column(
     node.keys(&keys)?;
     let own_unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
     let Some(unit) = own_unit.or(table_unit) else {
-        let right = format!(
+        let remedy = format!(
             "write unit = \"s\", here or for the whole table; valid values: {}",
             Unit::names().join(", ")
         );
-        return Err(node.error(format!("{} lacks 'unit'", node.what), right));
+        return Err(node.error(format!("{} lacks 'unit'", node.what), remedy));
     };
     let measured = match node.get("untestable") {
         Some(item) => {
@@ -268,8 +268,8 @@ fn column(
     if let Some(item) = node.get("of").filter(|_| !matches!(unit.dimension, Rate | Flow)) {
         let problem =
             format!("{} has the unit {}, which is not a unit of rates", node.what, unit.name);
-        let right = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
-        return Err(item.at_key(problem, right));
+        let remedy = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
+        return Err(item.at_key(problem, remedy));
     }
     Ok(Column { name, unit, measured, of, per })
 }
@@ -280,8 +280,8 @@ fn rows(
     columns: &[Column],
     runs: &[Run],
 ) -> Result<Vec<PublishedRow>, FileError> {
-    let right = "write rows = { \"ext4\" = [618.991, \"12.3±0.4\", \"-\"] }";
-    let listed = node.need("rows", right)?.table(right)?;
+    let remedy = "write rows = { \"ext4\" = [618.991, \"12.3±0.4\", \"-\"] }";
+    let listed = node.need("rows", remedy)?.table(remedy)?;
     let mut rows = Vec::new();
     for (label, item) in listed.entries() {
         for column in columns.iter().filter_map(|column| column.measured.as_ref().ok()) {
@@ -301,7 +301,7 @@ fn rows(
         rows.push(PublishedRow { label, cells, spot: item.spot() });
     }
     match rows.is_empty() {
-        true => Err(node.error(format!("table '{name}' has no row"), right)),
+        true => Err(node.error(format!("table '{name}' has no row"), remedy)),
         false => Ok(rows),
     }
 }
@@ -344,12 +344,12 @@ fn doubt(
     columns: &[&str],
     rows: &[PublishedRow],
 ) -> Result<Doubt, FileError> {
-    let right = "write { row = \"..\", column = \"..\", why = \"..\" }";
-    let node = item.table(right)?.called(format!("a doubt of table '{name}'"));
+    let remedy = "write { row = \"..\", column = \"..\", why = \"..\" }";
+    let node = item.table(remedy)?.called(format!("a doubt of table '{name}'"));
     node.keys(&["row", "column", "why"])?;
     let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
     let one_of = |key: &str, known: &[&str]| -> Result<String, FileError> {
-        let item = node.need(key, right)?;
+        let item = node.need(key, remedy)?;
         let text = item.text()?;
         if !known.contains(&text.as_str()) {
             let problem = format!("table '{name}' has no {key} '{text}'");
@@ -360,6 +360,6 @@ fn doubt(
     Ok(Doubt {
         row: one_of("row", &labels)?,
         column: one_of("column", columns)?,
-        why: node.need("why", right)?.text()?,
+        why: node.need("why", remedy)?.text()?,
     })
 }

@@ -33,7 +33,7 @@ fn the_example_is_parsed() {
     assert_eq!(curve.variants(), [Variant::AsItStands]);
     assert_eq!(curve.serves(Variant::Then), Some(Variant::AsItStands));
     let words = |variant| {
-        let words = tarball.conditions(variant).unwrap().words();
+        let words = tarball.conditions(variant).unwrap().arguments();
         words.into_iter().map(|word| word.text).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -103,7 +103,7 @@ fn claims_of_every_kind_are_parsed() {
 
 #[test]
 fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
-    for (from, to, problem, right) in [
+    for (from, to, problem, remedy) in [
         ("question =", "qestion =", "the file has no 'qestion'", "did you mean 'question'?"),
         ("workload = \"tarball\"", "worklod = \"tarball\"", "no 'worklod'", "'workload'"),
         ("cacheable =", "cachable =", "run 'tarball' as then has no 'cachable'", "'cacheable'"),
@@ -121,14 +121,14 @@ fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
     ] {
         let text = wrong(from, to);
         assert!(text.starts_with(&line_of(from)), "{text}, not {}", line_of(from));
-        assert!(text.contains(problem) && text.contains(right), "{text}");
+        assert!(text.contains(problem) && text.contains(remedy), "{text}");
     }
 }
 
 #[test]
 fn invalid_input_is_reported_with_its_position_and_the_right_form() {
     let mut faults = Vec::new();
-    for (from, to, problem, right) in [
+    for (from, to, problem, remedy) in [
         (
             "[618.990, ",
             "[",
@@ -267,8 +267,8 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         let near = line
             .zip(wanted)
             .is_some_and(|(line, wanted)| (wanted.saturating_sub(5)..=wanted + 1).contains(&line));
-        if !(near && text.contains(problem) && text.contains(right)) {
-            faults.push(format!("{text}\nnot {expected}: {problem} ... {right}"));
+        if !(near && text.contains(problem) && text.contains(remedy)) {
+            faults.push(format!("{text}\nnot {expected}: {problem} ... {remedy}"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -298,7 +298,7 @@ fn a_row_named_by_its_spec_has_the_name_of_its_plan() {
     let run = StudyFile::parse("a.toml", text).unwrap().runs.remove(0);
     let rows = run.rows(Variant::AsItStands).unwrap();
     assert_eq!(rows, ["ext4 -I 128", "classic-ext2 -b 1024", "small"]);
-    let words: Vec<String> = run.common.words().into_iter().map(|word| word.text).collect();
+    let words: Vec<String> = run.common.arguments().into_iter().map(|word| word.text).collect();
     assert_eq!(words[..2], ["--fs=ext4 -I 128", "--fs=classic-ext2 -b 1024"]);
 }
 
@@ -375,7 +375,7 @@ fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
     let study = StudyFile::parse("my.toml", GROUPS).unwrap();
     let names: Vec<&str> = study.runs.iter().map(|run| run.name.as_str()).collect();
     assert_eq!((names, study.source.as_str()), (vec!["files-server-2026", "files-pi-2024"], ""));
-    let words = study.runs[1].conditions(Variant::AsItStands).unwrap().words();
+    let words = study.runs[1].conditions(Variant::AsItStands).unwrap().arguments();
     assert_eq!(words.last().unwrap().text, "--machine=pi-2024");
     let columns: Vec<(&str, &str)> =
         study.factors[0].columns.iter().map(|it| (it.head.as_str(), it.run())).collect();

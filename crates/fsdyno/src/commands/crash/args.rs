@@ -10,10 +10,10 @@ use fsdyno_campaign::spec::SEEDS;
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_report::Format;
 
-use crate::cli::{CrashAxes, OwnFormat, folder, format, named};
+use crate::cli::{CrashAxes, NamedFormat, folder, format, named};
 
 /// The formats of power cuts.
-const FORMATS: &[OwnFormat] = &[
+const FORMATS: &[NamedFormat] = &[
     ("csv", "One line per file system", Format::Csv),
     ("json", "All data, including each crash point", Format::Json),
 ];

@@ -10,7 +10,7 @@ use fsdyno_report::{Format, SpecialFormat};
 use fsdyno_study::StudyRequest;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{OwnFormat, folder, format, named};
+use crate::cli::{NamedFormat, folder, format, named};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
@@ -19,7 +19,7 @@ const AS: &[(&str, &str, Variant)] = &[
 ];
 
 /// The output formats: claims and tables, or the records from which they are derived.
-const END: &[OwnFormat] = &[
+const END: &[NamedFormat] = &[
     ("text", "Claims and tables for a terminal", Format::Text),
     ("csv", "The records: one line per trial, phase and op", Format::Csv),
     ("json", "Claims and tables, unrounded (docs/schema/judged.schema.json)", Format::Json),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {
-        let own = |all: &[OwnFormat]| {
+        let own = |all: &[NamedFormat]| {
             let own = all.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
             own.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
         };

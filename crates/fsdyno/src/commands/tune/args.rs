@@ -10,10 +10,10 @@ use fsdyno_campaign::tune::{Budget, TuneRequest};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
-use crate::cli::{OwnFormat, Percent, RunAxes, folder, format};
+use crate::cli::{NamedFormat, Percent, RunAxes, folder, format};
 
 /// The formats of a result.
-const FORMATS: &[OwnFormat] = &[
+const FORMATS: &[NamedFormat] = &[
     ("csv", "One line per option of each file system", Format::Csv),
     ("json", "Everything, including each measured configuration", Format::Json),
 ];

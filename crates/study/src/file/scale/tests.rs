@@ -30,7 +30,7 @@ fn scaled(text: &str, by: &str) -> Result<StudyFile, String> {
 
 fn words(study: &StudyFile) -> Vec<String> {
     let conditions = study.runs[0].conditions(Variant::AsItStands).unwrap();
-    conditions.words().into_iter().map(|word| word.text).collect()
+    conditions.arguments().into_iter().map(|word| word.text).collect()
 }
 
 #[test]
