@@ -23,7 +23,7 @@ pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
 pub use values::{parts, whole_number};
 pub use venue::TargetKind;
 
-/// Why an option that changes settings of a kernel works only in the lab ([`Axis::unsupported_reason`]).
+/// The reason why options that change settings of a kernel work only in the lab ([`Axis::unsupported_reason`]).
 pub const HOST_SETTINGS: &str =
     "; fsdyno records the settings of this host but does not change them";
 

@@ -41,7 +41,7 @@ pub struct Request {
     pub clients: Vec<u32>,
     /// The networks between the clients and the server.
     pub networks: Vec<NetworkPlan>,
-    /// How the file systems are aged; `None` means a fresh file system.
+    /// The aging of the file systems; `None` means a fresh file system.
     pub ages: Vec<Option<AgePlan>>,
     /// The axes given with a value other than the default (for parts of a machine, with any value), in the order given.
     pub given: Vec<&'static str>,

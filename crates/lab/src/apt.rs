@@ -112,6 +112,26 @@ impl Apt {
         }
         packages.iter().map(|package| open_verified(package, folder)).collect()
     }
+
+    /// Downloads packages into a folder with everything that they depend on, as for a system on which nothing is
+    /// installed. apt verifies them against the hashes of the signed lists.
+    ///
+    /// # Errors
+    /// The message of apt-get.
+    pub fn download_all(&self, names: &[&str], folder: &Path) -> Result<(), String> {
+        let archives = format!("Dir::Cache::Archives={}/", folder.display());
+        let mut arguments =
+            vec!["install", "-y", "-q", "--download-only", "--no-install-recommends"];
+        for option in [&archives, "Dir::State::Status=/dev/null", "Debug::NoLocking=true"] {
+            arguments.extend(["-o", option]);
+        }
+        arguments.extend(names);
+        let output = self.run("apt-get", &arguments, folder)?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("apt-get: {}", last_line(&output.stderr))),
+        }
+    }
 }
 
 /// Opens the file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, and verifies its hash.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fsdyno_filesystem::lookup;
 
+use crate::build;
 use crate::elf::ElfError;
 
 /// The reason why no guest could be prepared.
@@ -190,19 +191,24 @@ impl LabError {
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
                     .into()
             }
-            NoModule { module, .. } => match lookup::kernel_hint_of(module) {
-                Some(hint) => hint.into(),
-                None => lookup::kernels_of(module).unwrap_or_else(|| format!(
-                    "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
-                     left Linux with 6.13)"
-                )),
-            },
+            NoModule { module, release, .. } => {
+                let hint = lookup::kernel_hint_of(module).map(String::from);
+                let hint = hint.or_else(|| build::module_command(module, release));
+                hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
+                    format!(
+                        "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
+                         left Linux with 6.13)"
+                    )
+                })
+            }
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
             }
-            NoToolSet { .. } => "they are downloaded with apt from Debian's archive; check the network, \
+            NoToolSet { .. } => {
+                "they are downloaded with apt from Debian's archive; check the network, \
                                  or install them"
-                .into(),
+                    .into()
+            }
             NoTool(tool) => match lookup::package_of(tool) {
                 Some(package) => format!("apt-get install {package}"),
                 None => format!("install the package that provides {tool}"),

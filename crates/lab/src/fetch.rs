@@ -131,8 +131,11 @@ pub fn packages(
     Ok((folder, packages.iter().map(line).collect()))
 }
 
-/// Returns the lists of Debian's suites.
-fn debian(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
+/// Returns the lists of Debian's suites: those in the cache if they are from the last day, or else new ones.
+///
+/// # Errors
+/// [`LabError::NoKernel`] if there are no lists and none can be fetched.
+pub fn debian(cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
     let fetch = || Lists::fetch(Archive::Debian, cache, say);
     recent(Lists::cached(Archive::Debian, cache)?, &fetch, say)
 }

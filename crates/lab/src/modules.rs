@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, PARTS};
 
+use crate::build;
+use crate::cache::Cache;
 use crate::elf::Elf;
 use crate::error::LabError;
+use crate::kernel_root::Kernel;
 use crate::payload;
 
 /// The modules of one kernel: a folder such as /lib/modules/6.1.0-56-amd64.
@@ -70,6 +73,18 @@ impl Modules {
             built_in: built_in.iter().map(|line| module_name(Path::new(line))).collect(),
             depmod: Depmod::read(folder),
         })
+    }
+
+    /// Lists the modules of a distribution's kernel, and those that were built for it on this host.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] if a folder cannot be read.
+    pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Modules, LabError> {
+        let mut modules = Modules::open(&kernel.modules, &kernel.release)?;
+        if let Some(added) = build::added_modules(&kernel.release, cache) {
+            walk(&added, &mut modules.files)?;
+        }
+        Ok(modules)
     }
 
     /// Returns the modules to load for `names`, each after its dependencies. Built-in modules are skipped, and
@@ -153,7 +168,8 @@ impl Modules {
     }
 
     fn needs(&self, name: &str, path: &Path, bytes: &[u8]) -> Result<Needs, LabError> {
-        match &self.depmod {
+        // depmod knows only the modules in the kernel's own folder.
+        match self.depmod.as_ref().filter(|_| path.starts_with(&self.folder)) {
             Some(depmod) => Ok(depmod.needs.get(name).cloned().unwrap_or_default()),
             None => Ok(Needs::of_modinfo(&modinfo(bytes, path)?)),
         }

@@ -57,6 +57,15 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_read_as_it_was_written() {
+        // Without serde_json's float_roundtrip these are read as their neighbours.
+        for number in ["47.325527971339596", "0.010000000000000002"] {
+            let value: Value = serde_json::from_str(number).unwrap();
+            assert_eq!(to_string(&value).unwrap(), number);
+        }
+    }
+
+    #[test]
     fn the_hash_is_sha256() {
         // FIPS 180-2, appendix B.1.
         assert_eq!(

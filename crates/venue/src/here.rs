@@ -52,7 +52,8 @@ impl Here {
         let cache = fsdyno_lab::Cache::of_user();
         let default = cache.as_ref().ok().and_then(fsdyno_lab::default_kernel);
         let kernel = default.and_then(|kernel| {
-            Some((kernel.release.clone(), Modules::open(&kernel.modules, &kernel.release).ok()?))
+            let modules = Modules::of(&kernel, cache.as_ref().ok()?).ok()?;
+            Some((kernel.release, modules))
         });
         let kernels = cache.as_ref().map(fsdyno_lab::kernels_here).unwrap_or_default();
         let kernels = kernels.into_iter().map(|kernel| kernel.release);
@@ -112,7 +113,8 @@ impl Here {
         match kind.modules.iter().find(|module| !modules.takes(module)) {
             None => CanRun::yes(),
             Some(module) => {
-                let cure = kind.kernel_hint.clone().or(kind.kernels());
+                let command = || fsdyno_lab::build::module_command(module, release);
+                let cure = kind.kernel_hint.clone().or_else(command).or(kind.kernels());
                 let cure = cure.unwrap_or("--kernel with a kernel that has it".into());
                 CanRun::no(format!("kernel {release} has no module {module}"), cure)
             }

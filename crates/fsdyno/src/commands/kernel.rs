@@ -1,4 +1,4 @@
-//! `fsdyno kernel build`: builds kernels that no distribution has, and stores them in the cache.
+//! `fsdyno kernel build`: builds kernels and modules that no distribution has, and stores them in the cache.
 
 use std::path::PathBuf;
 
@@ -14,6 +14,7 @@ use crate::output::say;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  fsdyno kernel build zfs
   fsdyno kernel build reiser4 --reiser4 ~/reiser4
   fsdyno list kernels")]
 pub struct Kernel {
@@ -23,7 +24,7 @@ pub struct Kernel {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Build a kernel that no distribution has, and keep it in the cache
+    /// Build a kernel or a module that no distribution has, and keep it in the cache
     #[command(subcommand)]
     Build(What),
 }
@@ -32,6 +33,40 @@ enum Action {
 enum What {
     /// Build a small Linux 5.10 with Reiser4
     Reiser4(Reiser4),
+    /// Build the modules of OpenZFS for a kernel of Debian
+    Zfs(Zfs),
+}
+
+/// `fsdyno kernel build zfs`
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  fsdyno kernel build zfs
+  fsdyno run dirops --fs zfs --fs ext4
+  fsdyno kernel build zfs --kernel 6.12
+  fsdyno run dirops --kernel 6.1,6.12 --fs zfs
+
+The source is that of Debian's package zfs-dkms, which is downloaded with the kernel's headers
+and the compiler that the kernel was built with: about 110 MB. They are unpacked into a folder of
+the cache and run there; nothing is installed. From then on the kernel has ZFS in the lab. Its
+other modules do not change, nor do the results of other file systems.")]
+struct Zfs {
+    /// The kernel: a release or the beginning of one, as for fsdyno run [default: that of fsdyno run]
+    #[arg(long, value_name = "RELEASE")]
+    kernel: Option<String>,
+    #[command(flatten)]
+    manner: MannerArgs,
+}
+
+/// The options of all builds.
+#[derive(Args, Clone, Copy, Debug)]
+struct MannerArgs {
+    /// Number of compilers that run at a time
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole_number::<usize>(1..=256))]
+    jobs: usize,
+    /// Keep the folder of the build, even if it fails: about 1.3 GB in the cache
+    #[arg(long)]
+    keep: bool,
 }
 
 /// `fsdyno kernel build reiser4`
@@ -54,26 +89,33 @@ struct Reiser4 {
     /// Reiser4: a folder with its source, or a tar file of it
     #[arg(long, value_name = "SOURCE")]
     reiser4: PathBuf,
-    /// Number of compilers that run at a time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole_number::<usize>(1..=256))]
-    jobs: usize,
-    /// Keep the folder of the build, even if it fails: 1.3 GB in the cache
-    #[arg(long)]
-    keep: bool,
+    #[command(flatten)]
+    manner: MannerArgs,
 }
 
-/// Builds, and prints the command that uses the result.
+/// Builds, and prints the option that uses the result.
 pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
-    let Kernel { action: Action::Build(What::Reiser4(it)) } = kernel;
+    let Kernel { action: Action::Build(what) } = kernel;
     let cache = Cache::of_user()?;
     let report = |line: &str| say(&format!("fsdyno: {line}"));
-    let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };
-    let manner = Manner { jobs: it.jobs, keep: it.keep };
-    let built = build::reiser4(&sources, manner, &cache, &report)?;
+    let manner = |it: MannerArgs| Manner { jobs: it.jobs, keep: it.keep };
+    let (built, what, options) = match what {
+        What::Reiser4(it) => {
+            let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };
+            let built = build::reiser4(&sources, manner(it.manner), &cache, &report)?;
+            let options = "--kernel reiser4".to_string();
+            (built, String::new(), options)
+        }
+        What::Zfs(it) => {
+            let built = build::zfs(it.kernel.as_deref(), manner(it.manner), &cache, &report)?;
+            let options = format!("--kernel {} --fs zfs", built.release);
+            (built, "zfs for ".to_string(), options)
+        }
+    };
     if let Some(folder) = &built.folder {
         report(&format!("the folder of the build is {}", folder.display()));
     }
     let minutes = built.elapsed.as_secs_f64() / 60.0;
-    say(&format!("{} is built ({minutes:.1} min); use it with: --kernel reiser4", built.release));
+    say(&format!("{what}{} is built ({minutes:.1} min); use it with: {options}", built.release));
     Ok(Exit::Success)
 }

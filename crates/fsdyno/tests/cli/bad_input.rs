@@ -13,6 +13,8 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --fs ntfs", 2, "use FUSE: --fs 'fuse: mkfs.ntfs"),
     ("run dirops --fs apfs", 2, "fsdyno cannot make apfs; --on DIR runs on a mounted one"),
     ("show filesystem ntfs", 2, "use FUSE: --fs"),
+    ("kernel build zfs --kernel ./none", 2, "use the kernel ./none: ./none: No such file"),
+    ("kernel build zfs --jobs 0", 2, "--jobs"),
     ("kernel build reiser4 --reiser4 ./none", 2, "use the source ./none: No such file"),
     ("kernel build reiser4 --reiser4 .", 2, "it has no super_ops.c"),
     ("kernel build reiser4 --reiser4 a-file", 2, "it is neither a folder nor a tar file"),
@@ -20,7 +22,7 @@ const CASES: &[(&str, i32, &str)] = &[
     (
         "run dirops --on lab --on . --disk instant",
         2,
-        "--disk works only in the lab, but --on . is a directory",
+        "--disk works only in the lab or on a model, but --on . is a directory",
     ),
     ("run dirops --period 2008 --period 2008", 2, "--period names 2008 twice"),
     ("run dirops --period 2008 --on loop:1G", 2, "--period works only in the lab"),
@@ -245,7 +247,7 @@ fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     // The tables are the same, with what explains them.
     assert!(stdout(&usual).contains("--verbose explains"), "{}", stdout(&usual));
     assert!(stdout(&verbose).contains("returned: until the last call returned"));
-    let tables = |text: String| text.lines().filter(|it| it.contains("-ext2  1")).count();
+    let tables = |text: String| text.lines().filter(|it| it.contains("-ext2  1 ")).count();
     assert_eq!(tables(stdout(&verbose)), tables(stdout(&usual)));
     let version = env!("CARGO_PKG_VERSION");
     assert!(stderr(&verbose).starts_with(&format!("fsdyno: {version}")), "{}", stderr(&verbose));

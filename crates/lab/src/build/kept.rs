@@ -1,11 +1,12 @@
-//! Kernels that were built on this host, stored in the cache.
+//! Kernels and modules that were built on this host, stored in the cache.
 //!
 //! Such a kernel is requested by its full release (5.10.223-reiser4) or by the part after its last dash (reiser4), so
-//! that it is never selected in place of a distribution's kernel.
+//! that it is never selected in place of a distribution's kernel. Modules are added to the kernel of the distribution for
+//! which they were built.
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsdyno_record::bounded::{self, PARTS};
 use rustix::fs::{CWD, RenameFlags};
@@ -16,12 +17,30 @@ use crate::error::LabError;
 /// The cache folder of these kernels, with one root folder per kernel.
 pub(crate) const FOLDER: &str = "built-kernels";
 
-/// The file in the modules folder that records the sources of the kernel.
+/// The cache folder of modules, with one folder per release, which has one folder per build.
+const MODULES: &str = "built-modules";
+
+/// The file in the folder of the modules that records the sources.
 const ORIGIN: &str = "fsdyno-build";
 
 /// The names of the kernels that can be built, with the command for each.
 const BUILDS: &[(&str, &str)] =
     &[("reiser4", "fsdyno kernel build reiser4 --linux SOURCE --reiser4 SOURCE")];
+
+/// The modules that can be built for a distribution's kernel, with the command for each, without the release.
+const MODULE_BUILDS: &[(&str, &str)] = &[("zfs", "fsdyno kernel build zfs --kernel")];
+
+/// Returns the command that builds a module for a kernel, if there is one.
+pub fn module_command(module: &str, release: &str) -> Option<String> {
+    let (_, command) = MODULE_BUILDS.iter().find(|(built, _)| module == *built)?;
+    Some(format!("{command} {release}"))
+}
+
+/// Returns the folder of the modules that were built on this host for a kernel, if there are any.
+pub(crate) fn added_modules(release: &str, cache: &Cache) -> Option<PathBuf> {
+    let folder = cache.path().join(MODULES).join(release);
+    folder.is_dir().then_some(folder)
+}
 
 /// Reports whether a kernel that was built on this host is the requested one.
 pub fn is_named(release: &str, wish: &str) -> bool {
@@ -58,17 +77,44 @@ pub(crate) fn keep(
 ) -> Result<(), LabError> {
     let line = root.join("lib/modules").join(release).join(ORIGIN);
     fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
-    // A kernel must be complete once it has its name, even after a power cut of the host.
-    cache::sync_file_system(root).map_err(LabError::io("write", root))?;
-    let folder = cache.folder(FOLDER)?;
-    let named = folder.join(release);
-    let kept = match fs::rename(root, &named) {
+    // An earlier kernel is then removed together with the build folder.
+    name_folder(root, &cache.folder(FOLDER)?, release)
+}
+
+/// Stores newly built modules of a kernel in the cache, replacing those of an earlier build.
+///
+/// # Errors
+/// An error of the host.
+pub(crate) fn keep_modules(
+    files: &[PathBuf],
+    build: &str,
+    release: &str,
+    origin: &str,
+    cache: &Cache,
+) -> Result<(), LabError> {
+    let folder = cache.folder(&format!("{MODULES}/{release}"))?;
+    let unnamed = tempfile::Builder::new().prefix(".new-").tempdir_in(cache.path());
+    let unnamed = unnamed.map_err(LabError::io("create a folder in", cache.path()))?;
+    for file in files {
+        let copy = unnamed.path().join(file.file_name().unwrap_or_default());
+        fs::copy(file, &copy).map_err(LabError::io("copy", file))?;
+    }
+    let line = unnamed.path().join(ORIGIN);
+    fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
+    name_folder(unnamed.path(), &folder, build)
+}
+
+/// Persists a finished folder and gives it its name in another one; an earlier one with this name takes its place.
+fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError> {
+    // It must be complete once it has its name, even after a power cut of the host.
+    cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
+    let named = folder.join(name);
+    let kept = match fs::rename(unnamed, &named) {
         Ok(()) => Ok(()),
-        // The earlier kernel is then removed together with the build folder.
-        Err(_) => rustix::fs::renameat_with(CWD, root, CWD, &named, RenameFlags::EXCHANGE)
+        Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &named, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    kept.and_then(|()| cache::sync_directory(&folder)).map_err(LabError::io("write", &named))
+    kept.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
 }
 
 #[cfg(test)]
@@ -97,6 +143,25 @@ mod tests {
         }
         assert!(find("5.10").is_err() && find("5.10.223").is_err());
         assert!(kernel::here(&cache).iter().any(|kernel| kernel.release == release));
+    }
+
+    #[test]
+    fn modules_built_again_take_the_place_of_the_earlier_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&folder.path().join("cache")).unwrap();
+        assert_eq!(added_modules("6.1.0-56-amd64", &cache), None);
+        let file = folder.path().join("zfs.ko");
+        for version in ["first", "second"] {
+            fs::write(&file, version).unwrap();
+            let files = std::slice::from_ref(&file);
+            keep_modules(files, "zfs", "6.1.0-56-amd64", version, &cache).unwrap();
+        }
+        let kept = added_modules("6.1.0-56-amd64", &cache).unwrap().join("zfs");
+        assert_eq!(fs::read_to_string(kept.join("zfs.ko")).unwrap(), "second");
+        assert_eq!(fs::read_to_string(kept.join(ORIGIN)).unwrap(), "second\n");
+        assert_eq!(fs::read_dir(kept).unwrap().count(), 2);
+        // The earlier ones are removed.
+        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
     }
 
     #[test]

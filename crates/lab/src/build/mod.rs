@@ -1,4 +1,4 @@
-//! Kernels that no distribution ships, built on this host and stored in the cache: `fsdyno kernel build`.
+//! Kernels and modules that no distribution ships, built on this host and stored in the cache: `fsdyno kernel build`.
 //!
 //! A build runs in its own cache folder with the host's compiler, and all of its output goes to a log. Only a finished
 //! kernel gets its final name, so an interrupted build leaves nothing that a lab would use; the next build with that
@@ -7,23 +7,29 @@
 mod kept;
 mod linux;
 mod reiser4;
+mod root;
 mod source;
+mod zfs;
 
+use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fsdyno_child::Process;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
 
-pub(crate) use kept::{FOLDER, keep};
-pub use kept::{command_for, is_named, origin};
+pub(crate) use kept::{FOLDER, added_modules, keep, keep_modules};
+pub use kept::{command_for, is_named, module_command, origin};
 pub use reiser4::{Sources, reiser4};
+pub use zfs::zfs;
 
 /// The cache folder of builds and their logs.
 const BUILDS: &str = "builds";
@@ -56,7 +62,7 @@ pub struct Manner {
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The release of the kernel, as the argument of `--kernel`.
+    /// The release of the kernel that was built, or for which modules were, as the argument of `--kernel`.
     pub release: String,
     /// The elapsed time.
     pub elapsed: Duration,
@@ -122,19 +128,19 @@ impl<'a> Build<'a> {
         (self.say)(&format!("{}: {words}", self.what));
     }
 
-    /// Runs one command of the build in a folder, at low priority.
+    /// Runs one command of the build in a folder, at low priority, without the variables of the user's environment, which
+    /// could change the output. It is killed if this process ends.
     fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
-        let io = |error| LabError::io("write", &self.log)(error);
-        let log = File::options().append(true).open(&self.log).map_err(io)?;
-        let both = log.try_clone().map_err(io)?;
-        let mut command = Command::new("nice");
-        command.args(["-n", "10"]).args(words).current_dir(folder).envs(FIXED.iter().copied());
-        command.stdin(Stdio::null()).stdout(log).stderr(both);
-        let mut child = command.spawn().map_err(|error| self.failed(error.to_string()))?;
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""]).arg(&self.log).args(words);
+        command.current_dir(folder).env_clear().envs(FIXED.iter().copied());
+        command.envs(env::var_os("PATH").map(|path| ("PATH", path)));
+        let failed = |error: io::Error| self.failed(error.to_string());
+        let mut child = Process::start(command, &[]).map_err(failed)?;
         let mut said = Instant::now();
         let ended = loop {
-            match child.try_wait().map_err(|error| self.failed(error.to_string()))? {
-                Some(status) => break status,
+            match child.poll().map_err(failed)? {
+                Some(ended) => break ended.status,
                 None => thread::sleep(Duration::from_millis(50)),
             }
             if said.elapsed() > PAUSE {

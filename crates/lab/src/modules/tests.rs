@@ -148,3 +148,29 @@ fn a_signature_is_removed_and_an_invalid_one_is_not() {
     assert_eq!(without_signature(signed(1000)), signed(1000));
     assert_eq!(without_signature(b"module".to_vec()), b"module");
 }
+
+#[test]
+fn modules_built_for_a_kernel_are_found_with_what_they_need_whether_or_not_depmod_ran() {
+    for has_depmod in [false, true] {
+        let (folder, place) = (kernel(), tempfile::tempdir().unwrap());
+        if has_depmod {
+            depmod(folder.path());
+        }
+        let cache = Cache::at(&place.path().join("cache")).unwrap();
+        let files =
+            [("zfs.ko", "depends=spl,mbcache"), ("spl.ko", "depends=")].map(|(name, info)| {
+                let file = place.path().join(name);
+                fs::write(&file, module(info)).unwrap();
+                file
+            });
+        build::keep_modules(&files, "zfs", "6.1", "zfs-dkms 2", &cache).unwrap();
+        let modules = folder.path().to_path_buf();
+        let mut kernel = Kernel { release: "6.1".into(), image: "image".into(), modules };
+        let needed = Modules::of(&kernel, &cache).unwrap().resolve(&["zfs".into()]).unwrap();
+        let names: Vec<&str> = needed.iter().map(|module| module.name.as_str()).collect();
+        assert_eq!(names, ["spl", "mbcache", "zfs"], "depmod: {has_depmod}");
+        assert!(Modules::of(&kernel, &cache).unwrap().has("ext4"));
+        kernel.release = "6.1.1".into();
+        assert!(!Modules::of(&kernel, &cache).unwrap().has("zfs"));
+    }
+}
