@@ -119,7 +119,10 @@ impl Packages {
     }
 
     fn releases(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().filter_map(|name| release_of(name))
+        self.0
+            .values()
+            .filter(|package| !is_metapackage(package))
+            .filter_map(|it| release_of(&it.name))
     }
 
     /// Returns the packages of a release.
@@ -200,6 +203,12 @@ fn package(stanza: &str) -> Package {
         }
     }
     package
+}
+
+/// Reports whether an image package only depends on that of a release: linux-image-6.12-amd64 of Debian's backports.
+fn is_metapackage(package: &Package) -> bool {
+    let other = |wanted: &Wanted<'_>| wanted.name.starts_with(IMAGE) && wanted.name != package.name;
+    clauses(&package.depends).flatten().any(|wanted| other(&wanted))
 }
 
 /// Returns the release of an image package such as `linux-image-6.1.0-56-amd64`; none for its -dbg, -unsigned, -rt-
@@ -332,6 +341,15 @@ pub(crate) mod tests {
         // The list has the modules of this kernel in a different version.
         let kernel = packages.newest("7.10").unwrap();
         assert_eq!(kernel.missing, ["linux-modules-7.10.1-amd64 (= 2)"]);
+    }
+
+    #[test]
+    fn a_metapackage_of_a_series_is_not_a_kernel() {
+        let image = "linux-image-6.1.0-56-amd64";
+        let packages = [(image, ""), ("linux-image-6.1-amd64", "linux-image-6.1.0-56-amd64 (= 1)")];
+        let packages = Packages::read(&list(&packages));
+        assert_eq!(packages.newest("6.1").unwrap().release, "6.1.0-56-amd64");
+        assert_eq!(packages.whole().len(), 1);
     }
 
     #[test]

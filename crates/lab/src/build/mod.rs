@@ -132,7 +132,10 @@ impl<'a> Build<'a> {
     /// could change the output. It is killed if this process ends.
     fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
         let mut command = Command::new("sh");
-        command.args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""]).arg(&self.log).args(words);
+        command
+            .args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""])
+            .arg(&self.log)
+            .args(words);
         command.current_dir(folder).env_clear().envs(FIXED.iter().copied());
         command.envs(env::var_os("PATH").map(|path| ("PATH", path)));
         let failed = |error: io::Error| self.failed(error.to_string());

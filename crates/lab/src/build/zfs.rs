@@ -114,29 +114,21 @@ fn with_package(
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<Lists, LabError> {
-    let wanted = [headers.to_string(), SOURCE.to_string()];
-    let lists = fetch::debian(cache, say)?;
-    if lists.packages.named(&wanted).is_ok() {
-        return Ok(lists);
+    let wanted = [headers.to_string()];
+    let has = |lists: &Lists| lists.packages.named(&wanted).is_ok();
+    let mut lists = fetch::debian(cache, say)?;
+    if !has(&lists) {
+        lists = Lists::fetch(Archive::Debian, cache, say)?;
     }
-    let lists = Lists::fetch(Archive::Debian, cache, say)?;
-    let missing = match lists.packages.named(&wanted) {
-        Ok(_) => return Ok(lists),
-        Err(missing) => missing.join(", "),
-    };
-    let series = release.split('-').next().and_then(|version| {
-        let mut numbers = version.split('.');
-        Some(format!("{}.{}", numbers.next()?, numbers.next()?))
-    });
-    let newest = series.and_then(|series| lists.packages.newest(&series));
-    let newest = newest.filter(|newest| newest.release != release);
-    Err(LabError::WrongKernel {
-        what: release.into(),
-        reason: format!(
-            "Debian's archive has no {missing}, which the build needs{}",
-            newest.map_or(String::new(), |it| format!("; it has --kernel {}", it.release))
-        ),
-    })
+    match has(&lists) {
+        true => Ok(lists),
+        false => Err(LabError::WrongKernel {
+            what: release.into(),
+            reason: format!(
+                "Debian's archive has no {headers} (any more); 'fsdyno list kernels --available' lists its kernels"
+            ),
+        }),
+    }
 }
 
 #[cfg(test)]
