@@ -7,11 +7,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::{Build, FIXED};
-use crate::apt::{self, Apt};
+use crate::apt::Apt;
 use crate::error::LabError;
+
+/// The folders of a root that are links to those of the same name in usr/, as in Debian since bookworm.
+const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 
 /// The search path in a root.
 const PATH: &str = "PATH=/usr/sbin:/usr/bin";
@@ -32,6 +35,12 @@ impl Root {
         let [folder, archives] = ["root", "packages"].map(|name| build.folder.join(name));
         for folder in [folder.join("dev"), archives.join("partial")] {
             fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
+        }
+        for name in MERGED {
+            let (link, place) = (folder.join(name), format!("usr/{name}"));
+            fs::create_dir_all(folder.join(&place))
+                .and_then(|()| symlink(&place, &link))
+                .map_err(LabError::io("create", &link))?;
         }
         build.step("downloading the compiler, the headers and the source (about 110 MB)");
         apt.download_all(names, &archives).map_err(|why| build.failed(why))?;
@@ -113,14 +122,25 @@ impl Root {
     }
 }
 
-/// Unpacks a package into a folder.
-fn unpack_into(folder: &Path, package: &Path) -> Result<(), String> {
-    let output =
-        Command::new("dpkg-deb").arg("-x").args([package, folder]).env("LC_ALL", "C").output();
-    let output = output.map_err(|error| format!("dpkg-deb: {error}"))?;
-    match output.status.success() {
+/// Unpacks a package into a root. Packages of older suites have folders such as /lib, where the root has links.
+fn unpack_into(root: &Path, package: &Path) -> Result<(), String> {
+    let mut contents = Command::new("dpkg-deb");
+    contents.arg("--fsys-tarfile").arg(package).env("LC_ALL", "C").stdout(Stdio::piped());
+    let mut contents = contents.spawn().map_err(|error| format!("dpkg-deb: {error}"))?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"])
+        .arg(root)
+        .env("LC_ALL", "C");
+    let output = tar.stdin(contents.stdout.take().map_or(Stdio::null(), Stdio::from)).output();
+    let status = contents.wait().map_err(|error| format!("dpkg-deb: {error}"))?;
+    let output = output.map_err(|error| format!("tar: {error}"))?;
+    match status.success() && output.status.success() {
         true => Ok(()),
-        false => Err(format!("dpkg-deb -x: {}", apt::last_line(&output.stderr))),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let why = said.lines().next().unwrap_or("dpkg-deb failed");
+            Err(format!("unpack {}: {why}", package.display()))
+        }
     }
 }
 

@@ -26,6 +26,7 @@ const MODULES: &[&str] = &["module/spl.ko", "module/zfs.ko"];
 const NEEDS: &[Need] = &[
     Need { what: "apt-get", package: "apt" },
     Need { what: "dpkg-deb", package: "dpkg" },
+    Need { what: "tar", package: "tar" },
     Need { what: "unshare", package: "util-linux" },
     Need { what: "chroot", package: "coreutils" },
 ];
@@ -79,7 +80,7 @@ pub fn zfs(
     let source = root.source_of(&build, NAME)?;
     let compiler = root.program(&build, "gcc-")?;
     root.link(&build, "awk", "mawk")?;
-    build.step("configuring (about five minutes of CPU time)");
+    build.step("configuring (about three minutes of CPU time)");
     let [cc, linux, objects] = [
         format!("CC={compiler}"),
         format!("--with-linux=/lib/modules/{release}/source"),
@@ -96,7 +97,7 @@ pub fn zfs(
         "--enable-linux-experimental",
     ];
     root.run(&build, &source, &configure)?;
-    build.step("compiling (about ten minutes of CPU time)");
+    build.step("compiling (about three minutes of CPU time)");
     root.run(&build, &source, &["make", &format!("-j{}", manner.jobs)])?;
     let mut strip = vec!["strip", "--strip-debug"];
     strip.extend(MODULES);
