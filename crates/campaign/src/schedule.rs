@@ -43,7 +43,7 @@ impl FromStr for Shard {
             Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
         });
         shard.filter(|shard| (1..=shard.of).contains(&shard.index)).ok_or_else(|| {
-            format!("'{given}' is not a share; write I/N with I from 1 to N, such as 2/8")
+            format!("'{given}' is not a shard; write I/N with I from 1 to N, such as 2/8")
         })
     }
 }

@@ -132,7 +132,7 @@ impl Oracle<'_> {
         }
         let Some((fit, id)) = best else {
             self.findings.acknowledged_names += 1;
-            self.findings.add_example(path, "is there, though nothing of its kind may be");
+            self.findings.add_example(path, "exists, but nothing of its type may be there");
             return;
         };
         for binding in history.iter().filter(|binding| binding.node == Some(id)) {
@@ -287,11 +287,11 @@ impl Oracle<'_> {
         self.findings.names_lost += 1;
         if node.is_guaranteed() {
             self.findings.acknowledged_lost += 1;
-            let what = "was acknowledged with its bytes, and none of its names leads to them";
+            let what = "was acknowledged with its bytes, but none of its names leads to them";
             self.findings.add_example(path, what);
         } else {
             self.findings
-                .add_example(path, "was synced, and none of its names is there (none had to be)");
+                .add_example(path, "was synced, but none of its names is there (none had to be)");
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
     let several = recording.report.threads;
     if several > 1 && !recording.strict {
         return Some(format!(
-            "with order=none the calls of its {several} threads have no order, so that what they leave is not \
+            "with order=none the calls of its {several} threads have no order, so the tree that they leave is not \
              known; use order=resource or order=total"
         ));
     }

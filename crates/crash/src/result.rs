@@ -271,6 +271,6 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
 fn check_version(version: u32) -> Result<(), Unreadable> {
     match version {
         VERSION => Ok(()),
-        other => Err(format!("it is of version {other}, and this fsdyno reads version {VERSION}")),
+        other => Err(format!("it has version {other}, but this fsdyno reads version {VERSION}")),
     }
 }

@@ -168,7 +168,7 @@ fn in_range(range: SeriesRange, kernels: &[Available]) -> Result<Vec<String>, St
     let inside: Vec<String> = inside.map(Series::to_string).collect();
     let all: Vec<String> = series.iter().map(Series::to_string).collect();
     match inside.is_empty() {
-        true => Err(format!("no kernel is in this range; available are {}", all.join(", "))),
+        true => Err(format!("no kernel is in this range; available: {}", all.join(", "))),
         false => Ok(inside),
     }
 }
@@ -264,7 +264,7 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
     let found = candidates.iter().find(|folder| folder.join("kernel").is_dir()).cloned();
     let modules = found.ok_or_else(|| {
         let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-        wrong(format!("no modules of {release} in any of {}", tried.join(", ")))
+        wrong(format!("no modules for {release} in any of {}", tried.join(", ")))
     })?;
     Ok(Kernel { release, image, modules })
 }
@@ -375,7 +375,7 @@ mod tests {
         );
         let error = find(Some(&format!("{image}:/nowhere")), &cache, true, &silent);
         let error = error.unwrap_err();
-        assert!(error.to_string().contains("no modules of 6.1.0-9-amd64"), "{error}");
+        assert!(error.to_string().contains("no modules for 6.1.0-9-amd64"), "{error}");
         assert!(!error.is_missing());
     }
 

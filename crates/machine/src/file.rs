@@ -140,7 +140,7 @@ mod tests {
                 "true",
                 "m.toml:2: disk = true is not valid; write disk = \"ssd-sata\"",
             ),
-            ("1/2", "1/3", "m.toml:3: cpu: '1/3' is not a speed of the lab's CPU"),
+            ("1/2", "1/3", "m.toml:3: cpu: '1/3' is not a valid speed for the lab's CPU"),
             ("1/2", "epyc-2042", "did you mean 'epyc-2024'?"),
             ("512M", "half", "m.toml:4: ram: 'half'"),
             (

@@ -30,7 +30,7 @@ const INSTRUCTIONS: &str = "instructions";
 pub enum ProcessorError {
     /// The name is neither that of a processor nor a speed.
     #[error(
-        "'{name}' is not a speed of the lab's CPU; it must be a power of two in instructions per nanosecond, from \
+        "'{name}' is not a valid speed for the lab's CPU; it must be a power of two in instructions per nanosecond, from \
          1/64 to 8, or a processor profile, by name or file; {hint}"
     )]
     Unknown {
@@ -143,12 +143,12 @@ mod tests {
         assert_eq!(parse("epyc-2024").unwrap().to_string(), "epyc-2024");
         let error = parse("epyc-2042").unwrap_err().to_string();
         assert!(
-            error.starts_with("'epyc-2042' is not a speed of the lab's CPU")
+            error.starts_with("'epyc-2042' is not a valid speed for the lab's CPU")
                 && error.contains("epyc-2024"),
             "{error}"
         );
         let error = parse("1/3").unwrap_err().to_string();
-        assert!(error.starts_with("'1/3' is not a speed of the lab's CPU"), "{error}");
+        assert!(error.starts_with("'1/3' is not a valid speed for the lab's CPU"), "{error}");
         let error = parse("./no.toml").unwrap_err().to_string();
         assert!(error.starts_with("read the processor profile in ./no.toml: "), "{error}");
     }

@@ -121,7 +121,7 @@ impl Processor {
         let error = match self.error {
             None => "error not measured".to_string(),
             Some(ProcessorError { median_percent, worst_percent, ratio_percent }) => format!(
-                "CPU times {median_percent} % off in the median and {worst_percent} % at worst, ratios \
+                "error of CPU times: median {median_percent} %, worst {worst_percent} %; error of ratios: \
                  {ratio_percent} % (rms)"
             ),
         };
@@ -247,7 +247,7 @@ impl FromStr for Speed {
         match log2.filter(|log2| SPEEDS.contains(log2)) {
             Some(log2) => Ok(Speed { log2 }),
             None => Err(format!(
-                "'{text}' is not a speed of the lab's CPU; it must be a power of two in \
+                "'{text}' is not a valid speed for the lab's CPU; it must be a power of two in \
                  instructions per nanosecond, from {} to {}",
                 Speed { log2: *SPEEDS.start() },
                 Speed { log2: *SPEEDS.end() }

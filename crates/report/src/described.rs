@@ -137,7 +137,7 @@ fn exact(section: &Section<'_>) -> Option<String> {
     let compared = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
     let names: Vec<&str> =
         compared.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
-    let note = "exact: no two repeats differed, so the verdict is by the difference alone";
+    let note = "exact: no two repeats differed, so the verdict is based on the difference alone";
     (!names.is_empty()).then(|| format!("{}: {note}", names.join(", ")))
 }
 

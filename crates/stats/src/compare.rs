@@ -221,9 +221,9 @@ impl Comparison {
         match self.interval {
             _ if self.withheld => None,
             None => Some("n = 1: the spread is unknown, so there is no verdict"),
-            Some(_) if self.exact => {
-                Some("exact: no two repeats differed, so the verdict is by the difference alone")
-            }
+            Some(_) if self.exact => Some(
+                "exact: no two repeats differed, so the verdict is based on the difference alone",
+            ),
             Some(_) => None,
         }
     }

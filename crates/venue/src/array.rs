@@ -37,7 +37,7 @@ impl Assembled {
         let what = if self.parity { "parity" } else { "copies" };
         match (self.redundant, self.wrong) {
             (false, _) => format!("{} stripes written, no redundancy", self.stripes),
-            (true, 0) => format!("{} stripes written, {what} right in all", self.stripes),
+            (true, 0) => format!("{} stripes written, {what} correct in all", self.stripes),
             (true, wrong) => {
                 format!("{} stripes written, {what} wrong in {wrong} of them", self.stripes)
             }

@@ -125,7 +125,7 @@ const COPIES: &str = "copies a tree, whose parts only the file system knows";
 const PACKS: &str = "packs or unpacks a tree, whose parts only the file system knows";
 const RESERVES: &str = "reserves space, whose state after a power cut is not modelled";
 
-#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
 impl Call {
     /// Returns the facts of the call; there is one row per call. Facts common to all calls of a kind are in
     /// the table of [`OpKind`].
@@ -226,7 +226,7 @@ impl Call {
     }
 }
 
-#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
 impl Compound {
     fn slots(self) -> SlotsOf {
         match self {

@@ -103,7 +103,7 @@ const COPIES: &str = "copies a range of a file, which is not tracked";
 const RESERVES: &str = "reserves or removes space, whose state after a power cut is not modelled";
 const EXCHANGES: &str = "exchanges two names, which is not tracked";
 
-#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
 impl RareCall {
     /// Returns the slots that the call uses.
     pub fn slots(self) -> SlotsOf {

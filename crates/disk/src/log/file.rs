@@ -27,7 +27,7 @@ pub enum LogError {
     #[error("it is not a request log of fsdyno (run with --keep-log writes them to logs/)")]
     NoLog,
     /// A log of an unsupported version.
-    #[error("it is a request log of version {0}, and this fsdyno reads version {VERSION}")]
+    #[error("it is a request log of version {0}, but this fsdyno reads version {VERSION}")]
     Version(u32),
     /// A truncated or damaged entry.
     #[error("request {at} of {entries} is truncated or damaged")]

@@ -136,7 +136,7 @@ impl Lane {
     }
 
     /// Returns the call as an entry; `None` if the kernel has no opcode for it.
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
     pub fn entry(&mut self, opcodes: NewOpcodes, contents: &Contents) -> Option<squeue::Entry> {
         let name = as_ptr(&self.op.name);
         Some(match self.op.call {

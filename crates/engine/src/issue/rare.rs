@@ -27,7 +27,7 @@ enum XattrOf {
 impl Sync {
     #[cold]
     #[inline(never)]
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
     pub(super) fn issue_rare(&mut self, call: RareCall, op: &Op) -> i64 {
         let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
         // SAFETY: names end in NUL and live as long as the calls.

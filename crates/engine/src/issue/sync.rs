@@ -271,7 +271,7 @@ impl Sync {
 
     /// Issues all other calls.
     #[inline(never)]
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
     fn issue_other(&mut self, op: &Op) -> i64 {
         let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
         let (uid, gid) = self.owner;
@@ -329,7 +329,7 @@ impl Sync {
     }
 }
 
-#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
 impl Issuer for Sync {
     /// Inlines the frequent calls into the loop; each is so short that it needs
     /// no stack. All others are out of line, so that the frequent calls do not pay for their stack.

@@ -522,7 +522,7 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     }
     let wrong = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
     assert_eq!(code(&wrong), 2);
-    let says = "--cpu: 'epyc-2042' is not a speed of the lab's CPU";
+    let says = "--cpu: 'epyc-2042' is not a valid speed for the lab's CPU";
     assert!(stderr(&wrong).contains(says), "{}", stderr(&wrong));
     assert!(!folder.path().join("results").exists());
     let (head, tail) = STUDY.split_once("name = \"once\"").unwrap();

@@ -120,7 +120,7 @@ pub fn read(
             Some(parts) => parts,
             // Other events of the kernel.
             None if text.starts_with('[') || text.trim().is_empty() => return Ok(()),
-            None => return Err("it begins with no time in brackets".into()),
+            None => return Err("it does not begin with a time in brackets".into()),
         };
         let time = time(text)
             .ok_or_else(|| "its time is not of the form [12:34:56.123456789]".to_string())?;

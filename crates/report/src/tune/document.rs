@@ -27,7 +27,7 @@ pub fn worth_columns() -> Vec<Column<'static, OptionWorth>> {
             true => number::percent(2.0 * it.alone_deviation),
             false => String::new(),
         })
-        .means("two standard deviations of that change by noise"),
+        .means("two standard deviations of that change due to noise"),
         Column::number("with winner", |it: &OptionWorth| changed(it.with_winner))
             .means("the same together with the recommended options"),
         Column::number("average", |it: &OptionWorth| changed(it.average))
@@ -58,9 +58,9 @@ pub fn front_columns() -> Vec<Column<'static, Candidate>> {
             Some(lost) => format!("{lost} / {}", it.cuts),
             None => "-".into(),
         })
-        .means("power cuts after which acknowledged work was missing or nothing could be mounted / all cuts"),
+        .means("power cuts after which acknowledged work was missing or the file system could not be mounted / all cuts"),
         Column::number("bound", |it: &Candidate| it.bound.map_or("-".into(), number::percent))
-            .means("with 95 % confidence the probability of such a loss at a cut is below"),
+            .means("upper bound, at 95 % confidence, on the probability of such a loss at a power cut"),
         Column::number("repaired", |it: &Candidate| it.repairs.to_string())
             .means("power cuts after which the file system needed its repair tool"),
         Column::number("space", |it: &Candidate| fsdyno_record::Bytes(it.space).to_string())
@@ -142,14 +142,14 @@ impl Tuned {
             .iter()
             .map(|it| format!("{} with {}: {} in addition", it.one, it.other, change(it.change)));
         out.0.push(Block::List(
-            "Worth another amount together (average over the space, by the model):",
+            "Options whose combined effect is not the sum of their effects (average over the space, by the model):",
             pairs.collect(),
         ));
         if !of.front.is_empty() {
             out.0.push(Block::Table(of_kind(1, Table::of(front_columns(), &of.front))));
         }
         let truths = of.truth.iter().map(|it| truth(it, self.least)).collect();
-        out.0.push(Block::List("With work that took no part in the search:", truths));
+        out.0.push(Block::List("Under conditions that were not used in the search:", truths));
         let fastest = Table::of(point_columns(), of.points.iter().take(SHOWN));
         out.0.push(Block::Table(of_kind(2, fastest)));
         out.0.push(Block::List("Certificate:", certificate(&of.certificate)));

@@ -253,7 +253,7 @@ impl Tuned {
         match it.tune {
             VERSION => Ok(it),
             other => {
-                Err(format!("it is of version {other}, and this fsdyno reads version {VERSION}"))
+                Err(format!("it has version {other}, but this fsdyno reads version {VERSION}"))
             }
         }
     }

@@ -183,7 +183,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
         if !is_plain(&name) || name.len() > MAX_NAME {
             let problem = format!("'{name}' cannot be the name of a run");
             let remedy = format!(
-                "a value of 'each' takes letters, digits, _ and -, the name {MAX_NAME} at most"
+                "a value of 'each' may contain letters, digits, _ and -, and the name at most {MAX_NAME} characters"
             );
             return Err(item.error(problem, remedy));
         }
@@ -213,15 +213,15 @@ fn run(node: &Node<'_>) -> Result<Run, FileError> {
     let name = named.text()?;
     if !is_plain(&name) {
         let problem = format!("'{name}' cannot be the name of a run");
-        return Err(named.error(problem, "it takes letters, digits, _ and -"));
+        return Err(named.error(problem, "it may contain letters, digits, _ and -"));
     }
     if name.starts_with('-') {
         let problem = format!("'{name}' cannot be the name of a run");
         return Err(named.error(problem, "--only takes it for an option; begin with a letter"));
     }
     if name.len() > MAX_NAME {
-        let problem = format!("the name of a run has {} letters", name.len());
-        return Err(named.error(problem, format!("it has {MAX_NAME} at most")));
+        let problem = format!("the name of a run has {} characters", name.len());
+        return Err(named.error(problem, format!("use at most {MAX_NAME}")));
     }
     let node = node.clone().called(format!("run '{name}'"));
     // Read before `workload`, so that a misspelt key is reported first, not the missing one.

@@ -85,7 +85,7 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
                 trial.measured.phases.iter().map(|phase| phase.name.as_str()).collect();
             match names.join(", ") {
                 none if none.is_empty() => "its trials have no phase at all".to_string(),
-                names => format!("its trials have no phase '{name}': there are {names}"),
+                names => format!("its trials have no phase '{name}': its phases are {names}"),
             }
         })
     };
@@ -111,7 +111,7 @@ fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, S
     let kind: OpKind = match cell.op {
         Some(kind) => kind,
         None => main_op(&[(trial, phase)])
-            .ok_or_else(|| format!("no op stands for phase '{}': name one", phase.name))?,
+            .ok_or_else(|| format!("no op represents phase '{}'; name one", phase.name))?,
     };
     let lacks = || format!("phase '{}' has no op '{kind}'", phase.name);
     phase.ops.get(&kind).ok_or_else(lacks)

@@ -88,9 +88,10 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
             let (places, why) = match what {
                 Subject::Time => (vec![time_at], says),
                 Subject::Rate => (vec![rate_at], says),
-                Subject::Both => {
-                    (vec![time_at, rate_at], format!("'{time}' and '{rate}' contradict: {says}"))
-                }
+                Subject::Both => (
+                    vec![time_at, rate_at],
+                    format!("'{time}' and '{rate}' contradict each other: {says}"),
+                ),
             };
             for at in places {
                 let known = doubts.entry((row, at)).or_default();

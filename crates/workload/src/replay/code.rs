@@ -150,7 +150,7 @@ pub fn encode(call: Call, record: &mut OpRecord) -> bool {
 }
 
 /// Encodes the arguments of a call, other than its slots, into a record.
-#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be decided here")]
+#[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
 fn encode_arguments(call: Call, record: &mut OpRecord) {
     match call {
         Call::Mkdir { mode, .. } | Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
