@@ -7,7 +7,7 @@ use std::time::Duration;
 use fsdyno_campaign::tune::Budget;
 use fsdyno_record::plan::Target;
 use fsdyno_record::suggest;
-use fsdyno_venue::here::Here;
+use fsdyno_venue::capabilities::Capabilities;
 
 use crate::purpose::Purpose;
 
@@ -153,7 +153,7 @@ pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
 
 /// Returns the names of the file systems whose options can be searched and that can run in the lab on this host.
 pub fn usual_filesystems() -> String {
-    let (here, all) = (Here::look(), fsdyno_filesystem::catalog::all());
+    let (here, all) = (Capabilities::look(), fsdyno_filesystem::catalog::all());
     let names = fsdyno_tune::space::names();
     let can = |name: &&str| all.iter().any(|kind| kind.name == **name && here.in_lab(kind).can);
     let able: Vec<&str> = names.clone().filter(can).collect();

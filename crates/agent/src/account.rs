@@ -69,7 +69,7 @@ impl Account {
     }
 
     /// Adds the time of a command and its children.
-    pub fn with(mut self, user: Nanos, system: Nanos) -> Account {
+    pub fn with_command_time(mut self, user: Nanos, system: Nanos) -> Account {
         self.cpu += user + system;
         self.user += user;
         self.system += system;

@@ -15,7 +15,7 @@ use crate::memory::{open_pci_memory, shared_words_at};
 ///
 /// # Errors
 /// A machine without the region.
-pub fn of(job: &Job, workload: &dyn Workload) -> io::Result<Option<AckLog>> {
+pub fn open_log(job: &Job, workload: &dyn Workload) -> io::Result<Option<AckLog>> {
     let Some(lab) = job.plan.lab().filter(|_| job.task == Task::Logged) else { return Ok(None) };
     let phases = workload.phases();
     let ranks = phases.iter().map(|phase| phase.threads.of(job.plan.ranks())).max().unwrap_or(1);

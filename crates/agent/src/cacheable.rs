@@ -24,7 +24,7 @@ const TOLERANCE: Bytes = Bytes(256 << 10);
 ///
 /// # Errors
 /// A guest that has less, with the RAM that would suffice; errors from fork(2), mmap(2) and mlock(2).
-pub fn leave(wanted: Bytes, ram: Bytes) -> io::Result<()> {
+pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     let available = cacheable_memory();
     if available < wanted {
         return Err(io::Error::other(too_little(wanted, available, ram)));

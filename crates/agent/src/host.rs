@@ -18,7 +18,7 @@ use fsdyno_workload::Input;
 use rustix::mount::MountFlags;
 
 use crate::memory::{mapped_input, shared_words};
-use crate::proven::Held;
+use crate::proven::HeldDevice;
 use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, tool, trial};
@@ -42,18 +42,20 @@ pub fn host(handover: &Handover) -> ExitCode {
 
 /// Runs the job. The keeper holds the devices too, until everything that may write to them has ended.
 fn begin(handover: &Handover) -> io::Result<()> {
-    let held =
-        handover.devices.iter().map(|device| Held::new(take(device.fd)?, device.path.clone()));
-    let held: Arc<[Held]> = held.collect::<io::Result<Vec<_>>>()?.into();
+    let held = handover
+        .devices
+        .iter()
+        .map(|device| HeldDevice::new(take(device.fd)?, device.path.clone()));
+    let held: Arc<[HeldDevice]> = held.collect::<io::Result<Vec<_>>>()?.into();
     match held.is_empty() {
         true => serve(handover, &held),
-        false => keeper::keep(|| serve(handover, &held), || stop_arrays(&held)),
+        false => keeper::run_until_parent_ends(|| serve(handover, &held), || stop_arrays(&held)),
     }
 }
 
 /// Stops the arrays on our devices. While our parent lives, it does this itself, after checking what is on them. An
 /// array on any other device is not ours, whatever its name.
-fn stop_arrays(held: &[Held]) {
+fn stop_arrays(held: &[HeldDevice]) {
     let members: Vec<PathBuf> = held.iter().map(|device| device.path().to_path_buf()).collect();
     for device in array::arrays_over(&members) {
         let argv = array::stop(&device.to_string_lossy());
@@ -62,7 +64,7 @@ fn stop_arrays(held: &[Held]) {
     }
 }
 
-fn serve(handover: &Handover, held: &Arc<[Held]>) -> io::Result<()> {
+fn serve(handover: &Handover, held: &Arc<[HeldDevice]>) -> io::Result<()> {
     let memory = take(handover.mailbox)?;
     let words = shared_words(memory.as_fd(), mailbox::SIZE)?;
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
@@ -89,7 +91,7 @@ fn formatted(
     job: &Job,
     plan: &FlatDevice,
     handover: &Handover,
-    held: &Arc<[Held]>,
+    held: &Arc<[HeldDevice]>,
 ) -> io::Result<Formatted> {
     let Some(filesystem) = job.plan.filesystem.clone() else {
         return Err(io::Error::other("the plan names no file system"));

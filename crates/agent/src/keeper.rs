@@ -21,7 +21,10 @@ use crate::process;
 ///
 /// # Errors
 /// What the kernel refuses, and how the work ended if it did not succeed.
-pub fn keep(work: impl FnOnce() -> io::Result<()>, last: impl FnOnce()) -> io::Result<()> {
+pub fn run_until_parent_ends(
+    work: impl FnOnce() -> io::Result<()>,
+    last: impl FnOnce(),
+) -> io::Result<()> {
     watch_for_signals()?;
     let parent = rustix::process::getppid();
     set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -145,7 +148,7 @@ mod tests {
             };
             // The work has ended by then, because its lock is free.
             let last = || drop(lock(&held).map(|_| std::fs::write(&done, "")));
-            process::fork(|| keep(work, last))?;
+            process::fork(|| run_until_parent_ends(work, last))?;
             forever()
         })
         .unwrap();

@@ -97,7 +97,7 @@ pub fn counts(counting: bool) -> ProcessorCounts {
 }
 
 /// Returns the counts between two readings; `None` without a model.
-pub fn between(
+pub fn counts_between(
     before: Option<ProcessorCounts>,
     after: Option<ProcessorCounts>,
 ) -> Option<ProcessorCounts> {

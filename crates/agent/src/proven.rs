@@ -13,19 +13,19 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// A device that is held.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldDevice {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-impl Held {
+impl HeldDevice {
     /// Takes a device that was handed over; programs started later do not inherit it.
     ///
     /// # Errors
     /// A file that is not a block device, or not the device with that name.
-    pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<Held> {
+    pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<HeldDevice> {
         fcntl_setfd(fd.as_fd(), FdFlags::CLOEXEC)?;
-        let held = Held { fd, path };
+        let held = HeldDevice { fd, path };
         held.prove()?;
         Ok(held)
     }
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn what_is_no_block_device_is_not_held() {
         let null = || OwnedFd::from(File::open("/dev/null").unwrap());
-        let error = Held::new(null(), "/dev/null".into()).unwrap_err();
+        let error = HeldDevice::new(null(), "/dev/null".into()).unwrap_err();
         assert!(error.to_string().contains("not a block device"), "{error}");
-        assert!(Held::new(null(), "/no/such/device".into()).is_err());
+        assert!(HeldDevice::new(null(), "/no/such/device".into()).is_err());
     }
 
     #[test]
@@ -85,12 +85,12 @@ mod tests {
             return println!("skipped: no two block devices to open here");
         };
         let copy = || OwnedFd::from(one.try_clone().unwrap());
-        assert!(Held::new(copy(), first.clone()).is_ok());
+        assert!(HeldDevice::new(copy(), first.clone()).is_ok());
         // A symbolic link stands for a name that was reassigned to another device.
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().join("name");
         std::os::unix::fs::symlink(&first, &name).unwrap();
-        let held = Held::new(copy(), name.clone()).unwrap();
+        let held = HeldDevice::new(copy(), name.clone()).unwrap();
         std::fs::remove_file(&name).unwrap();
         std::os::unix::fs::symlink(&second, &name).unwrap();
         let error = held.prove().unwrap_err().to_string();

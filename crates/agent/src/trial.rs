@@ -27,10 +27,10 @@ use crate::target::Target;
 use crate::{acks, age};
 use crate::{cacheable, machine};
 
-mod beforehand;
 mod command;
 mod end;
 mod phase;
+mod prefill;
 mod replay;
 
 /// In practice, a benchmark starts at an arbitrary time within the periods of the kernel's timers (jbd2 every 5 s,
@@ -176,7 +176,8 @@ impl Trial<'_> {
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
         self.ready_issuer()?;
-        self.acks = acks::of(self.job, workload.as_ref()).map_err(failed("the log of ops"))?;
+        self.acks =
+            acks::open_log(self.job, workload.as_ref()).map_err(failed("the log of ops"))?;
         self.prepare()?;
         let device = self.target.device_file();
         if let Some(path) = &device {
@@ -189,7 +190,7 @@ impl Trial<'_> {
             let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
             room.holds(&workload.needs())?;
         }
-        self.beforehand(workload.as_ref())?;
+        self.prefill(workload.as_ref())?;
         if self.acks.is_some() {
             // A power cut must undo neither the tree's root nor what the first phase finds.
             self.target.sync().map_err(failed("syncfs"))?;
@@ -329,7 +330,7 @@ impl Trial<'_> {
         }
         let plan = &self.job.plan;
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
-            cacheable::leave(wanted, ram).map_err(failed("prepare"))?;
+            cacheable::limit_to(wanted, ram).map_err(failed("prepare"))?;
         }
         self.conditions.cacheable_memory = cacheable_memory();
         Ok(())

@@ -23,7 +23,7 @@ pub fn is_named(on: &Target) -> bool {
 
 /// Inspects the drive; fails if there is a reason not to erase it, or if `--erase` does not confirm it. Writes nothing.
 pub fn inspect(run: &RunSpec, on: &str) -> Result<InspectedDrive, Failure> {
-    Ok(block::look(Path::new(on), run.erase.as_deref())?)
+    Ok(block::check_drive(Path::new(on), run.erase.as_deref())?)
 }
 
 /// Inspects the drive and returns it as a target; refuses options that a drive does not support.

@@ -116,7 +116,8 @@ pub(crate) fn labs(
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
                 let cache = Cache::of_user()?;
-                let release = fsdyno_lab::kernel_would_be(kernel.as_deref(), &cache, &say_line)?;
+                let release =
+                    fsdyno_lab::expected_kernel_release(kernel.as_deref(), &cache, &say_line)?;
                 say(&format!(
                     "fsdyno: kernel {release} is not installed; the run downloads it and then checks its features"
                 ));

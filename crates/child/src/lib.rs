@@ -9,4 +9,4 @@ pub mod process;
 
 pub use cpu_lease::CpuLease;
 pub use memory::{Mapped, SharedMailbox, memory_file, sealed_file};
-pub use process::{Ended, Process};
+pub use process::{Process, ProcessOutcome};

@@ -23,14 +23,14 @@ const EXITING: u32 = 4;
 pub struct Process {
     pid: Pid,
     output: File,
-    ended: Option<Ended>,
+    ended: Option<ProcessOutcome>,
     /// Released only after the child has been reaped.
     _cpu: Option<CpuLease>,
 }
 
 /// The outcome of a child process.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct ProcessOutcome {
     /// The exit code or signal.
     pub status: ExitStatus,
     /// User and system CPU time.
@@ -72,7 +72,7 @@ impl Process {
     ///
     /// # Errors
     /// The error of memfd_create(2), fork(2) or execve(2).
-    pub fn start_between(
+    pub fn start_with_io(
         mut command: Command,
         input: File,
         output: &File,
@@ -119,7 +119,7 @@ impl Process {
     ///
     /// # Errors
     /// The error of wait4(2).
-    pub fn poll(&mut self) -> std::io::Result<Option<Ended>> {
+    pub fn poll(&mut self) -> std::io::Result<Option<ProcessOutcome>> {
         self.wait(libc::WNOHANG)
     }
 
@@ -127,7 +127,7 @@ impl Process {
     ///
     /// # Errors
     /// The error of wait4(2).
-    pub fn kill(&mut self) -> std::io::Result<Option<Ended>> {
+    pub fn kill(&mut self) -> std::io::Result<Option<ProcessOutcome>> {
         if self.ended.is_none() {
             // If the process has ended in the meantime, the wait below returns its status.
             let _ = kill_process_group(self.pid, Signal::KILL);
@@ -180,7 +180,7 @@ impl Process {
         last_lines(&self.output, lines)
     }
 
-    fn wait(&mut self, flags: libc::c_int) -> std::io::Result<Option<Ended>> {
+    fn wait(&mut self, flags: libc::c_int) -> std::io::Result<Option<ProcessOutcome>> {
         if self.ended.is_some() {
             return Ok(self.ended);
         }
@@ -203,7 +203,7 @@ impl Process {
         let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
         // getrusage(2): in KiB.
         let memory = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
-        self.ended = Some(Ended { status: ExitStatus::from_raw(status), cpu, memory });
+        self.ended = Some(ProcessOutcome { status: ExitStatus::from_raw(status), cpu, memory });
         Ok(self.ended)
     }
 }

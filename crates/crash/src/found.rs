@@ -72,7 +72,7 @@ pub struct Entry {
 
 /// A recovered tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct RecoveredTree {
     /// Course of the recovery.
     pub recovery: Recovery,
     /// Its entries, in any order.
@@ -136,7 +136,7 @@ fn lengths(head: &[u8]) -> Option<[u64; 3]> {
 }
 
 /// Decodes a record; `None` if it is damaged.
-pub fn read(record: &[u8]) -> Option<Found> {
+pub fn read(record: &[u8]) -> Option<RecoveredTree> {
     let [_, words, tree] = lengths(record)?;
     let words_end = 24 + usize::try_from(words).ok()?;
     let recovery = serde_json::from_slice(record.get(24..words_end)?).ok()?;
@@ -145,7 +145,7 @@ pub fn read(record: &[u8]) -> Option<Found> {
     while !rest.is_empty() {
         entries.push(entry(&mut rest)?);
     }
-    Some(Found { recovery, entries })
+    Some(RecoveredTree { recovery, entries })
 }
 
 fn entry(rest: &mut &[u8]) -> Option<Entry> {

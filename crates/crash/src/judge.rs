@@ -8,7 +8,7 @@ use fsdyno_workload::{Contents, Payload};
 use serde::{Deserialize, Serialize};
 
 use crate::content::File;
-use crate::found::{Entry, Found, Kind, SECTOR, hash};
+use crate::found::{Entry, Kind, RecoveredTree, SECTOR, hash};
 use crate::tree::{Binding, End, Id, Path, Tree};
 
 /// Maximum number of example sentences kept per cut.
@@ -73,7 +73,7 @@ enum Fit {
 }
 
 /// Compares the entries found after a cut at time `cut` with the tree after the ops done by then.
-pub fn judge(tree: &Tree, found: &Found, contents: &Contents, cut: Nanos) -> Findings {
+pub fn judge(tree: &Tree, found: &RecoveredTree, contents: &Contents, cut: Nanos) -> Findings {
     let mut findings = Findings::default();
     if let Some(why) = &found.recovery.lost {
         findings.add_example(b"/", &format!("the file system could not be mounted: {why}"));

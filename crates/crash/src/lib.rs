@@ -21,7 +21,7 @@ pub mod tree;
 
 pub use atomic_unit::{AtomicUnit, InvalidAtomicUnit};
 pub use cut::{Cut, DiskFault, SurvivingWrites};
-pub use found::Found;
+pub use found::RecoveredTree;
 pub use judge::{Findings, judge};
 pub use refusal::refusal;
 pub use replay::{Replay, acknowledged};

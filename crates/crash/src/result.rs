@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::atomic_unit::AtomicUnit;
 use crate::cut::{Cut, DiskFault};
-use crate::found::{Found, Recovery};
+use crate::found::{RecoveredTree, Recovery};
 use crate::judge::Findings;
 
 /// Name of the rows' file in a result folder.
@@ -33,7 +33,7 @@ pub struct CutOutcome {
 
 impl CutOutcome {
     /// Creates the outcome of a cut from what was found after it.
-    pub fn new(cut: Cut, found: &Found, findings: Findings) -> CutOutcome {
+    pub fn new(cut: Cut, found: &RecoveredTree, findings: Findings) -> CutOutcome {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
         CutOutcome { cut, recovery, findings }
     }

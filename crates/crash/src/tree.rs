@@ -31,7 +31,7 @@ pub struct Node {
     /// Number of names now.
     pub names: u32,
     /// All names that it ever had, oldest first.
-    pub held: Vec<Held>,
+    pub held: Vec<NodeName>,
     /// True if it may have no name after a cut.
     pub droppable: bool,
 }
@@ -60,7 +60,7 @@ impl Node {
 
 /// A name that a node had.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct NodeName {
     /// The name.
     pub path: Path,
     /// True if it was durable at some time.
@@ -135,7 +135,7 @@ impl Tree {
     }
 
     /// Returns the node that a name refers to now.
-    pub fn now(&self, path: &[u8]) -> Option<Id> {
+    pub fn current_node(&self, path: &[u8]) -> Option<Id> {
         self.now_held(path).map(|(id, _)| id)
     }
 
@@ -160,7 +160,12 @@ impl Tree {
         if let Some((id, node)) = node.and_then(|id| Some((id, self.nodes.get_mut(id)?))) {
             held = node.held.len();
             end = End::Replaced(id, held);
-            node.held.push(Held { path: path.clone(), durable: false, end: None, moved: false });
+            node.held.push(NodeName {
+                path: path.clone(),
+                durable: false,
+                end: None,
+                moved: false,
+            });
             node.names += u32::from(!when.in_flight);
         }
         if let Some((id, at)) = old {
@@ -408,7 +413,9 @@ impl Tree {
         let prefix = [path, b"/"].concat();
         let names = self.names.range(prefix.clone()..).map(|(name, _)| name);
         let names = names.take_while(|name| name.starts_with(&prefix));
-        names.filter_map(|name| Some((name[path.len()..].to_vec(), self.now(name)?))).collect()
+        names
+            .filter_map(|name| Some((name[path.len()..].to_vec(), self.current_node(name)?)))
+            .collect()
     }
 }
 

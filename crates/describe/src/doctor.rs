@@ -105,7 +105,7 @@ fn kernel() -> Finding {
         }
     };
     let options = LabOptions { kernel: None, qemu: None, cache, offline: true };
-    let here = fsdyno_lab::kernels_here(&options.cache);
+    let here = fsdyno_lab::local_kernels(&options.cache);
     let found = match Lab::find(&options, &|_| ()) {
         Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),
         Err(_) if here.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(

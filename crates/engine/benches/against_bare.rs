@@ -26,7 +26,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use calls::{PHASES, Side};
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Recorder, run_phase};
 use fsdyno_workload::{Contents, Setting, Share, workloads};
 
@@ -77,7 +77,7 @@ fn memory(folder: &str, workload: &str, set: &[&str]) {
     let mut recorder = Recorder::new();
     for phase in 0..work.phases().len() {
         let root: OwnedFd = std::fs::File::open(folder).unwrap().into();
-        let mut issuer = Sync::new(root, Arc::clone(&contents));
+        let mut issuer = SyncIssuer::new(root, Arc::clone(&contents));
         let mut ops = work.ops(phase, Share::WHOLE);
         run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {}).unwrap();
     }

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::scan::Directory;
 use fsdyno_engine::{Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
@@ -38,7 +38,7 @@ fn main() {
         let work = calls::dirops(FILES, size).unwrap();
         let contents = Arc::new(Contents::new(1));
         let root: OwnedFd = std::fs::File::open(&target).unwrap().into();
-        let mut issuer = Sync::new(root.try_clone().unwrap(), Arc::clone(&contents));
+        let mut issuer = SyncIssuer::new(root.try_clone().unwrap(), Arc::clone(&contents));
         let mut ops = work.ops(0, Share::WHOLE);
         run_phase(ops.as_mut(), &mut issuer, &mut Recorder::new(), &mut |_| {}).unwrap();
         let tree = work.tree(0);

@@ -85,7 +85,7 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
             device: None,
             contents,
             slots: None,
-            among: None,
+            process_share: None,
         };
         let mut before = 0;
         let done = run_threads(&phase_run, &mut || before = cpu(), &|_| {}).unwrap();

@@ -24,7 +24,10 @@ impl DeviceCaches {
     ///
     /// # Errors
     /// The error from fstat(2).
-    pub fn below(root: BorrowedFd<'_>, mount: Option<&MountLine>) -> io::Result<DeviceCaches> {
+    pub fn of_filesystem(
+        root: BorrowedFd<'_>,
+        mount: Option<&MountLine>,
+    ) -> io::Result<DeviceCaches> {
         let number = fs::File::from(root.try_clone_to_owned()?).metadata()?.dev();
         let devices = match (folder_of(number), mount) {
             (Some(folder), _) => vec![folder],

@@ -31,7 +31,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Combines the outcomes of two threads: from the first start to the last return.
-    pub fn and(self, other: Outcome) -> Outcome {
+    pub fn merge(self, other: Outcome) -> Outcome {
         Outcome {
             started: self.started.min(other.started),
             returned: self.returned.max(other.returned),

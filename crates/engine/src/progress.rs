@@ -29,7 +29,7 @@ pub enum Halt {
 }
 
 /// The ranks of a phase that run in other processes.
-pub trait Elsewhere: Send + Sync {
+pub trait RemoteRanks: Send + Sync {
     /// Waits until that many ops of that rank have returned.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ pub trait Elsewhere: Send + Sync {
 pub struct PhaseProgress {
     /// Number of the first rank of this process among those of all processes.
     first: u32,
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    remote_ranks: Option<Arc<dyn RemoteRanks>>,
     ranks: Box<[RankProgress]>,
     /// Ops of all ranks, as of their last ticks.
     reported: AtomicU64,
@@ -89,7 +89,7 @@ impl PhaseProgress {
         let rank = |_| RankProgress { alarm: AtomicU64::new(TICK), ..RankProgress::default() };
         PhaseProgress {
             first: 0,
-            elsewhere: None,
+            remote_ranks: None,
             ranks: (0..ranks.max(1)).map(rank).collect(),
             reported: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -100,9 +100,13 @@ impl PhaseProgress {
     }
 
     /// Makes this part of a phase of several processes: its ranks are numbered from `first` on, and others are
-    /// waited for through `elsewhere`.
-    pub fn among(self, first: u32, elsewhere: Arc<dyn Elsewhere>) -> PhaseProgress {
-        PhaseProgress { first, elsewhere: Some(elsewhere), ..self }
+    /// waited for through `remote_ranks`.
+    pub fn with_remote_ranks(
+        self,
+        first: u32,
+        remote_ranks: Arc<dyn RemoteRanks>,
+    ) -> PhaseProgress {
+        PhaseProgress { first, remote_ranks: Some(remote_ranks), ..self }
     }
 
     /// Returns the progress of a rank, which must be below the number given to [`PhaseProgress::new`].
@@ -175,10 +179,10 @@ impl PhaseProgress {
     /// # Errors
     /// Another thread has failed, or none of the points can be reached.
     pub fn wait(&self, points: &[After]) -> Result<(), Halt> {
-        match (&self.elsewhere, points) {
-            (Some(elsewhere), [point]) => match self.local(*point) {
+        match (&self.remote_ranks, points) {
+            (Some(remote_ranks), [point]) => match self.local(*point) {
                 Some(point) => self.wait_here(&[point], 1),
-                None => elsewhere.wait(*point),
+                None => remote_ranks.wait(*point),
             },
             _ => self.wait_here(points, 1),
         }

@@ -19,8 +19,8 @@ use crate::failure::{Cause, Failure};
 use crate::issue::acked::Acked;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
-use crate::issue::shared::{Shared, Slots};
-use crate::issue::sync::Sync as SyncIssuer;
+use crate::issue::shared::{SharedIssuer, Slots};
+use crate::issue::sync::SyncIssuer;
 use crate::issue::uring::Uring;
 use crate::limit::{until_rank_ends, with_time_limit};
 use crate::meter::Outcome;
@@ -53,7 +53,7 @@ pub struct PhaseRun<'a> {
     /// The open files that all threads share, if the workload shares them.
     pub slots: Option<&'a Arc<Slots>>,
     /// The processes that share the phase, if there are several.
-    pub among: Option<ProcessShare<'a>>,
+    pub process_share: Option<ProcessShare<'a>>,
 }
 
 /// The part of one process in a phase that several processes share.
@@ -61,10 +61,10 @@ pub struct PhaseRun<'a> {
 pub struct ProcessShare<'a> {
     /// The share of this process among processes; its threads divide it further.
     pub share: Share,
-    /// The progress of this process's ranks, created by [`PhaseProgress::among`].
+    /// The progress of this process's ranks, created by [`PhaseProgress::with_remote_ranks`].
     pub progress: &'a PhaseProgress,
     /// The wall of each share of this process, if the phase ends at a stonewall.
-    pub walls: Option<&'a dyn Fn(u32) -> Box<dyn Wall>>,
+    pub stonewalls: Option<&'a dyn Fn(u32) -> Box<dyn Wall>>,
 }
 
 /// An error from running a phase.
@@ -150,8 +150,8 @@ enum AnyIssuer {
     Acked(Box<Acked<SyncIssuer>>),
     Uring(Box<Uring>),
     Raw(Box<Raw>),
-    Shared(Box<Shared>),
-    AckedShared(Box<Acked<Shared>>),
+    Shared(Box<SharedIssuer>),
+    AckedShared(Box<Acked<SharedIssuer>>),
     Null(Null),
 }
 
@@ -165,7 +165,7 @@ impl AnyIssuer {
                 let root = root().map_err(opened)?;
                 if let Some(slots) = phase_run.slots {
                     let contents = Arc::clone(phase_run.contents);
-                    let shared = Shared::new(root, contents, Arc::clone(slots));
+                    let shared = SharedIssuer::new(root, contents, Arc::clone(slots));
                     return Ok(AnyIssuer::Shared(Box::new(shared)));
                 }
                 let files = SyncIssuer::new(root, Arc::clone(phase_run.contents));
@@ -257,16 +257,18 @@ pub fn run_with_acks(
 ) -> Result<PhaseResult, PhaseError> {
     let (threads, ranks) = (phase_run.threads(), phase_run.ranks());
     let own = PhaseProgress::new(ranks, threads);
-    let progress = phase_run.among.map_or(&own, |among| among.progress);
-    let among = phase_run.among.map_or(Share::WHOLE, |among| among.share);
+    let progress = phase_run.process_share.map_or(&own, |among| among.progress);
+    let among = phase_run.process_share.map_or(Share::WHOLE, |among| among.share);
     let each = ranks / threads;
     let mut workers = Vec::new();
     for thread in 0..threads {
         let first = thread * each;
         let share = |rank| {
             let share = Share { rank: among.rank * ranks + rank, ranks: among.ranks * ranks };
-            let source = match phase_run.among.and_then(|among| among.walls) {
-                Some(walls) => phase_run.work.ops_until(phase_run.phase, share, walls(rank)),
+            let source = match phase_run.process_share.and_then(|among| among.stonewalls) {
+                Some(stonewalls) => {
+                    phase_run.work.ops_until(phase_run.phase, share, stonewalls(rank))
+                }
                 None => phase_run.work.ops(phase_run.phase, share),
             };
             let source = with_time_limit(source, phase_run.work.limit(phase_run.phase));
@@ -432,7 +434,7 @@ fn sum(
     let mut stopped = None;
     for one in ended {
         match one {
-            Some(Ok(outcome)) => all = Some(all.map_or(outcome, |all| all.and(outcome))),
+            Some(Ok(outcome)) => all = Some(all.map_or(outcome, |all| all.merge(outcome))),
             Some(Err(failure)) if failure.cause == Cause::Stopped => stopped = Some(failure),
             Some(Err(failure)) => return Err(failure.into()),
             None => return Err(PhaseError::Panic),

@@ -153,7 +153,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
         child.wait().unwrap();
         // Its child ends with it, and with that what was mounted.
         let free = || {
-            let looked = fsdyno_media::block::look(Path::new(&device), image.to_str());
+            let looked = fsdyno_media::block::check_drive(Path::new(&device), image.to_str());
             looked.is_ok()
         };
         wait_until("the end of all that the killed run had", free);
@@ -177,7 +177,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     wait_until("a trial", || lines(&folder.path().join("killed")) > 0);
     child.kill().unwrap();
     child.wait().unwrap();
-    let free = || fsdyno_media::block::look(Path::new(&device), image.to_str()).is_ok();
+    let free = || fsdyno_media::block::check_drive(Path::new(&device), image.to_str()).is_ok();
     wait_until("the end of all that the killed run had", free);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "thesis", &part]);
     let before = bench.hashes();

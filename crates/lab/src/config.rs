@@ -9,7 +9,7 @@ pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Returns the options that do not have their required value in a kernel configuration.
-pub fn wanting(config: &str) -> Vec<&'static str> {
+pub fn missing_options(config: &str) -> Vec<&'static str> {
     let has = |name: &str| {
         config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("n")
     };
@@ -35,7 +35,7 @@ mod tests {
             assert!(config.starts_with(&format!("# linux-image-{series}.")), "{series}");
             // Linux 6.13 removed ReiserFS.
             let gone: &[&str] = if series == "7.3" { &["CONFIG_REISERFS_FS"] } else { &[] };
-            assert_eq!(wanting(config), gone, "{series}");
+            assert_eq!(missing_options(config), gone, "{series}");
         }
         assert!(options().count() > 40);
     }
@@ -44,8 +44,8 @@ mod tests {
     fn what_is_off_or_a_module_that_must_be_built_in_is_named() {
         let config = DEBIAN[1].1.replace("CONFIG_XFS_FS=m", "# CONFIG_XFS_FS is not set");
         let config = config.replace("CONFIG_PVH=y\n", "").replace("CONFIG_UNIX=y", "CONFIG_UNIX=m");
-        assert_eq!(wanting(&config), ["CONFIG_PVH", "CONFIG_UNIX", "CONFIG_XFS_FS"]);
+        assert_eq!(missing_options(&config), ["CONFIG_PVH", "CONFIG_UNIX", "CONFIG_XFS_FS"]);
         let built_in = DEBIAN[1].1.replace("=m", "=y");
-        assert_eq!(wanting(&built_in), Vec::<&str>::new());
+        assert_eq!(missing_options(&built_in), Vec::<&str>::new());
     }
 }

@@ -102,7 +102,7 @@ fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, 
 /// # Errors
 /// [`LabError::NoKernel`] if there are no lists and none can be fetched.
 pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<KernelPackages>, LabError> {
-    debian(cache, say).map(|it| it.packages.whole())
+    debian(cache, say).map(|it| it.packages.complete_kernels())
 }
 
 /// Downloads packages from Debian's suites by name; returns the folder below `cache` into which they were unpacked,

@@ -50,7 +50,7 @@ pub fn find(
             reason: "this command takes one kernel at a time".into(),
         }),
         Some(wish) => {
-            let here = newest(here(cache), |kernel| is_requested(kernel, wish, cache));
+            let here = newest(local_kernels(cache), |kernel| is_requested(kernel, wish, cache));
             match (here, build::command_for(wish)) {
                 (Some(kernel), _) => Ok(kernel),
                 (None, Some(command)) => {
@@ -68,7 +68,11 @@ pub fn find(
 ///
 /// # Errors
 /// Those of [`find`].
-pub fn would_be(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
+pub fn expected_kernel_release(
+    wish: Option<&str>,
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<String, LabError> {
     match find(wish, cache, true, say) {
         Ok(kernel) => Ok(kernel.release),
         Err(LabError::NoKernel(_)) => fetch::release(wish, cache, say),
@@ -97,7 +101,7 @@ fn is_built(kernel: &Kernel, cache: &Cache) -> bool {
 }
 
 /// Returns the kernels that need no download: installed ones and those in the cache, newest first.
-pub fn here(cache: &Cache) -> Vec<Kernel> {
+pub fn local_kernels(cache: &Cache) -> Vec<Kernel> {
     let mut kernels = in_root(Path::new("/"));
     for folder in [KERNELS, FOREIGN, build::FOLDER] {
         kernels.extend(folders(&cache.path().join(folder)).iter().flat_map(|root| in_root(root)));
@@ -121,7 +125,7 @@ pub struct Available {
 /// # Errors
 /// [`LabError::NoKernel`] if Debian's package lists are not in the cache and cannot be downloaded.
 pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, LabError> {
-    let mut all: Vec<Available> = here(cache)
+    let mut all: Vec<Available> = local_kernels(cache)
         .into_iter()
         .map(|kernel| Available { release: kernel.release, download: None })
         .collect();
@@ -153,7 +157,7 @@ pub fn expand(
             let cache = cache()?;
             let mut all = available(&cache, say)?;
             let named = |kernel: &Kernel| is_foreign(kernel, &cache) || is_built(kernel, &cache);
-            let named: Vec<Kernel> = here(&cache).into_iter().filter(named).collect();
+            let named: Vec<Kernel> = local_kernels(&cache).into_iter().filter(named).collect();
             all.retain(|kernel| named.iter().all(|it| it.release != kernel.release));
             in_range(range, &all).map_err(wrong)
         }
@@ -194,7 +198,9 @@ fn kernel_folder(cache: &Cache) -> PathBuf {
 fn default(cache: &Cache, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, LabError> {
     let mark = kernel_folder(cache).join(DEFAULT);
     let release = fs::read_to_string(&mark).unwrap_or_default();
-    if let Some(kernel) = here(cache).into_iter().find(|kernel| kernel.release == release.trim()) {
+    if let Some(kernel) =
+        local_kernels(cache).into_iter().find(|kernel| kernel.release == release.trim())
+    {
         return Ok(kernel);
     }
     if let Some(kernel) = newest(in_root(Path::new("/")), |_| true) {
@@ -325,7 +331,7 @@ mod tests {
         assert_eq!(found("7.0").unwrap(), "7.0.2-amd64");
         assert_eq!(found("7.0.0-14-generic").unwrap(), "7.0.0-14-generic");
         assert!(found("7.0.0").is_err() && found("7.0.0-14").is_err());
-        assert!(here(&cache).iter().any(|kernel| kernel.release == "7.0.0-14-generic"));
+        assert!(local_kernels(&cache).iter().any(|kernel| kernel.release == "7.0.0-14-generic"));
         let default = default(&cache, true, &silent).map(|kernel| kernel.release);
         assert_ne!(default.ok().as_deref(), Some("7.0.0-14-generic"));
     }

@@ -71,15 +71,15 @@ pub use identity::lab_id;
 pub use image::{Image, ImageResult};
 pub use kernel::{
     Available as AvailableKernel, Kernel, available as kernels_available, default_kernel,
-    expand as expand_kernels, here as kernels_here, would_be as kernel_would_be,
+    expand as expand_kernels, expected_kernel_release, local_kernels,
 };
 pub use machine::{Attach, DiskRegion, Machine};
 pub use modules::{Module, Modules};
 pub use probe::{Qemu, probe_qemu};
-pub use profile::{Begun, Code, Counts, Node};
+pub use profile::{Code, Counts, Node, PausedStage};
 pub use program::{program_bytes, section};
 pub use qemu::{KERNEL_PARAMETERS, MACHINE_TYPE};
-pub use run::OnBegun;
+pub use run::StageCallback;
 pub use series::Series;
 pub use snapshot::Snapshot;
 pub use tool_set::can_download as can_download_tools;
@@ -338,7 +338,7 @@ impl Guest {
         machine: &Machine,
         snapshot: Option<&Snapshot>,
         job: &[u8],
-        (code, on_begun): (&Code, OnBegun<'_>),
+        (code, on_begun): (&Code, StageCallback<'_>),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         run::profile(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
@@ -446,8 +446,8 @@ impl Guest {
         components
     }
 
-    fn boots(&self) -> run::Boots<'_> {
-        run::Boots {
+    fn boots(&self) -> run::BootConfig<'_> {
+        run::BootConfig {
             program: &self.qemu,
             kernel: &self.boots.file,
             initramfs: &self.initramfs,

@@ -104,14 +104,17 @@ impl Packages {
 
     /// Returns the series of the kernels with all their packages in the list, oldest first: `6.1, 6.12`.
     pub fn series(&self) -> String {
-        let series: BTreeSet<Series> =
-            self.whole().iter().filter_map(|kernel| Series::of(&kernel.release)).collect();
+        let series: BTreeSet<Series> = self
+            .complete_kernels()
+            .iter()
+            .filter_map(|kernel| Series::of(&kernel.release))
+            .collect();
         let series: Vec<String> = series.iter().map(Series::to_string).collect();
         series.join(", ")
     }
 
     /// Returns the kernels with all their packages in the list, newest first.
-    pub fn whole(&self) -> Vec<KernelPackages> {
+    pub fn complete_kernels(&self) -> Vec<KernelPackages> {
         let kernels = self.releases().filter_map(|release| self.kernel(release));
         let mut whole: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
         whole.sort_by(|a, b| by_version(&b.release, &a.release));
@@ -349,7 +352,7 @@ pub(crate) mod tests {
         let packages = [(image, ""), ("linux-image-6.1-amd64", "linux-image-6.1.0-56-amd64 (= 1)")];
         let packages = Packages::read(&list(&packages));
         assert_eq!(packages.newest("6.1").unwrap().release, "6.1.0-56-amd64");
-        assert_eq!(packages.whole().len(), 1);
+        assert_eq!(packages.complete_kernels().len(), 1);
     }
 
     #[test]
@@ -372,7 +375,8 @@ pub(crate) mod tests {
         assert_eq!(newest("7"), None);
         assert_eq!(newest("6.13").as_deref(), Some("6.13-rc7-amd64"));
         assert_eq!(packages.series(), "6.1, 6.12, 6.13");
-        let whole: Vec<String> = packages.whole().into_iter().map(|it| it.release).collect();
+        let whole: Vec<String> =
+            packages.complete_kernels().into_iter().map(|it| it.release).collect();
         let expected = ["6.13-rc7-amd64", "6.12.12+bpo-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
         assert_eq!(whole, expected);
         let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");

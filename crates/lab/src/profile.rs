@@ -77,7 +77,7 @@ pub struct Counts {
 
 /// A stage that has begun; the machine is paused until [`Profile::go_on`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct PausedStage {
     /// The stage.
     pub stage: Stage,
     /// The phase that the stage is in or follows.
@@ -135,16 +135,16 @@ impl Profile {
     ///
     /// # Errors
     /// The error of pread(2).
-    pub fn begun(&self) -> io::Result<Option<Begun>> {
+    pub fn paused_stage(&self) -> io::Result<Option<PausedStage>> {
         let [at, seen, stage, phase] = self.words(BEGUN)?;
-        Ok((at != seen).then(|| Begun { stage: Stage::from_word(stage), phase, at }))
+        Ok((at != seen).then(|| PausedStage { stage: Stage::from_word(stage), phase, at }))
     }
 
     /// Resumes the machine.
     ///
     /// # Errors
     /// The error of pwrite(2).
-    pub fn go_on(&self, begun: &Begun) -> io::Result<()> {
+    pub fn go_on(&self, begun: &PausedStage) -> io::Result<()> {
         self.shared.write_all_at(&begun.at.to_le_bytes(), SEEN)
     }
 
@@ -196,15 +196,15 @@ mod tests {
     #[test]
     fn the_machine_is_paused_at_a_stage_until_it_is_resumed() {
         let profile = Profile::new(&Code::default()).unwrap();
-        assert_eq!(profile.begun().unwrap(), None);
+        assert_eq!(profile.paused_stage().unwrap(), None);
         // As the plugin writes it.
         for (at, word) in [(16, Stage::Running as u64), (24, 3), (BEGUN, 1)] {
             profile.shared.write_all_at(&word.to_le_bytes(), at).unwrap();
         }
-        let begun = profile.begun().unwrap().unwrap();
+        let begun = profile.paused_stage().unwrap().unwrap();
         assert_eq!((begun.stage, begun.phase), (Stage::Running, 3));
         profile.go_on(&begun).unwrap();
-        assert_eq!(profile.begun().unwrap(), None);
+        assert_eq!(profile.paused_stage().unwrap(), None);
         assert_eq!(profile.counts().unwrap(), Counts::default());
         // The first bytes of a function.
         profile.shared.write_all_at(&1u64.to_le_bytes(), CODES).unwrap();

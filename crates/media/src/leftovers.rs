@@ -99,7 +99,7 @@ fn is_dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
 
 /// Reports whether a directory has only these names and silly-renamed files.
 fn has_only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
-    remove::all(dir, |name| {
+    remove::all_names(dir, |name| {
         let known = allowed.iter().any(|allowed| allowed.as_bytes() == name.to_bytes());
         known || remove::is_silly_renamed(name)
     })

@@ -117,7 +117,7 @@ pub fn retry_until_empty(
     loop {
         match act() {
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if begin.elapsed() < PATIENCE && all(dir, is_silly_renamed)? =>
+                if begin.elapsed() < PATIENCE && all_names(dir, is_silly_renamed)? =>
             {
                 // Silly-renamed files of a dead client stay until they are removed.
                 contents(dir)?;
@@ -134,7 +134,7 @@ pub fn is_silly_renamed(name: &CStr) -> bool {
 }
 
 /// Reports whether all names in a directory satisfy `is`.
-pub fn all(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
+pub fn all_names(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name();

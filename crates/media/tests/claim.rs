@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bench::{Bench, MIB, has, put, succeeds, tool, unable};
-use fsdyno_media::block::{Claim, find_leftover_drives, look};
+use fsdyno_media::block::{Claim, check_drive, find_leftover_drives};
 
 /// The variable with the drive's path for the process that will be killed.
 const HOLD: &str = "FSDYNO_TEST_HOLD";
@@ -19,7 +19,7 @@ const MARK: u64 = 4096;
 
 fn claim(device: &str, image: &Path) -> Claim {
     let erase = image.to_str();
-    look(Path::new(device), erase).unwrap().claim().unwrap()
+    check_drive(Path::new(device), erase).unwrap().claim().unwrap()
 }
 
 fn path(claim: &Claim) -> String {
@@ -145,7 +145,9 @@ fn dropping_a_claim_releases_the_drive() {
     let (device, image) = bench.device(24);
     drop(claim(&device, &image));
     assert!(!parts(&device));
-    assert!(look(Path::new(&device), None).unwrap_err().to_string().contains("used it before"));
+    assert!(
+        check_drive(Path::new(&device), None).unwrap_err().to_string().contains("used it before")
+    );
     assert!(succeeds("mke2fs", &["-q", "-t", "ext4", &device]));
 }
 
@@ -163,7 +165,7 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
         line.clear();
         assert!(std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0, "it did nothing");
     }
-    let refusal = look(Path::new(device), image.to_str()).unwrap_err().to_string();
+    let refusal = check_drive(Path::new(device), image.to_str()).unwrap_err().to_string();
     assert!(refusal.contains("another fsdyno"), "{refusal}");
     assert!(
         find_leftover_drives().iter().all(|it| it.path != Path::new(device)),
@@ -186,7 +188,7 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     let part = format!("{device}p1");
     let left = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
     let erase = image.to_str();
-    let refusal = || look(Path::new(&device), erase).unwrap_err().to_string();
+    let refusal = || check_drive(Path::new(&device), erase).unwrap_err().to_string();
     // Killed before its mkfs had written, and after it: with the recorded UUID, and without one.
     for mkfs in ["", &format!("mke2fs -q -t ext4 -U {UUID}")] {
         kill_at_work(&device, &image, mkfs);
@@ -253,7 +255,7 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     );
     // The recorded file system is accepted, and so is a part that was cleared by hand.
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-U", UUID, "-E", "offset=1048576", &device, "20M"]);
-    assert!(look(Path::new(&device), erase).is_ok());
+    assert!(check_drive(Path::new(&device), erase).is_ok());
     put(&device, MIB, &[0; MIB as usize]);
     claim(&device, &image).release().unwrap();
     assert!(!parts(&device));
@@ -272,7 +274,7 @@ fn a_run_killed_between_two_file_systems_has_recorded_the_first() {
     first.release().unwrap();
     // Claimed, and killed before anything was cleared.
     kill_at_work(&device, &image, "");
-    assert!(look(Path::new(&device), image.to_str()).is_ok());
+    assert!(check_drive(Path::new(&device), image.to_str()).is_ok());
     claim(&device, &image).release().unwrap();
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bench::{Bench, MIB, command, feed, has, md_superblock, put, quiet, succeeds, tool, unable};
-use fsdyno_media::block::{BlockError, look};
+use fsdyno_media::block::{BlockError, check_drive};
 
 /// The requested device, and the action between look and claim.
 struct Request {
@@ -136,7 +136,7 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
             }
         };
         let before = bench.hashes();
-        let looked = look(&request.path, request.erase.as_deref());
+        let looked = check_drive(&request.path, request.erase.as_deref());
         assert_eq!(bench.hashes(), before, "{name}: looking changed a byte");
         let error = match (looked, request.between) {
             (Err(error), _) => error,
@@ -170,7 +170,7 @@ fn another_part_of_the_same_file_is_another_drive() {
     let other = bench.attach(&image, &["--offset", "33554432"]);
     tool("mke2fs", &["-q", "-t", "ext4", &other]);
     bench.mount(&other, &[]);
-    look(Path::new(&mine), Some(&image.to_string_lossy())).unwrap();
+    check_drive(Path::new(&mine), Some(&image.to_string_lossy())).unwrap();
 }
 
 fn needs(tools: &[&str]) -> Result<(), String> {
@@ -581,7 +581,7 @@ fn locked(bench: &mut Bench) -> Made {
 fn used(bench: &mut Bench) -> (String, PathBuf) {
     let (device, image) = bench.device(24);
     let erase = image.to_string_lossy().into_owned();
-    let claim = look(Path::new(&device), Some(&erase)).unwrap().claim().unwrap();
+    let claim = check_drive(Path::new(&device), Some(&erase)).unwrap().claim().unwrap();
     ext2(&claim.device().unwrap().path.to_string_lossy());
     claim.release().unwrap();
     (device, image)
@@ -591,7 +591,7 @@ fn claimed(bench: &mut Bench) -> Made {
     let (device, image) = bench.device(24);
     let request = Request::confirmed(&device, &image);
     let erase = request.erase.clone();
-    let claim = look(Path::new(&device), erase.as_deref()).unwrap().claim().unwrap();
+    let claim = check_drive(Path::new(&device), erase.as_deref()).unwrap().claim().unwrap();
     bench.undo(move || drop(claim));
     Ok(request)
 }
@@ -632,7 +632,7 @@ fn all_reasons_are_reported_at_once() {
     let image = bench.image(24);
     let device = bench.attach(&image, &["--read-only"]);
     put(&image, 4096, &md_superblock(4096));
-    let Err(BlockError::Refused { reasons, .. }) = look(Path::new(&device), None) else {
+    let Err(BlockError::Refused { reasons, .. }) = check_drive(Path::new(&device), None) else {
         panic!("was taken")
     };
     assert_eq!(reasons.len(), 2, "{reasons:?}");

@@ -20,7 +20,7 @@ mod pmi;
 mod wire;
 mod worker;
 
-pub use group::{Group, GroupError, Patience, Trial};
+pub use group::{Group, GroupError, Timeouts, Trial};
 pub use launcher::{Kind, Position};
 pub use meet::Meeting;
 pub use worker::{Join, work};

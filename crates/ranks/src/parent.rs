@@ -51,12 +51,12 @@ pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
     input.rewind().map_err(failed)?;
     let mut command = Command::new(program);
     command.arg(WORKER);
-    Process::start_between(command, input, &memory().map_err(failed)?, &[]).map_err(failed)
+    Process::start_with_io(command, input, &memory().map_err(failed)?, &[]).map_err(failed)
 }
 
 /// The end of a rank's work, as its parent observed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Attended {
+pub enum WorkerEnd {
     /// By order of rank 0, or in a way that rank 0 knows.
     Done,
     /// Rank 0 is gone. A trial directory with this name may remain in the shared directory.
@@ -74,7 +74,7 @@ pub fn attend(
     meeting: &Meeting,
     hello: &Hello,
     stop: &AtomicBool,
-) -> Result<Attended, String> {
+) -> Result<WorkerEnd, String> {
     wait(worker, meeting, hello, (stop, GRACE))
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn attend_until(
     meeting: &Meeting,
     hello: &Hello,
     stop: &AtomicBool,
-) -> Result<Attended, String> {
+) -> Result<WorkerEnd, String> {
     wait(ssh, meeting, hello, (stop, Duration::ZERO))
 }
 
@@ -93,7 +93,7 @@ fn wait(
     meeting: &Meeting,
     hello: &Hello,
     (stop, grace): (&AtomicBool, Duration),
-) -> Result<Attended, String> {
+) -> Result<WorkerEnd, String> {
     let mut signalled: Option<Instant> = None;
     let mut halt = Halt { looked: Instant::now(), looks: 0, unheard: 0 };
     let ended = loop {
@@ -114,15 +114,15 @@ fn wait(
     };
     let lines = worker.last_lines(3).join(" | ");
     match ended.code() {
-        Some(0 | DISMISSED) => Ok(Attended::Done),
-        Some(ORPHANED) => Ok(Attended::Orphaned(worker.last_lines(1).pop().filter(|name| {
+        Some(0 | DISMISSED) => Ok(WorkerEnd::Done),
+        Some(ORPHANED) => Ok(WorkerEnd::Orphaned(worker.last_lines(1).pop().filter(|name| {
             // Before the first trial, the last line is not a name.
             name.starts_with(".fsdyno-") && !name.contains('/')
         }))),
         Some(1) => Err(lines),
         _ => {
-            report(meeting, hello, &format!("its worker {}", how(ended, &lines)));
-            Ok(Attended::Done)
+            report(meeting, hello, &format!("its worker {}", describe_exit(ended, &lines)));
+            Ok(WorkerEnd::Done)
         }
     }
 }
@@ -159,10 +159,10 @@ fn is_gone(meeting: &Meeting, hello: &Hello) -> bool {
 }
 
 /// Kills a worker that does not end by order.
-fn end(worker: Process, hello: &Hello) -> Attended {
+fn end(worker: Process, hello: &Hello) -> WorkerEnd {
     match worker.kill_within(DEATH) {
-        true => Attended::Done,
-        false => Attended::Hanging(format!(
+        true => WorkerEnd::Done,
+        false => WorkerEnd::Hanging(format!(
             "rank {} on {}: its worker hangs in a call that no signal ends, and may still write when that returns",
             hello.rank, hello.host
         )),
@@ -170,7 +170,7 @@ fn end(worker: Process, hello: &Hello) -> Attended {
 }
 
 /// Describes how a process ended.
-pub fn how(ended: ExitStatus, lines: &str) -> String {
+pub fn describe_exit(ended: ExitStatus, lines: &str) -> String {
     let more = if lines.is_empty() { String::new() } else { format!("; its last lines: {lines}") };
     match (ended.signal(), ended.code()) {
         (Some(libc::SIGKILL), _) => {

@@ -15,7 +15,7 @@ use fsdyno_child::Process;
 
 use crate::launcher::MAX_RANKS;
 use crate::meet::Meeting;
-use crate::parent::{self, Attended, WORKER};
+use crate::parent::{self, WORKER, WorkerEnd};
 use crate::worker::Join;
 
 /// The options of ssh: no prompts, no forwarding, and detection of a host that is gone.
@@ -127,7 +127,7 @@ impl RemoteWorkers {
                 // The kernel kills ssh when this thread ends.
                 let ended = start_ssh(command, &join)
                     .and_then(|(ssh, _open)| parent::attend_until(ssh, &meeting, &hello, &stop));
-                if let Err(why) | Ok(Attended::Hanging(why)) = ended {
+                if let Err(why) | Ok(WorkerEnd::Hanging(why)) = ended {
                     parent::report(&meeting, &hello, &why);
                 }
             }));

@@ -308,9 +308,9 @@ impl Wire {
 
 /// The reading end of a connection.
 #[derive(Debug)]
-pub struct Ear(TcpStream);
+pub struct WireReader(TcpStream);
 
-impl Ear {
+impl WireReader {
     /// Waits for a message.
     ///
     /// # Errors
@@ -320,10 +320,10 @@ impl Ear {
     }
 }
 
-fn ends(stream: TcpStream) -> io::Result<(Wire, Ear)> {
+fn ends(stream: TcpStream) -> io::Result<(Wire, WireReader)> {
     stream.set_read_timeout(None)?;
     let writer = stream.try_clone()?;
-    Ok((Wire { writer: Arc::new(Mutex::new(writer)) }, Ear(stream)))
+    Ok((Wire { writer: Arc::new(Mutex::new(writer)) }, WireReader(stream)))
 }
 
 /// Sets the socket options to send messages immediately and to detect a peer whose host is gone.
@@ -336,7 +336,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// The authenticated caller with its connection, or the reason why it was rejected.
-pub type Greeted = Result<(Hello, Wire, Ear), String>;
+pub type Greeted = Result<(Hello, Wire, WireReader), String>;
 
 /// Rank 0's side of the handshake; `refuse` returns the reason to reject an authenticated caller.
 pub fn greet(
@@ -386,7 +386,7 @@ pub fn call(
     mut stream: TcpStream,
     secret: &Secret,
     hello: &Hello,
-) -> Result<(Wire, Ear), Rejection> {
+) -> Result<(Wire, WireReader), Rejection> {
     let strange = |error: io::Error| Rejection::Stranger(error.to_string());
     prepare(&stream).map_err(strange)?;
     let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;

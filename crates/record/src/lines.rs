@@ -29,14 +29,14 @@ pub struct LinesOf<T> {
     /// The offset of the end of the last good line.
     pub good: usize,
     /// True if the last record lacks its newline.
-    pub unended: bool,
+    pub lacks_newline: bool,
     /// The line number, from one, of a last line that was cut off while being written.
     pub torn: Option<usize>,
 }
 
 impl<T> Default for LinesOf<T> {
     fn default() -> LinesOf<T> {
-        LinesOf { records: Vec::new(), ends: Vec::new(), good: 0, unended: false, torn: None }
+        LinesOf { records: Vec::new(), ends: Vec::new(), good: 0, lacks_newline: false, torn: None }
     }
 }
 
@@ -122,7 +122,7 @@ pub fn read_from<T: DeserializeOwned, K>(
                 Ok(record) => {
                     found = true;
                     selected = keep(record);
-                    lines.unended = !ended;
+                    lines.lacks_newline = !ended;
                 }
                 Err(Wrong::Newer(schema)) => {
                     return Err(ReadError::Bad(BadLine { line, fault: Fault::Newer(schema) }));
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(lines.good, line.len() + 1);
         }
         let whole = read_trials(line.as_bytes()).unwrap();
-        assert_eq!((whole.records.len(), whole.torn, whole.unended), (1, None, true));
+        assert_eq!((whole.records.len(), whole.torn, whole.lacks_newline), (1, None, true));
         assert_eq!(whole.good, line.len());
         let zeros = read_trials(format!("{line}\n\0\0\0").as_bytes()).unwrap();
         assert_eq!((zeros.torn, zeros.good), (Some(2), line.len() + 1));

@@ -51,7 +51,7 @@ pub use resolve::MARK;
 
 /// A mechanism by which calls are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum How {
+pub enum RecordMethod {
     /// The cheapest that misses nothing: inside, where the host allows it.
     #[default]
     Auto,
@@ -72,7 +72,7 @@ pub struct Options {
     /// True to replace the components of names by hashes.
     pub anonymize: bool,
     /// The mechanism by which calls are observed.
-    pub how: How,
+    pub how: RecordMethod,
 }
 
 /// A completed recording.
@@ -82,13 +82,13 @@ pub struct Recorded {
     pub status: ExitStatus,
     /// The end item of the trace.
     pub end: End,
-    /// The mechanism that was used, never [`How::Auto`].
-    pub how: How,
+    /// The mechanism that was used, never [`RecordMethod::Auto`].
+    pub how: RecordMethod,
     /// The number of events.
     pub events: u64,
     /// The number of events recorded without a stop: inside the programs, or by the kernel.
     pub inside: u64,
-    /// The reason why [`How::Auto`] did not use [`How::Inside`].
+    /// The reason why [`RecordMethod::Auto`] did not use [`RecordMethod::Inside`].
     pub refused: Option<std::io::Error>,
     /// The reason why the trace has only the beginning.
     pub failed: Option<RecordError>,
@@ -112,23 +112,23 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         RecordError::Command { error, .. } => RecordError::Command { command: name.clone(), error },
         other => other,
     };
-    if options.how == How::Bpf {
+    if options.how == RecordMethod::Bpf {
         let session = bpf::Session::new()?;
         let recorder = by_names(options, &trees, out)?;
         let started = launch::prepare(command, None)?;
         let (status, tree, end, inside) =
             bpf::command(recorder, session, started).map_err(named)?;
-        return Ok(ended(ExitStatus::from_raw(status), tree, end, How::Bpf, inside));
+        return Ok(ended(ExitStatus::from_raw(status), tree, end, RecordMethod::Bpf, inside));
     }
     let (shared, refused) = match (options.how, shared::Shared::new) {
-        (How::Ptrace | How::Bpf, _) => (None, None),
-        (How::Auto, new) => match new() {
+        (RecordMethod::Ptrace | RecordMethod::Bpf, _) => (None, None),
+        (RecordMethod::Auto, new) => match new() {
             Ok(shared) => (Some(shared), None),
             Err(error) => (None, Some(error)),
         },
-        (How::Inside, new) => (Some(new().map_err(RecordError::Inside)?), None),
+        (RecordMethod::Inside, new) => (Some(new().map_err(RecordError::Inside)?), None),
     };
-    let how = if shared.is_some() { How::Inside } else { How::Ptrace };
+    let how = if shared.is_some() { RecordMethod::Inside } else { RecordMethod::Ptrace };
     let (mut tree, _) = new_tree(options, &trees, how, out, shared.clone())?;
     options.trees.iter().for_each(|path| tree.list_all(path));
     let stop_cost = calibrate::stop_cost();
@@ -159,7 +159,7 @@ pub fn attach(
     let recorder = by_names(options, &trees, out)?;
     let (status, tree, end, inside) = bpf::attach(recorder, session, of, begins)?;
     let status = ExitStatus::from_raw(status.unwrap_or(0) as i32);
-    Ok(ended(status, tree, end, How::Bpf, inside))
+    Ok(ended(status, tree, end, RecordMethod::Bpf, inside))
 }
 
 /// Checks that this host can record with BPF, without recording.
@@ -176,7 +176,7 @@ fn by_names(
     trees: &[PathBuf],
     out: File,
 ) -> Result<recorder::Recorder, RecordError> {
-    let (tree, own) = new_tree(options, trees, How::Bpf, out, None)?;
+    let (tree, own) = new_tree(options, trees, RecordMethod::Bpf, out, None)?;
     let names = bpf::read_names(trees, own)?;
     let mut recorder = recorder::Recorder::new(tree, calibrate::StopCost::default(), None);
     recorder.names = Some(names);
@@ -188,14 +188,14 @@ fn by_names(
 fn new_tree(
     options: &Options,
     trees: &[PathBuf],
-    how: How,
+    how: RecordMethod,
     out: File,
     shared: Option<std::rc::Rc<shared::Shared>>,
 ) -> Result<(tree::Tree, inode::Key), RecordError> {
     let recorded_by = match how {
-        How::Inside => "inside and ptrace",
-        How::Bpf => "bpf",
-        How::Ptrace | How::Auto => "ptrace",
+        RecordMethod::Inside => "inside and ptrace",
+        RecordMethod::Bpf => "bpf",
+        RecordMethod::Ptrace | RecordMethod::Auto => "ptrace",
     };
     let header = Header {
         recorded_by: recorded_by.into(),
@@ -212,7 +212,13 @@ fn new_tree(
 }
 
 /// Ends the trace and summarizes the recording.
-fn ended(status: ExitStatus, tree: tree::Tree, end: End, how: How, inside: u64) -> Recorded {
+fn ended(
+    status: ExitStatus,
+    tree: tree::Tree,
+    end: End,
+    how: RecordMethod,
+    inside: u64,
+) -> Recorded {
     let mut recorded =
         Recorded { status, end, how, events: 0, inside, refused: None, failed: None };
     match tree.into_writer() {

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{Bench, compiled, events, items, named, none_is_lost, sees};
-use fsdyno_recorder::{Bounds, How, Options, RecordError, Recorded, attach, check_bpf};
+use fsdyno_recorder::{Bounds, Options, RecordError, RecordMethod, Recorded, attach, check_bpf};
 use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
 /// True if this host can record by BPF; prints the reason if it cannot.
@@ -25,7 +25,7 @@ fn has_bpf() -> bool {
 }
 
 fn options(bench: &Bench) -> Options {
-    Options { trees: vec![bench.tree()], how: How::Bpf, ..Options::default() }
+    Options { trees: vec![bench.tree()], how: RecordMethod::Bpf, ..Options::default() }
 }
 
 fn script(bench: &Bench, script: &str) -> (Recorded, Vec<Item>) {
@@ -44,9 +44,9 @@ fn no_call_of_eight_threads_is_lost_by_bpf() {
     }
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
-    let recorded = none_is_lost(rounds, How::Bpf, &[]);
+    let recorded = none_is_lost(rounds, RecordMethod::Bpf, &[]);
     assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
-    none_is_lost(160, How::Bpf, &["-static"]);
+    none_is_lost(160, RecordMethod::Bpf, &["-static"]);
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn bpf_records_what_ptrace_records() {
     if !has_bpf() {
         return;
     }
-    let (stopped, _) = sees(How::Ptrace);
-    let (seen, all) = sees(How::Bpf);
+    let (stopped, _) = sees(RecordMethod::Ptrace);
+    let (seen, all) = sees(RecordMethod::Bpf);
     assert_eq!(seen, stopped);
     assert!(all > stopped.len() as u64);
 }
@@ -80,7 +80,7 @@ fn renumbered(text: &str, known: &mut Vec<String>) -> String {
 }
 
 /// Records the program `paths`: its calls, and the names of its files in the initial tree.
-fn paths(how: How) -> (Vec<String>, Vec<String>) {
+fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "paths", &[]);
     let tree = bench.tree();
@@ -111,7 +111,7 @@ fn what_calls_mean_is_that_of_their_time() {
     if !has_bpf() {
         return;
     }
-    let (stopped, seen) = (paths(How::Ptrace), paths(How::Bpf));
+    let (stopped, seen) = (paths(RecordMethod::Ptrace), paths(RecordMethod::Bpf));
     assert_eq!(seen.1, ["b-source"]);
     assert_eq!(stopped.1, seen.1);
     for (stopped, seen) in stopped.0.iter().zip(&seen.0) {
@@ -129,7 +129,7 @@ fn a_tree_within_a_tree_has_one_entry() {
     let below = bench.tree().join("t-below");
     fs::create_dir(&below).unwrap();
     let trees = vec![bench.tree(), below];
-    let options = Options { trees, how: How::Bpf, ..Options::default() };
+    let options = Options { trees, how: RecordMethod::Bpf, ..Options::default() };
     // The items are checked.
     let (recorded, all) = bench.record_with(&options, &["true"]);
     assert!(recorded.status.success() && !all.is_empty());
@@ -264,10 +264,11 @@ fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorde
     let pid = shell.child.id() as i32;
     let path: PathBuf = bench.dir.path().join("out.trace");
     let (options, out) = (options(bench), File::create(&path).unwrap());
-    let most = (!ends).then_some(Duration::from_secs(5));
+    let max_duration = (!ends).then_some(Duration::from_secs(5));
     let (begins, begun) = std::sync::mpsc::channel();
     let begins = move || begins.send(()).unwrap();
-    let recorder = std::thread::spawn(move || attach(&options, Bounds { pid, most }, out, begins));
+    let recorder =
+        std::thread::spawn(move || attach(&options, Bounds { pid, max_duration }, out, begins));
     begun.recv().unwrap();
     lines.iter().for_each(|line| shell.run(line));
     if ends {
@@ -335,7 +336,7 @@ fn a_process_that_is_gone_is_an_error() {
     let bench = Bench::new();
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let of = Bounds { pid: child.id() as i32, most: None };
+    let of = Bounds { pid: child.id() as i32, max_duration: None };
     let out = File::create(bench.dir.path().join("t")).unwrap();
     let error = attach(&options(&bench), of, out, || ()).unwrap_err().to_string();
     let expected =
@@ -351,7 +352,7 @@ fn endless() {
     let script =
         format!("cd {dir} && echo $$ >pid && while [ ! -e stop ]; do : >f; done; : >ended");
     let out = File::create(format!("{dir}/out.trace")).unwrap();
-    let options = Options { trees: vec![dir.into()], how: How::Bpf, ..Options::default() };
+    let options = Options { trees: vec![dir.into()], how: RecordMethod::Bpf, ..Options::default() };
     let _ = fsdyno_recorder::record(&options, &["sh".into(), "-c".into(), script], out);
 }
 
@@ -405,7 +406,7 @@ fn stopped_meanwhile() {
     );
     let out = File::create(format!("{dir}/out.trace")).unwrap();
     let trees = vec![Path::new(&dir).join("tree")];
-    let options = Options { trees, how: How::Bpf, ..Options::default() };
+    let options = Options { trees, how: RecordMethod::Bpf, ..Options::default() };
     let recorded = fsdyno_recorder::record(&options, &["sh".into(), "-c".into(), script], out);
     let recorded = recorded.unwrap();
     assert_eq!(recorded.status.code(), Some(7));

@@ -7,7 +7,7 @@ use std::process::Command;
 mod common;
 
 use common::{Bench, compiled, events, named, none_is_lost, sees};
-use fsdyno_recorder::{How, Options, Recorded, record};
+use fsdyno_recorder::{Options, RecordMethod, Recorded, record};
 use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
 /// Calls that did not stop.
@@ -20,7 +20,7 @@ fn no_call_of_eight_threads_is_lost() {
     // 8 threads of 8 calls: 102,400; in test-full 1,024,000.
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
-    let recorded = none_is_lost(rounds, How::Auto, &[]);
+    let recorded = none_is_lost(rounds, RecordMethod::Auto, &[]);
     assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
 }
 
@@ -28,21 +28,21 @@ fn no_call_of_eight_threads_is_lost() {
 fn no_call_of_eight_threads_is_lost_inside() {
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
-    let recorded = none_is_lost(rounds, How::Inside, &[]);
+    let recorded = none_is_lost(rounds, RecordMethod::Inside, &[]);
     // All calls but the first on each name are recorded inside the program, and there are no other notes.
     assert!(inside(&recorded) > 60 * rounds, "{:?}", recorded.end.notes);
 }
 
 #[test]
 fn calls_by_syscall_2_are_recorded_inside_the_program() {
-    let recorded = none_is_lost(1_600, How::Inside, &["-DBY_NUMBER"]);
+    let recorded = none_is_lost(1_600, RecordMethod::Inside, &["-DBY_NUMBER"]);
     assert!(inside(&recorded) > 60 * 1_600, "{:?}", recorded.end.notes);
 }
 
 #[test]
 fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
-    none_is_lost(160, How::Ptrace, &[]);
-    let recorded = none_is_lost(160, How::Inside, &["-static"]);
+    none_is_lost(160, RecordMethod::Ptrace, &[]);
+    let recorded = none_is_lost(160, RecordMethod::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
     let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
     assert_eq!(recorded.end.notes.get(what), Some(&1), "{:?}", recorded.end.notes);
@@ -50,8 +50,8 @@ fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
 
 #[test]
 fn code_inside_a_program_changes_nothing_that_it_sees() {
-    let (stopped, none) = sees(How::Ptrace);
-    let (seen, some) = sees(How::Inside);
+    let (stopped, none) = sees(RecordMethod::Ptrace);
+    let (seen, some) = sees(RecordMethod::Inside);
     assert_eq!((&seen, none), (&stopped, 0));
     assert!(stopped.len() > 20 && some > 20, "{some} {stopped:?}");
 }
@@ -142,7 +142,7 @@ fn calls_have_their_objects_results_and_sizes() {
 
 #[test]
 fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_it() {
-    for how in [How::Ptrace, How::Inside] {
+    for how in [RecordMethod::Ptrace, RecordMethod::Inside] {
         let bench = Bench::new();
         let outside = bench.dir.path().join("outside");
         fs::create_dir(&outside).unwrap();

@@ -13,7 +13,7 @@ use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
 use crate::ReplayError;
 use crate::initial::Start;
 use crate::order::{Access, Point, Resource, Touches, add};
-use crate::out::Out;
+use crate::out::CompiledWriter;
 use crate::phases::Phases;
 use crate::plan::{Compare, Opened, Place, Plan, Skip};
 
@@ -42,7 +42,7 @@ pub struct Compiler {
     pub(crate) files: HashMap<FileId, Opened>,
     /// The number of times that parts of a file were overwritten.
     pub(crate) versions: HashMap<Inode, u64>,
-    out: Out,
+    out: CompiledWriter,
     op: Op,
     start_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
@@ -79,7 +79,7 @@ pub struct Compiler {
 
 impl Compiler {
     /// Starts from the result of the first pass.
-    pub fn new(start: Start, out: Out) -> Result<Compiler, ReplayError> {
+    pub fn new(start: Start, out: CompiledWriter) -> Result<Compiler, ReplayError> {
         let ranks = start.ranks.capacity.len();
         if ranks > 1024 {
             return Err(ReplayError::Limit(format!(
@@ -96,7 +96,7 @@ impl Compiler {
             versions: HashMap::new(),
             out,
             op: Op::default(),
-            start_of: start.ranks.of,
+            start_of: start.ranks.rank_of,
             threads: HashMap::new(),
             counts: vec![0; ranks],
             known: vec![HashMap::new(); ranks],

@@ -12,7 +12,7 @@ use fsdyno_workload::{Call as OpCall, DirSlot, FileSlot, MemoryFs, Op, OpenFlags
 
 use crate::ReplayError;
 use crate::flags::{self, MODE};
-use crate::out::Out;
+use crate::out::CompiledWriter;
 use crate::threads::{Ranks, Threads};
 
 /// The directory in which all paths begin.
@@ -49,7 +49,7 @@ pub struct Start {
 }
 
 /// Returns the node whose bytes a call can use.
-pub fn used(call: &Call) -> Option<NodeId> {
+pub fn used_node(call: &Call) -> Option<NodeId> {
     match call {
         Call::Open { at, file: Some(_), .. } | Call::Truncate { target: Target::At(at), .. } => {
             at.node
@@ -63,7 +63,7 @@ pub fn used(call: &Call) -> Option<NodeId> {
 pub struct Initial {
     /// The files whose bytes calls use.
     opened: HashSet<NodeId>,
-    out: Out,
+    out: CompiledWriter,
     op: Op,
     fs: MemoryFs,
     nodes: HashMap<NodeId, Inode>,
@@ -84,7 +84,7 @@ impl Initial {
     pub fn new(out: &File, opened: HashSet<NodeId>) -> Result<Initial, ReplayError> {
         Ok(Initial {
             opened,
-            out: Out::new(out)?,
+            out: CompiledWriter::new(out)?,
             op: Op::default(),
             fs: MemoryFs::new(),
             nodes: HashMap::new(),
@@ -228,7 +228,7 @@ impl Initial {
     }
 
     /// Ends the pass.
-    pub fn finish(mut self) -> Result<(Start, Out), ReplayError> {
+    pub fn finish(mut self) -> Result<(Start, CompiledWriter), ReplayError> {
         for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             self.make(OpCall::Chmod { dir: ROOT, mode }, &path, b"")?;
         }

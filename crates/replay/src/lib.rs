@@ -51,7 +51,7 @@ pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
     let mut opened = HashSet::new();
     each(trace, |item, _| {
         if let Item::Event(event) = &item {
-            opened.extend(initial::used(&event.call));
+            opened.extend(initial::used_node(&event.call));
         }
         Ok(())
     })?;

@@ -20,7 +20,7 @@ use crate::order::Point;
 const BUFFER: usize = OP_SIZE * 1024;
 
 /// The compiled form under construction. Sections follow one another; each rank's ops have reserved space.
-pub struct Out {
+pub struct CompiledWriter {
     file: BufWriter<File>,
     at: u64,
     sections: [(u64, u64); SECTIONS],
@@ -49,10 +49,10 @@ fn limit(text: &str) -> ReplayError {
     ReplayError::Limit(text.to_string())
 }
 
-impl Out {
+impl CompiledWriter {
     /// Starts with an empty file.
-    pub fn new(file: &File) -> Result<Out, ReplayError> {
-        let mut out = Out {
+    pub fn new(file: &File) -> Result<CompiledWriter, ReplayError> {
+        let mut out = CompiledWriter {
             file: BufWriter::with_capacity(1 << 16, file.try_clone()?),
             at: 0,
             sections: [(0, 0); SECTIONS],

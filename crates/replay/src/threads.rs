@@ -15,7 +15,7 @@ pub struct Threads {
 #[derive(Debug)]
 pub struct Ranks {
     /// The rank of each thread that makes a call.
-    pub of: HashMap<ThreadId, u16>,
+    pub rank_of: HashMap<ThreadId, u16>,
     /// The maximum number of ops of each rank.
     pub capacity: Vec<u64>,
 }
@@ -44,7 +44,7 @@ impl Threads {
             .map(|(thread, (from, to, count))| (*from, *to, *count, *thread))
             .collect();
         by_begin.sort_unstable();
-        let (mut of, mut capacity) = (HashMap::new(), Vec::new());
+        let (mut rank_of, mut capacity) = (HashMap::new(), Vec::new());
         let mut busy: BTreeSet<(u64, u16)> = BTreeSet::new();
         let mut free: BTreeSet<u16> = BTreeSet::new();
         for (from, to, count, thread) in by_begin {
@@ -60,9 +60,9 @@ impl Threads {
                 *capacity += count;
             }
             busy.insert((to, rank));
-            of.insert(thread, rank);
+            rank_of.insert(thread, rank);
         }
-        Ranks { of, capacity }
+        Ranks { rank_of, capacity }
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
             threads.add(&Event { thread, think: 0, start: 0, duration: 0, result: 0, call });
         }
         let ranks = threads.ranks();
-        let of: Vec<u16> = (0..4).map(|thread| ranks.of[&ThreadId(thread)]).collect();
+        let of: Vec<u16> = (0..4).map(|thread| ranks.rank_of[&ThreadId(thread)]).collect();
         assert_eq!((of, ranks.capacity), (vec![0, 1, 1, 2], vec![3, 4, 2]));
     }
 }

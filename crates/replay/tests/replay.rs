@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fsdyno_engine::issue::shared::Slots;
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_with_acks, verify};
 use fsdyno_record::OpKind;
 use fsdyno_record::acks::{self, AckLog};
@@ -65,7 +65,7 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
     let contents = Arc::new(Contents::new(1).with_classes());
     if let Some(mut prefill) = work.prefill() {
         let own = root.as_fd().try_clone_to_owned().unwrap();
-        let mut issuer = Sync::new(own, Arc::clone(&contents));
+        let mut issuer = SyncIssuer::new(own, Arc::clone(&contents));
         run_phase(prefill.ops.as_mut(), &mut issuer, &mut Recorder::new(), &mut |_| {}).unwrap();
         assert_eq!(problems(&root, prefill.tree.as_ref(), &contents), [""; 0]);
     }
@@ -89,7 +89,7 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
             device: None,
             contents: &contents,
             slots: Some(&slots),
-            among: None,
+            process_share: None,
         };
         let mut result = run_with_acks(&phase_run, Some(&log), &mut || {}, &|_| {}).unwrap();
         differences.merge(std::mem::take(&mut result.differences));

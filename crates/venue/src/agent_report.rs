@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use fsdyno_child::{Ended, Process};
+use fsdyno_child::{Process, ProcessOutcome};
 use fsdyno_record::mailbox::{Mailbox, Progress, Stage};
 use fsdyno_record::stages::Stages;
 use fsdyno_record::trial::{AgentReport, Host};
@@ -23,7 +23,7 @@ pub(crate) struct FinishedAgent {
     /// The report.
     pub report: AgentReport,
     first_op: Option<Duration>,
-    ended: Option<Ended>,
+    ended: Option<ProcessOutcome>,
     stages: Stages,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn read_report(bytes: &[u8]) -> Result<AgentReport, VenueError> {
         .map_err(|error| VenueError::Failed(format!("the agent's report cannot be read: {error}")))
 }
 
-fn died(process: &mut Process, ended: Ended, progress: Progress) -> VenueError {
+fn died(process: &mut Process, ended: ProcessOutcome, progress: Progress) -> VenueError {
     let how = match (ended.status.signal(), ended.status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal} ({})", signal_name(signal)),
         (None, Some(code)) => format!("ended with code {code} and no report"),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fsdyno_child::{Ended, Process};
+use fsdyno_child::{Process, ProcessOutcome};
 use fsdyno_disk::store::View;
 use fsdyno_filesystem::Devices;
 use fsdyno_record::mailbox::Progress;
@@ -146,7 +146,7 @@ fn wait(
     process: &mut Process,
     deadline: Duration,
     watch: &mut dyn FnMut() -> Watch,
-) -> Result<Ended, VenueError> {
+) -> Result<ProcessOutcome, VenueError> {
     let started = Instant::now();
     loop {
         if let Some(ended) = process.poll().map_err(VenueError::io("wait for the check"))? {

@@ -3,6 +3,7 @@
 pub mod agent;
 mod agent_report;
 mod array;
+pub mod capabilities;
 mod check;
 pub mod clock;
 pub mod commands;
@@ -10,7 +11,6 @@ pub mod cut;
 mod disk_image;
 pub mod error;
 pub mod fingerprint;
-pub mod here;
 pub mod host;
 pub mod input;
 pub mod lab;

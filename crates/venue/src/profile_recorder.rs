@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use fsdyno_disk::log::region;
 use fsdyno_disk::store::View;
-use fsdyno_lab::{Begun, Code, Counts, Finished, Guest, Machine, RunError, Snapshot};
+use fsdyno_lab::{Code, Counts, Finished, Guest, Machine, PausedStage, RunError, Snapshot};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage};
 
@@ -35,7 +35,7 @@ impl Recorder {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         let code = std::mem::take(&mut self.code);
-        let mut on_begun = |begun: &Begun, disks: &[File], counts: Counts| {
+        let mut on_begun = |begun: &PausedStage, disks: &[File], counts: Counts| {
             let image = self.image(begun, disks)?;
             let phase = begun.phase.try_into().unwrap_or(u16::MAX);
             self.stages.push(StageStart { stage: begun.stage, phase, image, counts });
@@ -53,7 +53,7 @@ impl Recorder {
     }
 
     /// Returns an image of the disk at the start of a stage, if it may have changed.
-    fn image(&self, begun: &Begun, disks: &[File]) -> io::Result<Option<File>> {
+    fn image(&self, begun: &PausedStage, disks: &[File]) -> io::Result<Option<File>> {
         let (Some((start, size)), Some(disk)) = (self.partition, disks.first()) else {
             return Ok(None);
         };

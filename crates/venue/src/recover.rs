@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fsdyno_crash::Cut;
-use fsdyno_crash::found::{self, Found, Recovery};
+use fsdyno_crash::found::{self, RecoveredTree, Recovery};
 use fsdyno_crash::request::{self, RECORDS, RecoveryRequest};
 use fsdyno_disk::store::Memory;
 use fsdyno_filesystem::Guarantee;
@@ -65,7 +65,7 @@ struct Work<'a> {
     job: &'a Job,
     request: RecoveryRequest,
     left: Mutex<VecDeque<Vec<Cut>>>,
-    found: Mutex<Vec<(Cut, Found)>>,
+    found: Mutex<Vec<(Cut, RecoveredTree)>>,
     done: AtomicU64,
     stop: AtomicBool,
 }
@@ -84,7 +84,7 @@ impl LabVenue {
         request: RecoveryRequest,
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
-    ) -> Result<Vec<(Cut, Found)>, VenueError> {
+    ) -> Result<Vec<(Cut, RecoveredTree)>, VenueError> {
         let (programs, guarantee) = tools(job)?;
         let guest = self.guest_with(&job.plan, &programs)?;
         let mut machine = self.machine(&job.plan)?;
@@ -178,7 +178,7 @@ impl Work<'_> {
     fn store_results(
         &self,
         cuts: &mut Vec<Cut>,
-        found: Vec<Found>,
+        found: Vec<RecoveredTree>,
         report: &AgentReport,
     ) -> Result<(), VenueError> {
         if found.is_empty() || (report.outcome == Outcome::Ok && found.len() < cuts.len()) {
@@ -222,7 +222,7 @@ impl Work<'_> {
         let recovery = Recovery { index: index as u32, lost, ..Recovery::default() };
         let cut = cuts.remove(index);
         let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        known.push((cut, Found { recovery, entries: Vec::new() }));
+        known.push((cut, RecoveredTree { recovery, entries: Vec::new() }));
         // The results of the cuts before it are lost, so those are no longer done.
         self.done.fetch_sub(index as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl Work<'_> {
 }
 
 /// Reads the findings that a guest reported.
-fn read_findings(finished: &Finished) -> Result<Vec<Found>, VenueError> {
+fn read_findings(finished: &Finished) -> Result<Vec<RecoveredTree>, VenueError> {
     let damaged = || VenueError::Failed("the findings of a guest are damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
     let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;

@@ -28,7 +28,7 @@ impl Directory {
     /// Errors from fstat(2).
     pub fn new(root: OwnedFd) -> io::Result<Directory> {
         let mount = mount_table::of_file(root.as_fd())?;
-        let caches = DeviceCaches::below(root.as_fd(), mount.as_ref())?;
+        let caches = DeviceCaches::of_filesystem(root.as_fd(), mount.as_ref())?;
         Ok(Directory { root, mount, caches })
     }
 

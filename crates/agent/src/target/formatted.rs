@@ -19,7 +19,7 @@ use super::userspace::Workers;
 use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
 use crate::nfs;
-use crate::proven::Held;
+use crate::proven::HeldDevice;
 use crate::serve_disk::Shared;
 
 /// A file system created for a trial.
@@ -35,7 +35,7 @@ pub struct Formatted {
     /// The number that UUIDs are drawn from, if it differs from the seed.
     pub(super) uuids: Option<u64>,
     /// The devices of this host that it uses, checked again before each command that writes to them.
-    pub(super) held: Arc<[Held]>,
+    pub(super) held: Arc<[HeldDevice]>,
     pub(super) scheduler: Option<String>,
     pub(super) mount_point: PathBuf,
     pub(super) root: Option<OwnedFd>,
@@ -84,7 +84,7 @@ impl Formatted {
 
     /// Returns the same target for a host, where other arrays and UUIDs exist too: with its own array name, with the
     /// number that UUIDs are drawn from, and with the handles that reserve the devices for us.
-    pub fn for_host(self, array: Option<String>, uuids: u64, held: Arc<[Held]>) -> Formatted {
+    pub fn for_host(self, array: Option<String>, uuids: u64, held: Arc<[HeldDevice]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
 
@@ -95,7 +95,7 @@ impl Formatted {
 
     /// Checks that the devices' names still refer to the held devices, before each command that writes.
     pub(super) fn recheck_devices(&self) -> io::Result<()> {
-        self.held.iter().try_for_each(Held::prove)
+        self.held.iter().try_for_each(HeldDevice::prove)
     }
 
     /// Returns the same target on disks that a different guest has already formatted, if `formatted`.
@@ -296,7 +296,7 @@ impl Target for Formatted {
     }
 
     fn instruments(&self) -> Instruments {
-        let workers = self.workers.now();
+        let workers = self.workers.current_pids();
         let mut instruments = Instruments { workers, ..Instruments::default() };
         for disk in &self.disks {
             if let Medium::Served { device, .. } = &disk.medium {

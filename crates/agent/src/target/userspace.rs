@@ -114,7 +114,7 @@ pub fn mount<'a>(
 impl Workers {
     /// Returns the processes that do its work now: a command that daemonizes does so after the mount, so that the
     /// working process differs from the one that was started.
-    pub fn now(&self) -> Vec<Pid> {
+    pub fn current_pids(&self) -> Vec<Pid> {
         if self.said.is_none() {
             return Vec::new();
         }
@@ -141,7 +141,7 @@ impl Workers {
 
     /// Records the processes at work, once the file system has answered.
     pub fn look(&mut self) {
-        self.pids = self.now();
+        self.pids = self.current_pids();
     }
 
     fn children(&self) -> io::Result<Vec<Child>> {
@@ -379,7 +379,7 @@ mod tests {
                     Workers { said: said(), pids: Vec::new(), others: others.clone() };
                 workers.wait()?;
                 let left = pids()?;
-                if left != others || !workers.now().is_empty() {
+                if left != others || !workers.current_pids().is_empty() {
                     return Err(io::Error::other(format!("{left:?} are left, not {others:?}")));
                 }
                 // Returns immediately, since nothing is left to wait for.

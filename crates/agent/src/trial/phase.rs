@@ -39,7 +39,8 @@ impl Trial<'_> {
             self.add_event(PhaseEventKind::Synced, index);
         }
         let counts_settled = counting.map(processor::counts);
-        let spent = Account::close(&instruments, &opened).with(command.user, command.system);
+        let spent =
+            Account::close(&instruments, &opened).with_command_time(command.user, command.system);
         let (device, devices, late_ns) = before.since(self.target);
         let engine_ns = engine_cost.of(outcome.ops / u64::from(together));
         let instrument = spent.instrument(late_ns, engine_ns);
@@ -115,7 +116,7 @@ impl Trial<'_> {
             device: self.device.as_ref().map(|(device, _)| device.as_c_str()),
             contents: &self.contents,
             slots: self.slots.as_ref(),
-            among: None,
+            process_share: None,
         };
         let together = machine::at_once(phase_run.threads());
         let counting = self.processor();
@@ -234,8 +235,8 @@ impl Settled {
         before: Option<ProcessorCounts>,
         after: Option<ProcessorCounts>,
     ) -> Option<ProcessorCounts> {
-        let issued = processor::between(before, self.counts_returned.clone())?;
-        let settled = processor::between(self.counts_read.clone(), after)?;
+        let issued = processor::counts_between(before, self.counts_returned.clone())?;
+        let settled = processor::counts_between(self.counts_read.clone(), after)?;
         Some(processor::sum(&issued, &settled))
     }
 }

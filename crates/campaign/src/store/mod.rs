@@ -64,7 +64,7 @@ impl Store {
         lock(&file, folder, FILE)?;
         bounded::check_regular(&file).map_err(io("read", &path))?;
         let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
-        let Lines { records: trials, good, unended, torn, .. } = lines;
+        let Lines { records: trials, good, lacks_newline, torn, .. } = lines;
         let length = file.metadata().map_err(io("read", &path))?.len() as usize;
         let torn = torn.map(|_| length - good);
         let series = SeriesFile::open(folder, &trials)?;
@@ -73,7 +73,7 @@ impl Store {
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("remove the torn line of", &path))?;
         }
-        if unended && torn.is_none() {
+        if lacks_newline && torn.is_none() {
             store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
             store.length += 1;
         }

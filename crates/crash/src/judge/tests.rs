@@ -46,7 +46,7 @@ impl Script {
     fn violations(&self, found: &[(&str, u64)]) -> u64 {
         let directories = ["tmp", "new", "cur"]
             .into_iter()
-            .filter(|path| self.tree.now(path.as_bytes()).is_some());
+            .filter(|path| self.tree.current_node(path.as_bytes()).is_some());
         let files = found.iter().map(|(path, id)| file(path, &content(*id, 700)));
         self.judge(directories.map(directory).chain(files).collect()).violations()
     }

@@ -12,7 +12,7 @@ use fsdyno_workload::{Contents, DirSlot, FileSlot, Name, OpenFlags, Payload};
 
 use super::*;
 use crate::Replay;
-use crate::found::{Entry, Found, Kind};
+use crate::found::{Entry, Kind, RecoveredTree};
 use crate::judge::{Findings, judge};
 use crate::tree::tests::{bytes, content, file};
 
@@ -113,7 +113,7 @@ impl Recorded {
         };
         let mut replay = Replay::new(self, 1, &guarantee, &acks);
         let tree = replay.tree_at(at);
-        let found = Found { entries: found.to_vec(), ..Found::default() };
+        let found = RecoveredTree { entries: found.to_vec(), ..RecoveredTree::default() };
         judge(&tree, &found, &Contents::new(1), at)
     }
 

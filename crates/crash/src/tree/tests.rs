@@ -7,7 +7,7 @@ use fsdyno_workload::{
 
 use super::*;
 use crate::Replay;
-use crate::found::{Entry, Found, Kind, SECTOR, hash};
+use crate::found::{Entry, Kind, RecoveredTree, SECTOR, hash};
 use crate::judge::{Findings, judge};
 use fsdyno_workload::Contents;
 
@@ -88,7 +88,7 @@ impl Script {
     }
 
     pub fn judge(&self, entries: Vec<Entry>) -> Findings {
-        let found = Found { entries, ..Found::default() };
+        let found = RecoveredTree { entries, ..RecoveredTree::default() };
         judge(&self.tree, &found, &CONTENTS, Nanos(self.at))
     }
 }
@@ -235,7 +235,7 @@ fn writes_of_another_thread_during_sync_need_not_be_synced() {
 
 /// Returns the complete tree, as a perfect recovery would find it.
 fn as_done(tree: &Tree, contents: &Contents) -> Vec<Entry> {
-    let names = tree.names.keys().filter_map(|path| Some((path, tree.now(path)?)));
+    let names = tree.names.keys().filter_map(|path| Some((path, tree.current_node(path)?)));
     let names = names.map(|(path, id)| {
         let node = &tree.nodes[id];
         let kind = match (&node.file, node.directory) {
@@ -315,7 +315,8 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         let mut done = Replay::new(work.as_ref(), threads, &kept, &acks);
         for time in (1..=clock + 2).step_by(7).chain([clock + 2]) {
             let tree = done.tree_at(Nanos(time));
-            let found = Found { entries: as_done(&tree, &contents), ..Found::default() };
+            let found =
+                RecoveredTree { entries: as_done(&tree, &contents), ..RecoveredTree::default() };
             let findings = judge(&tree, &found, &contents, Nanos(time));
             assert_eq!(findings, Findings::default(), "{workload} at {time}");
         }
@@ -324,7 +325,10 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         for path in tree.names.keys() {
             assert!(last.lookup(path).is_some(), "{workload}: {}", String::from_utf8_lossy(path));
         }
-        let files = tree.names.keys().filter(|path| !tree.nodes[tree.now(path).unwrap()].directory);
+        let files = tree
+            .names
+            .keys()
+            .filter(|path| !tree.nodes[tree.current_node(path).unwrap()].directory);
         assert_eq!(files.count() as u64, last.files(), "{workload}");
     }
 }

@@ -6,7 +6,7 @@ use fsdyno_filesystem::Filesystem;
 use fsdyno_record::units::rough;
 use fsdyno_report::table::Block;
 use fsdyno_study::file::catalog;
-use fsdyno_venue::here::{self, CanRun, Here};
+use fsdyno_venue::capabilities::{self, CanRun, Capabilities};
 use serde_json::{Value, json};
 
 use crate::listing::Listing;
@@ -47,11 +47,11 @@ struct Listed {
 }
 
 /// Returns the file systems of the catalog, followed by the models.
-fn listed(here: &Here) -> Vec<Listed> {
+fn listed(here: &Capabilities) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
         about: &kind.about,
-        backing: here::backing(kind),
+        backing: capabilities::backing(kind),
         lab: here.in_lab(kind),
         host: here.on_host(kind),
         kind: Some(kind),
@@ -60,8 +60,8 @@ fn listed(here: &Here) -> Vec<Listed> {
         name: variant.name,
         about: variant.about,
         backing: "a model in this program",
-        lab: here::of_a_model(),
-        host: here::of_a_model(),
+        lab: capabilities::model_support(),
+        host: capabilities::model_support(),
         kind: None,
     });
     kinds.chain(models).collect()
@@ -69,7 +69,7 @@ fn listed(here: &Here) -> Vec<Listed> {
 
 /// Lists the file systems with the venues that can run them, followed by the reasons why others cannot.
 pub fn filesystems() -> Listing {
-    let here = Here::look();
+    let here = Capabilities::look();
     let listed = listed(&here);
     let word = |place: &CanRun| if place.can { "yes" } else { "no" };
     let rows = listed.iter().map(|row| {
@@ -259,7 +259,7 @@ pub fn schemas() -> Listing {
 /// # Errors
 /// An unusable cache folder.
 pub fn kernels() -> Result<Listing, Failure> {
-    let rows = fsdyno_lab::kernels_here(&fsdyno_lab::Cache::of_user()?)
+    let rows = fsdyno_lab::local_kernels(&fsdyno_lab::Cache::of_user()?)
         .into_iter()
         .map(|kernel| {
             vec![

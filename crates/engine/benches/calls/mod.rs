@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{PhaseRun, Recorder, run_phase, run_threads};
 use fsdyno_record::OpKind;
 use fsdyno_record::plan::IssuerPlan;
@@ -85,7 +85,8 @@ impl Side {
     /// Runs a read-only phase without counting.
     #[allow(dead_code, reason = "the lab runs all phases twice")]
     pub fn warm(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
-        let mut issuer = Sync::new(File::open(&self.folder)?.into(), Arc::clone(&self.contents));
+        let mut issuer =
+            SyncIssuer::new(File::open(&self.folder)?.into(), Arc::clone(&self.contents));
         let mut ops = self.work.ops(at, Share::WHOLE);
         run_phase(ops.as_mut(), &mut issuer, &mut self.idle, &mut |_| {})?;
         Ok(())
@@ -97,7 +98,7 @@ impl Side {
             _ => &[OpKind::Mkdir, OpKind::Open],
         };
         let root = File::open(&self.folder)?.into();
-        let mut issuer = Sync::new(root, Arc::clone(&self.contents));
+        let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
         let mut ops = self.work.ops(at, Share::WHOLE);
         run_timed(ops.as_mut(), &mut issuer, &mut self.recorder, once)
     }
@@ -117,7 +118,7 @@ impl Side {
             device: None,
             contents: &self.contents,
             slots: None,
-            among: None,
+            process_share: None,
         };
         let outcome = run_threads(&phase_run(at), &mut || {}, &|_| {})?.outcome;
         if PHASES[at] == "write" {
@@ -182,7 +183,7 @@ impl Workload for Phases {
 /// Runs the ops of a source, except those of a kind in `once`.
 fn run_timed(
     source: &mut dyn OpSource,
-    issuer: &mut Sync,
+    issuer: &mut SyncIssuer,
     recorder: &mut Recorder,
     once: &[OpKind],
 ) -> Result<Took, Box<dyn Error>> {

@@ -15,7 +15,7 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use crate::clock::MAX_SLEEP;
 use crate::failure::Failure;
 use crate::issue::Issuer;
-use crate::issue::sync::{Sync, as_ptr};
+use crate::issue::sync::{SyncIssuer, as_ptr};
 use crate::meter::Meter;
 use crate::progress::Halt;
 
@@ -75,7 +75,7 @@ pub enum LaneStep {
 /// A rank with one op in flight.
 pub struct Lane {
     /// Holds the rank's open files, and makes the calls that have no opcode.
-    pub own: Sync,
+    pub own: SyncIssuer,
     /// The current op.
     pub op: Op,
     /// The next step.
@@ -94,7 +94,7 @@ impl Lane {
     /// Creates a rank with only the trial's root open.
     pub fn new(root: OwnedFd, contents: &Arc<Contents>) -> Lane {
         Lane {
-            own: Sync::new(root, Arc::clone(contents)),
+            own: SyncIssuer::new(root, Arc::clone(contents)),
             op: Op::default(),
             step: LaneStep::Generate,
             since: Nanos(0),

@@ -8,7 +8,7 @@ use fsdyno_workload::{
     Advice, AllocateMode, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameFlag,
 };
 
-use crate::issue::sync::{Sync, as_ptr, done, failed};
+use crate::issue::sync::{SyncIssuer, as_ptr, done, failed};
 
 /// Buffer for link targets and lists of attributes.
 const LIST: usize = 64 << 10;
@@ -24,7 +24,7 @@ enum XattrOf {
     File(RawFd),
 }
 
-impl Sync {
+impl SyncIssuer {
     #[cold]
     #[inline(never)]
     #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]

@@ -7,19 +7,19 @@ use fsdyno_workload::{Effect, Op};
 
 use crate::failure::Failure;
 use crate::issue::Issuer;
-use crate::issue::sync::Sync;
+use crate::issue::sync::SyncIssuer;
 use crate::kernel;
 use crate::meter::Meter;
 
-/// Issues calls on a device, as [`Sync`] does on files.
+/// Issues calls on a device, as [`SyncIssuer`] does on files.
 pub struct Raw {
-    files: Sync,
+    files: SyncIssuer,
     device: CString,
 }
 
 impl Raw {
     /// Creates an issuer of calls on `device`; calls that are not on a file go to `files`.
-    pub fn new(files: Sync, device: CString) -> Raw {
+    pub fn new(files: SyncIssuer, device: CString) -> Raw {
         Raw { files, device }
     }
 }

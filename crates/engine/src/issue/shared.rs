@@ -12,7 +12,7 @@ use fsdyno_workload::{Contents, Effect, Op};
 
 use crate::failure::Failure;
 use crate::issue::Issuer;
-use crate::issue::sync::Sync;
+use crate::issue::sync::SyncIssuer;
 use crate::meter::Meter;
 
 /// An empty slot; the kernel returns EBADF.
@@ -46,19 +46,19 @@ impl Drop for Slots {
     }
 }
 
-/// Issues calls like [`Sync`], on the files of a shared table.
-pub struct Shared {
-    calls: Sync,
+/// Issues calls like [`SyncIssuer`], on the files of a shared table.
+pub struct SharedIssuer {
+    calls: SyncIssuer,
     slots: Arc<Slots>,
 }
 
-impl Shared {
+impl SharedIssuer {
     /// Creates an issuer of calls below `root` on the files in `slots`.
-    pub fn new(root: OwnedFd, contents: Arc<Contents>, slots: Arc<Slots>) -> Shared {
-        let mut calls = Sync::new(root, contents);
+    pub fn new(root: OwnedFd, contents: Arc<Contents>, slots: Arc<Slots>) -> SharedIssuer {
+        let mut calls = SyncIssuer::new(root, contents);
         calls.files.resize(slots.0.len(), CLOSED);
         calls.dirs.resize(slots.0.len().max(1), CLOSED);
-        Shared { calls, slots }
+        SharedIssuer { calls, slots }
     }
 
     #[inline]
@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-impl Issuer for Shared {
+impl Issuer for SharedIssuer {
     fn issue(&mut self, op: &Op) -> i64 {
         let used = op.call.slots();
         let effect = op.call.facts().effect;

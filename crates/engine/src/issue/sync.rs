@@ -25,7 +25,7 @@ const CLOSED: RawFd = -1;
 pub(super) struct Status(pub(super) MaybeUninit<libc::stat>);
 
 /// Issues each call and waits for its result.
-pub struct Sync {
+pub struct SyncIssuer {
     /// Keeps slot 0 open.
     _root: OwnedFd,
     pub(super) contents: Arc<Contents>,
@@ -42,13 +42,13 @@ pub struct Sync {
     pub(super) status: Box<Status>,
 }
 
-impl Sync {
+impl SyncIssuer {
     /// Creates an issuer of calls below `root`, the trial's own directory.
-    pub fn new(root: OwnedFd, contents: Arc<Contents>) -> Sync {
+    pub fn new(root: OwnedFd, contents: Arc<Contents>) -> SyncIssuer {
         // SAFETY: these two calls take no arguments and cannot fail.
         let owner = unsafe { (libc::geteuid(), libc::getegid()) };
         let flags = OpenFlags::default();
-        Sync {
+        SyncIssuer {
             dirs: vec![root.as_raw_fd()],
             _root: root,
             contents,
@@ -330,7 +330,7 @@ impl Sync {
 }
 
 #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
-impl Issuer for Sync {
+impl Issuer for SyncIssuer {
     /// Inlines the frequent calls into the loop; each is so short that it needs
     /// no stack. All others are out of line, so that the frequent calls do not pay for their stack.
     #[inline]
@@ -416,7 +416,7 @@ impl Issuer for Sync {
     }
 }
 
-impl Drop for Sync {
+impl Drop for SyncIssuer {
     /// Closes files that a failed phase left open.
     fn drop(&mut self) {
         for fd in self.dirs.iter().skip(1).chain(&self.files).filter(|fd| **fd != CLOSED) {

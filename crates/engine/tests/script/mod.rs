@@ -173,7 +173,7 @@ pub fn run(
         device: None,
         contents: &contents,
         slots: None,
-        among: None,
+        process_share: None,
     };
     run_threads(&phase_run, &mut || {}, &|_| {})
 }

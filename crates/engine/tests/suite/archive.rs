@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_workload::{Contents, Input, Setting, Share, workloads};
@@ -116,7 +116,7 @@ fn unpack(folder: &Path, bytes: &[u8]) {
     let work = kind.build(&set, &Setting { seed: 1, input: input.clone() }).unwrap();
     let contents = Arc::new(Contents::new(1).with_input(input));
     let root = fs::File::open(folder).unwrap();
-    let mut issuer = Sync::new(root.try_clone().unwrap().into(), Arc::clone(&contents));
+    let mut issuer = SyncIssuer::new(root.try_clone().unwrap().into(), Arc::clone(&contents));
     let mut recorder = Recorder::new();
     let mut ops = work.ops(0, Share::WHOLE);
     run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {}).unwrap();

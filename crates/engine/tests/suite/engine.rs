@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fsdyno_engine::issue::null::Null;
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Failure, Issuer, Outcome, Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::trial::VerifyReport;
@@ -54,7 +54,7 @@ fn contents() -> Arc<Contents> {
 }
 
 fn issue(path: &Path, ops: Vec<Op>) -> (Result<Outcome, Failure>, Recorder) {
-    let mut issuer = Sync::new(root(path), contents());
+    let mut issuer = SyncIssuer::new(root(path), contents());
     let mut recorder = Recorder::new();
     let outcome = run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut |_| {});
     (outcome, recorder)
@@ -308,7 +308,7 @@ fn the_beat_comes_every_256_ops_and_at_the_end() {
     fs::write(folder.path().join("f"), b"").unwrap();
     let ops = vec![op(Call::Stat { dir: ROOT }, "f"); 600];
     let mut beats = Vec::new();
-    let mut issuer = Sync::new(root(folder.path()), contents());
+    let mut issuer = SyncIssuer::new(root(folder.path()), contents());
     let mut recorder = Recorder::new();
     let mut beat = |done| beats.push(done);
     run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut beat).unwrap();
@@ -358,7 +358,7 @@ fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
         let folder = tempfile::tempdir().unwrap();
         let work = build(name, &set);
         for phase in 0..work.phases().len() {
-            let mut issuer = Sync::new(root(folder.path()), contents());
+            let mut issuer = SyncIssuer::new(root(folder.path()), contents());
             let recorder = run(work.as_ref(), phase, &mut issuer);
             assert!(counted(work.as_ref(), phase, &recorder), "{name} {set:?}");
             let report = verified(folder.path(), work.as_ref(), phase, VerifyMode::Full);
@@ -427,7 +427,7 @@ fn a_missing_tree_cannot_be_removed() {
 fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let work = build("tarball", &[("files", "100"), ("directories", "2"), ("size", "5000")]);
-    run(work.as_ref(), 0, &mut Sync::new(root(folder.path()), contents()));
+    run(work.as_ref(), 0, &mut SyncIssuer::new(root(folder.path()), contents()));
     spoil(folder.path());
     let report = verified(folder.path(), work.as_ref(), 0, mode);
     assert_eq!(report.mode, mode);
@@ -504,7 +504,7 @@ fn names_mode_reads_no_byte_and_sampled_mode_some() {
     assert_eq!(spoiled(VerifyMode::Full, spoil).0, 50);
     let folder = tempfile::tempdir().unwrap();
     let work = build("dirops", &[("files", "2000"), ("size", "10")]);
-    run(work.as_ref(), 0, &mut Sync::new(root(folder.path()), contents()));
+    run(work.as_ref(), 0, &mut SyncIssuer::new(root(folder.path()), contents()));
     let bytes = verified(folder.path(), work.as_ref(), 0, VerifyMode::Sampled).bytes.0;
     // 2,000 / 64 files of 10 bytes; five standard deviations are 280 bytes.
     assert!((32..=600).contains(&bytes), "{bytes} bytes of the sample");

@@ -47,7 +47,7 @@ fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
             device: None,
             contents: &contents,
             slots: None,
-            among: None,
+            process_share: None,
         };
         let done = run_threads(&phase_run, &mut || {}, &|_| {}).unwrap();
         let (outcome, shares) = (done.outcome, done.done.clone());

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Cause, Issuer, Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_workload::{
@@ -149,7 +149,7 @@ impl OpSource for Once<'_> {
 
 /// Returns the kernel's result of a call: the negative error number, or the bytes moved; 0 for a call that the
 /// engine expands.
-fn issue(issuer: &mut Sync, op: &Op) -> i64 {
+fn issue(issuer: &mut SyncIssuer, op: &Op) -> i64 {
     if op.call.kind().is_some() {
         return issuer.issue(op);
     }
@@ -168,7 +168,7 @@ fn same(place: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
     let contents = &*CONTENTS;
     let folder = tempfile::tempdir_in(place).unwrap();
     let root = || OwnedFd::from(std::fs::File::open(folder.path()).unwrap());
-    let mut issuer = Sync::new(root(), contents.clone());
+    let mut issuer = SyncIssuer::new(root(), contents.clone());
     let mut memory = MemoryFs::new();
     for (call, name, other) in steps {
         let op = &Op { call: *call, name: named(name), other: named(other), ..Op::default() };

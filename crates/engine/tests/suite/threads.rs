@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::threads::PhaseResult;
 use fsdyno_engine::{
@@ -110,7 +110,7 @@ fn two_threads_wait_for_each_other_a_thousand_times() {
     std::fs::write(folder.path().join("a"), b"").unwrap();
     let (progress, script) = (PhaseProgress::new(2, 2), Script(vec![side(0), side(1)]));
     let play = |rank: u32| {
-        let mut issuer = Sync::new(root(folder.path()), contents());
+        let mut issuer = SyncIssuer::new(root(folder.path()), contents());
         let mut source = script.ops(0, Share { rank, ranks: 2 });
         let (source, mut recorder) = (source.as_mut(), Recorder::new());
         run_rank(&progress, rank, source, &mut issuer, &mut recorder, &mut |_| {}).unwrap().ops
@@ -234,7 +234,7 @@ fn an_expanded_op_stops_after_its_current_call() {
             }
         }
         let (progress, mut recorder) = (PhaseProgress::new(1, 1), Recorder::new());
-        let mut issuer = Sync::new(root(folder.path()), contents());
+        let mut issuer = SyncIssuer::new(root(folder.path()), contents());
         let script = Script(vec![vec![op(call, "d")]]);
         let mut source = script.ops(0, Share { rank: 0, ranks: 1 });
         let tick = &mut |_| progress.stop();
@@ -272,7 +272,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
                 device: None,
                 contents: &contents,
                 slots: None,
-                among: None,
+                process_share: None,
             };
             run_threads(&phase_run, &mut || panic!("on purpose"), &|_| {}).is_ok()
         })
@@ -296,7 +296,7 @@ fn a_tick_reports_the_sum_of_all_threads() {
         device: None,
         contents: &contents,
         slots: None,
-        among: None,
+        process_share: None,
     };
     let mut ready = 0;
     let tick = |done| {
@@ -309,7 +309,7 @@ fn a_tick_reports_the_sum_of_all_threads() {
 
 /// Fails the `at`-th call with an error of the device.
 struct Faulty {
-    issuer: Sync,
+    issuer: SyncIssuer,
     at: u64,
     errno: i32,
 }
@@ -336,7 +336,7 @@ fn injected(errno: i32) -> Failure {
     let progress = PhaseProgress::new(2, 2);
     let work: &dyn Workload = work.as_ref();
     let rank = |rank: u32, at: u64| {
-        let issuer = Sync::new(root(folder.path()), contents());
+        let issuer = SyncIssuer::new(root(folder.path()), contents());
         let mut issuer = Faulty { issuer, at, errno };
         let mut source: Box<dyn OpSource + Send> = work.ops(0, Share { rank, ranks: 2 });
         let mut recorder = Recorder::new();

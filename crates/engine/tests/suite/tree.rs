@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use fsdyno_engine::issue::sync::Sync;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Failure, Outcome, Recorder, run_phase, verify};
 use fsdyno_record::plan::VerifyMode;
 use fsdyno_record::{Nanos, OpKind};
@@ -36,7 +36,7 @@ fn build(set: &[(&str, &str)]) -> Box<dyn Workload> {
 
 /// Runs the ops below `path`.
 fn issue(path: &Path, source: &mut dyn OpSource) -> (Result<Outcome, Failure>, Recorder) {
-    let mut issuer = Sync::new(root(path), contents());
+    let mut issuer = SyncIssuer::new(root(path), contents());
     let mut recorder = Recorder::new();
     let outcome = run_phase(source, &mut issuer, &mut recorder, &mut |_| {});
     (outcome, recorder)

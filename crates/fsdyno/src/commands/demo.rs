@@ -8,7 +8,7 @@ use fsdyno_campaign::store;
 use fsdyno_campaign::target::RESULTS;
 use fsdyno_describe::doctor;
 use fsdyno_record::series;
-use fsdyno_venue::here::Here;
+use fsdyno_venue::capabilities::Capabilities;
 
 use crate::cli::{Cli, Command, Demo};
 use crate::exit::{Exit, Failure};
@@ -76,7 +76,7 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
 
 /// Returns the candidates that can run in the lab; reports the others to the user.
 fn able(size: &Size) -> Vec<&'static str> {
-    let here = Here::look();
+    let here = Capabilities::look();
     let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
     let can = |name: &&&str| kind(name).is_some_and(|kind| here.in_lab(kind).can);
     let (able, others): (Vec<&&str>, Vec<&&str>) = size.filesystems.iter().partition(can);

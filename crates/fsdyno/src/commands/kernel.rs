@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use fsdyno_axes::whole_number;
 use fsdyno_lab::Cache;
-use fsdyno_lab::build::{self, Manner, Sources};
+use fsdyno_lab::build::{self, BuildOptions, Sources};
 
 use crate::exit::{Exit, Failure};
 use crate::output::say;
@@ -98,7 +98,7 @@ pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
     let Kernel { action: Action::Build(what) } = kernel;
     let cache = Cache::of_user()?;
     let report = |line: &str| say(&format!("fsdyno: {line}"));
-    let manner = |it: MannerArgs| Manner { jobs: it.jobs, keep: it.keep };
+    let manner = |it: MannerArgs| BuildOptions { jobs: it.jobs, keep: it.keep };
     let (built, what, options) = match what {
         What::Reiser4(it) => {
             let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use fsdyno_campaign::{RanksRequest, stop};
 use fsdyno_ranks::launcher::Kind;
-use fsdyno_ranks::parent::Attended;
+use fsdyno_ranks::parent::WorkerEnd;
 use fsdyno_ranks::ssh::{self, RemoteWorkers};
 use fsdyno_ranks::{
-    Group, GroupError, Join, Meeting, Patience, Position, cleanup, launcher, meet, parent,
+    Group, GroupError, Join, Meeting, Position, Timeouts, cleanup, launcher, meet, parent,
 };
 use fsdyno_record::plan::RanksPlan;
 
@@ -54,7 +54,7 @@ pub fn join_run(run: &Run, place: &Position) -> Result<Exit, Failure> {
     }
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let stop = stop::flag()?;
-    let patience = Patience::default().gather;
+    let patience = Timeouts::default().gather;
     let on = directory(run).inspect_err(|_| meet::refuse(place))?;
     // Rank 0 has reported why it refuses the run.
     let Some(meeting) = meet::find(place, &on, patience).map_err(failed)? else {
@@ -64,9 +64,9 @@ pub fn join_run(run: &Run, place: &Position) -> Result<Exit, Failure> {
     let join = join(&meeting, place, on.clone(), patience);
     let worker = parent::start(&program()?, &join).map_err(failed)?;
     match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
-        Attended::Done => Ok(Exit::Success),
-        Attended::Hanging(message) => Err(Failure { exit: Exit::TrialFailed, message }),
-        Attended::Orphaned(folder) => {
+        WorkerEnd::Done => Ok(Exit::Success),
+        WorkerEnd::Hanging(message) => Err(Failure { exit: Exit::TrialFailed, message }),
+        WorkerEnd::Orphaned(folder) => {
             match cleanup::clean_up(place, &meeting, &on, folder.as_deref()) {
                 Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
                 None => Ok(Exit::TrialFailed),
@@ -82,7 +82,7 @@ pub fn gather(
     stop: &Arc<AtomicBool>,
 ) -> Result<(Arc<Group>, Option<RemoteWorkers>), Failure> {
     let failed = |message: String| Failure { exit: Exit::Missing, message };
-    let patience = Patience::default();
+    let patience = Timeouts::default();
     let on = directory(run)?;
     let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
     let (program, text) = (program()?, version::text());
@@ -131,7 +131,7 @@ fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
         let never = AtomicBool::new(false);
         let ended = parent::start(&program, &join)
             .and_then(|worker| parent::attend(worker, &meeting, &hello, &never));
-        if let Err(why) | Ok(Attended::Hanging(why)) = ended {
+        if let Err(why) | Ok(WorkerEnd::Hanging(why)) = ended {
             detail(&format!("fsdyno: the worker of rank 0: {why}"));
         }
     });

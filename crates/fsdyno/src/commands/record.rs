@@ -28,7 +28,7 @@ sizes and times, but no contents, arguments or environment. docs/record.md has t
 pub struct Record {
     /// The mechanism that observes the calls; auto takes the cheapest one that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
-    pub how: How,
+    pub how: RecordMethod,
     /// A directory whose whole tree is recorded before the start; may be repeated [default: the working directory, and
     /// only what the command touches]
     #[arg(long = "tree", value_name = "DIR")]
@@ -62,7 +62,7 @@ pub struct Record {
 
 /// A recording mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum How {
+pub enum RecordMethod {
     /// The cheapest that misses nothing: inside, or ptrace where that is not possible
     Auto,
     /// Code injected into dynamically linked programs records their calls; other calls are stopped with ptrace
@@ -86,7 +86,7 @@ fn check(record: &Record) -> Result<(), Failure> {
         check_program(program)?;
     }
     if let Some(pid) = record.pid {
-        if ![How::Auto, How::Bpf].contains(&record.how) {
+        if ![RecordMethod::Auto, RecordMethod::Bpf].contains(&record.how) {
             return Err(Failure::wrong(
                 "--pid records by BPF: omit --how, or give --how bpf".to_string(),
             ));
@@ -95,7 +95,7 @@ fn check(record: &Record) -> Result<(), Failure> {
             return Err(Failure::wrong(format!("there is no process {pid}")));
         }
     }
-    if record.pid.is_some() || record.how == How::Bpf {
+    if record.pid.is_some() || record.how == RecordMethod::Bpf {
         fsdyno_recorder::check_bpf().map_err(failure)?;
     }
     Ok(())
@@ -109,18 +109,18 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
         trees: record.trees.clone(),
         anonymize: record.anonymize,
         how: match record.how {
-            How::Auto => fsdyno_recorder::How::Auto,
-            How::Inside => fsdyno_recorder::How::Inside,
-            How::Ptrace => fsdyno_recorder::How::Ptrace,
-            How::Bpf => fsdyno_recorder::How::Bpf,
+            RecordMethod::Auto => fsdyno_recorder::RecordMethod::Auto,
+            RecordMethod::Inside => fsdyno_recorder::RecordMethod::Inside,
+            RecordMethod::Ptrace => fsdyno_recorder::RecordMethod::Ptrace,
+            RecordMethod::Bpf => fsdyno_recorder::RecordMethod::Bpf,
         },
     };
     let recorded = match record.pid {
         Some(pid) => {
-            let most = record.seconds.map(Duration::from_secs);
+            let max_duration = record.seconds.map(Duration::from_secs);
             let begins =
                 || say(&format!("fsdyno: recording process {pid}; Ctrl-C ends the recording"));
-            fsdyno_recorder::attach(&options, Bounds { pid, most }, out, begins)
+            fsdyno_recorder::attach(&options, Bounds { pid, max_duration }, out, begins)
         }
         None => fsdyno_recorder::record(&options, &record.command, out),
     };
@@ -162,8 +162,8 @@ fn tell(record: &Record, recorded: &Recorded) {
                 (_, Some(why)) => {
                     format!("by ptrace, since no memory can be shared with programs ({why})")
                 }
-                (fsdyno_recorder::How::Ptrace, None) => "by ptrace".to_string(),
-                (fsdyno_recorder::How::Bpf, None) => "by BPF".to_string(),
+                (fsdyno_recorder::RecordMethod::Ptrace, None) => "by ptrace".to_string(),
+                (fsdyno_recorder::RecordMethod::Bpf, None) => "by BPF".to_string(),
                 _ => {
                     let stopped = recorded.events.saturating_sub(recorded.inside);
                     format!("{} inside the programs, {stopped} by ptrace", recorded.inside)

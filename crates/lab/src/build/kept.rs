@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(origin(&kernel.modules).as_deref(), Some("second"));
         }
         assert!(find("5.10").is_err() && find("5.10.223").is_err());
-        assert!(kernel::here(&cache).iter().any(|kernel| kernel.release == release));
+        assert!(kernel::local_kernels(&cache).iter().any(|kernel| kernel.release == release));
     }
 
     #[test]

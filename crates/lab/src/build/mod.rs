@@ -52,7 +52,7 @@ const FIXED: &[(&str, &str)] = &[
 
 /// The options of a build.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct BuildOptions {
     /// The maximum number of compilers that run at the same time.
     pub jobs: usize,
     /// True if the build folder is kept.
@@ -61,7 +61,7 @@ pub struct Manner {
 
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Built {
+pub struct BuildResult {
     /// The release of the kernel that was built, or for which modules were, as the argument of `--kernel`.
     pub release: String,
     /// The elapsed time.
@@ -83,7 +83,7 @@ struct Build<'a> {
     folder: PathBuf,
     log: PathBuf,
     started: Instant,
-    manner: Manner,
+    manner: BuildOptions,
     say: &'a dyn Fn(&str),
     /// The build's lock, held until the end.
     _lock: File,
@@ -102,7 +102,7 @@ impl<'a> Build<'a> {
     /// Begins a build with an empty folder and an empty log.
     fn begin(
         what: &'static str,
-        manner: Manner,
+        manner: BuildOptions,
         cache: &Cache,
         say: &'a dyn Fn(&str),
     ) -> Result<Build<'a>, LabError> {
@@ -185,9 +185,9 @@ impl<'a> Build<'a> {
         LabError::NotBuilt { what: self.what.to_string(), why, log: self.log.clone() }
     }
 
-    fn done(&self, release: String) -> Built {
+    fn done(&self, release: String) -> BuildResult {
         let folder = self.manner.keep.then(|| self.folder.clone());
-        Built { release, elapsed: self.started.elapsed(), folder }
+        BuildResult { release, elapsed: self.started.elapsed(), folder }
     }
 }
 
@@ -237,7 +237,7 @@ fn replace_once(build: &Build<'_>, file: &Path, old: &str, new: &str) -> Result<
 mod tests {
     use super::*;
 
-    const MANNER: Manner = Manner { jobs: 1, keep: false };
+    const MANNER: BuildOptions = BuildOptions { jobs: 1, keep: false };
 
     #[test]
     fn the_reason_of_a_failed_build_is_the_first_error_of_its_log() {
@@ -259,7 +259,7 @@ mod tests {
     fn the_folder_of_a_build_is_removed_unless_it_is_to_stay() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let kept = Manner { keep: true, ..MANNER };
+        let kept = BuildOptions { keep: true, ..MANNER };
         let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
         let place = build.folder.clone();
         fs::write(place.join("old"), "").unwrap();

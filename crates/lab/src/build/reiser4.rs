@@ -8,7 +8,7 @@ use fsdyno_record::canonical::sha256_hex;
 use tempfile::TempDir;
 
 use super::source::{self, Source, wrong};
-use super::{Build, Built, Manner, Need, check_needs, keep, linux};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, keep, linux};
 use crate::cache::Cache;
 use crate::config;
 use crate::error::LabError;
@@ -65,10 +65,10 @@ pub struct Sources {
 /// A missing program or source, a source of a different version, or [`LabError::NotBuilt`].
 pub fn reiser4(
     sources: &Sources,
-    manner: Manner,
+    manner: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
-) -> Result<Built, LabError> {
+) -> Result<BuildResult, LabError> {
     let module = Source::open(&sources.reiser4)?;
     check_reiser4(&module, &sources.reiser4)?;
     let linux = sources.linux.as_deref().map(|path| Ok((Source::open(path)?, path)));
@@ -222,7 +222,7 @@ fn configuration() -> String {
 
 /// Returns an option that the lab needs and a configuration lacks, if there is one.
 fn absent(config: &str) -> Option<&'static str> {
-    let wanting = config::wanting(config);
+    let wanting = config::missing_options(config);
     let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
     let has_reiser4 = config.lines().any(|line| line == "CONFIG_REISER4_FS=y");
     needed.or((!has_reiser4).then_some("CONFIG_REISER4_FS"))
@@ -295,7 +295,7 @@ mod tests {
         let refused = |linux: Option<&Path>, reiser4: &Path| {
             let linux = linux.map(Path::to_path_buf);
             let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
-            let manner = Manner { jobs: 1, keep: false };
+            let manner = BuildOptions { jobs: 1, keep: false };
             let said = |line: &str| panic!("it began: {line}");
             let error = super::reiser4(&sources, manner, &cache, &said).unwrap_err();
             assert!(!place.path().join("cache").exists());

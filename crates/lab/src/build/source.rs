@@ -127,7 +127,7 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), LabError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Manner;
+    use super::super::BuildOptions;
     use super::*;
     use crate::cache::Cache;
 
@@ -141,7 +141,7 @@ mod tests {
         fs::write(tree.join("sub/Makefile"), "inner").unwrap();
         fs::write(tree.join(".git/HEAD"), "x").unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
-        let manner = Manner { jobs: 1, keep: false };
+        let manner = BuildOptions { jobs: 1, keep: false };
         let build = Build::begin("thing", manner, &cache, &|_| ()).unwrap();
         let archive = folder.path().join("tree.tar");
         let words = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use super::root::Root;
-use super::{Build, Built, Manner, Need, check_needs, keep_modules};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, keep_modules};
 use crate::archive::Archive;
 use crate::cache::Cache;
 use crate::error::LabError;
@@ -55,10 +55,10 @@ const TOOLS: &[&str] = &[
 /// [`LabError::NotBuilt`].
 pub fn zfs(
     wish: Option<&str>,
-    manner: Manner,
+    manner: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
-) -> Result<Built, LabError> {
+) -> Result<BuildResult, LabError> {
     check_needs(NAME, NEEDS)?;
     let kernel = kernel::find(wish, cache, false, say)?;
     let release = kernel.release.as_str();
@@ -151,7 +151,7 @@ mod tests {
         fs::write(&image, b"\x7fELF Linux version 6.1.0-56-test (me)").unwrap();
         fs::write(modules.join("zfs.ko"), "").unwrap();
         let refused = |wish: &str| {
-            let manner = Manner { jobs: 1, keep: false };
+            let manner = BuildOptions { jobs: 1, keep: false };
             let said = |line: &str| panic!("it began: {line}");
             zfs(Some(wish), manner, &cache, &said).unwrap_err().to_string()
         };

@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use fsdyno_child::process::last_lines;
-use fsdyno_child::{Ended, Process, SharedMailbox};
+use fsdyno_child::{Process, ProcessOutcome, SharedMailbox};
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::{Progress, Stage, Word};
 use fsdyno_record::stages::Stages;
@@ -21,11 +21,11 @@ use crate::error::RunError;
 use crate::finished::{Cut, Finished, Watch};
 use crate::guard::Guard;
 use crate::machine::{Machine, OnStop};
-use crate::profile::{Begun, Code, Counts, Profile};
+use crate::profile::{Code, Counts, PausedStage, Profile};
 use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
 
-pub use start::Boots;
+pub use start::BootConfig;
 use start::{copy_image, host};
 
 /// The polling interval of the mailbox. Polling costs the guest nothing.
@@ -42,7 +42,7 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// A running guest.
 struct Run<'a> {
-    boots: Boots<'a>,
+    boots: BootConfig<'a>,
     machine: &'a Machine,
     process: Process,
     guard: Guard,
@@ -63,7 +63,7 @@ struct Run<'a> {
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn run(
-    boots: Boots<'_>,
+    boots: BootConfig<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,
     job: &[u8],
@@ -73,7 +73,7 @@ pub fn run(
 }
 
 /// A callback for the start of a stage; it receives the disks and the counts so far.
-pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<()>;
+pub type StageCallback<'a> = &'a mut dyn FnMut(&PausedStage, &[File], Counts) -> io::Result<()>;
 
 /// Runs a guest as [`run`] does; with `profiling`, counts instructions by the code of the kernel, and calls the
 /// callback at the start of each stage.
@@ -81,11 +81,11 @@ pub type OnBegun<'a> = &'a mut dyn FnMut(&Begun, &[File], Counts) -> io::Result<
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn profile(
-    boots: Boots<'_>,
+    boots: BootConfig<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,
     job: &[u8],
-    profiling: Option<(&Code, OnBegun<'_>)>,
+    profiling: Option<(&Code, StageCallback<'_>)>,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
     let (code, on_begun) = profiling.unzip();
@@ -109,7 +109,7 @@ pub fn profile(
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn cut(
-    boots: Boots<'_>,
+    boots: BootConfig<'_>,
     machine: &Machine,
     job: &[u8],
     now: &mut dyn FnMut(&Progress) -> bool,
@@ -137,7 +137,7 @@ pub fn cut(
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended.
 pub fn save(
-    boots: Boots<'_>,
+    boots: BootConfig<'_>,
     machine: &Machine,
     file: &File,
     watch: &mut dyn FnMut(&Progress) -> Watch,
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
 
     fn watch(
         mut self,
-        mut on_begun: Option<OnBegun<'_>>,
+        mut on_begun: Option<StageCallback<'_>>,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         let mut first_op = None;
@@ -301,9 +301,9 @@ impl<'a> Run<'a> {
     }
 
     /// Calls `on_begun` for each stage that has begun, and resumes the machine.
-    fn report_stages(&self, on_begun: &mut OnBegun<'_>) -> io::Result<()> {
+    fn report_stages(&self, on_begun: &mut StageCallback<'_>) -> io::Result<()> {
         let Some(profile) = &self.profile else { return Ok(()) };
-        while let Some(begun) = profile.begun()? {
+        while let Some(begun) = profile.paused_stage()? {
             on_begun(&begun, &self.disks, profile.counts()?)?;
             profile.go_on(&begun)?;
         }
@@ -373,7 +373,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn died(self, ended: Ended) -> RunError {
+    fn died(self, ended: ProcessOutcome) -> RunError {
         let console = self.lines();
         // Touching memory of a file on a full file system raises SIGBUS.
         if ended.status.signal() == Some(libc::SIGBUS) && !self.disks.is_empty() {

@@ -23,7 +23,7 @@ use crate::qemu::{self, Inherited};
 
 /// The programs and settings with which a guest boots.
 #[derive(Clone, Copy, Debug)]
-pub struct Boots<'a> {
+pub struct BootConfig<'a> {
     /// QEMU.
     pub program: &'a Path,
     /// The kernel.
@@ -38,7 +38,7 @@ pub struct Boots<'a> {
     pub more_words: &'a str,
 }
 
-impl Boots<'_> {
+impl BootConfig<'_> {
     pub(super) fn unchanged(&self) -> Result<(), RunError> {
         match self.files.iter().find(|file| !file.is_same()) {
             Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
@@ -78,7 +78,7 @@ impl Memory {
     /// Returns the descriptors that QEMU's arguments refer to.
     fn named(
         &self,
-        boots: &Boots<'_>,
+        boots: &BootConfig<'_>,
         machine: &Machine,
         control: Option<&UnixStream>,
     ) -> Result<Inherited, RunError> {
@@ -99,7 +99,7 @@ impl Memory {
     /// Returns the files that QEMU inherits.
     fn inherited<'a>(
         &'a self,
-        boots: &Boots<'a>,
+        boots: &BootConfig<'a>,
         machine: &'a Machine,
         control: Option<&'a UnixStream>,
     ) -> Vec<BorrowedFd<'a>> {
@@ -119,13 +119,13 @@ impl Memory {
 impl<'a> Run<'a> {
     /// Starts QEMU with a job.
     pub(super) fn start(
-        boots: Boots<'a>,
+        boots: BootConfig<'a>,
         machine: &'a Machine,
         on_stop: OnStop,
         job: &[u8],
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
-        let Boots { program, cpu, more_words, .. } = boots;
+        let BootConfig { program, cpu, more_words, .. } = boots;
         boots.unchanged()?;
         let memory = Memory::new(machine, job)?;
         if on_stop != OnStop::Restore {

@@ -33,7 +33,7 @@ fn run_script(
     let (kernel, initramfs, cpu) = (&empty, &empty, &CpuPlan::default());
     let (files, _) = AsHashed::read(&program).unwrap();
     let files = &[files];
-    let boots = Boots { program: &program, kernel, initramfs, files, cpu, more_words: "" };
+    let boots = BootConfig { program: &program, kernel, initramfs, files, cpu, more_words: "" };
     let error = run(boots, &machine, None, b"{}", watch).unwrap_err();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
@@ -121,7 +121,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     fs::write(&new, "#!/bin/sh\n").unwrap();
     fs::rename(&new, &program).unwrap();
     let empty = memory_file(c"test").unwrap();
-    let boots = Boots {
+    let boots = BootConfig {
         program: &program,
         kernel: &empty,
         initramfs: &empty,

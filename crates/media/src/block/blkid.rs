@@ -39,7 +39,7 @@ fn of_line(line: &str) -> Option<Signature> {
 ///
 /// # Errors
 /// A tool that is missing or fails.
-pub fn at(device: &Path, part: Part) -> Result<Option<Signature>, BlockError> {
+pub fn part_signature(device: &Path, part: Part) -> Result<Option<Signature>, BlockError> {
     let (offset, size) = (part.start.0.to_string(), part.size.0.to_string());
     probe(&["--offset", &offset, "--size", &size], device)
 }
@@ -48,7 +48,7 @@ pub fn at(device: &Path, part: Part) -> Result<Option<Signature>, BlockError> {
 ///
 /// # Errors
 /// A tool that is missing or fails.
-pub fn of(device: &Path) -> Result<Option<Signature>, BlockError> {
+pub fn device_signature(device: &Path) -> Result<Option<Signature>, BlockError> {
     probe(&[], device)
 }
 

@@ -58,7 +58,7 @@ impl Claim {
             return Err(refused(&drive, std::mem::take(&mut reasons)));
         }
         // The current contents have been accepted as our own until they are cleared.
-        let found = blkid::at(&drive.path(), layout.data)?;
+        let found = blkid::part_signature(&drive.path(), layout.data)?;
         let own = found.into_iter().map(|found| plain(&found.uuid)).filter(|it| !it.is_empty());
         let left = DataContents::Unfinished(own.collect());
         let mark = DriveMark { serial, size: drive.size(), left };
@@ -189,7 +189,7 @@ impl Claim {
         if self.guard.is_none() {
             return Ok(());
         }
-        let found = blkid::of(&self.drive.part_path(DATA))?;
+        let found = blkid::device_signature(&self.drive.part_path(DATA))?;
         self.write_mark(
             found.map_or(DataContents::Nothing, |found| DataContents::Formatted(found.to_string())),
         )?;

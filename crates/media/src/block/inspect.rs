@@ -6,7 +6,7 @@ use std::io;
 use fsdyno_record::Bytes;
 
 use super::drive::Drive;
-use super::layout::{GUARD, KernelPart, LEAST, Layout};
+use super::layout::{GUARD, KernelPart, Layout, MIN_DRIVE_SIZE};
 use super::mark::{DataContents, DriveMark, plain};
 use super::refusal::{BlockError, Reason};
 use super::{InspectedDrive, blkid, users};
@@ -53,7 +53,7 @@ fn intrinsic_reasons(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Re
     if drive.is_read_only() {
         reasons.push(Reason::ReadOnly);
     }
-    if size < LEAST {
+    if size < MIN_DRIVE_SIZE {
         reasons.push(Reason::TooSmall { size });
     }
     if serial.is_none() {
@@ -64,7 +64,7 @@ fn intrinsic_reasons(drive: &Drive, size: Bytes, serial: Option<&str>) -> Vec<Re
 
 /// Returns the users of a drive, and whether one of them is another fsdyno, which has the guard part open.
 fn find_users(seen: &InspectedDrive, parts: &[KernelPart]) -> (Vec<Reason>, bool) {
-    let mut users = users::of(&seen.drive, parts);
+    let mut users = users::list_users(&seen.drive, parts);
     let guard = parts.iter().find(|part| part.number == GUARD && seen.layout.has(part));
     let is_fsdyno = |reason: &Reason| match (reason, guard) {
         (Reason::Open { part, .. }, Some(guard)) => *part == guard.name,
@@ -93,10 +93,10 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     if !signed.is_empty() {
         reasons.push(Reason::Signed(signed));
     }
-    if size < LEAST {
+    if size < MIN_DRIVE_SIZE {
         return Ok(reasons);
     }
-    if let Some(found) = blkid::at(&path, seen.layout.data)? {
+    if let Some(found) = blkid::part_signature(&path, seen.layout.data)? {
         match seen.mark.as_ref().map(|mark| &mark.left) {
             Some(DataContents::Unfinished(own)) if own.contains(&plain(&found.uuid)) => {}
             Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
@@ -114,7 +114,7 @@ fn foreign_contents(seen: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
 /// Returns a signature at one of the other common starts of a first partition, if there is no table.
 fn lost_partition(seen: &InspectedDrive) -> Result<Option<Reason>, BlockError> {
     for part in seen.layout.other_starts(seen.mark.is_some()) {
-        if let Some(found) = blkid::at(&seen.drive.path(), part)? {
+        if let Some(found) = blkid::part_signature(&seen.drive.path(), part)? {
             return Ok(Some(Reason::Lost { found, at: part.start }));
         }
     }

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 pub const DATA_START: u64 = MIB;
 
 /// The minimum size of a drive: hardly any file system of the catalog fits on a smaller one.
-pub const LEAST: Bytes = Bytes(16 * MIB);
+pub const MIN_DRIVE_SIZE: Bytes = Bytes(16 * MIB);
 
 /// Sectors before the first mebibyte at which partitioning tools start a first partition: a GPT's first free
 /// sector (34) and macOS's (40), DOS's second track (63), and the alignments of cards and early flash drives.
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_lost_partition_is_searched_at_the_starts_of_partitioning_tools() {
-        let layout = Layout::of(LEAST);
+        let layout = Layout::of(MIN_DRIVE_SIZE);
         let starts = |used| -> Vec<u64> {
             layout.other_starts(used).map(|part| part.start.0 / 512).collect()
         };
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_parts_do_not_overlap_and_leave_the_end_free() {
-        for size in [LEAST.0, LEAST.0 + 512, (1 << 40) + 7 * 512] {
+        for size in [MIN_DRIVE_SIZE.0, MIN_DRIVE_SIZE.0 + 512, (1 << 40) + 7 * 512] {
             let layout = Layout::of(Bytes(size));
             assert_eq!(layout.guard.start.0 + layout.guard.size.0, layout.data.start.0);
             let end = layout.data.start.0 + layout.data.size.0;

@@ -34,7 +34,7 @@ mod users;
 use std::path::Path;
 
 pub use claim::Claim;
-pub use layout::LEAST;
+pub use layout::MIN_DRIVE_SIZE;
 pub use left::{LeftoverDrive, find_leftover_drives};
 pub use refusal::{BlockError, Reason};
 pub use signature::Signature;
@@ -59,7 +59,7 @@ pub struct InspectedDrive {
 /// # Errors
 /// [`BlockError::Refused`] with all reasons; [`BlockError::Erase`] if only the serial number is missing or
 /// wrong; otherwise the error from inspecting it.
-pub fn look(path: &Path, erase: Option<&str>) -> Result<InspectedDrive, BlockError> {
+pub fn check_drive(path: &Path, erase: Option<&str>) -> Result<InspectedDrive, BlockError> {
     let drive = Drive::find(path)?;
     let (seen, reasons) = inspect(drive, false)?;
     let what = seen.drive.describe();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
-use super::layout::{DATA_START, LEAST};
+use super::layout::{DATA_START, MIN_DRIVE_SIZE};
 use super::signature::Signature;
 
 /// A reason to refuse erasing a drive. `part` is the name of the drive or of its partition.
@@ -136,7 +136,9 @@ impl fmt::Display for Reason {
                  of it is needed, overwrite its first mebibytes yourself)"
             ),
             Reason::ReadOnly => f.write_str("it is read-only"),
-            Reason::TooSmall { size } => write!(f, "it has {size}; at least {LEAST} are needed"),
+            Reason::TooSmall { size } => {
+                write!(f, "it has {size}; at least {MIN_DRIVE_SIZE} are needed")
+            }
             Reason::Mapping(kind) => {
                 write!(f, "it is {kind}, not a drive; name a whole drive (lsblk lists them)")
             }

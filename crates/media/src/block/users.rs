@@ -28,7 +28,7 @@ struct UsedDevice {
 }
 
 /// Returns all users of a drive, of its partitions, or of a loop device's backing file.
-pub fn of(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
+pub fn list_users(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
     let whole = UsedDevice {
         name: drive.name(),
         number: drive.number(),

@@ -232,7 +232,7 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let held = self.walls.as_ref().is_some_and(|walls| walls.holds(at));
+            let held = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
             let waits = all.answers[at].is_none() && !all.out[at] && !held;
             let limit = if self.works { self.patience.stuck } else { self.patience.sync };
             if waits && now.duration_since(peer.work.1) > limit {

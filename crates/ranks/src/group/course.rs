@@ -10,7 +10,7 @@ use fsdyno_record::trial::Measured;
 use fsdyno_record::{Job, Nanos};
 use fsdyno_workload::{OpCounts, PhaseSpec, WorkUnits, Workload};
 
-use super::stonewall::Walls;
+use super::stonewall::StonewallShares;
 
 /// A trial for the group to run, in an existing directory.
 pub struct Trial<'a> {
@@ -53,10 +53,15 @@ impl Course<'_> {
     }
 
     /// Returns the stonewall of a phase, if the phase ends with one.
-    pub(super) fn walls(&self, index: usize) -> Option<Walls> {
+    pub(super) fn stonewall(&self, index: usize) -> Option<StonewallShares> {
         let limit = self.plan.stonewall?;
         let (_, unit) = self.work.stonewalled().filter(|(walled, _)| *walled == index)?;
-        Some(Walls::new(limit, (self.plan.ranks, self.threads(index)), self.plan.own, unit))
+        Some(StonewallShares::new(
+            limit,
+            (self.plan.ranks, self.threads(index)),
+            self.plan.own,
+            unit,
+        ))
     }
 
     /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase on whose items it

@@ -1,8 +1,8 @@
 //! Rank 0's side: it waits for all ranks, and coordinates their trials.
 
+mod acceptor;
 mod collect;
 mod course;
-mod door;
 mod merge;
 mod stonewall;
 mod trial;
@@ -21,13 +21,13 @@ use crate::clocks::{self, Clock};
 use crate::launcher::Kind;
 use crate::secret::Secret;
 use crate::wire::{FromRank, Hello, ToRank, Wire};
-use door::Door;
+use acceptor::Acceptor;
 
 pub use course::Trial;
 
 /// The timeouts of rank 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Timeout for all ranks to connect.
     pub gather: Duration,
     /// Timeout for a sign of life from a rank.
@@ -40,9 +40,9 @@ pub struct Patience {
     pub stop: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
             gather: Duration::from_secs(60),
             silence: Duration::from_secs(10),
             stuck: Duration::from_secs(120),
@@ -130,8 +130,8 @@ struct State {
     peers: Vec<Peer>,
     events: Receiver<Event>,
     /// Stops accepting processes when dropped.
-    door: Door,
-    patience: Patience,
+    acceptor: Acceptor,
+    patience: Timeouts,
     /// The reason why no further trial is possible.
     broken: Option<String>,
     /// True if the mount of rank 0 may hang: its worker did not end by order, or a call on the same client hangs.
@@ -142,7 +142,7 @@ struct State {
     /// The waits of ranks for ops of other ranks.
     waits: collect::Waits,
     /// The stonewall of the phase, if the phase ends with one.
-    walls: Option<stonewall::Walls>,
+    stonewall: Option<stonewall::StonewallShares>,
     notes: Vec<String>,
 }
 
@@ -156,12 +156,13 @@ impl Group {
         secret: &Secret,
         (kind, ranks): (Kind, u32),
         version: &str,
-        patience: Patience,
+        patience: Timeouts,
         stop: &dyn Fn() -> bool,
     ) -> Result<Group, GroupError> {
         let (sender, events) = mpsc::channel();
-        let door = Door::open(listener, secret.clone(), (ranks, version.to_string()), sender)
-            .map_err(|error| GroupError::Lost(format!("listen for the ranks: {error}")))?;
+        let acceptor =
+            Acceptor::open(listener, secret.clone(), (ranks, version.to_string()), sender)
+                .map_err(|error| GroupError::Lost(format!("listen for the ranks: {error}")))?;
         let mut arrivals = Arrivals { came: (0..ranks).map(|_| None).collect(), notes: Vec::new() };
         let begin = Instant::now();
         while arrivals.came.iter().any(Option::is_none) {
@@ -183,14 +184,14 @@ impl Group {
         let state = State {
             peers: arrivals.came.into_iter().flatten().collect(),
             events,
-            door,
+            acceptor,
             patience,
             broken: None,
             own_hangs: false,
             progress: collect::no_progress(),
             works: true,
             waits: collect::Waits::default(),
-            walls: None,
+            stonewall: None,
             notes: arrivals.notes,
         };
         Ok(Group { state: Mutex::new(state), kind, ranks })
@@ -244,7 +245,7 @@ impl Drop for Group {
             // A rank that is gone need not be ended.
             let _ = peer.wire.send(&ToRank::End);
         }
-        state.door.shut();
+        state.acceptor.shut();
     }
 }
 
@@ -281,7 +282,7 @@ impl Arrivals {
             Event::Obituary(hello) => {
                 Err(format!("rank {} on {}: {}", hello.rank, hello.host, hello.text))
             }
-            Event::TurnedAway(why) => match why.strip_prefix(door::MISFIT) {
+            Event::TurnedAway(why) => match why.strip_prefix(acceptor::MISFIT) {
                 Some(misfit) => Err(misfit.to_string()),
                 None => {
                     self.notes.push(why);
@@ -333,11 +334,11 @@ fn missing(came: &[Option<Peer>], waited: Duration, notes: &[String]) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Ear, Rejection, call};
+    use crate::wire::{Rejection, WireReader, call};
     use std::net::{SocketAddr, TcpStream};
 
-    fn patience(gather: u64) -> Patience {
-        Patience { gather: Duration::from_millis(gather), ..Patience::default() }
+    fn patience(gather: u64) -> Timeouts {
+        Timeouts { gather: Duration::from_millis(gather), ..Timeouts::default() }
     }
 
     fn listener() -> (TcpListener, SocketAddr) {
@@ -351,7 +352,7 @@ mod tests {
         secret: &Secret,
         rank: u32,
         version: &str,
-    ) -> Result<(Wire, Ear), Rejection> {
+    ) -> Result<(Wire, WireReader), Rejection> {
         let version = version.to_string();
         let hello = Hello { rank, ranks: 2, version, host: "a".into(), ..Hello::default() };
         call(TcpStream::connect(at).unwrap(), secret, &hello)

@@ -8,7 +8,7 @@ use crate::wire::{Goal, Stopped, ToRank};
 
 /// The shares of a phase at the stonewall.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Walls {
+pub(super) struct StonewallShares {
     limit: Nanos,
     /// Number of threads per rank, and per directory.
     threads: (u32, u32),
@@ -19,18 +19,18 @@ pub(super) struct Walls {
     goal: Option<Goal>,
 }
 
-impl Walls {
-    /// The walls of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in one directory
+impl StonewallShares {
+    /// The stonewall of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in one directory
     /// per rank.
     pub(super) fn new(
         limit: Nanos,
         (ranks, threads): (u32, u32),
         own: bool,
         unit: &'static str,
-    ) -> Walls {
+    ) -> StonewallShares {
         let all = ranks.saturating_mul(threads);
         let threads = (threads, if own { threads } else { all });
-        Walls { limit, threads, unit, stopped: vec![None; all as usize], goal: None }
+        StonewallShares { limit, threads, unit, stopped: vec![None; all as usize], goal: None }
     }
 
     /// Handles a share's message; returns the goal after the last one.
@@ -83,7 +83,10 @@ impl Walls {
 impl State {
     /// Handles the message of a share at the stonewall; after the last one, lets all shares continue.
     pub(super) fn at_stonewall(&mut self, stopped: Stopped) {
-        let Some(goal) = self.walls.as_mut().and_then(|walls| walls.take(stopped)) else { return };
+        let Some(goal) = self.stonewall.as_mut().and_then(|stonewall| stonewall.take(stopped))
+        else {
+            return;
+        };
         let now = std::time::Instant::now();
         for peer in &mut self.peers {
             peer.work.1 = now;
@@ -103,18 +106,18 @@ mod tests {
 
     #[test]
     fn all_go_on_to_the_largest_number_when_the_last_has_stopped() {
-        let mut walls = Walls::new(Nanos(100), (2, 2), false, "files");
-        assert_eq!(walls.take(stopped(0, 7)), None);
-        assert!(!walls.holds(0));
-        assert_eq!(walls.take(stopped(1, 9)), None);
-        assert!(walls.holds(0) && !walls.holds(1));
-        assert_eq!(walls.take(stopped(3, 3)), None);
+        let mut stonewall = StonewallShares::new(Nanos(100), (2, 2), false, "files");
+        assert_eq!(stonewall.take(stopped(0, 7)), None);
+        assert!(!stonewall.holds(0));
+        assert_eq!(stonewall.take(stopped(1, 9)), None);
+        assert!(stonewall.holds(0) && !stonewall.holds(1));
+        assert_eq!(stonewall.take(stopped(3, 3)), None);
         let goal = Some(Goal { most: 9, shares: 4 });
-        assert_eq!((walls.take(stopped(2, 4)), walls.goal()), (goal, goal));
-        assert!(!walls.holds(0));
+        assert_eq!((stonewall.take(stopped(2, 4)), stonewall.goal()), (goal, goal));
+        assert!(!stonewall.holds(0));
         let rank = |rank| RankPhase { rank, started_ns: Nanos(50), ..RankPhase::default() };
         let mut phase = RanksPhase { ranks: vec![rank(0), rank(1)], ..RanksPhase::default() };
-        walls.add_to(&mut phase, 36);
+        stonewall.add_to(&mut phase, 36);
         let reached = phase.stonewall.unwrap();
         assert_eq!((reached.items, reached.fewest, reached.most), (23, 3, 9));
         assert_eq!((reached.all, reached.unit.as_str()), (36, "files"));
@@ -126,9 +129,9 @@ mod tests {
     #[test]
     fn the_shares_are_those_of_a_directory() {
         let goal_of = |own| {
-            let mut walls = Walls::new(Nanos(100), (2, 1), own, "files");
-            assert_eq!(walls.take(stopped(0, 5)), None);
-            walls.take(stopped(1, 6))
+            let mut stonewall = StonewallShares::new(Nanos(100), (2, 1), own, "files");
+            assert_eq!(stonewall.take(stopped(0, 5)), None);
+            stonewall.take(stopped(1, 6))
         };
         assert_eq!(goal_of(false), Some(Goal { most: 6, shares: 2 }));
         assert_eq!(goal_of(true), Some(Goal { most: 6, shares: 1 }));

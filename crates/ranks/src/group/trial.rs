@@ -14,7 +14,7 @@ use fsdyno_workload::{GapKind, Setting, workloads};
 use super::collect::{Watch, no_progress};
 use super::course::{Course, Trial};
 use super::merge::{PhaseOfRanks, merge};
-use super::stonewall::Walls;
+use super::stonewall::StonewallShares;
 use super::{GroupError, State};
 use crate::clocks::Clock;
 use crate::launcher::Kind;
@@ -215,7 +215,7 @@ impl State {
         self.stage(Stage::Running);
         self.progress.phase = index as u64;
         self.begin_waits(index, &course.plan, course.threads(index));
-        self.walls = course.walls(index);
+        self.stonewall = course.stonewall(index);
         self.tell(&ToRank::Arm { phase: index });
         self.collect("before a phase", course.deadline, watch, &|answer| {
             matches!(answer, FromRank::Armed).then_some(())
@@ -233,7 +233,7 @@ impl State {
             FromRank::Done(done) => Some(*done),
             _ => None,
         })?;
-        let goal = self.walls.as_ref().and_then(Walls::goal);
+        let goal = self.stonewall.as_ref().and_then(StonewallShares::goal);
         let after = goal.and_then(|goal| course.work.after_stonewall(goal.most, goal.shares));
         if let Some(work) = after {
             course.work = work;
@@ -305,8 +305,8 @@ impl State {
         let clocks: Vec<Clock> = self.peers.iter().map(|peer| peer.clock).collect();
         let of = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
         let (mut phase, mut ranks, series) = merge(&of);
-        if let Some(walls) = self.walls.take() {
-            walls.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
+        if let Some(stonewall) = self.stonewall.take() {
+            stonewall.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
         }
         course.done.push(shares(&course.plan, index, done));
         let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(died)?;

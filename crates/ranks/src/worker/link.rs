@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fsdyno_engine::clock;
-use fsdyno_engine::progress::{Elsewhere, Halt, PhaseProgress};
+use fsdyno_engine::progress::{Halt, PhaseProgress, RemoteRanks};
 use fsdyno_record::Nanos;
 use fsdyno_workload::After;
 
-use crate::wire::{Ear, FromRank, Goal, Point, ToRank, Wire};
+use crate::wire::{FromRank, Goal, Point, ToRank, Wire, WireReader};
 
 /// Interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ impl State {
 }
 
 /// Waits for ranks in other processes, through rank 0.
-impl Elsewhere for State {
+impl RemoteRanks for State {
     fn wait(&self, point: After) -> Result<(), Halt> {
         let After { thread, ops } = point;
         if self.wire.send(&FromRank::Await(Point { thread, ops })).is_err() {
@@ -108,7 +108,7 @@ impl Elsewhere for State {
 
 impl Link {
     /// Starts the threads; orders for the worker's main thread go to `orders`.
-    pub(crate) fn start(wire: Wire, ear: Ear, orders: Sender<ToRank>) -> Link {
+    pub(crate) fn start(wire: Wire, ear: WireReader, orders: Sender<ToRank>) -> Link {
         let state = Arc::new(State {
             wire: wire.clone(),
             phase: Mutex::default(),
@@ -133,8 +133,8 @@ impl Link {
     }
 
     /// Returns the object that waits for ranks in other processes.
-    pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
-        Arc::clone(&self.state) as Arc<dyn Elsewhere>
+    pub(crate) fn remote_ranks(&self) -> Arc<dyn RemoteRanks> {
+        Arc::clone(&self.state) as Arc<dyn RemoteRanks>
     }
 
     /// Sets the progress of the armed phase, so that it can be stopped and observed.
@@ -166,7 +166,7 @@ impl Link {
     }
 }
 
-fn listen(state: &Arc<State>, mut ear: Ear, orders: &Sender<ToRank>) {
+fn listen(state: &Arc<State>, mut ear: WireReader, orders: &Sender<ToRank>) {
     loop {
         let Ok(order) = ear.hear::<ToRank>() else { end_alone(state) };
         match order {

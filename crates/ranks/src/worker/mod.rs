@@ -115,7 +115,7 @@ pub(crate) fn connect(
     meeting: &Meeting,
     hello: &Hello,
     patience: Duration,
-) -> Result<(wire::Wire, wire::Ear), String> {
+) -> Result<(wire::Wire, wire::WireReader), String> {
     let begin = Instant::now();
     loop {
         let mut last = format!("no address of {} is known here", meeting.hosts.join(", "));

@@ -33,17 +33,17 @@ impl Trial {
             true => Share::WHOLE,
             false => Share { rank: share, ranks: self.plan.ranks },
         };
-        let progress =
-            PhaseProgress::new(ranks, threads).among(share.rank * ranks, link.elsewhere());
+        let progress = PhaseProgress::new(ranks, threads)
+            .with_remote_ranks(share.rank * ranks, link.remote_ranks());
         let progress = Arc::new(progress);
         link.arm(&progress);
         let limit = self.plan.stonewall.filter(|_| self.is_walled(index));
         let (state, first) = (link.state(), self.rank * ranks);
-        let walls = |thread: u32| -> Box<dyn Wall> {
+        let stonewalls = |thread: u32| -> Box<dyn Wall> {
             let limit = limit.unwrap_or_default();
             Box::new(Stonewall::new(Arc::clone(&state), first + thread, limit))
         };
-        let walls = limit.map(|_| &walls as &dyn Fn(u32) -> Box<dyn Wall>);
+        let stonewalls = limit.map(|_| &stonewalls as &dyn Fn(u32) -> Box<dyn Wall>);
         let run = PhaseRun {
             work: self.work.as_ref(),
             phase: index,
@@ -55,7 +55,7 @@ impl Trial {
             device: None,
             contents: &self.contents,
             slots: None,
-            among: Some(ProcessShare { share, progress: &progress, walls }),
+            process_share: Some(ProcessShare { share, progress: &progress, stonewalls }),
         };
         let mut cpu_before = (Nanos(0), Nanos(0));
         let done = run_threads(

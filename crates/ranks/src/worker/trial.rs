@@ -118,7 +118,8 @@ impl Trial {
     fn sync(&self) -> Result<FromRank, Trouble> {
         let io = |error: io::Error| Trouble::plain(format!("find the device below: {error}"));
         let mount = mount_table::of_file(self.root.as_fd()).map_err(io)?;
-        let mut caches = DeviceCaches::below(self.root.as_fd(), mount.as_ref()).map_err(io)?;
+        let mut caches =
+            DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
         caches.before_sync();
         rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
         let at = clock::now();

@@ -112,7 +112,7 @@ impl Asm {
     }
 
     /// Places a label at the next instruction.
-    pub fn here(&mut self, label: Label) -> &mut Asm {
+    pub fn bind_label(&mut self, label: Label) -> &mut Asm {
         self.places.insert(label, self.code.len());
         self
     }
@@ -240,7 +240,7 @@ mod tests {
     fn jumps_reach_their_labels() {
         let mut asm = Asm::default();
         let end = asm.label();
-        asm.jump_if(If::Eq, Reg::R1, 5, end).mov(Reg::R6, Reg::R1).here(end).exit();
+        asm.jump_if(If::Eq, Reg::R1, 5, end).mov(Reg::R6, Reg::R1).bind_label(end).exit();
         let code = asm.finish();
         // jeq r1, 5, +1; mov r6, r1; mov r0, 0; exit
         assert_eq!(code[0], [0x15, 1, 1, 0, 5, 0, 0, 0]);

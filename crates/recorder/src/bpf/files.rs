@@ -56,7 +56,7 @@ impl Programs<'_> {
         let few = asm.label();
         self.table(asm, bad);
         asm.load(Word, R2, R9, self.offsets.table.field(0)).op_value(Op::Shr, R2, 3);
-        asm.set(R1, MAX_BITS).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).here(few);
+        asm.set(R1, MAX_BITS).jump_if_reg(If::Ge, R1, R2, few).mov(R2, R1).bind_label(few);
         asm.store(DoubleWord, R10, POINTER, R2).load(
             DoubleWord,
             R3,
@@ -102,7 +102,7 @@ impl Programs<'_> {
             Self::number(a, 0, self.offsets.pid);
             a.load(Word, R8, R10, KEY).store(Word, R10, KEY, R1);
             self.lookup(a, self.maps.threads, unknown);
-            a.jump(out).here(unknown).store(Word, R10, KEY, R8);
+            a.jump(out).bind_label(unknown).store(Word, R10, KEY, R8);
         }
         self.event(a, SPAWNS, 2, out);
         Self::number(a, 0, self.offsets.pid);
@@ -118,9 +118,9 @@ impl Programs<'_> {
         a.mov(R3, R10).add(R3, STATE.into()).set(Reg::R4, 0).call(Call::Update);
         a.jump_if(If::Eq, R0, 0, good);
         self.count(a, super::layout::LOST);
-        a.here(good).set(R8, record::PARTS.into());
+        a.bind_label(good).set(R8, record::PARTS.into());
         self.put(a);
-        a.here(out).exit();
+        a.bind_label(out).exit();
         asm.finish()
     }
 
@@ -138,7 +138,7 @@ impl Programs<'_> {
         a.store(Word, R10, KEY, R7).map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into());
         a.mov(R3, R0).set(Reg::R4, 0).call(Call::Update);
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, SLOT.into()).call(Call::Delete);
-        a.here(same).mov(R1, R6);
+        a.bind_label(same).mov(R1, R6);
         self.begin(a, out);
         a.load(DoubleWord, R1, R7, state::EXECS).jump_if(If::Ne, R1, 0, out);
         a.store_value(DoubleWord, R7, state::EXECS, 1);
@@ -147,7 +147,7 @@ impl Programs<'_> {
             .store(DoubleWord, R9, record::ARGS, R1)
             .set(R8, record::PARTS.into());
         self.put(a);
-        a.here(out).exit();
+        a.bind_label(out).exit();
         asm.finish()
     }
 
@@ -164,7 +164,7 @@ impl Programs<'_> {
         self.put(a);
         a.load(DoubleWord, R8, R10, SLOT).store(Word, R10, KEY, R8);
         a.map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into()).call(Call::Delete);
-        a.here(out).exit();
+        a.bind_label(out).exit();
         asm.finish()
     }
 
@@ -180,11 +180,11 @@ impl Programs<'_> {
         a.mov(R7, R0);
         Self::used(a, R7, R8);
         a.store(DoubleWord, R7, state::USED, R1).store(DoubleWord, R7, state::SINCE, R8);
-        a.here(next);
+        a.bind_label(next);
         Self::number(a, 16, self.offsets.pid);
         a.jump_if(If::Eq, R1, 0, out).store(Word, R10, KEY, R1);
         self.lookup(a, self.maps.threads, out);
-        a.store(DoubleWord, R0, state::SINCE, R8).here(out).exit();
+        a.store(DoubleWord, R0, state::SINCE, R8).bind_label(out).exit();
         asm.finish()
     }
 }

@@ -8,7 +8,7 @@ use libc::pid_t;
 use rustix::fs::FileType;
 
 use super::names::{Names, OUTSIDE, Walked};
-use super::walk::{Walk, components, said, short};
+use super::walk::{Walk, components, name_outcome, short};
 use crate::inode::Key;
 use crate::recorder::Recorder;
 use crate::resolve::{KERNEL, Outside, Place, base_of};
@@ -49,9 +49,9 @@ impl Recorder {
         follow: bool,
         (names, seen): (&mut Names, &mut Seen),
     ) -> Result<Place, Outside> {
-        let said = Some(said(seen, self.walked.is_empty()));
+        let name_outcome = Some(name_outcome(seen, self.walked.is_empty()));
         let (begin, good) = (seen.wall.0, seen.result >= 0);
-        let walk = Walk { recorder: self, names, begin, good, said, follow };
+        let walk = Walk { recorder: self, names, begin, good, name_outcome, follow };
         let mut it = walk.path(from, text)?;
         if good && it.beyond > 0 {
             self.note("calls in directories that other programs replaced", 1);

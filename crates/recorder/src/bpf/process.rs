@@ -24,7 +24,7 @@ pub struct Bounds {
     /// The process ID.
     pub pid: pid_t,
     /// The maximum duration; None to record until the process ends.
-    pub most: Option<Duration>,
+    pub max_duration: Option<Duration>,
 }
 
 /// Returns the working directory of a process.
@@ -65,7 +65,7 @@ pub fn attach(
     drop(stopped);
     begun?;
     begins();
-    let until = of.most.map(|it| Instant::now() + it);
+    let until = of.max_duration.map(|it| Instant::now() + it);
     let mut status = None;
     loop {
         let any = recorder.take_records(&mut session, WAIT);

@@ -160,7 +160,7 @@ impl Programs<'_> {
         let out = asm.label();
         asm.store_value(Word, R10, KEY, counter as i32);
         self.lookup(asm, self.maps.counters, out);
-        asm.set(R1, 1).atomic_add(R0, 0, R1).here(out);
+        asm.set(R1, 1).atomic_add(R0, 0, R1).bind_label(out);
     }
 
     /// R9 = a scratch buffer with the header of a record: its kind, the thread at [`KEY`], and the records lost so far.
@@ -183,7 +183,7 @@ impl Programs<'_> {
         asm.map(R1, self.maps.ring).mov(R2, R9).mov(R3, R8).op_value(Op::And, R3, 0x7fff);
         asm.set(R4, NO_WAKEUP).call(Call::RingOutput).jump_if(If::Eq, R0, 0, good);
         self.count(asm, LOST);
-        asm.here(good);
+        asm.bind_label(good);
     }
 
     /// R1 = the CPU time at the time in `now` of the thread whose state `thread` points to.
@@ -191,7 +191,7 @@ impl Programs<'_> {
         let later = asm.label();
         asm.mov(R1, now).load(DoubleWord, R2, thread, state::SINCE);
         // If the program was preempted, the thread may have been scheduled again after `now`.
-        asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).here(later).op(Op::Sub, R1, R2);
+        asm.jump_if_reg(If::Ge, R1, R2, later).mov(R1, R2).bind_label(later).op(Op::Sub, R1, R2);
         asm.load(DoubleWord, R2, thread, state::USED).op(Op::Add, R1, R2);
     }
 
@@ -253,7 +253,9 @@ impl Programs<'_> {
         a.jump_if(If::Ne, R9, 0, begins);
         // The call's time does not include this program's.
         a.call(Call::Time).store(DoubleWord, R7, state::BEGIN, R0).exit();
-        a.here(begins).store(DoubleWord, R7, state::BEGIN, R8).store(DoubleWord, R10, SLOT, R9);
+        a.bind_label(begins)
+            .store(DoubleWord, R7, state::BEGIN, R8)
+            .store(DoubleWord, R10, SLOT, R9);
         self.room(a, BEGINS, 0, out);
         a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
         a.store_value(DoubleWord, R9, record::RESULT, 0);
@@ -268,13 +270,13 @@ impl Programs<'_> {
         Self::args(a);
         self.parts(a);
         self.put(a);
-        a.here(out).exit();
-        a.here(foreign);
+        a.bind_label(out).exit();
+        a.bind_label(foreign);
         a.load(DoubleWord, R1, R6, 8).jump_if(If::SignedLt, R1, 0, unrecorded);
         if self.copy == 0 {
             self.count(a, FOREIGN);
         }
-        a.here(unrecorded).store_value(DoubleWord, R7, state::SHAPE, 0).exit();
+        a.bind_label(unrecorded).store_value(DoubleWord, R7, state::SHAPE, 0).exit();
         asm.finish()
     }
 
@@ -304,7 +306,7 @@ impl Programs<'_> {
         a.call(Call::Time).mov(R8, R0);
         Self::used(a, R7, R8);
         a.store(DoubleWord, R7, state::MARK, R1);
-        a.here(out).exit();
+        a.bind_label(out).exit();
         asm.finish()
     }
 
@@ -324,9 +326,9 @@ impl Programs<'_> {
             asm.load(DoubleWord, R1, R10, SLOT).store(Word, R3, 0, R1);
             asm.store_value(Word, R3, 4, UNREAD as i32).op_value(Op::And, R1, 15);
             self.part(asm, next);
-            asm.here(next);
+            asm.bind_label(next);
         }
-        asm.here(done);
+        asm.bind_label(done);
     }
 
     /// Adds a part. R1 is its kind, R5 the argument after its own. A sample that is not due adds nothing.
@@ -342,32 +344,32 @@ impl Programs<'_> {
         asm.jump(bad);
         let [text, memory, vector, sample, opened, closing] = labels;
         let to = |asm: &mut Asm| _ = asm.mov(R1, R9).op(Op::Add, R1, R8).add(R1, HEADER.into());
-        to(asm.here(text));
+        to(asm.bind_label(text));
         asm.set(R2, MAX_TEXT).load(DoubleWord, R3, R10, VALUE).call(Call::ReadUserText);
         asm.jump_if(If::SignedLt, R0, 0, bad).jump_if(If::Gt, R0, MAX_TEXT, bad).jump(good);
-        asm.here(memory).load(DoubleWord, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
+        asm.bind_label(memory).load(DoubleWord, R2, R10, SLOT).op_value(Op::Shr, R2, 7);
         asm.op_value(Op::And, R2, 0x1ff).op_value(Op::Shl, R2, 3).jump(read);
-        asm.here(vector).jump_if(If::Gt, R5, MAX_VECTOR, bad);
+        asm.bind_label(vector).jump_if(If::Gt, R5, MAX_VECTOR, bad);
         asm.mov(R2, R5).op_value(Op::Shl, R2, 4).jump(read);
         let (long, short) = (asm.label(), asm.label());
-        asm.here(sample).jump_if(If::Gt, R5, 511, long).jump(next);
-        asm.here(long).load(DoubleWord, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
+        asm.bind_label(sample).jump_if(If::Gt, R5, 511, long).jump(next);
+        asm.bind_label(long).load(DoubleWord, R1, R7, state::WRITES).mov(R2, R1).add(R2, 1);
         asm.store(DoubleWord, R7, state::WRITES, R2).op_value(Op::And, R1, 15);
         asm.jump_if(If::Ne, R1, 0, next).mov(R2, R5).set(R1, MAX_SAMPLE);
         asm.jump_if_reg(If::Ge, R1, R2, short).mov(R2, R1);
-        asm.here(short).jump(read);
-        asm.here(read).store(DoubleWord, R10, POINTER, R2);
+        asm.bind_label(short).jump(read);
+        asm.bind_label(read).store(DoubleWord, R10, POINTER, R2);
         to(asm);
         asm.load(DoubleWord, R3, R10, VALUE).call(Call::ReadUser).jump_if(If::Ne, R0, 0, bad);
         asm.load(DoubleWord, R0, R10, POINTER).jump_if(If::Gt, R0, 16 * MAX_VECTOR, bad).jump(good);
-        asm.here(opened);
+        asm.bind_label(opened);
         self.file(asm, bad);
         asm.set(R0, file::LENGTH).jump(good);
-        asm.here(closing);
+        asm.bind_label(closing);
         self.closing(asm, bad);
         asm.jump(good);
-        asm.here(bad).add(R8, HEADER.into()).jump(next);
-        asm.here(good).op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
+        asm.bind_label(bad).add(R8, HEADER.into()).jump(next);
+        asm.bind_label(good).op_value(Op::And, R8, PARTS_END).mov(R3, R9).op(Op::Add, R3, R8);
         asm.store(Word, R3, 4, R0).add(R0, 7).op_value(Op::And, R0, PARTS_END & !7);
         asm.op(Op::Add, R8, R0).add(R8, HEADER.into());
     }

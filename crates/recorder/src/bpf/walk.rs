@@ -16,7 +16,7 @@ mod tests;
 
 /// The implication of a call's result for the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum NameOutcome {
     /// Nothing.
     Nothing,
     /// The call made the name.
@@ -28,9 +28,9 @@ pub enum Said {
 }
 
 /// Returns what a call implies for the last name of its first or second path.
-pub fn said(seen: &Seen, first: bool) -> Said {
+pub fn name_outcome(seen: &Seen, first: bool) -> NameOutcome {
     use CallKind as K;
-    let Some(kind) = table::kind(seen.number) else { return Said::Nothing };
+    let Some(kind) = table::kind(seen.number) else { return NameOutcome::Nothing };
     let good = seen.result >= 0;
     let makes = match kind {
         K::Mkdir | K::Mknod | K::Symlink => true,
@@ -44,33 +44,33 @@ pub fn said(seen: &Seen, first: bool) -> Said {
     if makes {
         return match (kind, good) {
             // It is no longer known whether rename replaced the name.
-            (K::Rename, true) => Said::Absent,
-            (_, true) => Said::Made,
+            (K::Rename, true) => NameOutcome::Absent,
+            (_, true) => NameOutcome::Made,
             (_, false) if seen.result == -i64::from(libc::EEXIST) => {
-                Said::There(libc::S_IFREG | 0o644)
+                NameOutcome::There(libc::S_IFREG | 0o644)
             }
-            _ => Said::Nothing,
+            _ => NameOutcome::Nothing,
         };
     }
     if kind == K::Open {
         let opened = seen.captured.as_ref().and_then(|it| it.file(seen.result as i32));
         match opened {
-            Some(file) if good && file.made => return Said::Made,
-            Some(file) if good => return Said::There(file.mode),
+            Some(file) if good && file.made => return NameOutcome::Made,
+            Some(file) if good => return NameOutcome::There(file.mode),
             _ => {}
         }
     }
     match kind {
-        _ if seen.result == -i64::from(libc::ENOENT) => Said::Absent,
-        _ if !good => Said::Nothing,
+        _ if seen.result == -i64::from(libc::ENOENT) => NameOutcome::Absent,
+        _ if !good => NameOutcome::Nothing,
         K::Rmdir | K::Chdir | K::Readdir => DIRECTORY,
-        K::Readlink => Said::There(libc::S_IFLNK | 0o777),
+        K::Readlink => NameOutcome::There(libc::S_IFLNK | 0o777),
         K::Unlink if seen.number == libc::SYS_unlinkat && seen.args[2] != 0 => DIRECTORY,
-        _ => Said::There(libc::S_IFREG | 0o644),
+        _ => NameOutcome::There(libc::S_IFREG | 0o644),
     }
 }
 
-const DIRECTORY: Said = Said::There(libc::S_IFDIR | 0o755);
+const DIRECTORY: NameOutcome = NameOutcome::There(libc::S_IFDIR | 0o755);
 
 /// Splits a path into its components.
 pub fn components(text: &[u8]) -> Vec<&[u8]> {
@@ -93,7 +93,7 @@ pub struct Walk<'a> {
     /// True if the call succeeded.
     pub good: bool,
     /// What the call implies for the last name; None while a link in the middle is followed.
-    pub said: Option<Said>,
+    pub name_outcome: Option<NameOutcome>,
     /// True if a link at the end is followed.
     pub follow: bool,
 }
@@ -162,9 +162,9 @@ impl Walk<'_> {
         target: &[u8],
         links: u8,
     ) -> Result<Option<Key>, Outside> {
-        let said = self.said.take();
+        let name_outcome = self.name_outcome.take();
         let to = self.step(at, target, true, links + 1);
-        self.said = said;
+        self.name_outcome = name_outcome;
         let to = to?;
         let dir = if to.name.is_none() { Some(to.dir) } else { to.key };
         Ok(dir.filter(|_| to.beyond == 0))
@@ -179,7 +179,7 @@ impl Walk<'_> {
 
     /// Checks that a directory in which a path ends is not on a file system of the kernel, such as procfs.
     fn inside(&mut self, dir: Key) -> Result<(), Outside> {
-        match self.said.is_some() && self.is_kernels(dir) {
+        match self.name_outcome.is_some() && self.is_kernels(dir) {
             true => Err(Outside(Object::Kernel, dir.1)),
             false => Ok(()),
         }
@@ -197,23 +197,23 @@ impl Walk<'_> {
 
     /// Returns the object of a name, as far as it can be known.
     fn entry(&mut self, dir: Key, name: &[u8], last: bool) -> Option<Key> {
-        let middle = if self.good { DIRECTORY } else { Said::Nothing };
-        let said = self.said.filter(|_| last).unwrap_or(middle);
+        let middle = if self.good { DIRECTORY } else { NameOutcome::Nothing };
+        let name_outcome = self.name_outcome.filter(|_| last).unwrap_or(middle);
         let known = self.names.known(dir, name, self.begin);
         // A call that failed may have done so before the name appeared.
         let known =
             known.filter(|_| self.good || !self.names.appeared_after(dir, name, self.begin));
         // An unrecorded program may have replaced a file by a directory.
         let leads = |it: &Key| self.names.is_directory(*it) || self.names.target(*it).is_some();
-        let known = known.filter(|it| said != DIRECTORY || leads(it));
-        let looks_up = match said {
+        let known = known.filter(|it| name_outcome != DIRECTORY || leads(it));
+        let looks_up = match name_outcome {
             // An open with O_CREAT through a dangling symbolic link makes the target of the link.
-            Said::Made => {
+            NameOutcome::Made => {
                 return known.filter(|key| self.follow && self.names.target(*key).is_some());
             }
-            Said::Absent => false,
-            Said::Nothing => !self.names.is_complete(dir),
-            Said::There(_) => true,
+            NameOutcome::Absent => false,
+            NameOutcome::Nothing => !self.names.is_complete(dir),
+            NameOutcome::There(_) => true,
         };
         if known.is_some() || !looks_up {
             return known;
@@ -221,7 +221,7 @@ impl Walk<'_> {
         if let Some(found) = self.names.look_up(dir, name, self.good) {
             return Some(found);
         }
-        let Said::There(mode) = said else { return None };
+        let NameOutcome::There(mode) = name_outcome else { return None };
         if self.is_kernels(dir) {
             return None;
         }

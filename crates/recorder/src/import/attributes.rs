@@ -4,7 +4,7 @@ use fsdyno_trace::{At, Call, Kind, Object, StatKind, Target, UtimeChange, XattrN
 
 use super::parsed_call::{ParseError, ParsedCall, field};
 use super::symbols::number;
-use super::world::{Fault, Outside, Thread, World};
+use super::world::{Fault, ImportState, Outside, Thread};
 
 /// Returns the kind of a stat.
 fn stat_of(parsed: &ParsedCall<'_>) -> StatKind {
@@ -63,7 +63,7 @@ fn by_path(target: Target) -> Result<At, Outside> {
     }
 }
 
-impl World {
+impl ImportState {
     /// Returns the object of a call: its descriptor, or its path, with the kind that a successful call shows.
     pub fn target(
         &mut self,

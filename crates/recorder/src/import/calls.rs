@@ -6,9 +6,9 @@ use fsdyno_trace::{At, Call, CallKind, Kind, LockOp, Object};
 
 use super::parsed_call::{ParseError, ParsedCall, descriptor, field};
 use super::symbols::number;
-use super::world::{Descriptor, Fault, Open, Outside, Thread, World, outside, readable};
+use super::world::{Descriptor, Fault, ImportState, Open, Outside, Thread, outside, readable};
 
-impl World {
+impl ImportState {
     /// Records a call. Returns true if a trace can have such a call.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use fsdyno_trace::{Call, Compressibility, CopyKind, Kind, LockOp, SyncKind};
 
 use super::parsed_call::{ParseError, ParsedCall};
 use super::symbols::number;
-use super::world::{Fault, Open, Outside, Thread, World, readable};
+use super::world::{Fault, ImportState, Open, Outside, Thread, readable};
 
 /// The range of a read or write.
 struct Extent {
@@ -40,7 +40,7 @@ fn extent(parsed: &ParsedCall<'_>, open: &Open) -> Result<Extent, ParseError> {
     Ok(Extent { offset, length, bytes: begin..end })
 }
 
-impl World {
+impl ImportState {
     /// Imports read(2) and its variants.
     pub fn read(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(parsed, thread, 0)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::parsed_call::{ParseError, ParsedCall};
-use super::world::World;
+use super::world::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -12,7 +12,7 @@ use crate::error::RecordError;
 pub fn read(
     from: impl BufRead,
     version: u32,
-    world: &mut World,
+    world: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut first = true;
@@ -37,7 +37,7 @@ pub fn read(
 
 /// The state while a log is read.
 struct Log<'w> {
-    world: &'w mut World,
+    world: &'w mut ImportState,
     version: u32,
     /// Descriptors by name.
     open: HashMap<String, i64>,

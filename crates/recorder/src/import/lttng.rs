@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::parsed_call::ParsedCall;
-use super::world::World;
+use super::world::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -109,7 +109,7 @@ fn time(text: &str) -> Option<u64> {
 /// Reads the output of babeltrace(1).
 pub fn read(
     from: impl BufRead,
-    world: &mut World,
+    world: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut open_calls: HashMap<i64, OpenCall> = HashMap::new();

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use fsdyno_trace::{End, Header, TraceError, Writer};
 
 use crate::error::RecordError;
-use world::World;
+use world::ImportState;
 
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub fn import<W: std::io::Write>(
         None if format == Format::Strace => strace::working_directory(from.fill_buf()?),
         None => None,
     };
-    let mut world = World::new(tree, options.anonymize);
+    let mut world = ImportState::new(tree, options.anonymize);
     match format {
         Format::Strace => strace::read(from, &mut world, &mut imported)?,
         Format::FioV2 => fio::read(from, 2, &mut world, &mut imported)?,
@@ -151,7 +151,7 @@ pub fn import<W: std::io::Write>(
     Ok(imported)
 }
 
-impl World {
+impl ImportState {
     /// Returns the end item of the trace.
     pub(crate) fn end(&self) -> End {
         let wall = self.events.iter().map(|it| it.returned()).max().unwrap_or(0);

@@ -4,7 +4,7 @@ use fsdyno_trace::{At, Call, Kind, NodeId, Object, Target};
 
 use super::parsed_call::{ParseError, ParsedCall, field};
 use super::symbols::number;
-use super::world::{Descriptor, Fault, Outside, Thread, World};
+use super::world::{Descriptor, Fault, ImportState, Outside, Thread};
 
 /// Returns the flags and the mode of an open whose path is the argument `path`.
 fn flags_and_mode(parsed: &ParsedCall<'_>, path: usize) -> Result<(u32, u32), ParseError> {
@@ -30,7 +30,7 @@ fn first(parsed: &ParsedCall<'_>) -> (Option<usize>, usize) {
     if is_at(parsed) { (Some(0), 1) } else { (None, 0) }
 }
 
-impl World {
+impl ImportState {
     /// Imports open(2) and its variants.
     pub fn opens(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at_dir = parsed.name.starts_with("openat");

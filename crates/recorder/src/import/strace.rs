@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use super::parsed_call::{ParsedCall, unquoted};
 use super::symbols::{errno, number};
-use super::world::World;
+use super::world::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -140,7 +140,7 @@ fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
 /// Reads the output of strace(1).
 pub fn read(
     from: impl BufRead,
-    world: &mut World,
+    world: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut unfinished: HashMap<i64, (String, u64)> = HashMap::new();
@@ -208,7 +208,7 @@ impl Threads {
         &mut self,
         number: i64,
         unfinished: &mut HashMap<i64, (String, u64)>,
-        world: &mut World,
+        world: &mut ImportState,
     ) -> i64 {
         if number == 0 {
             return self.main;
@@ -243,7 +243,7 @@ impl Threads {
     }
 }
 
-fn call(text: &str, thread: i64, start: u64, world: &mut World) -> Result<(), String> {
+fn call(text: &str, thread: i64, start: u64, world: &mut ImportState) -> Result<(), String> {
     let (name, rest) = text.split_once('(').ok_or_else(|| "it is not a call".to_string())?;
     let is_name =
         |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');

@@ -101,7 +101,7 @@ pub fn readable<T>(it: Result<T, Fault>) -> Result<Result<T, Outside>, ParseErro
 }
 
 /// The state of the program, and the trace so far.
-pub struct World {
+pub struct ImportState {
     nodes: Vec<Node>,
     names: HashMap<(NodeId, Name), NodeId>,
     /// Threads that appeared before the call that created them returned.
@@ -132,9 +132,9 @@ fn check_outside(path: &[u8]) -> Result<(), Outside> {
     }
 }
 
-impl World {
+impl ImportState {
     /// A world whose tree has this path.
-    pub fn new(tree: Option<Vec<u8>>, anonymized: bool) -> World {
+    pub fn new(tree: Option<Vec<u8>>, anonymized: bool) -> ImportState {
         let root = || Node {
             kind: Kind::Directory,
             guessed: false,
@@ -143,7 +143,7 @@ impl World {
             mode: 0o755,
             initial: None,
         };
-        let mut it = World {
+        let mut it = ImportState {
             nodes: vec![root(), root()],
             names: HashMap::new(),
             early: HashSet::new(),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
-use fsdyno_recorder::{How, Options, Recorded, record};
+use fsdyno_recorder::{Options, RecordMethod, Recorded, record};
 use fsdyno_trace::{Base, CallKind, Checker, Event, Item, Reader};
 
 /// Held during a recording: a recorder waits for all children of its process, so that a process can have only one.
@@ -91,7 +91,7 @@ pub fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
 }
 
 /// Checks that the events on the program's own files are those that it counted.
-pub fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
+pub fn none_is_lost(rounds: u64, how: RecordMethod, flags: &[&str]) -> Recorded {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "counted", flags);
     let tree = bench.tree();
@@ -130,7 +130,7 @@ pub fn none_is_lost(rounds: u64, how: How, flags: &[&str]) -> Recorded {
 }
 
 /// Records the program `sees`. Returns its calls as text, and the number of calls recorded without a stop.
-pub fn sees(how: How) -> (Vec<String>, u64) {
+pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "sees", &[]);
     let tree = bench.tree();

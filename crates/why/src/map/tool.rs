@@ -104,7 +104,7 @@ impl Tool {
         stdin.write_all(input.as_bytes()).map_err(host)?;
         let mut output = memory_file(c"fsdyno-answers").map_err(host)?;
         let mut process =
-            Process::start_between(command, stdin, &output, &[image.as_fd()]).map_err(host)?;
+            Process::start_with_io(command, stdin, &output, &[image.as_fd()]).map_err(host)?;
         let started = Instant::now();
         let code = loop {
             if let Some(ended) = process.poll().map_err(host)? {

@@ -32,7 +32,7 @@ impl CanRun {
 
 /// The facts about the lab and this host that decide which file systems can run.
 #[derive(Debug)]
-pub struct Here {
+pub struct Capabilities {
     /// The lab's kernel, if downloaded: its release and its modules.
     kernel: Option<(String, Modules)>,
     /// Other kernels that the lab can run without a download.
@@ -46,16 +46,16 @@ pub struct Here {
     root: bool,
 }
 
-impl Here {
+impl Capabilities {
     /// Inspects QEMU, the downloaded kernels, and this host.
-    pub fn look() -> Here {
+    pub fn look() -> Capabilities {
         let cache = fsdyno_lab::Cache::of_user();
         let default = cache.as_ref().ok().and_then(fsdyno_lab::default_kernel);
         let kernel = default.and_then(|kernel| {
             let modules = Modules::of(&kernel, cache.as_ref().ok()?).ok()?;
             Some((kernel.release, modules))
         });
-        let kernels = cache.as_ref().map(fsdyno_lab::kernels_here).unwrap_or_default();
+        let kernels = cache.as_ref().map(fsdyno_lab::local_kernels).unwrap_or_default();
         let kernels = kernels.into_iter().map(|kernel| kernel.release);
         let lacks = |what: &str, error: &LabError| {
             (what.to_string(), error.hint().unwrap_or_else(|| "fsdyno doctor".into()))
@@ -67,7 +67,7 @@ impl Here {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease").trim().to_string();
         let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
-        Here {
+        Capabilities {
             kernel,
             kernels: kernels.collect(),
             no_lab,
@@ -155,7 +155,7 @@ impl Here {
 }
 
 /// Returns the support of the lab and the host for a file system that only `--on model` has.
-pub fn of_a_model() -> CanRun {
+pub fn model_support() -> CanRun {
     CanRun::no("it is a model in this program, not a kernel's file system", "--on model")
 }
 
@@ -181,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn bare(release: &str) -> Here {
-        Here {
+    fn bare(release: &str) -> Capabilities {
+        Capabilities {
             kernel: None,
             kernels: Vec::new(),
             no_lab: None,
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_lab_needs_the_module_of_its_kernel() {
         let (_folder, kernel) = modules("6.1.0-56-amd64", &["ext4", "overlay", "f2fs"]);
-        let here = Here { kernel: Some(kernel), ..bare("6.1") };
+        let here = Capabilities { kernel: Some(kernel), ..bare("6.1") };
         for name in ["ext4", "overlayfs", "tmpfs", "f2fs"] {
             assert_eq!(here.by_lab_kernel(kind(name)), CanRun::yes(), "{name}");
         }
@@ -223,11 +223,11 @@ mod tests {
     #[test]
     fn a_removed_file_system_needs_an_older_kernel() {
         let (_folder, kernel) = modules("6.13.2", &["reiserfs"]);
-        let here = Here { kernel: Some(kernel), ..bare("6.13") };
+        let here = Capabilities { kernel: Some(kernel), ..bare("6.13") };
         let no = here.by_lab_kernel(kind("reiserfs"));
         assert_eq!(no.why.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
         assert_eq!(no.cure.as_deref(), Some("--kernel 6.12"));
-        let here = Here { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..here };
+        let here = Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..here };
         assert_eq!(here.by_lab_kernel(kind("reiserfs")).cure.as_deref(), Some("--kernel 6.1.0-9"));
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let no = here.on_host(kind("f2fs"));
         assert_eq!(no.why.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
         assert_eq!(here.on_host(kind("raw")), CanRun::yes());
-        let user = Here { root: false, ..here };
+        let user = Capabilities { root: false, ..here };
         for name in ["tmpfs", "raw"] {
             assert!(user.on_host(kind(name)).why.unwrap().contains("only root"), "{name}");
         }
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn without_qemu_there_is_no_lab() {
         let no_lab = Some(("no QEMU".to_string(), "apt-get install qemu-system-x86".to_string()));
-        let here = Here { no_lab, ..bare("6.1") };
+        let here = Capabilities { no_lab, ..bare("6.1") };
         let no = here.in_lab(kind("ext4"));
         assert_eq!(no.cure.as_deref(), Some("apt-get install qemu-system-x86"));
     }

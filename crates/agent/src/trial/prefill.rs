@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fsdyno_engine::issue::sync::Sync as SyncIssuer;
+use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Recorder, clock, run_phase};
 use fsdyno_record::mailbox::Word;
 use fsdyno_workload::{GapKind, Prefill, Workload};
@@ -11,7 +11,7 @@ use super::{Trial, failed, failure};
 
 impl Trial<'_> {
     /// Creates the files that the first phase expects, untimed, and reads them back to check them.
-    pub(super) fn beforehand(&mut self, workload: &dyn Workload) -> Result<(), String> {
+    pub(super) fn prefill(&mut self, workload: &dyn Workload) -> Result<(), String> {
         self.set_up_command(workload)?;
         let Some(Prefill { mut ops, tree }) = workload.prefill().filter(|_| self.makes_calls())
         else {

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Event;
 use crate::secret::Secret;
-use crate::wire::{self, Ear, FromRank, Role};
+use crate::wire::{self, FromRank, Role, WireReader};
 
 /// The prefix of the reason why a process of this run was rejected: the run cannot begin without it.
 pub(super) const MISFIT: &str = "misfit: ";
@@ -19,18 +19,18 @@ pub(super) const MISFIT: &str = "misfit: ";
 const MAX_CALLERS: usize = 4096;
 
 /// Handle of the thread, which ends when the handle is shut or dropped.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     closed: Arc<AtomicBool>,
 }
 
-impl Door {
+impl Acceptor {
     /// Starts to accept ranks that know the secret and have the expected version.
     pub(super) fn open(
         listener: TcpListener,
         secret: Secret,
         expected: (u32, String),
         events: Sender<Event>,
-    ) -> std::io::Result<Door> {
+    ) -> std::io::Result<Acceptor> {
         listener.set_nonblocking(true)?;
         let closed = Arc::new(AtomicBool::new(false));
         let (is_closed, callers) = (Arc::clone(&closed), Arc::new(AtomicUsize::new(0)));
@@ -54,7 +54,7 @@ impl Door {
                 }
             }
         });
-        Ok(Door { closed })
+        Ok(Acceptor { closed })
     }
 
     /// Stops accepting processes.
@@ -63,7 +63,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         self.shut();
     }
@@ -112,7 +112,7 @@ fn greet(
 }
 
 /// Forwards a worker's messages, with the time at which they were read.
-fn listen(rank: u32, mut ear: Ear, events: &Sender<Event>) {
+fn listen(rank: u32, mut ear: WireReader, events: &Sender<Event>) {
     while let Ok(message) = ear.hear::<FromRank>() {
         if events.send(Event::Heard(rank, message, clock::now())).is_err() {
             return;
