@@ -19,7 +19,7 @@ pub struct Answers {
     /// The user's program, for the purpose that records one.
     pub command: Vec<String>,
     /// The target of the trials.
-    pub on: On,
+    pub on: TrialTarget,
     /// The options that may be tried.
     pub safety: Safety,
     /// The total time that the commands may take.
@@ -30,7 +30,7 @@ pub struct Answers {
 
 /// The target of the trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum TrialTarget {
     /// A machine of the catalog, in the lab.
     Machine(String),
     /// A directory of this host, on its existing file system.
@@ -39,24 +39,25 @@ pub enum On {
     Made(String),
 }
 
-impl On {
+impl TrialTarget {
     /// Returns the axes of a run that the target sets, with their values.
     pub fn axes(&self) -> Vec<(&'static str, &str)> {
         match self {
-            On::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
-            On::Directory(on) | On::Made(on) => vec![("on", on)],
+            TrialTarget::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
+            TrialTarget::Directory(on) | TrialTarget::Made(on) => vec![("on", on)],
         }
     }
 
     /// Returns true if file systems are created on the target.
     pub fn takes_filesystems(&self) -> bool {
-        !matches!(self, On::Directory(_))
+        !matches!(self, TrialTarget::Directory(_))
     }
 }
 
-impl fmt::Display for On {
+impl fmt::Display for TrialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (On::Machine(name) | On::Directory(name) | On::Made(name)) = self;
+        let (TrialTarget::Machine(name) | TrialTarget::Directory(name) | TrialTarget::Made(name)) =
+            self;
         f.write_str(name)
     }
 }
@@ -65,9 +66,9 @@ impl fmt::Display for On {
 ///
 /// # Errors
 /// Text that is neither a machine, nor a directory, nor the size of a device.
-pub fn on(text: &str) -> Result<On, String> {
+pub fn parse_trial_target(text: &str) -> Result<TrialTarget, String> {
     if fsdyno_machine::names().any(|name| name == text) {
-        return Ok(On::Machine(text.into()));
+        return Ok(TrialTarget::Machine(text.into()));
     }
     let wrong = || {
         let hint = suggest::hint(text, fsdyno_machine::names());
@@ -77,9 +78,9 @@ pub fn on(text: &str) -> Result<On, String> {
         )
     };
     match Target::parse(text)? {
-        Target::Ephemeral(_) => Ok(On::Made(text.into())),
+        Target::Ephemeral(_) => Ok(TrialTarget::Made(text.into())),
         Target::Path(path) if !path.is_empty() && Path::new(&path).is_dir() => {
-            Ok(On::Directory(path))
+            Ok(TrialTarget::Directory(path))
         }
         Target::Path(path) if path.starts_with("/dev/") => Err(format!(
             "'{path}' is a device, which fsdyno advise does not erase; give a machine, a directory or loop:8G, or use \
@@ -167,10 +168,10 @@ mod tests {
     #[test]
     fn each_wrong_answer_is_met_by_what_would_be_right() {
         for (error, says) in [
-            (on("laptop-2025").unwrap_err(), "did you mean 'laptop-2026'?"),
-            (on("").unwrap_err(), "there are: server-2026"),
-            (on("loop:x").unwrap_err(), "loop:4G"),
-            (on("/dev/null").unwrap_err(), "--erase SERIAL"),
+            (parse_trial_target("laptop-2025").unwrap_err(), "did you mean 'laptop-2026'?"),
+            (parse_trial_target("").unwrap_err(), "there are: server-2026"),
+            (parse_trial_target("loop:x").unwrap_err(), "loop:4G"),
+            (parse_trial_target("/dev/null").unwrap_err(), "--erase SERIAL"),
             (safety("save").unwrap_err(), "did you mean 'safe'?"),
             (limit("200trials").unwrap_err(), "such as 90s, 30m or 2h"),
             (limit("soon").unwrap_err(), "such as 90s, 30m or 2h"),
@@ -180,7 +181,7 @@ mod tests {
             assert!(error.contains(says) && !error.contains('\n'), "{error}");
         }
         assert_eq!(filesystems("ext4, xfs ext4").unwrap(), ["ext4", "xfs"]);
-        assert_eq!(on("pi-2024"), Ok(On::Machine("pi-2024".into())));
-        assert_eq!(on("."), Ok(On::Directory(".".into())));
+        assert_eq!(parse_trial_target("pi-2024"), Ok(TrialTarget::Machine("pi-2024".into())));
+        assert_eq!(parse_trial_target("."), Ok(TrialTarget::Directory(".".into())));
     }
 }

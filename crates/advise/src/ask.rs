@@ -52,7 +52,9 @@ impl<R: BufRead, W: Write> Asker<R, W> {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
             Ok(read) if read > 0 => Ok(line.trim().to_string()),
-            _ => Err(Failure::wrong("the answers ended before the questions; nothing was run")),
+            _ => {
+                Err(Failure::invalid_use("the answers ended before the questions; nothing was run"))
+            }
         }
     }
 }

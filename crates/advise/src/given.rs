@@ -6,7 +6,7 @@ use std::time::Duration;
 use fsdyno_campaign::Failure;
 use fsdyno_report::table::Prose;
 
-use crate::answers::{self, Answers, On, SAFETY, Safety};
+use crate::answers::{self, Answers, SAFETY, Safety, TrialTarget};
 use crate::ask::Asker;
 use crate::purpose::{self, OWN, Purpose};
 
@@ -19,7 +19,7 @@ pub struct Given {
     /// The purpose of the file system.
     pub purpose: Option<&'static Purpose>,
     /// The target of the trials.
-    pub on: Option<On>,
+    pub on: Option<TrialTarget>,
     /// The options that may be tried.
     pub safety: Option<Safety>,
     /// The total time that the commands may take.
@@ -36,14 +36,15 @@ pub struct Given {
 /// The contradiction.
 pub fn check(given: &Given) -> Result<(), Failure> {
     if let Some(text) = &given.fs {
-        answers::filesystems(text).map_err(|error| Failure::wrong(format!("--fs: {error}")))?;
+        answers::filesystems(text)
+            .map_err(|error| Failure::invalid_use(format!("--fs: {error}")))?;
     }
     let is_own = given.purpose.is_none_or(|purpose| purpose.name == OWN);
     if !given.command.is_empty() && !is_own {
-        return Err(Failure::wrong(format!("a command is recorded with --for {OWN} alone")));
+        return Err(Failure::invalid_use(format!("a command is recorded with --for {OWN} alone")));
     }
-    if let (Some(On::Directory(path)), Some(_)) = (&given.on, &given.fs) {
-        return Err(Failure::wrong(format!(
+    if let (Some(TrialTarget::Directory(path)), Some(_)) = (&given.on, &given.fs) {
+        return Err(Failure::invalid_use(format!(
             "--fs: '{path}' is on one file system already; give a machine or loop:8G to compare others"
         )));
     }
@@ -65,7 +66,7 @@ pub fn from_options(given: &Given) -> Result<Answers, Failure> {
     .filter_map(|(name, lacks)| lacks.then_some(name))
     .collect();
     let (Some(purpose), Some(on), true) = (given.purpose, &given.on, lacking.is_empty()) else {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "no terminal to ask on; missing: {} (--safety, --time and --fs have defaults)",
             lacking.join(", ")
         )));
@@ -80,8 +81,8 @@ pub fn from_options(given: &Given) -> Result<Answers, Failure> {
         command: given.command.clone(),
         on: on.clone(),
         safety: given.safety.unwrap_or(Safety::Safe),
-        limit: given.time.map_or_else(|| answers::limit(TIME), Ok).map_err(Failure::wrong)?,
-        filesystems: filesystems.map_err(Failure::wrong)?,
+        limit: given.time.map_or_else(|| answers::limit(TIME), Ok).map_err(Failure::invalid_use)?,
+        filesystems: filesystems.map_err(Failure::invalid_use)?,
     })
 }
 
@@ -96,7 +97,7 @@ pub fn from_questions<R: BufRead, W: Write>(
 ) -> Result<Answers, Failure> {
     let purpose = match given.purpose {
         Some(purpose) => purpose,
-        None if !given.command.is_empty() => purpose::parse(OWN).map_err(Failure::wrong)?,
+        None if !given.command.is_empty() => purpose::parse(OWN).map_err(Failure::invalid_use)?,
         None => {
             let lines = purpose::ALL.iter().map(|it| vec![it.name.to_string(), it.about().into()]);
             let list = prose.columns(&lines.collect::<Vec<_>>());
@@ -114,7 +115,7 @@ pub fn from_questions<R: BufRead, W: Write>(
             let machines = fsdyno_machine::names().collect::<Vec<_>>().join(", ");
             let question =
                 format!("On what? A machine ({machines}), a directory of this host, or loop:SIZE");
-            asker.ask(&question, None, answers::on)?
+            asker.ask(&question, None, answers::parse_trial_target)?
         }
     };
     let safety = match given.safety {
@@ -133,7 +134,7 @@ pub fn from_questions<R: BufRead, W: Write>(
     };
     let filesystems = match &given.fs {
         _ if !on.takes_filesystems() => Vec::new(),
-        Some(text) => answers::filesystems(text).map_err(Failure::wrong)?,
+        Some(text) => answers::filesystems(text).map_err(Failure::invalid_use)?,
         None => {
             let usual = answers::usual_filesystems();
             asker.ask("Which file systems?", Some(&usual), answers::filesystems)?

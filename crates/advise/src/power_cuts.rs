@@ -6,7 +6,7 @@ use fsdyno_campaign::speed::Estimate;
 use fsdyno_filesystem::Guarantee;
 use fsdyno_record::units::rough;
 
-use crate::answers::{Answers, On};
+use crate::answers::{Answers, TrialTarget};
 use crate::step::{NO_TIME, Step, option_words, words};
 
 /// The candidate numbers of power cuts, in order of preference.
@@ -58,7 +58,7 @@ fn tested(answers: &Answers) -> Vec<&String> {
 /// # Errors
 /// The reason to leave it out.
 pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Result<Step, String> {
-    if !matches!(answers.on, On::Machine(_)) {
+    if !matches!(answers.on, TrialTarget::Machine(_)) {
         return Err(
             "no power cuts: power cuts are simulated only in the lab; give a machine with --on"
                 .into(),
@@ -92,7 +92,7 @@ mod tests {
         let answers = Answers {
             purpose: purpose::parse("mail").unwrap(),
             command: Vec::new(),
-            on: On::Machine("server-2026".into()),
+            on: TrialTarget::Machine("server-2026".into()),
             safety: Safety::Safe,
             limit: Duration::from_secs(3600),
             filesystems: ["ext4", "tmpfs"].map(String::from).to_vec(),

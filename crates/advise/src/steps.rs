@@ -11,7 +11,7 @@ use fsdyno_record::units::rough;
 use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
 
-use crate::answers::{Answers, On, Safety};
+use crate::answers::{Answers, Safety, TrialTarget};
 use crate::power_cuts;
 use crate::step::{NO_TIME, Step, option_words, words};
 
@@ -67,7 +67,7 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
     words.extend(target_words(answers));
     words.extend(["--repeat".into(), UNKNOWN.to_string()]);
     let about = match answers.on {
-        On::Directory(_) => "Replay them here, each result compared",
+        TrialTarget::Directory(_) => "Replay them here, each result compared",
         _ => "Replay them on each file system, each result compared",
     };
     let later = || "known after the recording".to_string();
@@ -94,7 +94,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
     let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|it| it > limit);
     if is_over(time_of(1), answers.limit) {
         let least = one_trial.map(|it| it.to_string()).unwrap_or_default();
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
         )));
     }
@@ -105,7 +105,7 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
         Some(_) => REPEATS.into_iter().find(|n| !is_over(time_of(*n), part)).unwrap_or(1),
     };
     let about = match answers.on {
-        On::Directory(_) => "Measure the file system of the directory",
+        TrialTarget::Directory(_) => "Measure the file system of the directory",
         _ => "Compare the file systems",
     };
     let time = estimated(answers, repeat)?;
@@ -165,7 +165,7 @@ fn search(
     let min_trials = spec(answers, &axes).and_then(|spec| {
         let names = with_space.into_iter().cloned().collect();
         let request = TuneRequest::new(spec, names, Budget::Time(rest));
-        tune::least(&TuneRequest { safe: answers.safety == Safety::Safe, ..request })
+        tune::min_trials(&TuneRequest { safe: answers.safety == Safety::Safe, ..request })
     });
     let min_trials = match min_trials {
         Ok(count) => count,
@@ -211,8 +211,8 @@ fn target_words(answers: &Answers) -> Vec<String> {
 fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     let mut request = Request::default();
     for (key, value) in axes {
-        let axis = Axis::of(key).ok_or_else(|| Failure::wrong(format!("no axis {key}")))?;
-        axis.put(&mut request, value).map_err(Failure::wrong)?;
+        let axis = Axis::of(key).ok_or_else(|| Failure::invalid_use(format!("no axis {key}")))?;
+        axis.put(&mut request, value).map_err(Failure::invalid_use)?;
     }
     Ok(RunSpec {
         workloads: answers.purpose.workload.map(String::from).into_iter().collect(),

@@ -33,12 +33,12 @@ impl SteppedAxis {
             known && axis.key != self.axis.key && !self.axis.decides(axis)
         };
         let axes = AXES.iter().filter(shared).map(|axis| {
-            let labels = axis.labels.iter().map(|label| (label.of)(subject));
+            let labels = axis.labels.iter().map(|label| (label.text)(subject));
             (axis.key, labels.collect::<Vec<_>>())
         });
         let axes: Vec<_> = axes.collect();
         let own = self.axis.labels.iter().filter(|label| label.condition);
-        let own: Vec<_> = own.map(|label| (label.of)(subject)).collect();
+        let own: Vec<_> = own.map(|label| (label.text)(subject)).collect();
         let label = Some(&plan.label).filter(|_| !self.axis.names_rows);
         let workload = (&plan.workload.name, params(plan).collect::<Vec<_>>());
         format!("{:?}", (workload, label, axes, own, period(plan), &plan.sysctls))

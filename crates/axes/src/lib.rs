@@ -80,18 +80,18 @@ pub enum Value {
     /// The default.
     Default,
     /// This value, in the form that the option takes.
-    Is(String),
+    Set(String),
 }
 
 impl Value {
     /// Returns a value, or the default if there is none.
     pub fn or_default(value: Option<impl ToString>) -> Value {
-        value.map_or(Value::Default, |value| Value::Is(value.to_string()))
+        value.map_or(Value::Default, |value| Value::Set(value.to_string()))
     }
 
     /// Returns a value, or absence if there is none.
     pub fn or_absent(value: Option<impl ToString>) -> Value {
-        value.map_or(Value::Absent, |value| Value::Is(value.to_string()))
+        value.map_or(Value::Absent, |value| Value::Set(value.to_string()))
     }
 }
 
@@ -110,7 +110,7 @@ pub enum Crash {
 #[derive(Clone, Copy)]
 pub struct Label {
     /// Returns the value as text; `None` if a subject lacks the property and therefore does not differ in it.
-    pub of: fn(&Subject<'_>) -> Option<String>,
+    pub text: fn(&Subject<'_>) -> Option<String>,
     /// True if a difference counts only among rows with the same label: between labels, the label expresses it.
     pub within_label: bool,
     /// True if it expresses a part of a machine: a difference counts only between rows of the same machine, and between
@@ -173,7 +173,7 @@ impl Axis {
         match (self.value)(plan) {
             Value::Absent => None,
             Value::Default => Some(self.default.to_string()),
-            Value::Is(value) => Some(value),
+            Value::Set(value) => Some(value),
         }
     }
 
@@ -183,7 +183,7 @@ impl Axis {
             return Some(subject.plan.label.clone());
         }
         let own = self.labels.iter().filter(|label| !label.condition);
-        let labels: Vec<String> = own.filter_map(|label| (label.of)(subject)).collect();
+        let labels: Vec<String> = own.filter_map(|label| (label.text)(subject)).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
@@ -201,10 +201,10 @@ impl Axis {
     }
 
     /// Returns the labels of a plan, if the axis is a setting and its value is not the default.
-    pub fn stated(&self, plan: &Plan) -> Option<String> {
-        let Value::Is(value) = (self.value)(plan) else { return None };
+    pub fn non_default_labels(&self, plan: &Plan) -> Option<String> {
+        let Value::Set(value) = (self.value)(plan) else { return None };
         let subject = plan.into();
-        let labels = self.labels.iter().filter_map(|label| (label.of)(&subject));
+        let labels = self.labels.iter().filter_map(|label| (label.text)(&subject));
         let labels = labels.collect::<Vec<_>>().join(", ");
         // In addition to the name of a machine, each of its parts is listed.
         let of_machine = || self.of_machine && plan.lab().is_some_and(|lab| lab.machine.is_some());

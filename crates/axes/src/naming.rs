@@ -72,7 +72,7 @@ impl Differing {
         let mut axes = Values::new();
         for subject in subjects {
             for (at, label) in labels().enumerate() {
-                if let Some(value) = (label.of)(subject) {
+                if let Some(value) = (label.text)(subject) {
                     axes.entry((at, label.peers(subject))).or_default().insert(value);
                 }
             }
@@ -152,7 +152,7 @@ impl RowNames {
     }
 
     /// Returns the names for steps along an axis; they omit the values of that axis and of the axes that it decides.
-    pub fn along<'a, T: Into<Subject<'a>>>(
+    pub fn for_steps<'a, T: Into<Subject<'a>>>(
         axis: &Axis,
         subjects: impl IntoIterator<Item = T>,
     ) -> RowNames {
@@ -195,7 +195,7 @@ impl RowNames {
         let plan = subject.plan;
         let axes = labels().enumerate().filter_map(|(at, label)| {
             let differs = self.differing.axes.contains(&(at, label.peers(subject)));
-            differs.then(|| (label.of)(subject)).flatten()
+            differs.then(|| (label.text)(subject)).flatten()
         });
         let sysctls = plan.sysctls.iter().filter_map(|(key, value)| {
             let differs = self.differing.sysctls.contains(&(period(plan), key.clone()));

@@ -6,7 +6,7 @@ use fsdyno_record::plan::{
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    any, default_or, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size,
+    default_or, label, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size,
     target, whole_number,
 };
 use crate::{Axis, Crash, HOST_SETTINGS, Size, Value, bytes};
@@ -84,7 +84,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| Value::or_default(Some(plan.target()).filter(|it| *it != Target::Lab)),
-        labels: &[any(|it| Some(target(it.plan))), any(|it| path(it.plan)).compared()],
+        labels: &[label(|it| Some(target(it.plan))), label(|it| path(it.plan)).compared()],
         ..ROW
     },
     Axis {
@@ -99,7 +99,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| of_lab(plan, |lab| Value::or_default(lab.machine.as_ref())),
-        labels: &[any(|it| it.plan.lab()?.machine.clone())],
+        labels: &[label(|it| it.plan.lab()?.machine.clone())],
         setting: true,
         ..ROW
     },
@@ -135,7 +135,7 @@ pub const AXES: &[Axis] = &[
             true => Value::or_default(plan.medium.raid()),
             false => Value::Absent,
         },
-        labels: &[any(|it| {
+        labels: &[label(|it| {
             let raid = it.plan.medium.raid();
             let text = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
             on_disks(it.plan).then_some(text)
@@ -184,11 +184,11 @@ pub const AXES: &[Axis] = &[
         },
         // The size of a file system in memory is in its spec, or is that of the file systems it is compared with.
         value: |plan| match plan.medium.modelled() {
-            Some(modelled) => Value::Is(modelled.size.map_or("whole".into(), bytes)),
+            Some(modelled) => Value::Set(modelled.size.map_or("whole".into(), bytes)),
             None => Value::Absent,
         },
         labels: &[
-            any(|it| size(it.plan).filter(|_| on_disks(it.plan))),
+            label(|it| size(it.plan).filter(|_| on_disks(it.plan))),
             of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
         ],
         ..ROW
@@ -208,7 +208,7 @@ pub const AXES: &[Axis] = &[
             Some(filesystem) => Value::or_default(filesystem.period.as_ref()),
             None => Value::Absent,
         },
-        labels: &[any(|it| {
+        labels: &[label(|it| {
             Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
                 Some(period) => format!("as in {period}"),
                 None => "current".to_string(),
@@ -235,14 +235,14 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| Value::or_absent(plan.lab().map(|lab| lab.kernel.request())),
         labels: &[
-            any(|it| match it.plan.lab() {
+            label(|it| match it.plan.lab() {
                 // Uses the plan's kernel, because a failed trial may not know its kernel, and two builds may have the
                 // same release.
                 Some(lab) => Some(lab.kernel.to_string()),
                 None => it.host_kernel.split_whitespace().next().map(String::from),
             })
             .compared(),
-            any(|it| {
+            label(|it| {
                 let of_host = it.plan.on_hosts();
                 Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
             })
@@ -264,7 +264,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| of_lab(plan, |lab| default_or(lab.accel.name(), lab.accel.is_exact())),
-        labels: &[any(|it| Some(it.plan.lab()?.accel.name().to_string()))],
+        labels: &[label(|it| Some(it.plan.lab()?.accel.name().to_string()))],
         ..ROW
     },
     Axis {
@@ -279,7 +279,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| of_lab(plan, |lab| default_or(lab.boot.name(), lab.boot.is_cold())),
-        labels: &[any(|it| Some(format!("boot {}", it.plan.lab()?.boot.name()))).compared()],
+        labels: &[label(|it| Some(format!("boot {}", it.plan.lab()?.boot.name()))).compared()],
         setting: true,
         ..ROW
     },
@@ -295,7 +295,7 @@ pub const AXES: &[Axis] = &[
             request.guest.cpu = fsdyno_processor::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::Is(lab.cpu.to_string())),
+        value: |plan| of_lab(plan, |lab| Value::Set(lab.cpu.to_string())),
         labels: &[of_machine(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
         setting: true,
         ..ROW
@@ -309,7 +309,7 @@ pub const AXES: &[Axis] = &[
             request.guest.ram = parsed(text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::Is(bytes(lab.ram))),
+        value: |plan| of_lab(plan, |lab| Value::Set(bytes(lab.ram))),
         labels: &[of_machine(|it| Some(format!("RAM {}", it.plan.lab()?.ram)))],
         setting: true,
         ..ROW
@@ -324,7 +324,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| of_lab(plan, |lab| Value::or_default(lab.cacheable.map(bytes))),
-        labels: &[any(|it| {
+        labels: &[label(|it| {
             Some(match it.plan.lab()?.cacheable {
                 Some(size) => format!("{size} cacheable"),
                 None => "all cacheable".to_string(),
@@ -346,7 +346,7 @@ pub const AXES: &[Axis] = &[
             MediumPlan::Memory { .. } => Value::Absent,
             _ => of_lab(plan, |lab| Value::or_default(lab.scheduler.as_ref())),
         },
-        labels: &[any(|it| {
+        labels: &[label(|it| {
             Some(match &it.plan.lab()?.scheduler {
                 Some(scheduler) => format!("scheduler {scheduler}"),
                 None => "the disk's scheduler".to_string(),
@@ -366,8 +366,8 @@ pub const AXES: &[Axis] = &[
             request.threads = whole_number(1..=u64::from(MAX_THREADS))(text)?;
             Ok(())
         },
-        value: |plan| Value::Is(plan.threads.to_string()),
-        labels: &[any(|it| {
+        value: |plan| Value::Set(plan.threads.to_string()),
+        labels: &[label(|it| {
             let threads = it.plan.threads;
             Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
         })],
@@ -393,7 +393,7 @@ pub const AXES: &[Axis] = &[
             None => Value::Absent,
             Some(clients) => default_or(clients, clients == 1),
         },
-        labels: &[any(|it| {
+        labels: &[label(|it| {
             let clients = it.plan.lab()?.clients?;
             Some(format!("{clients} client{}", if clients == 1 { "" } else { "s" }))
         })],
@@ -419,7 +419,7 @@ pub const AXES: &[Axis] = &[
             None => Value::Absent,
             Some(network) => default_or(&network.name, network.name == fsdyno_network::DEFAULT),
         },
-        labels: &[any(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
+        labels: &[label(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
         setting: true,
         ..ROW
     },
@@ -437,7 +437,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| default_or(plan.issuer, plan.issuer == IssuerPlan::Sync),
-        labels: &[any(|it| Some(it.plan.issuer.to_string()))],
+        labels: &[label(|it| Some(it.plan.issuer.to_string()))],
         setting: true,
         ..ROW
     },
@@ -454,7 +454,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| default_or(plan.verify.name(), plan.verify == VerifyMode::Full),
-        labels: &[any(|it| Some(format!("verify {}", it.plan.verify.name())))],
+        labels: &[label(|it| Some(format!("verify {}", it.plan.verify.name())))],
         setting: true,
         ..ROW
     },
@@ -479,13 +479,13 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| Value::or_default(plan.age()),
         labels: &[
-            any(|it| {
+            label(|it| {
                 it.plan.filesystem.as_ref()?;
                 let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
                 Some(it.plan.age().map_or("fresh".into(), aged))
             }),
-            any(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
-            any(|it| {
+            label(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
+            label(|it| {
                 Some(match it.plan.age()?.seed {
                     Some(seed) => format!("aged by seed {seed}"),
                     None => "aged by the trial's seed".to_string(),

@@ -10,16 +10,16 @@ use fsdyno_record::{Bytes, Count};
 use crate::subject::Subject;
 use crate::{Label, Value};
 
-pub(crate) const fn any(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of, within_label: false, of_machine: false, compared: false, condition: false }
+pub(crate) const fn label(text: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { text, within_label: false, of_machine: false, compared: false, condition: false }
 }
 
 pub(crate) const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { within_label: true, ..any(of) }
+    Label { within_label: true, ..label(of) }
 }
 
 pub(crate) const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of_machine: true, ..any(of) }
+    Label { of_machine: true, ..label(of) }
 }
 
 impl Label {

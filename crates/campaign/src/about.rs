@@ -71,8 +71,9 @@ impl About {
     /// A file that is unreadable, or contains anything other than a name and a note.
     pub fn read(folder: &Path) -> Result<About, Failure> {
         let path = folder.join(FILE);
-        let bad =
-            |why: String| Failure::wrong(format!("failed to read '{}': {why}", path.display()));
+        let bad = |why: String| {
+            Failure::invalid_use(format!("failed to read '{}': {why}", path.display()))
+        };
         let text = match bounded::read_to_string(&path, &WRITTEN) {
             Ok(text) => text,
             Err(error)
@@ -125,7 +126,7 @@ pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     let all = named(Path::new(RESULTS));
     let taken = all.iter().find(|(path, names)| names.is(name) && !same(path));
     taken.map_or(Ok(()), |(path, _)| {
-        Err(Failure::wrong(format!(
+        Err(Failure::invalid_use(format!(
             "'{name}' is the name of '{0}'; choose another name, or take it from that result: fsdyno note {0} --name ''",
             path.display()
         )))
@@ -153,10 +154,10 @@ fn find_below(root: &Path, given: &Path) -> Result<PathBuf, Failure> {
         all.iter().filter(|(_, names)| names.is(name)).map(|(path, _)| path).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
-        [] => Err(Failure::wrong(unknown(root, name, &all))),
+        [] => Err(Failure::invalid_use(unknown(root, name, &all))),
         several => {
             let list: Vec<String> = several.iter().map(|it| it.display().to_string()).collect();
-            Err(Failure::wrong(format!(
+            Err(Failure::invalid_use(format!(
                 "several results have the name '{name}': {}; give the path of one",
                 list.join(", ")
             )))

@@ -46,7 +46,7 @@ fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Fa
     };
     match ours {
         true => Ok(()),
-        false => Err(Failure::wrong(format!(
+        false => Err(Failure::invalid_use(format!(
             "'{}' exists and is not a chart written by fsdyno; give another folder, or move the file",
             path.display()
         ))),

@@ -30,13 +30,13 @@ pub fn inspect(run: &RunSpec, on: &str) -> Result<InspectedDrive, Failure> {
 pub fn place(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Drive)?;
     if run.jobs > 1 {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--jobs {} is not possible with --on {on}: trials would share the drive; remove --jobs",
             run.jobs
         )));
     }
     if let Some(spec) = run.axes.filesystems.iter().find(|spec| spec.contains("{journal}")) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--fs '{spec}' needs a second disk, and --on {on} is one drive; use an internal journal, \
              or --on lab or --on loop:SIZE"
         )));

@@ -201,7 +201,7 @@ fn place(plan: &Plan) -> String {
     if let Some(lab) = plan.lab() {
         parts.push(format!("kernel {}", lab.kernel));
     }
-    parts.extend(AXES.iter().filter_map(|axis| axis.stated(plan)));
+    parts.extend(AXES.iter().filter_map(|axis| axis.non_default_labels(plan)));
     parts.join(", ")
 }
 

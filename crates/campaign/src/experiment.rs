@@ -10,11 +10,11 @@ use fsdyno_record::{Build, Plan, Repeats, Trial, suggest};
 use fsdyno_report::counted;
 use fsdyno_venue::{Venue, VenueError};
 
+use crate::compatibility::in_mode;
 use crate::failure::Failure;
 use crate::labs::Mode;
 use crate::notes::say;
 use crate::results::check_baseline;
-use crate::same::in_mode;
 use crate::speed::Speeds;
 use crate::target::{self, TargetRequest};
 use crate::venues::Venues;
@@ -75,7 +75,7 @@ impl Experiment {
         }
         let mut requests = target::parse_targets(&spec)?;
         for request in &mut requests {
-            request.question.inputs = crate::read_inputs(&request.question)?;
+            request.matrix_request.inputs = crate::read_inputs(&request.matrix_request)?;
         }
         let of_requests =
             requests.iter().map(TargetRequest::cells).collect::<Result<Vec<_>, _>>()?;
@@ -95,14 +95,15 @@ impl Experiment {
     ///
     /// # Errors
     /// A requirement that all trials lack, or that is unusable; a folder with other results.
-    pub fn ready(
+    pub fn prepare_venues(
         &mut self,
         folder: &Path,
         stored: &[Trial],
         session: &Session<'_>,
         mode: Mode,
     ) -> Result<Venues, Failure> {
-        let (venues, none) = self.ready_selected(folder, stored, session, mode, &|_| true)?;
+        let (venues, none) =
+            self.prepare_selected_venues(folder, stored, session, mode, &|_| true)?;
         if let Some(failure) = none {
             return Err(failure);
         }
@@ -114,7 +115,7 @@ impl Experiment {
     ///
     /// # Errors
     /// A requirement that is unusable; a folder with other results.
-    pub fn ready_selected(
+    pub fn prepare_selected_venues(
         &mut self,
         folder: &Path,
         stored: &[Trial],
@@ -160,7 +161,7 @@ impl Experiment {
     /// # Errors
     /// Trials under a different rule.
     pub fn same_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
-        crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::wrong)
+        crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::invalid_use)
     }
 
     /// Finds everything that the trials need, and runs them.
@@ -173,14 +174,14 @@ impl Experiment {
         session: &Session<'_>,
     ) -> Result<Summary, Failure> {
         leftovers::offer();
-        let venues = self.ready(store.folder(), store.trials(), session, Mode::Run)?;
+        let venues = self.prepare_venues(store.folder(), store.trials(), session, Mode::Run)?;
         if let Some(share) = self.share(session) {
             share.claim(store)?;
         }
-        let pilot = self.go(&venues, &self.schedule(), store, session)?;
+        let pilot = self.run_schedule(&venues, &self.schedule(), store, session)?;
         let Some(rule) = self.rule.as_ref().filter(|_| pilot.left == 0) else { return Ok(pilot) };
         match repeats::second(rule, &self.cells, store) {
-            Some(more) => Ok(pilot.and(self.go(&venues, &more, store, session)?)),
+            Some(more) => Ok(pilot.plus(self.run_schedule(&venues, &more, store, session)?)),
             None => Ok(pilot),
         }
     }
@@ -189,7 +190,7 @@ impl Experiment {
     ///
     /// # Errors
     /// The reason that the run ended early.
-    pub fn go(
+    pub fn run_schedule(
         &self,
         venue: &dyn Venue,
         schedule: &[Slot],
@@ -264,7 +265,7 @@ fn refuse_commands(workloads: &[String]) -> Result<(), Failure> {
         !near && (!is_one_word || fsdyno_lab::find_program(first).is_ok())
     };
     let Some(command) = workloads.iter().find(is_command) else { return Ok(()) };
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "'{}' is a command; fsdyno runs its own workloads (fsdyno list workloads). To time a command: fsdyno run command \
          --set 'command={}'. For your own data there are \
          'tarball --set archive=FOLDER', which unpacks and removes the files of a folder or archive, and \
@@ -282,7 +283,7 @@ fn refuse_others<'a>(
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> Result<(), Failure> {
     const SHOWN: usize = 4;
-    let (count, rows) = crate::others(cells, stored);
+    let (count, rows) = crate::unrequested_trials(cells, stored);
     if count == 0 {
         return Ok(());
     }
@@ -298,7 +299,7 @@ fn refuse_others<'a>(
         say(&format!("fsdyno: {holds}; the report includes them"));
         return Ok(());
     }
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "{holds}; give a new folder with --out, or add --mix for one report of all"
     )))
 }
@@ -309,7 +310,7 @@ fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<F
     let mut first: Option<Failure> = None;
     for cell in cells.iter_mut() {
         if let Some(reason) = &cell.skip {
-            first.get_or_insert_with(|| Failure::wrong(reason.clone()));
+            first.get_or_insert_with(|| Failure::invalid_use(reason.clone()));
             continue;
         }
         match venue.identity(&in_mode(&cell.plan, mode)) {
@@ -354,7 +355,7 @@ pub fn open(folder: &Path) -> Result<Store, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{LabPlace, Question, matrix};
+    use crate::{LabPlace, MatrixRequest, matrix};
     use fsdyno_record::mailbox::Progress;
     use fsdyno_record::{Job, Plan};
     use fsdyno_venue::{FinishedTrial, Identity, Watch};
@@ -383,15 +384,15 @@ mod tests {
     }
 
     fn cells(filesystems: &[&str]) -> Vec<Cell> {
-        let question = Question {
+        let matrix_request = MatrixRequest {
             deadline: crate::DEFAULT_DEADLINE,
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
             threads: 1,
-            ..Question::default()
+            ..MatrixRequest::default()
         };
         let lab = LabPlace::with_defaults("hdd-7200", "6.13.0-amd64");
-        matrix(&question, &Place::Lab(lab)).unwrap()
+        matrix(&matrix_request, &Place::Lab(lab)).unwrap()
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct Failure {
 
 impl Failure {
     /// Creates the failure of an invalid request.
-    pub fn wrong(message: impl Into<String>) -> Failure {
+    pub fn invalid_use(message: impl Into<String>) -> Failure {
         Failure { exit: Exit::InvalidUse, message: message.into() }
     }
 
@@ -176,13 +176,13 @@ fn block_exit(error: &BlockError) -> Exit {
 
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Failure {
-        Failure::wrong(format!("failed to {error}"))
+        Failure::invalid_use(format!("failed to {error}"))
     }
 }
 
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Failure {
-        Failure::wrong(format!("failed to {error}"))
+        Failure::invalid_use(format!("failed to {error}"))
     }
 }
 

@@ -19,7 +19,7 @@ pub fn make_folder(folder: &Path) -> Result<(), Failure> {
 /// A value that cannot be represented in JSON.
 pub fn pretty(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::wrong(format!("failed to write JSON: {error}")))
+        .map_err(|error| Failure::invalid_use(format!("failed to write JSON: {error}")))
 }
 
 /// Writes an output file atomically: completely or not at all.

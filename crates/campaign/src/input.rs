@@ -15,7 +15,7 @@ use fsdyno_record::{Bytes, quote};
 use fsdyno_venue::{InputFile, Inputs};
 use fsdyno_workload::{Domain, Headers, workloads};
 
-use crate::question::{MatrixError, Question};
+use crate::matrix_request::{MatrixError, MatrixRequest};
 use crate::settings::settings;
 
 /// Bytes copied at a time.
@@ -39,13 +39,13 @@ const OTHERS: &[(&[u8], &str)] = &[
 ///
 /// # Errors
 /// The file that cannot be read, with the setting that names it.
-pub fn read_inputs(question: &Question) -> Result<Inputs, MatrixError> {
+pub fn read_inputs(matrix_request: &MatrixRequest) -> Result<Inputs, MatrixError> {
     let mut kinds = Vec::new();
-    for name in &question.workloads {
+    for name in &matrix_request.workloads {
         kinds.push(workloads::find(name)?);
     }
     let mut inputs = Inputs::default();
-    for (kind, settings) in kinds.iter().zip(settings(&kinds, &question.parameters)?) {
+    for (kind, settings) in kinds.iter().zip(settings(&kinds, &matrix_request.parameters)?) {
         for param in kind.params {
             let value = settings.get(param.name).map_or(param.default, String::as_str);
             if let Some(path) = path_of(&param.domain, value)

@@ -70,7 +70,7 @@ pub fn lab_venue(
     let (labs, names) = labs(run, Mode::Run)?;
     let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
     let place = machine::places(run, &names, true)?.into_iter().next();
-    let place = place.ok_or_else(|| Failure::wrong("the command names no machine"))?;
+    let place = place.ok_or_else(|| Failure::invalid_use("the command names no machine"))?;
     Ok((venue, Place::Lab(place)))
 }
 
@@ -85,7 +85,7 @@ pub fn expand_kernels(requested: &[String]) -> Result<Option<Vec<String>>, Failu
     let mut expanded = Vec::new();
     for request in requested {
         let parts = axis.map_or(Ok(vec![request.as_str()]), |axis| axis.parts(request));
-        for part in parts.map_err(Failure::wrong)? {
+        for part in parts.map_err(Failure::invalid_use)? {
             expanded.extend(fsdyno_lab::expand_kernels(part, Cache::of_user, &say_line)?);
         }
     }
@@ -128,7 +128,7 @@ pub(crate) fn labs(
     }
     for (index, lab) in labs.iter().enumerate() {
         if let Some(other) = labs[..index].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
                 run.axes.kernels[kernel_of[other]],
                 run.axes.kernels[kernel_of[index]],

@@ -18,7 +18,7 @@ use crate::notes::{complain, say};
 /// A leftover of a dead fsdyno process. The variants are in the order of removal: a process uses a mount, a mount uses
 /// an array, and an array uses loop devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum LeftoverItem {
     /// A child process.
     Process(Orphan),
     /// A mount, in this namespace, of a file system on the dead process's loop devices.
@@ -33,19 +33,21 @@ pub enum Left {
     Folder(Leftover),
 }
 
-impl Left {
+impl LeftoverItem {
     /// Describes the leftover in one line.
     pub fn describe(&self) -> String {
         match self {
-            Left::Process(it) => {
+            LeftoverItem::Process(it) => {
                 format!("process {} ({}), of process {}", it.pid, it.program, it.parent.pid)
             }
-            Left::Mount(it, mark) => {
+            LeftoverItem::Mount(it, mark) => {
                 format!("the mount {}, of process {}", it.at.display(), mark.pid)
             }
-            Left::Array(at, mark) => format!("the array {}, of process {}", at.display(), mark.pid),
-            Left::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
-            Left::Drive(it) => {
+            LeftoverItem::Array(at, mark) => {
+                format!("the array {}, of process {}", at.display(), mark.pid)
+            }
+            LeftoverItem::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
+            LeftoverItem::Drive(it) => {
                 let parts = format!("two partitions of {} ({})", it.path.display(), it.serial);
                 match &it.foreign {
                     None => parts,
@@ -56,14 +58,14 @@ impl Left {
                     }
                 }
             }
-            Left::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
+            LeftoverItem::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
         }
     }
 
     /// Returns advice on how to remove it.
     fn cure(&self) -> &'static str {
         match self {
-            Left::Drive(LeftoverDrive { foreign: Some(_), .. }) => {
+            LeftoverItem::Drive(LeftoverDrive { foreign: Some(_), .. }) => {
                 "for the commands that remove them see: fsdyno doctor --clean"
             }
             _ => "clean up with: fsdyno doctor --clean",
@@ -72,28 +74,28 @@ impl Left {
 
     fn clean(&self) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
-            Failure::wrong(format!("failed to remove {}: {error}", self.describe()))
+            Failure::invalid_use(format!("failed to remove {}: {error}", self.describe()))
         };
         match self {
-            Left::Process(orphan) => orphans::end(orphan).map_err(failed),
-            Left::Mount(it, _) => it.unmount().map_err(failed),
-            Left::Array(device, _) => {
+            LeftoverItem::Process(orphan) => orphans::end(orphan).map_err(failed),
+            LeftoverItem::Mount(it, _) => it.unmount().map_err(failed),
+            LeftoverItem::Array(device, _) => {
                 let output = md::stop(device)?;
                 let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
                 let stopped = output.status.success();
                 if stopped { Ok(()) } else { Err(failed(std::io::Error::other(error))) }
             }
-            Left::Loop(left) => Ok(loops::clear(left)?),
-            Left::Drive(left) => Ok(left.clear()?),
-            Left::Folder(left) => Ok(fsdyno_media::clean(left)?),
+            LeftoverItem::Loop(left) => Ok(loops::clear(left)?),
+            LeftoverItem::Drive(left) => Ok(left.clear()?),
+            LeftoverItem::Folder(left) => Ok(fsdyno_media::clean(left)?),
         }
     }
 }
 
 /// Finds the leftovers of dead fsdyno processes on this machine and in a folder.
-pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
-    let mut found: Vec<Left> =
-        orphans::orphans(&started_by_us).into_iter().map(Left::Process).collect();
+pub fn find(folder: Option<&Path>) -> Result<Vec<LeftoverItem>, Failure> {
+    let mut found: Vec<LeftoverItem> =
+        orphans::orphans(&started_by_us).into_iter().map(LeftoverItem::Process).collect();
     let dead: Vec<MarkedLoop> =
         loops::marked().into_iter().filter(|it| it.mark.owner() == OwnerState::Dead).collect();
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -103,13 +105,13 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<Left>, Failure> {
         let arrays = md::arrays_over(&loops);
         let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
         let devices: Vec<u64> = numbers.collect();
-        found.extend(mounted(&table, &devices).into_iter().map(|at| Left::Mount(at, mark)));
-        found.extend(arrays.into_iter().map(|device| Left::Array(device, mark)));
+        found.extend(mounted(&table, &devices).into_iter().map(|at| LeftoverItem::Mount(at, mark)));
+        found.extend(arrays.into_iter().map(|device| LeftoverItem::Array(device, mark)));
     }
-    found.extend(dead.into_iter().map(Left::Loop));
-    found.extend(find_leftover_drives().into_iter().map(Left::Drive));
+    found.extend(dead.into_iter().map(LeftoverItem::Loop));
+    found.extend(find_leftover_drives().into_iter().map(LeftoverItem::Drive));
     let folders = folder.map(leftovers).transpose()?.unwrap_or_default();
-    found.extend(folders.into_iter().map(Left::Folder));
+    found.extend(folders.into_iter().map(LeftoverItem::Folder));
     Ok(found)
 }
 

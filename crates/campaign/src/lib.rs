@@ -2,8 +2,8 @@
 //! venue, and stores them.
 
 pub mod about;
-pub mod again;
 pub mod charts;
+mod compatibility;
 mod config;
 pub mod crash;
 pub mod drive;
@@ -17,21 +17,21 @@ pub mod labs;
 pub mod leftovers;
 mod machine;
 pub mod matrix;
+pub mod matrix_request;
 pub mod merge;
 pub mod notes;
 mod png;
 pub mod points;
-pub mod question;
 pub mod ranks;
 mod ranks_request;
 pub mod recording;
 mod refused;
 pub mod repeats;
+pub mod rerun;
 pub mod results;
 pub mod rows;
 pub mod run;
 mod run_error;
-mod same;
 pub mod schedule;
 pub mod server;
 pub mod settings;
@@ -49,21 +49,21 @@ pub mod two_stage;
 mod unsupported;
 mod venues;
 
+pub use compatibility::{may_join, unrequested_trials};
 pub use experiment::{Experiment, Progress, Session};
 pub use failure::{Exit, Failure};
 pub use input::read_inputs;
 pub use matrix::matrix;
+pub use matrix_request::{
+    Cell, DEFAULT_DEADLINE, DEFAULT_RAM, DevicePlace, HostDevice, LabPlace, MatrixError,
+    MatrixRequest, ModelPlace, Place, Size,
+};
 pub use merge::{MergeError, Merged, merge};
 pub use points::{PointSettings, Points};
-pub use question::{
-    Cell, DEFAULT_DEADLINE, DEFAULT_RAM, DevicePlace, HostDevice, LabPlace, MatrixError,
-    ModelPlace, Place, Question, Size,
-};
 pub use ranks_request::RanksRequest;
 pub use rows::model::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use run::{Observer, Runner, Summary, is_there, run, todo};
 pub use run_error::RunError;
-pub use same::{may_join, others};
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{ShareError, ShareFile};
 pub use spec::RunSpec;

@@ -30,7 +30,10 @@ pub fn places(
         let place = place(axes, named, kernels, found);
         check_ram(axes, named, place.guest.ram)?;
         if let Some(other) = places.iter().position(|other| is_same(other, &place)) {
-            return Err(Failure::wrong(same(&machines[other].machine, &machines[index].machine)));
+            return Err(Failure::invalid_use(same(
+                &machines[other].machine,
+                &machines[index].machine,
+            )));
         }
         places.push(place);
     }
@@ -48,7 +51,7 @@ fn named(name: &str) -> Result<Named, Failure> {
 }
 
 fn find(name: &str) -> Result<Machine, Failure> {
-    fsdyno_machine::find(name).map_err(|error| Failure::wrong(format!("--machine {error}")))
+    fsdyno_machine::find(name).map_err(|error| Failure::invalid_use(format!("--machine {error}")))
 }
 
 /// The environment variable that selects the machine of commands that do not name one.
@@ -119,7 +122,7 @@ fn check_ram(axes: &Request, named: &Named, ram: Bytes) -> Result<(), Failure> {
         return Ok(());
     }
     let here = format!("{} and {} of swap", Bytes(memory), Bytes(swap));
-    Err(Failure::wrong(match &named.name {
+    Err(Failure::invalid_use(match &named.name {
         Some(name) if !axes.given.contains(&"ram") => format!(
             "machine '{name}' has {ram} of RAM, which is more than this host has: {here}; give less with --ram"
         ),

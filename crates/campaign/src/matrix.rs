@@ -12,7 +12,7 @@ use fsdyno_workload::{Curve, Needs, OpCounts, PhaseSpec, Setting, Threads, Workl
 
 use crate::config::{self, Settings};
 use crate::input;
-use crate::question::{Cell, MatrixError, Place, Question};
+use crate::matrix_request::{Cell, MatrixError, MatrixRequest, Place};
 use crate::rows::Row;
 use crate::rows::device::device_rows;
 use crate::rows::lab::lab_rows;
@@ -24,14 +24,17 @@ use crate::settings::settings;
 ///
 /// # Errors
 /// The first error in the request.
-pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixError> {
-    let works = works(question)?;
-    let rows = rows(question, place)?;
-    check_issuer(question, place, &works)?;
-    rows.iter().try_for_each(|row| check_clients(question, row, &works))?;
-    works.iter().try_for_each(|work| check_command(question, place, work))?;
+pub fn matrix(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Cell>, MatrixError> {
+    let works = works(matrix_request)?;
+    let rows = rows(matrix_request, place)?;
+    check_issuer(matrix_request, place, &works)?;
+    rows.iter().try_for_each(|row| check_clients(matrix_request, row, &works))?;
+    works.iter().try_for_each(|work| check_command(matrix_request, place, work))?;
     if let Place::Model(_) = place {
-        model_rows::can_run(question, works.iter().map(|work| (&work.plan, work.built.as_ref())))?;
+        model_rows::can_run(
+            matrix_request,
+            works.iter().map(|work| (&work.plan, work.built.as_ref())),
+        )?;
     }
     let mut cells = Vec::new();
     for work in &works {
@@ -43,20 +46,20 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
                 filesystem: row.filesystem.clone(),
                 medium: row.medium.clone(),
                 venue: row.venue.clone(),
-                threads: question.threads,
-                issuer: question.issuer,
-                verify: question.verify,
-                sysctls: sysctls(&question.sysctls, row.period())?,
+                threads: matrix_request.threads,
+                issuer: matrix_request.issuer,
+                verify: matrix_request.verify,
+                sysctls: sysctls(&matrix_request.sysctls, row.period())?,
                 hash: String::new(),
             };
             cells.push(Cell {
                 row: u32::try_from(cells.len()).unwrap_or(u32::MAX),
-                deadline: question.deadline,
+                deadline: matrix_request.deadline,
                 plan: plan.sealed(),
                 needs: work.needs,
                 phases: match row.clients() {
                     1 => work.phases.clone(),
-                    clients => counts(work.built.as_ref(), clients * question.threads),
+                    clients => counts(work.built.as_ref(), clients * matrix_request.threads),
                 },
                 skip: row.skip.clone().or_else(|| lacking(work, row)),
             });
@@ -66,8 +69,12 @@ pub fn matrix(question: &Question, place: &Place) -> Result<Vec<Cell>, MatrixErr
 }
 
 /// Checks that the clients of a row can share each workload.
-fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), MatrixError> {
-    let (clients, threads) = (row.clients(), question.threads);
+fn check_clients(
+    matrix_request: &MatrixRequest,
+    row: &Row,
+    works: &[Work],
+) -> Result<(), MatrixError> {
+    let (clients, threads) = (row.clients(), matrix_request.threads);
     let wrong = |text| Err(MatrixError::Wrong(text));
     if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
         return wrong(format!(
@@ -89,8 +96,12 @@ fn check_clients(question: &Question, row: &Row, works: &[Work]) -> Result<(), M
 const MAX_IN_FLIGHT: u32 = 4096;
 
 /// Checks the issuer and the number of threads.
-fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<(), MatrixError> {
-    let (threads, issuer) = (question.threads, question.issuer);
+fn check_issuer(
+    matrix_request: &MatrixRequest,
+    place: &Place,
+    works: &[Work],
+) -> Result<(), MatrixError> {
+    let (threads, issuer) = (matrix_request.threads, matrix_request.issuer);
     let wrong = |text| Err(MatrixError::Wrong(text));
     if !(1..=MAX_THREADS).contains(&threads) {
         return wrong(format!(
@@ -129,15 +140,22 @@ fn check_issuer(question: &Question, place: &Place, works: &[Work]) -> Result<()
 }
 
 /// Refuses a command that a file specifies, and a command on a target where no program can run.
-fn check_command(question: &Question, place: &Place, work: &Work) -> Result<(), MatrixError> {
+fn check_command(
+    matrix_request: &MatrixRequest,
+    place: &Place,
+    work: &Work,
+) -> Result<(), MatrixError> {
     let Some(shell) = work.built.command() else { return Ok(()) };
     let name = &work.plan.name;
     let wrong = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
-    if question.author == Author::File {
+    if matrix_request.author == Author::File {
         return wrong(workloads::command::refusal(&shell.command));
     }
-    if question.issuer != IssuerPlan::Sync {
-        return wrong(format!("--issuer {} is for ops, and a command has none", question.issuer));
+    if matrix_request.issuer != IssuerPlan::Sync {
+        return wrong(format!(
+            "--issuer {} is for ops, and a command has none",
+            matrix_request.issuer
+        ));
     }
     match place {
         Place::Directory { .. } | Place::Device(_) => Ok(()),
@@ -159,9 +177,9 @@ struct Work {
     built: Box<dyn Workload>,
 }
 
-fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
+fn works(matrix_request: &MatrixRequest) -> Result<Vec<Work>, MatrixError> {
     let mut kinds = Vec::new();
-    for name in &question.workloads {
+    for name in &matrix_request.workloads {
         let kind = workloads::find(name)?;
         if kinds.iter().any(|known: &&workloads::Kind| known.name == kind.name) {
             return Err(MatrixError::Wrong(format!("workload '{name}' is named twice")));
@@ -172,13 +190,13 @@ fn works(question: &Question) -> Result<Vec<Work>, MatrixError> {
         let names: Vec<&str> = workloads::ALL.iter().map(|kind| kind.name).collect();
         return Err(MatrixError::NoWorkload(format!("there are: {}", names.join(", "))));
     }
-    let settings = settings(&kinds, &question.parameters)?;
+    let settings = settings(&kinds, &matrix_request.parameters)?;
     let mut works = Vec::new();
     for (kind, settings) in kinds.into_iter().zip(&settings) {
         let settings = config::expand(kind, settings).map_err(MatrixError::Wrong)?;
-        let settings = server::with_defaults(kind, settings, question.author);
+        let settings = server::with_defaults(kind, settings, matrix_request.author);
         for settings in points(kind, &settings)? {
-            works.push(work(kind, &settings, question)?);
+            works.push(work(kind, &settings, matrix_request)?);
         }
     }
     Ok(works)
@@ -206,21 +224,21 @@ fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, 
 fn work(
     kind: &workloads::Kind,
     settings: &Settings,
-    question: &Question,
+    matrix_request: &MatrixRequest,
 ) -> Result<Work, MatrixError> {
     let set: Vec<(&str, &str)> =
         settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let mut params = kind.resolve(&set)?;
-    let named = input_of(kind, &params, question);
+    let named = input_of(kind, &params, matrix_request);
     let input = named.map(|(_, file)| file.input());
-    let workload = kind.build(&params, &Setting { seed: question.seed, input })?;
+    let workload = kind.build(&params, &Setting { seed: matrix_request.seed, input })?;
     params.retain(|name, _| !workload.unused_params().contains(&name.as_str()));
     let input = named.map(|(parameter, file)| {
         params.insert(parameter.to_string(), input::absolute(file.path()));
         file.plan(parameter)
     });
-    let mut ranks = question.threads.saturating_mul(question.issuer.depth());
-    if let Some(plan) = &question.ranks {
+    let mut ranks = matrix_request.threads.saturating_mul(matrix_request.issuer.depth());
+    if let Some(plan) = &matrix_request.ranks {
         crate::ranks::check_workload(kind.name, workload.as_ref(), plan, input.is_some())
             .map_err(MatrixError::Wrong)?;
         ranks = if plan.own { ranks } else { ranks.saturating_mul(plan.ranks) };
@@ -228,7 +246,7 @@ fn work(
     let shared = workload.phases().iter().any(|phase| phase.threads == Threads::Any);
     let phases = counts(workload.as_ref(), ranks);
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
-    let (needs, phases) = match &question.ranks {
+    let (needs, phases) = match &matrix_request.ranks {
         Some(of) => crate::ranks::for_all_ranks(of, workload.needs(), phases),
         None => (workload.needs(), phases),
     };
@@ -252,18 +270,18 @@ fn counts(workload: &dyn Workload, ranks: u32) -> Vec<(String, OpCounts)> {
 fn input_of<'a>(
     kind: &workloads::Kind,
     params: &BTreeMap<String, String>,
-    question: &'a Question,
+    matrix_request: &'a MatrixRequest,
 ) -> Option<(&'static str, &'a InputFile)> {
     kind.params.iter().find_map(|param| {
         let path = input::path_of(&param.domain, params.get(param.name)?)?;
-        Some((param.name, question.inputs.by_path(path)?))
+        Some((param.name, matrix_request.inputs.by_path(path)?))
     })
 }
 
-fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
+fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, MatrixError> {
     match place {
         Place::Directory { path, label, longest_name } => {
-            if let Some(spec) = question.filesystems.first() {
+            if let Some(spec) = matrix_request.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
                     "--fs '{spec}' cannot be made in a directory, which is used as it is; \
                      leave --fs out, or use --on lab"
@@ -278,13 +296,13 @@ fn rows(question: &Question, place: &Place) -> Result<Vec<Row>, MatrixError> {
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
             let (longest_name, room, skip) = (*longest_name, None, None);
-            let venue = question.ranks.clone().map_or(VenuePlan::Host, VenuePlan::Ranks);
+            let venue = matrix_request.ranks.clone().map_or(VenuePlan::Host, VenuePlan::Ranks);
             let (filesystem, lacks) = (None, BTreeMap::new());
             Ok(vec![Row { label, filesystem, medium, venue, longest_name, room, lacks, skip }])
         }
-        Place::Device(device) => device_rows(question, device),
-        Place::Lab(lab) => lab_rows(question, lab),
-        Place::Model(model) => model_rows(question, model),
+        Place::Device(device) => device_rows(matrix_request, device),
+        Place::Lab(lab) => lab_rows(matrix_request, lab),
+        Place::Model(model) => model_rows(matrix_request, model),
     }
 }
 

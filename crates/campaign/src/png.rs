@@ -45,7 +45,7 @@ impl Converter {
     /// The program's message.
     pub fn png(&self, svg: &str) -> Result<Vec<u8>, Failure> {
         let failed = |why: String| {
-            Failure::wrong(format!("failed to draw a chart with {}: {why}", self.0.display()))
+            Failure::invalid_use(format!("failed to draw a chart with {}: {why}", self.0.display()))
         };
         let mut command = Command::new(&self.0);
         command.args(["--format", "png", "--zoom", ZOOM]);

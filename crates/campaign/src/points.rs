@@ -47,23 +47,23 @@ impl<'a> Points<'a> {
     ) -> Result<Points<'a>, Failure> {
         let mut requests = Experiment::resolve(spec.clone())?.requests;
         if let [TargetRequest { place: Place::Directory { path, .. }, .. }] = requests.as_slice() {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "--on {} is a directory, whose file system cannot be made with other options; use the lab, or, as root, \
                  --on loop:SIZE",
                 path.display()
             )));
         }
         if requests.len() != 1 {
-            return Err(Failure::wrong("one target and one machine are searched at a time"));
+            return Err(Failure::invalid_use("one target and one machine are searched at a time"));
         }
         target::check_permission(&requests)?;
         for request in &mut requests {
-            request.question.inputs = crate::read_inputs(&request.question)?;
+            request.matrix_request.inputs = crate::read_inputs(&request.matrix_request)?;
         }
         let (venues, requests) =
             target::venues(&spec, requests, store.folder(), session.stop, Mode::Run)?;
         let request = requests.into_iter().next();
-        let request = request.ok_or_else(|| Failure::wrong("the command names no target"))?;
+        let request = request.ok_or_else(|| Failure::invalid_use("the command names no target"))?;
         Ok(Points { spec, request, venues, store, session })
     }
 
@@ -82,7 +82,7 @@ impl<'a> Points<'a> {
 
     /// Returns the input files of workloads.
     pub fn inputs(&self) -> &Inputs {
-        &self.request.question.inputs
+        &self.request.matrix_request.inputs
     }
 
     /// Returns the number of trials that run at the same time.
@@ -106,19 +106,20 @@ impl<'a> Points<'a> {
     /// Settings that are invalid.
     pub fn cell(&self, settings: &PointSettings) -> Result<Cell, Failure> {
         let mut request = self.request.clone();
-        request.question.filesystems = vec![settings.spec.clone()];
-        request.question.sysctls.extend(settings.sysctls.iter().cloned());
+        request.matrix_request.filesystems = vec![settings.spec.clone()];
+        request.matrix_request.sysctls.extend(settings.sysctls.iter().cloned());
         if let (Place::Lab(lab), Some(scheduler)) = (&mut request.place, &settings.scheduler) {
             lab.guest.scheduler = Some(scheduler.clone());
         }
         if let Some((workload, parameters)) = &settings.work {
-            request.question.workloads = vec![workload.clone()];
-            request.question.parameters.clone_from(parameters);
-            request.question.inputs = crate::read_inputs(&request.question)?;
+            request.matrix_request.workloads = vec![workload.clone()];
+            request.matrix_request.parameters.clone_from(parameters);
+            request.matrix_request.inputs = crate::read_inputs(&request.matrix_request)?;
         }
-        crate::sysctl::check(request.question.sysctls.iter().map(String::as_str))?;
+        crate::sysctl::check(request.matrix_request.sysctls.iter().map(String::as_str))?;
         let cell = request.cells()?.into_iter().next();
-        let mut cell = cell.ok_or_else(|| Failure::wrong("the request has no configuration"))?;
+        let mut cell =
+            cell.ok_or_else(|| Failure::invalid_use("the request has no configuration"))?;
         match self.venues.identity(&cell.plan) {
             Ok(_) => {}
             Err(VenueError::Missing(reason)) => cell.skip = cell.skip.or(Some(reason)),
@@ -149,11 +150,11 @@ impl<'a> Points<'a> {
             };
             schedule.push(Slot { cell, seed: *seed, round: 0, repeats: None });
         }
-        self.go(&schedule, &cells)?;
+        self.run_schedule(&schedule, &cells)?;
         schedule.iter().map(|slot| self.stored_trial(&cells[slot.cell].plan, slot.seed)).collect()
     }
 
-    fn go(&mut self, schedule: &[Slot], cells: &[Cell]) -> Result<(), Failure> {
+    fn run_schedule(&mut self, schedule: &[Slot], cells: &[Cell]) -> Result<(), Failure> {
         if schedule.iter().all(|slot| is_there(self.store, cells, slot)) {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The first such option.
 pub fn check(run: &RunSpec) -> Result<(), Failure> {
     let Some(request) = &run.ranks else { return Ok(()) };
-    let wrong = |text: String| Err(Failure::wrong(text));
+    let wrong = |text: String| Err(Failure::invalid_use(text));
     if run.axes.on.len() != 1 {
         return wrong("--ranks needs one --on DIR: the directory that all hosts share".into());
     }

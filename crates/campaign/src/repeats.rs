@@ -15,7 +15,7 @@ pub fn rule(run: &RunSpec) -> Result<Option<Repeats>, Failure> {
     let Some(half_width) = run.half_width else { return Ok(None) };
     let width_ppm = (half_width * 1e6).round() as u32;
     if let Some(shard) = run.shard {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--width needs a pilot of all trials, and shard {shard} runs only its own; remove --shard, or run the \
              pilot alone (--width {}% --at-most 5), then pass the number that it prints to all shards with --repeat",
             f64::from(width_ppm) / 1e4

@@ -40,7 +40,7 @@ pub fn check_baseline<'a>(
     };
     let known: BTreeSet<&str> = labels.collect();
     let hint = fsdyno_record::suggest::hint(name, known);
-    Err(Failure::wrong(format!("unknown baseline '{name}': {hint}")))
+    Err(Failure::invalid_use(format!("unknown baseline '{name}': {hint}")))
 }
 
 /// Sorts trials into the order of the table: the order of the configurations in their folder's commands. Records

@@ -13,11 +13,11 @@ use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
 use fsdyno_workload::workloads;
 
+use crate::compatibility::may_join;
 use crate::labs::Mode;
-use crate::question::{Cell, DEFAULT_DEADLINE};
+use crate::matrix_request::{Cell, DEFAULT_DEADLINE};
 use crate::refused::Refused;
 use crate::run_error::RunError;
-use crate::same::may_join;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
 
@@ -71,7 +71,7 @@ pub struct Summary {
 
 impl Summary {
     /// Adds the result of a second run.
-    pub fn and(self, next: Summary) -> Summary {
+    pub fn plus(self, next: Summary) -> Summary {
         Summary {
             ok: self.ok + next.ok,
             failed: self.failed + next.failed,

@@ -9,7 +9,7 @@ use fsdyno_record::trial::trial_id;
 use fsdyno_record::{SCHEMA, Trial};
 use serde::{Deserialize, Serialize};
 
-use crate::question::Cell;
+use crate::matrix_request::Cell;
 use crate::schedule::{Shard, Slot};
 use crate::store::{self, Store, StoreError};
 

@@ -12,7 +12,7 @@ use fsdyno_record::units::rough;
 use serde::{Deserialize, Serialize};
 
 use crate::files::write_file;
-use crate::question::Cell;
+use crate::matrix_request::Cell;
 
 /// File name in the user's cache.
 const FILE: &str = "speed.json";

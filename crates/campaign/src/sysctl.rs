@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fsdyno_record::suggest::hint;
 
-use crate::question::MatrixError;
+use crate::matrix_request::MatrixError;
 
 /// The directories of /proc/sys.
 const DIRECTORIES: [&str; 10] =

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::{Cell, DevicePlace, HostDevice, ModelPlace, Place, Question, matrix};
+use crate::{Cell, DevicePlace, HostDevice, MatrixRequest, ModelPlace, Place, matrix};
 use fsdyno_axes::TargetKind;
 use fsdyno_filesystem::Author;
 use fsdyno_media::{EphemeralMedium, Room};
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::labs::{Mode, agent, found, lab_of, labs};
 use crate::machine;
 use crate::notes::say;
-use crate::tool_sets::several;
+use crate::tool_sets::split_filesystems;
 use crate::unsupported::refuse_unsupported;
 use crate::venues::Venues;
 
@@ -33,7 +33,7 @@ const ANY_KERNEL: &str = "default";
 #[derive(Clone, Debug)]
 pub struct TargetRequest {
     /// The experiment, with the file systems of this target.
-    pub question: Question,
+    pub matrix_request: MatrixRequest,
     /// The target.
     pub place: Place,
 }
@@ -48,23 +48,23 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
     let on = if run.axes.on.is_empty() { &lab } else { run.axes.on.as_slice() };
     if let Some((index, on)) = on.iter().enumerate().find(|(index, one)| on[..*index].contains(one))
     {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--on {on} is given {} times; give it once",
             index + 1
         )));
     }
     let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
     if run.erase.is_some() && !targets.iter().any(drive::is_named) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
             on.join(" --on ")
         )));
     }
     let mut requests = Vec::new();
     for target in &targets {
-        let question = question(run, target);
+        let matrix_request = matrix_request(run, target);
         for place in resolve(run, target)? {
-            requests.push(TargetRequest { place, question: question.clone() });
+            requests.push(TargetRequest { place, matrix_request: matrix_request.clone() });
         }
     }
     Ok(requests)
@@ -72,7 +72,7 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
 
 /// Parses one value of `--on`.
 pub fn parse_target(on: &str) -> Result<Target, Failure> {
-    Target::parse(on).map_err(|error| Failure::wrong(format!("--on {error}")))
+    Target::parse(on).map_err(|error| Failure::invalid_use(format!("--on {error}")))
 }
 
 /// Resolves all targets to cells, in the order of `--on`.
@@ -102,14 +102,15 @@ impl TargetRequest {
     /// # Errors
     /// A request that is invalid.
     pub fn cells(&self) -> Result<Vec<Cell>, Failure> {
-        Ok(matrix(&self.question, &self.place)?)
+        Ok(matrix(&self.matrix_request, &self.place)?)
     }
 }
 
 /// Returns the experiment requested for a target.
-fn question(run: &RunSpec, on: &Target) -> Question {
+fn matrix_request(run: &RunSpec, on: &Target) -> MatrixRequest {
     let axes = &run.axes;
-    let mut filesystems: Vec<String> = axes.filesystems.iter().flat_map(|it| several(it)).collect();
+    let mut filesystems: Vec<String> =
+        axes.filesystems.iter().flat_map(|it| split_filesystems(it)).collect();
     if filesystems.is_empty()
         && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
     {
@@ -122,7 +123,7 @@ fn question(run: &RunSpec, on: &Target) -> Question {
         .filter_map(|kind| Some((kind.name.clone(), tools::version(kind)?)))
         .collect();
     let seconds = |seconds: u64| fsdyno_record::Nanos(seconds * 1_000_000_000);
-    Question {
+    MatrixRequest {
         deadline: run.deadline.map_or(crate::DEFAULT_DEADLINE, seconds),
         workloads: run.workloads.clone(),
         filesystems,
@@ -156,7 +157,7 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
 /// Resolves one target to its places: one for each machine of the lab, and a single one for any other target.
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
     if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--ranks needs a directory that all hosts share, and --on {target} is not one; give --on DIR"
         )));
     }
@@ -173,7 +174,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
         Target::Ephemeral(made) => ephemeral_place(run, *made)?,
         Target::Path(on) if drive::is_named(target) => match run.author {
             Author::File => {
-                return Err(Failure::wrong(format!(
+                return Err(Failure::invalid_use(format!(
                     "--on {on} is a drive, and a study file cannot name one; give it on the command line: \
                      fsdyno run --on {on}"
                 )));
@@ -189,7 +190,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
 fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Ephemeral(made), TargetKind::Ephemeral)?;
     if run.jobs > 1 {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two file \
              systems of one seed would have the same UUID; remove --jobs",
             run.jobs
@@ -221,7 +222,7 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     refuse_unsupported(run, &Target::Path(on.into()), TargetKind::Directory)?;
     let path = Path::new(on);
     if !path.exists() && !on.contains('/') {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--on {on}: no such medium or directory; valid values are: {}",
             target_forms()
         )));
@@ -232,7 +233,7 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
         kind.push_str(&ranks.label());
     }
     let path = std::fs::canonicalize(path)
-        .map_err(|error| Failure::wrong(format!("failed to find '{on}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to find '{on}': {error}")))?;
     let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
     Ok(Place::Directory { path, label: kind, longest_name })
 }
@@ -292,8 +293,8 @@ pub fn venues(
     let (mut venues, mut known) = (Vec::new(), Vec::new());
     // The kernels are found once for all machines.
     let mut kernels: Option<Vec<KernelPlan>> = None;
-    for TargetRequest { question, place } in requests {
-        let inputs = question.inputs.clone();
+    for TargetRequest { matrix_request, place } in requests {
+        let inputs = matrix_request.inputs.clone();
         let host = || agent().map(|agent| HostVenue::new(agent).with_inputs(inputs.clone()));
         let (venue, place): (Option<Box<dyn Venue>>, Place) = match place {
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
@@ -324,7 +325,7 @@ pub fn venues(
             },
         };
         venues.push((place.clone(), venue));
-        known.push(TargetRequest { question, place });
+        known.push(TargetRequest { matrix_request, place });
     }
     Ok((Venues::new(venues), known))
 }

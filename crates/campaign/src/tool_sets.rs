@@ -12,7 +12,7 @@ use crate::spec::RunSpec;
 /// # Errors
 /// Tools that are missing and cannot be downloaded.
 pub fn download(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
-    let specs = run.axes.filesystems.iter().flat_map(|text| several(text));
+    let specs = run.axes.filesystems.iter().flat_map(|text| split_filesystems(text));
     for spec in specs.filter_map(|text| Spec::parse(&text).ok()) {
         let Ok(kind) = catalog::get(&spec.base().kind) else { continue };
         let has = |release: &String| kind.check_kernel(release).is_ok();
@@ -25,7 +25,7 @@ pub fn download(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
 }
 
 /// Splits one `--fs` into specs: `ext4,xfs` becomes two, because each part is the plain name of a file system.
-pub fn several(fs: &str) -> Vec<String> {
+pub fn split_filesystems(fs: &str) -> Vec<String> {
     let is_kind = |name: &str| {
         let model = fsdyno_ext2dir::trial::variant(name).is_some();
         model || fsdyno_filesystem::catalog::get(name).is_ok()

@@ -6,7 +6,7 @@ use fsdyno_record::{Repeats, Trial};
 use fsdyno_report::seconds;
 use fsdyno_stats::plan::{PILOT, Rule, Total};
 
-use crate::question::Cell;
+use crate::matrix_request::Cell;
 
 /// Creates the rule, with the first seed of its trials.
 pub fn rule(width_ppm: u32, at_most: u32, first_seed: u64) -> Repeats {

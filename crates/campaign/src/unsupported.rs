@@ -28,7 +28,7 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     let others = others.map(|(key, _, why)| (key, &[TargetKind::Lab][..], why));
     match axis.chain(others).next() {
         None => Ok(()),
-        Some((key, targets, why)) => Err(Failure::wrong(format!(
+        Some((key, targets, why)) => Err(Failure::invalid_use(format!(
             "--{key} works only {}, but --on {on} is {what}; remove one of them{why}",
             places(targets)
         ))),

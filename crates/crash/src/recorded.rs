@@ -4,7 +4,8 @@
 //! a file, a name or an open file wait for each other, so every allowed order leaves the same tree.
 
 use fsdyno_workload::{
-    After, Call, Expect, MemoryFs, Op, OpSource, RareCall, Recording, RenameFlag, Share, Workload,
+    Call, Expect, MemoryFs, Op, OpSource, ProgressPoint, RareCall, Recording, RenameFlag, Share,
+    Workload,
 };
 
 /// Returns why the calls of a recording cannot be tracked, or `None` if they can.
@@ -79,7 +80,7 @@ fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
 
 /// Returns whether all points that a call waits for have been reached.
 fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
-    let is_reached = |point: &After| {
+    let is_reached = |point: &ProgressPoint| {
         let rank = ranks.get(point.thread as usize);
         rank.is_some_and(|rank| !rank.more || rank.done >= point.ops) || point.ops == 0
     };

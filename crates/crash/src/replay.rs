@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::{Acks, PhaseEventKind};
-use fsdyno_workload::{After, Effect, Expect, Op, OpSource, Share, Synced, Workload};
+use fsdyno_workload::{Effect, Expect, Op, OpSource, ProgressPoint, Share, Synced, Workload};
 
 use crate::content::Timing;
 use crate::tree::Tree;
@@ -88,7 +88,7 @@ impl<'a> Replay<'a> {
 
     /// Returns whether an op waits for an op that has not returned. This is known only if each op is a single call.
     fn waits(&self, op: &Op) -> bool {
-        let is_ahead = |point: &After| {
+        let is_ahead = |point: &ProgressPoint| {
             let rank = self.ranks.get(point.thread as usize);
             let done = rank.map_or(Some(0), |rank| rank.next);
             done.is_some_and(|done| (done as u64) < point.ops)

@@ -189,7 +189,7 @@ fn left_here() -> Finding {
             finding("leftovers", State::Ok, "none on this machine or in this directory")
         }
         Ok(found) => {
-            let words: Vec<String> = found.iter().map(leftovers::Left::describe).collect();
+            let words: Vec<String> = found.iter().map(leftovers::LeftoverItem::describe).collect();
             Finding {
                 cure: Some("fsdyno doctor --clean".to_string()),
                 ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))

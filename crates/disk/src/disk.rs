@@ -40,12 +40,12 @@ pub trait Disk: Send {
     /// change the prediction. None if the device holds no request.
     fn next_due(&self) -> Option<Nanos>;
     /// Pops one completion that is due at `now` or earlier.
-    fn completed(&mut self, now: Nanos) -> Option<u64>;
+    fn pop_completed(&mut self, now: Nanos) -> Option<u64>;
     /// Pops a range of sectors (first and count) that was persisted by the time of the last call, so that
     /// a power cut can no longer lose it. Every written sector is reported here once it is persisted, whether
     /// it was cached or not, and before the flush that waits for it completes.
-    fn persisted(&mut self) -> Option<(u64, u64)>;
-    /// Advances the time, so that [`Disk::persisted`] and [`Disk::counters`] hold for `now`.
+    fn pop_persisted(&mut self) -> Option<(u64, u64)>;
+    /// Advances the time, so that [`Disk::pop_persisted`] and [`Disk::counters`] hold for `now`.
     fn advance_to(&mut self, now: Nanos);
     /// Returns the number of volatile bytes: those of completed writes that a power cut at `now` would lose.
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes;

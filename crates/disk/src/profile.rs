@@ -186,10 +186,10 @@ impl LoadGenerator {
 
     fn wait(&mut self) {
         // Persisted sectors do not matter here.
-        while self.disk.persisted().is_some() {}
+        while self.disk.pop_persisted().is_some() {}
         while let Some(due) = self.disk.next_due() {
             self.now = self.now.max(due);
-            if self.disk.completed(self.now).is_some() {
+            if self.disk.pop_completed(self.now).is_some() {
                 break;
             }
         }

@@ -185,10 +185,15 @@ impl DiskSpec {
         self.check_texts(&check)?;
         // 1 MiB holds a partition table; 64 TiB is beyond any single drive.
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
-        check.that("capacity", self.capacity, self.capacity.0 % 4096 == 0, "a multiple of 4096")?;
+        check.require(
+            "capacity",
+            self.capacity,
+            self.capacity.0 % 4096 == 0,
+            "a multiple of 4096",
+        )?;
         self.check_queue(&check)?;
         let nbd = self.attach == Attach::Nbd || !self.model.takes_time();
-        check.that("attach", "pmem", nbd, "\"nbd\" for every model except \"instant\"")?;
+        check.require("attach", "pmem", nbd, "\"nbd\" for every model except \"instant\"")?;
         self.model.check(self, &check)
     }
 
@@ -203,7 +208,7 @@ impl DiskSpec {
             ]
         });
         for (name, text) in std::iter::once(("about", &self.about)).chain(sources) {
-            check.that(
+            check.require(
                 name,
                 text.escape_debug(),
                 plain(text),
@@ -223,15 +228,15 @@ impl DiskSpec {
             ("queue.physical_block_size", queue.physical_block_size),
         ] {
             let right = size.is_power_of_two() && (512..=4096).contains(&size);
-            check.that(name, size, right, "512, 1024, 2048 or 4096")?;
+            check.require(name, size, right, "512, 1024, 2048 or 4096")?;
         }
         let least = queue.logical_block_size;
         let right = queue.physical_block_size >= least;
         let range = format!("at least the logical block size, {least}");
-        check.that("queue.physical_block_size", queue.physical_block_size, right, &range)?;
+        check.require("queue.physical_block_size", queue.physical_block_size, right, &range)?;
         if self.attach == Attach::Nbd {
             let known = SCHEDULERS.contains(&queue.scheduler.as_str());
-            check.that("queue.scheduler", &queue.scheduler, known, &SCHEDULERS.join(", "))?;
+            check.require("queue.scheduler", &queue.scheduler, known, &SCHEDULERS.join(", "))?;
             check.within("queue.max_sectors_kb", queue.max_sectors_kb.into(), 4, 32 << 10)?;
             check.within("queue.nr_requests", queue.nr_requests.into(), 1, 4096)?;
         }
@@ -252,13 +257,13 @@ fn check_numbers(
         match value {
             toml::Value::Table(part) => check_numbers(check, &name, part, refused)?,
             toml::Value::Float(number) => {
-                check.that(&name, number, false, "a whole number, 0 or more")?;
+                check.require(&name, number, false, "a whole number, 0 or more")?;
             }
             toml::Value::Integer(number) => {
-                check.that(&name, number, *number >= 0, "a whole number, 0 or more")?;
+                check.require(&name, number, *number >= 0, "a whole number, 0 or more")?;
                 let is_refused = refused.is_some_and(|text| text.contains(&format!("`{number}`")));
                 let most = u32::MAX;
-                check.that(
+                check.require(
                     &name,
                     number,
                     !is_refused,
@@ -296,7 +301,7 @@ impl<'a> Check<'a> {
     }
 
     /// Checks a condition; `range` describes the values that meet it.
-    pub(crate) fn that(
+    pub(crate) fn require(
         &self,
         name: &str,
         value: impl ToString,
@@ -326,6 +331,6 @@ impl<'a> Check<'a> {
         max: u64,
     ) -> Result<(), SpecError> {
         let right = (min..=max).contains(&value);
-        self.that(name, value, right, &format!("{min} to {max}"))
+        self.require(name, value, right, &format!("{min} to {max}"))
     }
 }

@@ -69,8 +69,8 @@ fn a_disk_at_work_allocates_nothing() {
                 if id % 128 == 127 {
                     while let Some(due) = disk.next_due() {
                         now = now.max(due);
-                        disk.completed(now);
-                        while disk.persisted().is_some() {}
+                        disk.pop_completed(now);
+                        while disk.pop_persisted().is_some() {}
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fsdyno_record::OpKind;
-use fsdyno_workload::After;
+use fsdyno_workload::ProgressPoint;
 
 use crate::errno::Errno;
 use crate::progress::Halt;
@@ -29,7 +29,7 @@ pub enum Cause {
     /// It succeeded, but the workload expects it to fail.
     Succeeded,
     /// The op that it waited for can never return.
-    Never(After),
+    Never(ProgressPoint),
     /// It was not issued, because another thread failed.
     Stopped,
 }
@@ -66,7 +66,7 @@ impl fmt::Display for Failure {
         match self.cause {
             Cause::Errno(errno) => write!(f, "{errno}")?,
             Cause::Succeeded => write!(f, "succeeded, though the workload expects it to fail")?,
-            Cause::Never(After { thread, ops }) => {
+            Cause::Never(ProgressPoint { thread, ops }) => {
                 write!(f, "waits for op {ops} of thread {thread}, which can never return,")?;
             }
             Cause::Stopped => write!(f, "not issued, because another thread failed,")?,

@@ -66,12 +66,12 @@ impl OpSource for TimeLimited<'_> {
         self.source.finish();
     }
 
-    fn full(&mut self) -> bool {
-        self.source.full()
+    fn handle_full(&mut self) -> bool {
+        self.source.handle_full()
     }
 
-    fn unsupported(&mut self) -> bool {
-        self.source.unsupported()
+    fn handle_unsupported(&mut self) -> bool {
+        self.source.handle_unsupported()
     }
 
     fn done(&self) -> u64 {
@@ -100,12 +100,12 @@ impl OpSource for RankLimited<'_> {
         self.source.finish();
     }
 
-    fn full(&mut self) -> bool {
-        self.source.full()
+    fn handle_full(&mut self) -> bool {
+        self.source.handle_full()
     }
 
-    fn unsupported(&mut self) -> bool {
-        self.source.unsupported()
+    fn handle_unsupported(&mut self) -> bool {
+        self.source.handle_unsupported()
     }
 
     fn done(&self) -> u64 {

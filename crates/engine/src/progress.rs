@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fsdyno_workload::After;
+use fsdyno_workload::ProgressPoint;
 
 /// Ops of a rank between two ticks.
 pub const TICK: u64 = 256;
@@ -25,7 +25,7 @@ pub enum Halt {
     /// Another thread has failed.
     Stopped,
     /// The op that it waits for can never return.
-    Never(After),
+    Never(ProgressPoint),
 }
 
 /// The ranks of a phase that run in other processes.
@@ -34,7 +34,7 @@ pub trait RemoteRanks: Send + Sync {
     ///
     /// # Errors
     /// The phase was stopped, or its other processes are lost.
-    fn wait(&self, point: After) -> Result<(), Halt>;
+    fn wait(&self, point: ProgressPoint) -> Result<(), Halt>;
 }
 
 /// Progress of all ranks of a phase, shared by its threads.
@@ -65,7 +65,7 @@ struct Waiting {
     /// Number of threads that neither wait nor have ended.
     running: u32,
     /// The ops waited for.
-    points: Vec<After>,
+    points: Vec<ProgressPoint>,
 }
 
 impl RankProgress {
@@ -126,7 +126,7 @@ impl PhaseProgress {
     }
 
     /// Returns true if that many ops of that rank have returned.
-    pub fn reached(&self, point: After) -> bool {
+    pub fn reached(&self, point: ProgressPoint) -> bool {
         let progress = self.ranks.get(point.thread as usize);
         progress.is_some_and(|progress| progress.done() >= point.ops)
     }
@@ -178,7 +178,7 @@ impl PhaseProgress {
     ///
     /// # Errors
     /// Another thread has failed, or none of the points can be reached.
-    pub fn wait(&self, points: &[After]) -> Result<(), Halt> {
+    pub fn wait(&self, points: &[ProgressPoint]) -> Result<(), Halt> {
         match (&self.remote_ranks, points) {
             (Some(remote_ranks), [point]) => match self.local(*point) {
                 Some(point) => self.wait_here(&[point], 1),
@@ -192,7 +192,7 @@ impl PhaseProgress {
     ///
     /// # Errors
     /// Same as [`PhaseProgress::wait`].
-    pub fn observe(&self, point: After) -> Result<(), Halt> {
+    pub fn observe(&self, point: ProgressPoint) -> Result<(), Halt> {
         match self.local(point) {
             Some(point) => self.wait_here(&[point], 0),
             None => Err(Halt::Never(point)),
@@ -200,13 +200,13 @@ impl PhaseProgress {
     }
 
     /// Returns a point with its rank's number in this process; `None` if the rank belongs to a different process.
-    fn local(&self, point: After) -> Option<After> {
+    fn local(&self, point: ProgressPoint) -> Option<ProgressPoint> {
         let thread = point.thread.checked_sub(self.first)?;
-        ((thread as usize) < self.ranks.len()).then_some(After { thread, ..point })
+        ((thread as usize) < self.ranks.len()).then_some(ProgressPoint { thread, ..point })
     }
 
     /// Waits as one of the phase's threads (`threads` is 1), or as a different thread (0).
-    fn wait_here(&self, points: &[After], threads: u32) -> Result<(), Halt> {
+    fn wait_here(&self, points: &[ProgressPoint], threads: u32) -> Result<(), Halt> {
         if points.iter().any(|point| self.reached(*point)) {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl PhaseProgress {
         ended
     }
 
-    fn set_alarms(&self, points: &[After]) {
+    fn set_alarms(&self, points: &[ProgressPoint]) {
         for point in points {
             if let Some(progress) = self.ranks.get(point.thread as usize) {
                 progress.alarm.fetch_min(point.ops, Ordering::Relaxed);
@@ -251,8 +251,13 @@ impl PhaseProgress {
 
     /// Returns a point that can no longer be reached, if any: its rank has ended before it, or
     /// all threads wait, including the caller.
-    fn unreachable(&self, points: &[After], waiting: &Waiting, is_thread: bool) -> Option<After> {
-        let over = |point: &&After| {
+    fn unreachable(
+        &self,
+        points: &[ProgressPoint],
+        waiting: &Waiting,
+        is_thread: bool,
+    ) -> Option<ProgressPoint> {
+        let over = |point: &&ProgressPoint| {
             let progress = self.ranks.get(point.thread as usize);
             progress.is_none_or(|progress| {
                 progress.ended.load(Ordering::Acquire) && progress.done() < point.ops
@@ -316,7 +321,7 @@ mod tests {
     #[test]
     fn a_waiting_thread_is_woken_when_the_count_is_reached_and_not_before() {
         let progress = PhaseProgress::new(2, 2);
-        let point = After { thread: 0, ops: 300 };
+        let point = ProgressPoint { thread: 0, ops: 300 };
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 progress.wait(&[point]).unwrap();
@@ -327,7 +332,9 @@ mod tests {
             }
             assert!(waiter.join().unwrap() >= 300);
         });
-        assert!(progress.reached(point) && !progress.reached(After { thread: 0, ops: 301 }));
+        assert!(
+            progress.reached(point) && !progress.reached(ProgressPoint { thread: 0, ops: 301 })
+        );
     }
 
     #[test]
@@ -336,17 +343,17 @@ mod tests {
         step(&progress, 0);
         progress.end(0, &mut |_| {});
         progress.leave();
-        let never = After { thread: 0, ops: 2 };
+        let never = ProgressPoint { thread: 0, ops: 2 };
         assert_eq!(progress.wait(&[never]), Err(Halt::Never(never)));
-        let missing = After { thread: 7, ops: 1 };
+        let missing = ProgressPoint { thread: 7, ops: 1 };
         assert_eq!(progress.wait(&[missing]), Err(Halt::Never(missing)));
-        assert_eq!(progress.wait(&[After { thread: 0, ops: 1 }]), Ok(()));
+        assert_eq!(progress.wait(&[ProgressPoint { thread: 0, ops: 1 }]), Ok(()));
     }
 
     #[test]
     fn a_deadlock_of_two_waiting_ranks_is_detected() {
         let progress = PhaseProgress::new(2, 2);
-        let wait = |thread| progress.wait(&[After { thread, ops: 1 }]);
+        let wait = |thread| progress.wait(&[ProgressPoint { thread, ops: 1 }]);
         let halts = std::thread::scope(|scope| {
             let other = scope.spawn(|| {
                 let halt = wait(0);
@@ -365,7 +372,7 @@ mod tests {
     fn a_stop_reaches_waiting_and_working_threads() {
         let progress = PhaseProgress::new(3, 3);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| progress.wait(&[After { thread: 0, ops: 1 }]));
+            let waiter = scope.spawn(|| progress.wait(&[ProgressPoint { thread: 0, ops: 1 }]));
             progress.stop();
             assert_eq!(waiter.join().unwrap(), Err(Halt::Stopped));
         });

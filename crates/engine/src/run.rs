@@ -18,7 +18,7 @@ use crate::recorder::Recorder;
 /// Returns true if the source continues after an op with an unexpected result; the op then counts as done.
 #[cold]
 fn differed(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
-    let goes_on = source.differed(op, result);
+    let goes_on = source.handle_difference(op, result);
     if let (true, Some(kind), 1..) = (goes_on, op.call.kind(), result) {
         meter.add_bytes(kind, result);
     }
@@ -29,8 +29,8 @@ fn differed(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i
 #[cold]
 fn can_continue(source: &mut dyn OpSource, cause: Cause) -> bool {
     match cause {
-        Cause::Errno(Errno(libc::ENOSPC)) => source.full(),
-        Cause::Errno(Errno(libc::EOPNOTSUPP)) => source.unsupported(),
+        Cause::Errno(Errno(libc::ENOSPC)) => source.handle_full(),
+        Cause::Errno(Errno(libc::EOPNOTSUPP)) => source.handle_unsupported(),
         _ => false,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use fsdyno_record::Nanos;
 use fsdyno_record::acks::AckLog;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_workload::{Contents, Differences, OpSource, Share, Threads, Wall, Workload};
+use fsdyno_workload::{Contents, Differences, ItemLimit, OpSource, Share, Threads, Workload};
 
 use crate::clock;
 use crate::errno::Errno;
@@ -64,7 +64,7 @@ pub struct ProcessShare<'a> {
     /// The progress of this process's ranks, created by [`PhaseProgress::with_remote_ranks`].
     pub progress: &'a PhaseProgress,
     /// The wall of each share of this process, if the phase ends at a stonewall.
-    pub stonewalls: Option<&'a dyn Fn(u32) -> Box<dyn Wall>>,
+    pub stonewalls: Option<&'a dyn Fn(u32) -> Box<dyn ItemLimit>>,
 }
 
 /// An error from running a phase.

@@ -115,10 +115,10 @@ impl Device {
     }
 
     fn collect(&mut self, now: Nanos) {
-        while let Some(id) = self.disk.completed(now) {
+        while let Some(id) = self.disk.pop_completed(now) {
             self.in_flight.remove(&id);
         }
-        while self.disk.persisted().is_some() {}
+        while self.disk.pop_persisted().is_some() {}
     }
 
     fn wait(&mut self, id: u64) {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// would not help.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Other {
+pub(crate) struct ForeignFilesystem {
     /// A spec that mounts it through FUSE.
     fuse: Option<String>,
     /// Its magic number in statfs(2).
@@ -17,8 +17,8 @@ pub(crate) struct Other {
 }
 
 /// Returns these file systems by name.
-pub(crate) fn others() -> &'static BTreeMap<String, Other> {
-    static OTHERS: OnceLock<BTreeMap<String, Other>> = OnceLock::new();
+pub(crate) fn foreign_filesystems() -> &'static BTreeMap<String, ForeignFilesystem> {
+    static OTHERS: OnceLock<BTreeMap<String, ForeignFilesystem>> = OnceLock::new();
     let text = include_str!("../../../catalog/other-filesystems.toml");
     // The file is part of the program, and a test parses it.
     OTHERS.get_or_init(|| toml::from_str(text).unwrap_or_default())
@@ -26,7 +26,7 @@ pub(crate) fn others() -> &'static BTreeMap<String, Other> {
 
 /// Returns a hint for a file system that exists but is not in the catalog.
 pub fn foreign_hint(kind: &str) -> Option<String> {
-    Some(match &others().get(kind)?.fuse {
+    Some(match &foreign_filesystems().get(kind)?.fuse {
         None => format!("fsdyno cannot make {kind}; --on DIR runs on a mounted one"),
         Some(spec) => format!("use FUSE: --fs '{spec}' (or --on DIR on a mounted one)"),
     })

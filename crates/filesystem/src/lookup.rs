@@ -1,13 +1,13 @@
 //! Finds file systems by what is visible on the host: a magic number, a tool, or a name that is not in the catalog.
 
+use crate::foreign::foreign_filesystems;
 pub use crate::foreign::foreign_hint;
-use crate::foreign::others;
 use crate::{array, catalog};
 
 /// Returns the name of the file system with this magic number in statfs(2).
 pub fn by_magic(number: u64) -> Option<&'static str> {
     let own = catalog::all().iter().map(|kind| (kind.name.as_str(), kind.magic));
-    let others = others().iter().map(|(name, other)| (name.as_str(), other.magic));
+    let others = foreign_filesystems().iter().map(|(name, other)| (name.as_str(), other.magic));
     own.chain(others).find(|(_, magic)| *magic == Some(number)).map(|(name, _)| name)
 }
 
@@ -58,11 +58,14 @@ mod tests {
     #[test]
     fn a_magic_number_and_a_name_are_given_once() {
         let mut magics: Vec<u64> = catalog::all().iter().filter_map(|kind| kind.magic).collect();
-        magics.extend(others().values().filter_map(|other| other.magic));
+        magics.extend(foreign_filesystems().values().filter_map(|other| other.magic));
         let given = magics.len();
         magics.sort_unstable();
         magics.dedup();
         assert_eq!(magics.len(), given);
-        assert!(others().len() > 19 && others().keys().all(|name| catalog::get(name).is_err()));
+        assert!(
+            foreign_filesystems().len() > 19
+                && foreign_filesystems().keys().all(|name| catalog::get(name).is_err())
+        );
     }
 }

@@ -28,7 +28,7 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
     check_direct_io(&drive)?;
     let still = drive.fact("queue/rotational").as_deref() == Some("0");
     if let Some(rpm) = rpm.filter(|_| still) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--rpm {rpm}: '{}' does not rotate (/sys/block/{}/queue/rotational is 0); remove --rpm",
             drive.path().display(),
             drive.name().unwrap_or_default()
@@ -45,12 +45,12 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
         Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
         Err(error) => {
             let device = path.display();
-            return Err(Failure::wrong(format!("failed to read '{device}': {error}")));
+            return Err(Failure::invalid_use(format!("failed to read '{device}': {error}")));
         }
     };
-    let text = fitted
-        .text(&facts)
-        .map_err(|error| Failure::wrong(format!("failed to write the disk profile: {error}")))?;
+    let text = fitted.text(&facts).map_err(|error| {
+        Failure::invalid_use(format!("failed to write the disk profile: {error}"))
+    })?;
     fitted.errors().iter().for_each(|line| say(&format!("fsdyno: {line}")));
     Ok(Some(text))
 }
@@ -64,7 +64,7 @@ fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
     if drive.fact("loop/dio").as_deref() == Some("1") {
         return Ok(());
     }
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "'{}' reads its file '{file}' through the page cache, so its times would be those of memory; give the \
          drive below that file, or set up the loop device with losetup --direct-io=on",
         drive.path().display()

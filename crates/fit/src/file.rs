@@ -25,18 +25,21 @@ pub fn is_ours(path: &Path) -> bool {
 /// A name without the extension of a profile, a folder that does not exist, or a file that no fit wrote.
 pub fn check_out(out: &Path) -> Result<(), Failure> {
     if out.extension().is_none_or(|end| end != "toml") {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--out '{}' does not end in .toml, as a disk profile does",
             out.display()
         )));
     }
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        return Err(Failure::wrong(format!("--out: there is no folder '{}'", folder.display())));
+        return Err(Failure::invalid_use(format!(
+            "--out: there is no folder '{}'",
+            folder.display()
+        )));
     }
     match out.symlink_metadata().is_err() || is_ours(out) {
         true => Ok(()),
-        false => Err(Failure::wrong(format!(
+        false => Err(Failure::invalid_use(format!(
             "--out '{}' exists and was not written by fsdyno fit; give a new file",
             out.display()
         ))),

@@ -31,7 +31,9 @@ pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
 use values::width;
-pub use values::{Least, Listable, NamedFormat, Percent, Showable, TRIALS, folder, format, named};
+pub use values::{
+    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIALS, folder, format, named,
+};
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
 #[derive(Debug, Parser)]
@@ -180,7 +182,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
-    pub least: Least,
+    pub comparison: ComparisonArgs,
     /// The number of trials that run at the same time (on a directory they disturb each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
@@ -269,7 +271,7 @@ pub struct Merge {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
-    pub least: Least,
+    pub comparison: ComparisonArgs,
     /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
@@ -293,7 +295,7 @@ pub struct Report {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
-    pub least: Least,
+    pub comparison: ComparisonArgs,
     /// Format of the table on standard output
     #[arg(long, default_value = "text", value_parser = format(TRIALS))]
     pub format: Format,
@@ -366,7 +368,7 @@ pub struct Why {
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
     #[command(flatten)]
-    pub least: Least,
+    pub comparison: ComparisonArgs,
     /// Write the figures (requests over time, flame graphs) and all data as JSON to this folder
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,

@@ -166,7 +166,7 @@ impl Recorder {
             return None;
         };
         let mut at = if name.is_empty() {
-            fsdyno_trace::At::itself(parent)
+            fsdyno_trace::At::of_node(parent)
         } else {
             let known = node.map(|it| self.tree.node_seen(parent, name, &it, at_begin));
             fsdyno_trace::At::new(parent, self.tree.name(name)?, known)

@@ -198,7 +198,7 @@ impl Recorder {
     fn itself(&mut self, dir: &OwnedFd, links: u8) -> Result<Place, Outside> {
         let node = self.inside(dir)?;
         let stat = rustix::fs::fstat(dir).ok();
-        Ok(Place { at: At { links, ..At::itself(node) }, stat })
+        Ok(Place { at: At { links, ..At::of_node(node) }, stat })
     }
 
     /// Returns the place of a path whose directory does not exist: that of the first missing name.

@@ -162,15 +162,15 @@ fn the_initial_tree_is_that_before_the_start() {
     assert_eq!(found, expected.map(|(name, size)| (name.to_string(), size)));
     let old = named(&all, "e-old");
     let open = old.iter().find(|(it, _)| it.call.kind() == CallKind::Open).unwrap();
-    assert_eq!(open.0.call.uses().names[0].unwrap().links, 1);
+    assert_eq!(open.0.call.identities().names[0].unwrap().links, 1);
     // The file is found by its second name in the renamed directory.
     let second: Vec<_> = named(&all, "e-second");
     let nodes: Vec<_> = second
         .iter()
         .filter(|(it, _)| it.result >= 0)
-        .map(|(it, _)| it.call.uses().names[0].unwrap().node)
+        .map(|(it, _)| it.call.identities().names[0].unwrap().node)
         .collect();
-    assert_eq!(nodes, [open.0.call.uses().names[0].unwrap().node]);
+    assert_eq!(nodes, [open.0.call.identities().names[0].unwrap().node]);
     let Some(Item::End(end)) = all.last() else { panic!("no end") };
     assert_eq!(end.status, Some(7 << 8));
 }

@@ -115,7 +115,7 @@ fn calls_have_their_objects_results_and_sizes() {
     // The symbolic link was followed: the open refers to the file.
     let old = named(&items, "old");
     let open = old.iter().find(|(it, _)| it.call.kind() == CallKind::Open).unwrap();
-    let at = open.0.call.uses().names[0].unwrap();
+    let at = open.0.call.identities().names[0].unwrap();
     assert_eq!((at.node, at.links), (Some(entry(b"old").node), 1));
     // The shell creates a/new, cat writes it through its standard output.
     let (new, _) = &named(&items, "new")[0];
@@ -130,10 +130,11 @@ fn calls_have_their_objects_results_and_sizes() {
     assert_eq!(written, 5000);
     let moved = named(&items, "moved");
     let unlink = moved.iter().find(|(it, _)| it.call.kind() == CallKind::Unlink).unwrap();
-    assert_eq!(unlink.0.call.uses().names[0].unwrap().node, Some(*node));
+    assert_eq!(unlink.0.call.identities().names[0].unwrap().node, Some(*node));
     let gone = named(&items, "gone");
     assert!(
-        gone.iter().any(|(it, _)| it.result == -2 && it.call.uses().names[0].unwrap().beyond == 1),
+        gone.iter()
+            .any(|(it, _)| it.result == -2 && it.call.identities().names[0].unwrap().beyond == 1),
         "{gone:?}"
     );
     let Some(Item::End(end)) = items.last() else { panic!("no end") };
@@ -172,7 +173,8 @@ fn a_path_names_another_directory_after_a_rename() {
     let (recorded, items) = bench.script(script);
     assert!(recorded.status.success());
     let made = named(&items, "f-");
-    let dirs: Vec<_> = made.iter().map(|(it, _)| it.call.uses().names[0].unwrap().dir).collect();
+    let dirs: Vec<_> =
+        made.iter().map(|(it, _)| it.call.identities().names[0].unwrap().dir).collect();
     let (first, second) = (dirs[0], dirs[2]);
     assert_ne!(first, second);
     assert_eq!(dirs, [first, first, second, second, second, first, first]);
@@ -192,7 +194,7 @@ fn links_that_change_are_followed_to_where_they_lead() {
     let opens = |name: &str| -> Vec<(u8, i64)> {
         let of = named(&items, name);
         let opens = of.iter().filter(|(it, _)| it.call.kind() == CallKind::Open);
-        opens.map(|(it, _)| (it.call.uses().names[0].unwrap().links, it.result)).collect()
+        opens.map(|(it, _)| (it.call.identities().names[0].unwrap().links, it.result)).collect()
     };
     let near = [vec![(1, 0); 4], vec![(2, 0); 4]].concat();
     assert_eq!((opens("near-file"), opens("far-file")), (near, vec![(1, 0); 4]));

@@ -139,7 +139,7 @@ fn conclude(lab: bool, worst: &Counted) {
 
 /// Returns true if the report distinguishes some row from a base that it equals.
 fn claims(trials: &[Trial], shape: Shape) -> bool {
-    let basis = Basis { least: 0.0, ..None.into() };
+    let basis = Basis { least_difference: 0.0, ..None.into() };
     let csv = table(trials, basis, Format::Special(SpecialFormat::StatisticsCsv), Style::default())
         .unwrap();
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_record::Trial;
 use fsdyno_record::plan::Plan;
 
-use crate::against::compare;
+use crate::baseline::compare;
 use crate::measure::Measure;
 use crate::model::{Pair, Row};
 

@@ -3,7 +3,7 @@
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Comparison, Verdict};
 
-use crate::against::best;
+use crate::baseline::best;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
 use crate::number;
@@ -125,7 +125,7 @@ fn winners(sections: &[&Section<'_>]) -> String {
         };
         let rivals = |stand| -> Vec<&Row<'_>> {
             let others = ranked(section).filter(|row| !std::ptr::eq(*row, best));
-            others.filter(|row| relation(row, section.least) == stand).collect()
+            others.filter(|row| relation(row, section.least_difference) == stand).collect()
         };
         let (open_with, like) = (rivals(Relation::Undecided), rivals(Relation::Same));
         let inside = rivals(Relation::WithinError);
@@ -156,7 +156,7 @@ fn winners(sections: &[&Section<'_>]) -> String {
     };
     let mut parts = sentences(wins, "is fastest in", "are fastest in");
     parts.extend(sentences(fullest, "holds the most files in", "hold the most files in"));
-    let least = sections.first().map_or(0.0, |section| section.least);
+    let least = sections.first().map_or(0.0, |section| section.least_difference);
     if !alike.is_empty() {
         let no = if parts.is_empty() { "No" } else { "no" };
         parts.push(format!(
@@ -228,7 +228,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
         for row in ranked(section).filter(|row| row.label() != label) {
             let base = row.base.and_then(|at| section.rows.get(at));
             let space = section.measure == Measure::Space;
-            let word = match relation(row, section.least) {
+            let word = match relation(row, section.least_difference) {
                 Relation::Better if space => "more space-efficient in",
                 Relation::Worse if space => "less space-efficient in",
                 Relation::Better => "faster in",
@@ -295,7 +295,8 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         for row in ranked(section) {
             let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
             let Some(gap) = row.comparison else { continue };
-            if matches!(relation(row, section.least), Relation::Better | Relation::Worse) {
+            if matches!(relation(row, section.least_difference), Relation::Better | Relation::Worse)
+            {
                 // The slower side comes first; it may be the baseline.
                 let (gap, slow, fast) = match gap.ratio < 1.0 {
                     true => (inverse(gap), base, row),
@@ -316,7 +317,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
     let width = |gap: &Comparison| gap.ratio.ln().abs();
     let widest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
     let Some((gap, start, end)) = widest else {
-        let least = sections.first().map_or(0.0, |section| section.least);
+        let least = sections.first().map_or(0.0, |section| section.least_difference);
         let above = match least > 0.0 {
             true => format!(" above {}", number::difference(least)),
             false => String::new(),
@@ -326,7 +327,7 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         let open = verdicts.any(|it| matches!(it, Verdict::Undecided | Verdict::WithinError));
         return open.then(|| format!("No difference{above} is significant."));
     };
-    let two = |value: f64| number::relative(value).trim_end_matches('x').to_string();
+    let two = |value: f64| number::format_ratio(value).trim_end_matches('x').to_string();
     let interval = gap.interval.map_or(String::new(), |(low, high)| {
         format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
     });
@@ -404,7 +405,7 @@ mod tests {
         let against = sentences(&view::sections(&trials, Some("ext4")), Some("ext4")).join(" ");
         assert!(against.contains("xfs is the same in dirops create"), "{against}");
         // With a threshold of zero, it is significant.
-        let basis = crate::Basis { least: 0.0, ..None.into() };
+        let basis = crate::Basis { least_difference: 0.0, ..None.into() };
         let text = sentences(&view::sections(&trials, basis), None).join(" ");
         assert!(text.starts_with("ext4 is fastest in dirops create"), "{text}");
     }

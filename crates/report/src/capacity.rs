@@ -36,7 +36,7 @@ fn line(row: &Row<'_>) -> Option<String> {
         let share = |bytes: f64, it: &Capacity| Some(bytes / it.device?.0 as f64);
         let full = mean(&|it| share(it.data.0 as f64, it)).unwrap_or(0.0);
         let share = mean(&|it| share(self::space_lost(it)?, it)).unwrap_or(0.0);
-        let mib = number::short(lost / 1048576.0);
+        let mib = number::format_scaled(lost / 1048576.0);
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
     }

@@ -5,7 +5,7 @@ use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
-use crate::number::{percent, sanitize, short};
+use crate::number::{format_scaled, percent, sanitize};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The clients of a result.
@@ -136,9 +136,9 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::words("network", |it: &Point<'_>| sanitize(it.network)),
         Column::words("phase", |it: &Point<'_>| sanitize(&it.phase.name)),
         Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
-        Column::number("ops/s", |it: &Point<'_>| short(it.rate))
+        Column::number("ops/s", |it: &Point<'_>| format_scaled(it.rate))
             .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),
-        Column::number("scaling", |it: &Point<'_>| it.scaling.map(short).unwrap_or_default())
+        Column::number("scaling", |it: &Point<'_>| it.scaling.map(format_scaled).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
         Column::words("knee", |it: &Point<'_>| {
             if it.knee { "knee".to_string() } else { String::new() }

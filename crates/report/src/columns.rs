@@ -183,7 +183,11 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s
         everywhere(
             "rate",
             Column::number(section.rate_head(), move |row: &Row<'_>| {
-                dash(row.rate.filter(|rate| rate.mean > 0.0).map(|rate| number::short(rate.mean)))
+                dash(
+                    row.rate
+                        .filter(|rate| rate.mean > 0.0)
+                        .map(|rate| number::format_scaled(rate.mean)),
+                )
             })
             .priority(3)
             .term("/s")
@@ -241,7 +245,7 @@ fn spread_of(summary: &Summary) -> String {
 
 /// A latency column, with a note if its op is different from the one that the rate counts.
 fn latency_op<'c, 'a>(section: &Section<'_>, mut it: Column<'c, Row<'a>>) -> Column<'c, Row<'a>> {
-    it.head.of = section.latency_note();
+    it.head.subject = section.latency_note();
     it
 }
 
@@ -258,7 +262,7 @@ pub fn throughput(row: &Row<'_>) -> Option<String> {
         let bytes = phase.books.get(BYTES).copied().unwrap_or(moved) as f64;
         Some(bytes / phase.returned_ns.seconds() / 1048576.0).filter(|rate| rate.is_finite())
     })?;
-    (rate > 0.0).then(|| number::short(rate))
+    (rate > 0.0).then(|| number::format_scaled(rate))
 }
 
 fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>> {
@@ -389,8 +393,10 @@ mod tests {
         let sections = view::sections(&trials, None);
         let (page, table) = (page_table(&sections[0]), table(&sections[0], &sections, &[]));
         let heads = |table: &Table| -> Vec<String> {
-            let heads =
-                table.heads.iter().filter(|head| head.kind != Kind::Notes && head.of.is_none());
+            let heads = table
+                .heads
+                .iter()
+                .filter(|head| head.kind != Kind::Notes && head.subject.is_none());
             heads
                 .map(|head| head.text.clone())
                 .filter(|head| !["p50", "p99"].contains(&&**head))

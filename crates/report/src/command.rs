@@ -7,14 +7,14 @@ use fsdyno_record::Trial;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::shell::quote;
 
-use crate::against::{Basis, DEFAULT_LEAST_DIFFERENCE};
-use crate::number::significant;
+use crate::baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
+use crate::number::format_significant;
 
 /// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if one cannot express
 /// the trials (two targets, two numbers of threads); empty without trials.
 ///
 /// A command runs every workload on every file system, so it may repeat more than was measured, but never less.
-pub fn of<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
+pub fn repeat_command<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for trial in trials {
@@ -70,8 +70,11 @@ impl<'a> Group<'a> {
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
         let baseline = basis.baseline.filter(|label| labels.contains(label));
         options.extend(baseline.map(|label| option("baseline", label)));
-        if basis.least != DEFAULT_LEAST_DIFFERENCE {
-            options.push(format!("--least-difference {}%", significant(basis.least * 100.0, 4)));
+        if basis.least_difference != DEFAULT_LEAST_DIFFERENCE {
+            options.push(format!(
+                "--least-difference {}%",
+                format_significant(basis.least_difference * 100.0, 4)
+            ));
         }
         options.extend(drive.map(|_| "--erase SERIAL".to_string()));
         let seeds = || trials().map(|t| t.seed);
@@ -114,7 +117,7 @@ fn choices(trial: &Trial) -> Choices {
         let words = match (axis.value)(plan) {
             Value::Absent => continue,
             Value::Default => Vec::new(),
-            Value::Is(value) => vec![option(axis.key, &value)],
+            Value::Set(value) => vec![option(axis.key, &value)],
         };
         say(format!("0 {at:02}"), words);
     }
@@ -165,12 +168,12 @@ mod tests {
 
     #[test]
     fn the_command_names_every_choice_once() {
-        insta::assert_snapshot!(of(&fixture::trials(), None));
+        insta::assert_snapshot!(repeat_command(&fixture::trials(), None));
     }
 
     #[test]
     fn a_directory_is_repeated_on_that_directory() {
-        assert!(of(&fixture::on_a_host(), None).contains("--on /srv/scratch"));
+        assert!(repeat_command(&fixture::on_a_host(), None).contains("--on /srv/scratch"));
     }
 
     #[test]
@@ -179,7 +182,7 @@ mod tests {
         for trial in &mut trials {
             fixture::put_on_an_array(trial);
         }
-        let text = of(&trials, None);
+        let text = repeat_command(&trials, None);
         for part in ["--on loop:8G", "--raid 5x3", "--journal-size 64M"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }
@@ -197,7 +200,7 @@ mod tests {
         let mut several = on(fixture::trials(), "loop:8G");
         several.extend(on(fixture::trials(), "ram:1G"));
         several.extend(fixture::trials());
-        let text = of(&several, None);
+        let text = repeat_command(&several, None);
         let commands: Vec<&str> =
             text.split("\n").filter(|line| line.contains("fsdyno run")).collect();
         assert_eq!(commands.len(), 3, "{text}");
@@ -209,22 +212,27 @@ mod tests {
         }
         let mut threads = fixture::trials();
         threads[0].plan.threads = 4;
-        assert_eq!(of(&threads, None).matches("fsdyno run").count(), 2);
+        assert_eq!(repeat_command(&threads, None).matches("fsdyno run").count(), 2);
         let mut specs = [fixture::trials(), fixture::trials()].concat();
         specs[0].plan.filesystem.as_mut().unwrap().spec = "ext4 -I 128".into();
-        assert_eq!(of(&specs, None).matches("fsdyno run").count(), 2);
+        assert_eq!(repeat_command(&specs, None).matches("fsdyno run").count(), 2);
         // Two disks, or two kernels, fit into one command.
         let mut disks = [fixture::trials(), fixture::trials()].concat();
         fixture::set_disk(&mut disks[0], "instant");
-        assert_eq!(of(&disks, None).matches("fsdyno run").count(), 1, "{}", of(&disks, None));
+        assert_eq!(
+            repeat_command(&disks, None).matches("fsdyno run").count(),
+            1,
+            "{}",
+            repeat_command(&disks, None)
+        );
     }
 
     #[test]
     fn a_drive_is_erased_only_with_its_serial_number_and_the_command_says_so() {
-        let text = of(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
+        let text = repeat_command(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
         assert!(text.starts_with("# destroys all data on /dev/disk/by-id/ata-X"), "{text}");
         assert!(text.contains("--erase SERIAL"), "{text}");
-        assert!(!of(&on(fixture::trials(), "loop:8G"), None).contains("--erase"));
+        assert!(!repeat_command(&on(fixture::trials(), "loop:8G"), None).contains("--erase"));
     }
 
     #[test]
@@ -232,9 +240,9 @@ mod tests {
         let mut trials = fixture::trials();
         let plan = trials[0].plan.filesystem.as_mut().unwrap();
         plan.period = Some("2008".into());
-        assert!(of(&trials[..1], None).contains("--period 2008"));
+        assert!(repeat_command(&trials[..1], None).contains("--period 2008"));
         trials[0].plan.medium = MediumPlan::Memory { size: None };
-        let text = of(&trials[..1], None);
+        let text = repeat_command(&trials[..1], None);
         assert!(!text.contains("--disk") && !text.contains("--size"), "{text}");
     }
 
@@ -244,7 +252,7 @@ mod tests {
         let (first, second) = trials.split_at_mut(fixture::trials().len());
         first.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
         second.iter_mut().for_each(|trial| fixture::set_machine(trial, "./mine.toml"));
-        let text = of(&trials, None);
+        let text = repeat_command(&trials, None);
         assert_eq!(text.matches("fsdyno run").count(), 2, "{text}");
         for part in ["--machine server-2004", "--machine ./mine.toml"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
@@ -255,10 +263,10 @@ mod tests {
     #[test]
     fn ages_are_named_with_the_fresh_ones() {
         let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
-        let text = of(&trials, None);
+        let text = repeat_command(&trials, None);
         assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
         assert!(text.contains("--age none"), "{text}");
-        assert!(!of(&fixture::trials(), None).contains("--age"));
+        assert!(!repeat_command(&fixture::trials(), None).contains("--age"));
     }
 
     #[test]
@@ -268,7 +276,7 @@ mod tests {
             trial.plan.verify = VerifyMode::Names;
             trial.plan.medium.modelled_mut().unwrap().size = Some(Bytes(1536 << 20));
         }
-        let text = of(&trials, Some("ext4"));
+        let text = repeat_command(&trials, Some("ext4"));
         for part in ["--size 1536M", "--verify names", "--baseline ext4"] {
             assert_eq!(text.matches(part).count(), 1, "{part} in {text}");
         }

@@ -6,7 +6,7 @@ use fsdyno_record::Trial;
 use fsdyno_stats::Summary;
 use fsdyno_stats::growth::{self, Growth};
 
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
 use crate::number;

@@ -144,7 +144,7 @@ fn exact(section: &Section<'_>) -> Option<String> {
 /// A sentence on how a lab row's trials were matched, if some are unmatched.
 fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
     let base = row.base.and_then(|at| section.rows.get(at))?;
-    let how = match row.how? {
+    let how = match row.matching? {
         Matching::Pairs(0) | Matching::Samples => return None,
         Matching::Pairs(left_out) => {
             let pairs = row.comparison.map_or(0, |comparison| comparison.n);

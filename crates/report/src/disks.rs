@@ -26,8 +26,8 @@ fn line(row: &Row<'_>) -> Option<String> {
         let role = if role == Some(DiskRole::Journal) { " (journal)" } else { "" };
         format!(
             "{name}{role} {} requests, {} MiB written{}",
-            number::short(requests),
-            number::short(written),
+            number::format_scaled(requests),
+            number::format_scaled(written),
             busy.unwrap_or_default()
         )
     };

@@ -3,9 +3,9 @@
 //! Everything starts from [`load`] and uses one view of the trials ([`view`]), so a table, an email and
 //! the page show the same numbers. Every command's output is a [`table::Output`], printed in every [`Format`].
 
-mod against;
 mod ages;
 mod answer;
+mod baseline;
 mod calls;
 mod capacity;
 mod clients;
@@ -67,7 +67,7 @@ pub mod why;
 mod work_units;
 mod wrap;
 
-pub use against::{Basis, DEFAULT_LEAST_DIFFERENCE};
+pub use baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 pub use clients::Clients;
 pub use columns::COLUMN_NAMES;
 pub use crash::CrashReport;

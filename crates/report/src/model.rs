@@ -7,7 +7,7 @@ use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
 
 use crate::measure::Measure;
-use crate::number::{relative, sanitize};
+use crate::number::{format_ratio, sanitize};
 use crate::pairing::Matching;
 use crate::run::Run;
 
@@ -35,7 +35,7 @@ pub struct Section<'a> {
     /// Pairs of rows that differ only in the age of their file system.
     pub aged: Vec<Pair>,
     /// The smallest difference that matters, relative.
-    pub least: f64,
+    pub least_difference: f64,
     /// The p-values of the pairs that would be shown if a different row were the best.
     pub unshown: Vec<f64>,
 }
@@ -58,7 +58,7 @@ pub struct Row<'a> {
     /// Its summary by the section's measure.
     pub measured: Summary,
     /// Seconds per operation, if the phase ended at a time limit.
-    pub each: Option<Summary>,
+    pub per_operation: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
     /// Main ops (all ops if there is no main op) per second, over the time to returned; none if that time is zero.
@@ -69,7 +69,7 @@ pub struct Row<'a> {
     /// the report; none if there is no such row, and for that row itself.
     pub comparison: Option<Comparison>,
     /// How its trials were matched for that comparison.
-    pub how: Option<Matching>,
+    pub matching: Option<Matching>,
     /// Index of the row that it is compared with.
     pub base: Option<usize>,
     /// Its time divided by that of the best row, or of the baseline; none if there is no such row.
@@ -112,7 +112,7 @@ impl<'a> Row<'a> {
     /// durable if that is known, else until returned.
     pub fn time(&self) -> &Summary {
         let whole = self.durable.as_ref().unwrap_or(&self.returned);
-        self.each.as_ref().unwrap_or(whole)
+        self.per_operation.as_ref().unwrap_or(whole)
     }
 
     /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
@@ -178,7 +178,7 @@ impl std::fmt::Display for Ratio {
             Standing::Same => "= ",
             Standing::WithinError => "? ",
         };
-        write!(f, "{mark}{}", relative(self.value))
+        write!(f, "{mark}{}", format_ratio(self.value))
     }
 }
 

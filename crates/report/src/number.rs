@@ -8,7 +8,7 @@ pub fn seconds(value: f64) -> String {
 }
 
 /// A rate or count with three digits and `k`, `M` or `G` (powers of 1000).
-pub fn short(value: f64) -> String {
+pub fn format_scaled(value: f64) -> String {
     let mut scaled = value;
     let mut unit = "";
     for next in ["k", "M", "G"] {
@@ -66,7 +66,7 @@ pub fn percent(share: f64) -> String {
 
 /// A difference that the user set, as a percentage with all its digits: `1 %`, `0.5 %`.
 pub fn difference(share: f64) -> String {
-    format!("{} %", significant(share * 100.0, 4))
+    format!("{} %", format_significant(share * 100.0, 4))
 }
 
 /// The smallest number that is written with an exponent: `1e15`.
@@ -74,7 +74,7 @@ const MIN_EXPONENTIAL: f64 = 1e15;
 
 /// A number with this many significant digits and no trailing zeros, without decimals if all digits stand before the
 /// point; very small or large ones as `3.48e-5`.
-pub fn significant(value: f64, digits: usize) -> String {
+pub fn format_significant(value: f64, digits: usize) -> String {
     let size = value.abs();
     let short = |text: &str| {
         let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
@@ -92,14 +92,14 @@ pub fn significant(value: f64, digits: usize) -> String {
 }
 
 /// A ratio of times: `1.00` for the base itself, `2.31x` and `0.43x` for others.
-pub fn relative(ratio: f64) -> String {
+pub fn format_ratio(ratio: f64) -> String {
     if ratio == 1.0 {
         return "1.00".into();
     }
     let digits = match ratio {
         // Two digits for any size: no ratio is shown as zero.
         r if r > 0.0 && !(0.00995..MIN_EXPONENTIAL).contains(&r) => {
-            return format!("{}x", significant(ratio, 2));
+            return format!("{}x", format_significant(ratio, 2));
         }
         r if r < 0.0995 => 3,
         r if r < 9.995 => 2,
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn rates_keep_three_digits_across_units() {
-        let shown = [0.5, 7.0, 42.26, 999.6, 8123.0, 81_230.0, 1_234_567.0].map(short);
+        let shown = [0.5, 7.0, 42.26, 999.6, 8123.0, 81_230.0, 1_234_567.0].map(format_scaled);
         assert_eq!(shown, ["0.50", "7", "42.3", "1.00k", "8.12k", "81.2k", "1.23M"]);
     }
 
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn only_the_base_is_1_without_an_x() {
-        let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(relative);
+        let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(format_ratio);
         let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
         assert_eq!(shown, expected);
-        let far = [0.0051, 0.00012, 3.4e-7, 1e300].map(relative);
+        let far = [0.0051, 0.00012, 3.4e-7, 1e300].map(format_ratio);
         assert_eq!(far, ["0.0051x", "0.00012x", "3.4e-7x", "1e300x"]);
     }
 

@@ -26,7 +26,7 @@ pub struct Pairing<'a> {
     /// The new trials, in the same order.
     pub new: Vec<Run<'a>>,
     /// The kind of matching.
-    pub how: Matching,
+    pub matching: Matching,
 }
 
 /// The kind of matching of two sets of trials.
@@ -70,15 +70,15 @@ impl<'a> Pairing<'a> {
         let (of_base, of_new) = (seeds(&base), seeds(&new));
         let common = of_base.intersection(&of_new).count();
         let once = of_base.len() == base.len() && of_new.len() == new.len();
-        let how = Matching::of(in_lab, once, common, (base.len(), new.len()));
-        if !matches!(how, Matching::Pairs(_)) {
-            return Pairing { base, new, how };
+        let matching = Matching::of(in_lab, once, common, (base.len(), new.len()));
+        if !matches!(matching, Matching::Pairs(_)) {
+            return Pairing { base, new, matching };
         }
         base.retain(|run| of_new.contains(&run.0.seed));
         new.retain(|run| of_base.contains(&run.0.seed));
         base.sort_by_key(|run| run.0.seed);
         new.sort_by_key(|run| run.0.seed);
-        Pairing { base, new, how }
+        Pairing { base, new, matching }
     }
 
     /// The ratio of the values, new over base; none if a value is unknown or not positive. There is no verdict if a
@@ -96,7 +96,7 @@ impl<'a> Pairing<'a> {
         let (base, new) = self.values(base, new)?;
         let comparison = self.t_test(&base, &new)?;
         let few = base.len().max(new.len()) <= MAX_RELABELLED;
-        let comparison = match self.how {
+        let comparison = match self.matching {
             Matching::Unpaired | Matching::Samples if few => {
                 comparison.with_permutation(two_samples(&base, &new, SEED))
             }
@@ -118,7 +118,7 @@ impl<'a> Pairing<'a> {
     }
 
     fn t_test(&self, base: &[f64], new: &[f64]) -> Option<Comparison> {
-        match self.how {
+        match self.matching {
             Matching::Pairs(_) => {
                 paired(&base.iter().copied().zip(new.iter().copied()).collect::<Vec<_>>())
             }
@@ -189,11 +189,11 @@ mod tests {
     fn the_lab_pairs_by_seed_and_a_host_relabels() {
         let trials = fixture::trials();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")[1..]);
-        assert_eq!((pairing.how, pairing.base.len()), (Matching::Pairs(1), 2));
+        assert_eq!((pairing.matching, pairing.base.len()), (Matching::Pairs(1), 2));
         assert_eq!(pairing.compare_runs(seconds).unwrap().method, Method::Paired);
         let trials = fixture::on_a_host();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs"));
-        assert_eq!(pairing.how, Matching::Samples);
+        assert_eq!(pairing.matching, Matching::Samples);
         let comparison = pairing.compare_runs(seconds).unwrap();
         assert_eq!(comparison.method, Method::Welch);
         assert!(comparison.relabelled.unwrap().exact);
@@ -215,7 +215,7 @@ mod tests {
         let trials = fixture::trials();
         let mut twice = runs(&trials, "ext4");
         twice.push(twice[0]);
-        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).how, Matching::Unpaired);
+        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).matching, Matching::Unpaired);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewa
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
-use crate::number::{sanitize, short};
+use crate::number::{format_scaled, sanitize};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The ranks of a result.
@@ -70,7 +70,7 @@ fn rate(items: u64, time: Nanos) -> f64 {
 
 /// A rate with its unit, if that is known.
 fn per_second(rate: f64, unit: &str) -> String {
-    let rate = short(rate);
+    let rate = format_scaled(rate);
     if unit.is_empty() { rate } else { format!("{rate} {}/s", sanitize(unit)) }
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
         Column::words("trial", |it: &PhaseRow<'_>| name_of(it.trial)),
         Column::words("phase", |it: &PhaseRow<'_>| sanitize(&it.phase.name)),
         Column::number("items/s", |it: &PhaseRow<'_>| {
-            short(rate(it.items(), it.phase.last_done_ns))
+            format_scaled(rate(it.items(), it.phase.last_done_ns))
         })
         .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done"),
         Column::number("first done", |it: &PhaseRow<'_>| it.phase.first_done_ns.to_string())
@@ -227,7 +227,7 @@ fn rank_table(trials: &[Trial]) -> Table {
                 it.member.map(|member| sanitize(&member.host)).unwrap_or_default()
             }),
             Column::number("items/s", |it: &RankRow<'_>| {
-                short(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
+                format_scaled(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
             }),
             Column::number("started", |it: &RankRow<'_>| it.rank.started_ns.to_string())
                 .means("its first op, from the first op of all ranks"),
@@ -280,9 +280,9 @@ fn client_table(trials: &[Trial]) -> Table {
         Column::number("client", |it: &ClientRow| it.client.to_string())
             .means("ranks of one number share a host and a mount"),
         Column::number("ranks", |it: &ClientRow| it.ranks.to_string()),
-        Column::number("items/s", |it: &ClientRow| short(rate(it.items, it.last_done))),
+        Column::number("items/s", |it: &ClientRow| format_scaled(rate(it.items, it.last_done))),
         Column::number("last done", |it: &ClientRow| it.last_done.to_string()),
-        Column::number("slowest rank/s", |it: &ClientRow| short(it.slowest)),
+        Column::number("slowest rank/s", |it: &ClientRow| format_scaled(it.slowest)),
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
         let table = summary(&[trial()]).unwrap();
-        assert_eq!(table.rows[0].cells[2], short(1000.0), "2000 items in 2 s");
+        assert_eq!(table.rows[0].cells[2], format_scaled(1000.0), "2000 items in 2 s");
         assert!(table.rows[0].cells[5].contains("±"), "{:?}", table.rows[0].cells);
         assert_eq!(table.rows[0].cells[9..], ["7", "1"]);
         let clients = clients(&[trial()]);

@@ -187,7 +187,7 @@ fn phase_text(phase: &PhaseSeries, width: usize) -> String {
     let head = format!("  {name}: {length}, {count} x {}", phase.interval_ns);
     let mut out = truncate(&head, width.max(NAMES), "…") + "\n";
     let space = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));
-    let ops = |value: f64| number::short(value);
+    let ops = |value: f64| number::format_scaled(value);
     let bytes = |value: f64| Bytes(value as u64).to_string();
     let rate = |value: f64| format!("{}/s", Bytes(value as u64));
     let mut line = |name: &str, values: &[f64], shown: &dyn Fn(f64) -> String| {

@@ -3,7 +3,7 @@
 use fsdyno_record::Nanos;
 use fsdyno_stats::Summary;
 
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::model::{Row, Section};
 use crate::part::Part;
 use crate::table::{self, Column};

@@ -8,7 +8,7 @@ use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::describe;
 use fsdyno_stats::growth::Growth;
 
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::curve::{self, Curve};
 use crate::described::Described;
 use crate::error::ReportError;
@@ -18,7 +18,7 @@ use crate::number::sanitize;
 use crate::part::Part;
 use crate::table::{self, Column};
 use crate::view;
-use crate::{against, answer, repeats};
+use crate::{answer, baseline, repeats};
 
 pub use json::Statistics;
 
@@ -48,7 +48,7 @@ impl<'a> PartStatistics<'a> {
         if !points.is_empty() {
             sections.extend(points);
             // All comparisons of a part are one family.
-            against::adjust_all(&mut sections);
+            baseline::adjust_all(&mut sections);
         }
         PartStatistics { sections, phases, curves: curve::curves(part.trials) }
     }
@@ -147,7 +147,7 @@ fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, LineOf<'p, 's, 'a>>> {
         compared("ratio_low", move |c| number(c.interval.map(|i| i.0))),
         compared("ratio_high", move |c| number(c.interval.map(|i| i.1))),
         compared("pairs_or_values", |c| c.n.to_string()),
-        of_row("left_out", move |row, _| count(row.how.map(|how| how.left_out()))),
+        of_row("left_out", move |row, _| count(row.matching.map(|how| how.left_out()))),
         compared("p", move |c| number(c.p)),
         compared("p_in_table", move |c| number(c.p_in_table)),
         compared("relabelled_p", move |c| number(c.relabelled.map(|r| r.p))),

@@ -202,7 +202,10 @@ fn settings(trials: &[&Trial]) -> Vec<String> {
     let mut parts = Vec::new();
     // The machine is printed before them.
     for axis in AXES.iter().filter(|axis| axis.key != "machine") {
-        trials.iter().filter_map(|it| axis.stated(&it.plan)).for_each(|it| put(&mut parts, it));
+        trials
+            .iter()
+            .filter_map(|it| axis.non_default_labels(&it.plan))
+            .for_each(|it| put(&mut parts, it));
     }
     for (key, value) in trials.iter().flat_map(|trial| &trial.plan.sysctls) {
         put(&mut parts, format!("{key}={value}"));

@@ -123,7 +123,7 @@ impl Summary {
                 }
             }
             Item::Event(event) => {
-                let uses = event.call.uses();
+                let uses = event.call.identities();
                 if let (Some((node, kind)), Some(at)) = (uses.creates, uses.names[0]) {
                     self.created += 1;
                     deepen(self, node, at.dir, kind);

@@ -5,7 +5,7 @@ use fsdyno_record::Trial;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
@@ -162,7 +162,7 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
 
 /// The marks in one line, then each flag with its meaning in a few words.
 fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
-    let same = sections.first().map(|it| format!("= within {}", difference(it.least)));
+    let same = sections.first().map(|it| format!("= within {}", difference(it.least_difference)));
     let marks = [
         Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Undecided)),
         same.filter(|_| has(sections, Standing::Same)),
@@ -183,7 +183,7 @@ pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
         terms.push(("~".into(), UNDECIDED.into()));
     }
     if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {
-        terms.push(("=".into(), same(first.least)));
+        terms.push(("=".into(), same(first.least_difference)));
     }
     if has(sections, Standing::WithinError) {
         terms.push(("?".into(), processor::WITHIN_ERROR.into()));

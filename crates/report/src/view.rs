@@ -10,7 +10,7 @@ use fsdyno_record::trial::{OpStats, Outcome, Phase};
 use fsdyno_record::{Histogram, OpKind, Repeats, Trial};
 use fsdyno_stats::Summary;
 
-use crate::against::{self, Basis};
+use crate::baseline::{self, Basis};
 use crate::machines::Machines;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
@@ -52,7 +52,7 @@ pub fn sections_named<'a>(
     basis: Basis<'_>,
 ) -> Vec<Section<'a>> {
     let mut sections = unadjusted_sections(trials, rows, basis, None);
-    against::adjust_all(&mut sections);
+    baseline::adjust_all(&mut sections);
     sections
 }
 
@@ -133,21 +133,21 @@ fn section<'a>(
     rows.sort_by_key(|row| !row.is_safe());
     let first = rows.first()?;
     let several = rows.len() > 1 && first.returned.n > 1;
-    let best = against::best(&rows, measure);
+    let best = baseline::best(&rows, measure);
     let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
-    let all = against::ratios(&rows, basis, measure);
+    let all = baseline::ratios(&rows, basis, measure);
     for (index, (row, against)) in rows.iter_mut().zip(all).enumerate() {
         row.ratio = against.as_ref().map(|against| against.ratio);
         row.base = against.as_ref().map(|against| against.base);
-        (row.comparison, row.how) = against.and_then(|against| against.comparison).unzip();
+        (row.comparison, row.matching) = against.and_then(|against| against.comparison).unzip();
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
-    for (row, noisy) in against::noisy(&rows).into_iter().enumerate() {
+    for (row, noisy) in baseline::noisy(&rows).into_iter().enumerate() {
         // It is the last of all flags.
         rows[row].flags.extend(noisy.then_some(Flag::Noisy));
     }
-    let aged = ages::pairs(&rows, measure, basis.least);
-    let unshown = against::unshown_p_values(&rows, basis, &aged, measure);
+    let aged = ages::pairs(&rows, measure, basis.least_difference);
+    let unshown = baseline::unshown_p_values(&rows, basis, &aged, measure);
     let versus = sanitize(basis.baseline.unwrap_or("best"));
     let phase = sanitize(phase);
     let unit = unit.map(|unit| sanitize(&unit));
@@ -161,7 +161,7 @@ fn section<'a>(
         versus,
         rows,
         aged,
-        least: basis.least,
+        least_difference: basis.least_difference,
         unshown,
     })
 }
@@ -276,7 +276,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         None => main_count(phase, shown.main_op),
     };
     let rate = over(&|phase| Some(done(phase) as f64 / phase.returned_ns.seconds()));
-    let each = over(&|phase| phase.limit_ns.map(|_| seconds(phase, false)));
+    let per_operation = over(&|phase| phase.limit_ns.map(|_| seconds(phase, false)));
     let values: Option<Vec<f64>> = trials.iter().map(|run| shown.measure.value(run)).collect();
     let measured = values.and_then(summary).unwrap_or(returned);
     let first = trials.first()?.0;
@@ -292,12 +292,12 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         returned,
         durable,
         measured,
-        each,
+        per_operation,
         cpu,
         rate,
         latency,
         comparison: None,
-        how: None,
+        matching: None,
         base: None,
         ratio: None,
         best: false,

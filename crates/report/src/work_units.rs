@@ -22,7 +22,7 @@ pub fn lines(section: &Section<'_>) -> (Vec<String>, Vec<String>) {
             return None;
         }
         let shown = |n: &u64| match bytes(unit) {
-            true => format!("{} MiB", number::short(*n as f64 / 1048576.0)),
+            true => format!("{} MiB", number::format_scaled(*n as f64 / 1048576.0)),
             false => number::count(*n),
         };
         let count = match least == most {
@@ -49,8 +49,8 @@ fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
         Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
     })?;
     Some(match bytes(unit) {
-        true => format!("{} {} MiB/s", row.in_sentence(), number::short(mean / 1048576.0)),
-        false => format!("{} {}/s", row.in_sentence(), number::short(mean)),
+        true => format!("{} {} MiB/s", row.in_sentence(), number::format_scaled(mean / 1048576.0)),
+        false => format!("{} {}/s", row.in_sentence(), number::format_scaled(mean)),
     })
 }
 

@@ -168,7 +168,7 @@ impl Comparison {
 
     /// Decides the verdict for a minimum difference that matters (0.03 is 3 %); a negative number or NaN counts as
     /// zero.
-    pub fn within(mut self, threshold: f64) -> Comparison {
+    pub fn with_threshold(mut self, threshold: f64) -> Comparison {
         self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
         self.decide()
     }
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(pairs.verdict, Verdict::Slower);
         let (low, high) = pairs.interval.unwrap();
         assert!(low == high && (low - 1.1).abs() < 1e-12);
-        assert_eq!(pairs.within(0.2).verdict, Verdict::Same);
+        assert_eq!(pairs.with_threshold(0.2).verdict, Verdict::Same);
         let sides = welch(&[2.0; 3], &[1.9; 3]).unwrap();
         assert!(sides.exact && sides.verdict == Verdict::Faster);
         // One nanosecond in ten thousand seconds is spread, not rounding.
@@ -372,9 +372,9 @@ mod tests {
         ] {
             let comparison = of(m, half);
             assert_eq!(comparison.verdict, plain, "{m} {half}");
-            let comparison = comparison.within(threshold);
+            let comparison = comparison.with_threshold(threshold);
             assert_eq!((comparison.verdict, comparison.regressed()), (banded, regressed), "{m}");
-            assert_eq!(comparison.within(f64::NAN).verdict, plain);
+            assert_eq!(comparison.with_threshold(f64::NAN).verdict, plain);
         }
     }
 
@@ -469,11 +469,11 @@ mod tests {
         {
             assert_eq!(slower.with_systematic(error).verdict, verdict, "{error}");
         }
-        let inside = slower.within(0.03).with_systematic(0.2);
+        let inside = slower.with_threshold(0.03).with_systematic(0.2);
         assert_eq!((inside.verdict, inside.regressed()), (Verdict::WithinError, None));
         assert_eq!(inside.with_systematic(0.0).verdict, Verdict::Slower);
         // Equality is known no more exactly than the error, and an undecided comparison stays undecided.
-        let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().within(0.03);
+        let same = paired(&[(1.0, 1.0), (2.0, 2.0)]).unwrap().with_threshold(0.03);
         assert_eq!(same.with_systematic(0.2).verdict, Verdict::WithinError);
         assert_eq!(same.with_systematic(0.02).verdict, Verdict::Same);
         let open = paired(&[(1.0, 1.2), (2.0, 1.9)]).unwrap();
@@ -483,11 +483,11 @@ mod tests {
     #[test]
     fn an_undecided_comparison_reports_the_n_that_would_decide() {
         let pairs = [(1.0, 1.02), (1.0, 0.99), (1.0, 1.01), (1.0, 0.985)];
-        let open = paired(&pairs).unwrap().within(0.01);
+        let open = paired(&pairs).unwrap().with_threshold(0.01);
         assert_eq!(open.verdict, Verdict::Undecided);
         let n = open.n_that_would_decide().unwrap();
         assert!(n > 20 && n < 100, "{n}");
-        assert_eq!(open.within(0.0).n_that_would_decide(), None);
-        assert_eq!(paired(&pairs[..1]).unwrap().within(0.01).n_that_would_decide(), None);
+        assert_eq!(open.with_threshold(0.0).n_that_would_decide(), None);
+        assert_eq!(paired(&pairs[..1]).unwrap().with_threshold(0.01).n_that_would_decide(), None);
     }
 }

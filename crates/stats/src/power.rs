@@ -170,7 +170,7 @@ mod tests {
         let got = (0..4000).filter(|_| {
             let pairs: Vec<(f64, f64)> =
                 (0..n).map(|_| (1.0, (ratio + sd * normal()).exp())).collect();
-            paired(&pairs).is_some_and(|c| c.within(threshold).verdict == verdict)
+            paired(&pairs).is_some_and(|c| c.with_threshold(threshold).verdict == verdict)
         });
         got.count() as f64 / 4000.0
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_campaign::notes::say;
-use fsdyno_campaign::{Exit, Failure, again, stop};
+use fsdyno_campaign::{Exit, Failure, rerun, stop};
 use fsdyno_record::build::{self, Build};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Nanos, Trial};
@@ -37,7 +37,7 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let folder = Path::new(&study.study);
     if !folder.join(stored::FILE).is_file() {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' has no {}; --check needs the folder of a study, such as results/2026-11-22-guenter-2008",
             folder.display(),
             stored::FILE
@@ -93,7 +93,7 @@ fn cheapest(
         }
     }
     if all.is_empty() {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' has no selected trial of the lab or the model that succeeded; others are not reproducible",
             folder.display()
         )));
@@ -117,7 +117,7 @@ impl Venues {
         if trials.clone().next().is_none() {
             return Ok(Venues(None));
         }
-        again::venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
+        rerun::venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
     }
 
     fn venue(&self, trial: &Trial) -> &dyn Venue {
@@ -135,7 +135,7 @@ impl Venues {
         stop: &AtomicBool,
     ) -> Result<(String, Exit), Failure> {
         let trial = &stored.trial;
-        let ran = self.venue(trial).run(&again::job(trial), &mut |_| {
+        let ran = self.venue(trial).run(&rerun::job(trial), &mut |_| {
             if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
         })?;
         let differ = ran.identity.as_ref().map_or_else(Vec::new, |here| differing(here, trial));
@@ -155,7 +155,7 @@ impl Venues {
 fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
     match Some(&here.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
-        false => again::differing_components(here, trial),
+        false => rerun::differing_components(here, trial),
     }
 }
 

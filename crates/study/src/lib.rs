@@ -2,7 +2,6 @@
 
 pub mod archive;
 pub mod check;
-mod end;
 pub mod file;
 pub mod full_scale;
 pub mod judge;
@@ -12,9 +11,10 @@ mod request;
 mod runs;
 mod seeds;
 pub mod stored;
+mod study_result;
 mod study_run;
 
-pub use end::End;
-pub use named::{built_in, named};
+pub use named::{built_in, find_study};
 pub use request::StudyRequest;
 pub use runs::{Planned, Runs, time_of};
+pub use study_result::StudyResult;

@@ -11,10 +11,10 @@ use crate::stored;
 ///
 /// # Errors
 /// An unknown name, or an invalid study file.
-pub fn named(name: &str) -> Result<(String, StudyFile), Failure> {
+pub fn find_study(name: &str) -> Result<(String, StudyFile), Failure> {
     let folder = Path::new(name);
     if catalog::text(name).is_err() && folder.join(stored::FILE).is_file() {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{0}' is the folder of a study; to report it: fsdyno report {0}; to repeat some trials: --check N; to \
              repeat all of it: fsdyno study {0}/{1}",
             folder.display(),
@@ -45,7 +45,7 @@ macro_rules! invalid_requests {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {
             fn from(error: $error) -> Failure {
-                Failure::wrong(error.to_string())
+                Failure::invalid_use(error.to_string())
             }
         }
     )*};

@@ -13,7 +13,7 @@ use fsdyno_report::counted;
 use serde_json::{Value, json};
 
 use crate::file::{self, StudyFile};
-use crate::named::{built_in, named};
+use crate::named::{built_in, find_study};
 use crate::request::StudyRequest;
 use crate::study_run::{self, StudyRun, selects};
 use crate::{seeds, stored};
@@ -45,11 +45,11 @@ impl Runs {
     /// # Errors
     /// The first value that is invalid, with its position in the study file; a folder with other results.
     pub fn resolve(request: StudyRequest) -> Result<Runs, Failure> {
-        let (text, file) = named(&request.study)?;
+        let (text, file) = find_study(&request.study)?;
         check_names(&request, &file)?;
         if let Some(cpu) = &request.cpu {
             fsdyno_processor::parse(cpu)
-                .map_err(|error| Failure::wrong(format!("--cpu: {error}")))?;
+                .map_err(|error| Failure::invalid_use(format!("--cpu: {error}")))?;
         }
         let file = file.scaled(request.scale.unwrap_or(file.scale))?;
         let folder = request.out.clone().unwrap_or_else(|| {
@@ -96,7 +96,7 @@ impl Runs {
         }
         let of = (self.folder.as_path(), &self.file);
         Ok(match seeds::run(&self.request, of, &self.runs, &venues, session) {
-            Ok(more) => (sum.and(more), None),
+            Ok(more) => (sum.plus(more), None),
             Err(failure) => (sum, Some(failure)),
         })
     }
@@ -171,7 +171,7 @@ fn measure_all(
         }
         say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
         match measure(run, venues, session) {
-            Ok(summary) => sum = sum.and(summary),
+            Ok(summary) => sum = sum.plus(summary),
             Err(failure) => return (sum, Some(run.locate(failure))),
         }
     }
@@ -186,9 +186,9 @@ fn ready(
     mode: Mode,
 ) -> Result<(Venues, Option<Failure>), Failure> {
     let (folder, rows) = (run.folder.clone(), run.rows.clone());
-    let found = Store::look(&folder).map_err(Failure::from).and_then(|stored| {
+    let found = Store::read_trials(&folder).map_err(Failure::from).and_then(|stored| {
         let selected = |label: &str| selects(&rows, label);
-        run.experiment.ready_selected(&folder, &stored, session, mode, &selected)
+        run.experiment.prepare_selected_venues(&folder, &stored, session, mode, &selected)
     });
     found.map_err(|failure| run.locate(failure))
 }
@@ -206,7 +206,7 @@ fn say_skipped(runs: &[StudyRun]) {
 
 fn measure(run: &StudyRun, venues: &Venues, session: &Session<'_>) -> Result<Summary, Failure> {
     let mut store = open(&run.folder)?;
-    run.experiment.go(venues, &run.experiment.schedule(), &mut store, session)
+    run.experiment.run_schedule(venues, &run.experiment.schedule(), &mut store, session)
 }
 
 /// Estimates the time of all trials on this machine, if trials of each kind have run here.
@@ -239,12 +239,12 @@ pub(crate) fn check_names(study: &StudyRequest, file: &StudyFile) -> Result<(), 
     for (at, only) in study.only.iter().enumerate() {
         if !names.contains(&only.as_str()) {
             let hint = suggest::hint(only, names);
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "--only {only}: the study has no such run; {hint}"
             )));
         }
         if study.only[..at].contains(only) {
-            return Err(Failure::wrong(format!("--only {only} is given twice")));
+            return Err(Failure::invalid_use(format!("--only {only} is given twice")));
         }
     }
     let has = |run: &&file::Run| {
@@ -255,7 +255,9 @@ pub(crate) fn check_names(study: &StudyRequest, file: &StudyFile) -> Result<(), 
         true => Ok(()),
         false => {
             let variant = study.variant.map(|it| it.name()).unwrap_or_default();
-            Err(Failure::wrong(format!("--as {variant}: no selected run has these conditions")))
+            Err(Failure::invalid_use(format!(
+                "--as {variant}: no selected run has these conditions"
+            )))
         }
     }
 }

@@ -10,7 +10,7 @@ use fsdyno_campaign::{Failure, Session, Summary, Venues, stage};
 use fsdyno_report::counted;
 
 use crate::file::StudyFile;
-use crate::judge::{NEAR, SEEDS, near};
+use crate::judge::{NEAR, SEEDS, seed_shortages};
 use crate::request::StudyRequest;
 use crate::stored;
 use crate::study_run::StudyRun;
@@ -50,7 +50,7 @@ pub fn run(
     if !runs.iter().any(|run| may_grow(study, run)) {
         return Ok(sum);
     }
-    let near = near(file, &stored::results(folder, file)?);
+    let near = seed_shortages(file, &stored::results(folder, file)?);
     for (run, venues) in runs.iter().zip(venues).filter(|(run, _)| may_grow(study, run)) {
         let mut wants = near.iter().filter(|it| it.run == run.name && it.variant == run.variant);
         let Some(wants) = wants.next().filter(|_| !session.stop.load(Ordering::Relaxed)) else {
@@ -77,8 +77,8 @@ pub fn run(
             run.title()
         ));
         let mut store = open(&run.folder)?;
-        let ran = run.experiment.go(venues, &schedule, &mut store, session);
-        sum = sum.and(ran.map_err(|failure| run.locate(failure))?);
+        let ran = run.experiment.run_schedule(venues, &schedule, &mut store, session);
+        sum = sum.plus(ran.map_err(|failure| run.locate(failure))?);
     }
     Ok(sum)
 }

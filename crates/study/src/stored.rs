@@ -41,7 +41,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     if !folder.join(FILE).exists() {
         let taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
         return match taken || folder.is_file() {
-            true => Err(Failure::wrong(format!(
+            true => Err(Failure::invalid_use(format!(
                 "'{shown}' is not empty and not the folder of a study; give a new folder with --out"
             ))),
             false => Ok(()),
@@ -50,12 +50,12 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     let (stored_text, stored) = read(folder)?;
     let new = "; give a new folder with --out";
     if folders(folder, &stored).iter().any(|(_, _, path)| !path.join(TRIALS).exists()) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{shown}' is an archive (report --archive), which is read-only{new}"
         )));
     }
     if stored.scale != study.scale {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{shown}' has scale {}, and this command has scale {}{new}",
             stored.scale, study.scale
         )));
@@ -63,7 +63,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     // In a folder without results, the study file may be the only copy of the user's own file.
     let results = stored.runs.iter().any(|run| has_trials(folder, run));
     if !results && stored_text != with_scale(text, study.scale) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{shown}' has a different {FILE} and no results, so it may be your own file{new}"
         )));
     }
@@ -75,7 +75,7 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
         let now = study.run(&run.name);
         if now.is_none_or(|now| words(now) != words(run)) && has_trials(folder, run) {
             let (name, title) = (&run.name, &stored.title);
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "'{shown}' has results of run '{name}' of an earlier version of '{title}', and the run has changed\
                  {new}"
             )));
@@ -92,12 +92,12 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
     let found = results.iter().find(|path| path.join(FILE).is_file());
     match (found, results.len()) {
         (Some(folder), 1) => Ok(Some(folder)),
-        (Some(folder), _) => Err(Failure::wrong(format!(
+        (Some(folder), _) => Err(Failure::invalid_use(format!(
             "'{0}' is the folder of a study; report it alone: fsdyno report '{0}'",
             folder.display()
         ))),
         (None, _) => match results.iter().find_map(|path| Some((path, orphan(path)?))) {
-            Some((folder, run)) => Err(Failure::wrong(format!(
+            Some((folder, run)) => Err(Failure::invalid_use(format!(
                 "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
                  report '{}'",
                 folder.display(),
@@ -115,8 +115,9 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
 /// A file that is unreadable or invalid.
 pub fn read(folder: &Path) -> Result<(String, StudyFile), Failure> {
     let path = folder.join(FILE);
-    let text = bounded::read_to_string(&path, &WRITTEN)
-        .map_err(|error| Failure::wrong(format!("failed to read '{}': {error}", path.display())))?;
+    let text = bounded::read_to_string(&path, &WRITTEN).map_err(|error| {
+        Failure::invalid_use(format!("failed to read '{}': {error}", path.display()))
+    })?;
     let study = StudyFile::parse(&path.display().to_string(), &text)?.as_run();
     Ok((text, study))
 }
@@ -214,7 +215,7 @@ fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result
     };
     let Some(Trial { plan, .. }) = trials.iter().find(strange) else { return Ok(()) };
     let own = rows.map_or_else(String::new, |rows| format!(" on {}", rows.join(", ")));
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "'{}' has a record of {} on {}, and run {} {} is of {}{own}; move the records to the folder of their run",
         at.display(),
         plan.workload.name,

@@ -96,12 +96,12 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
     for (at, label) in selected.iter().enumerate() {
         if !labels.contains(label.as_str()) {
             let hint = suggest::hint(label, labels);
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "--fs {label}: no selected run has this configuration; {hint}"
             )));
         }
         if selected[..at].contains(label) {
-            return Err(Failure::wrong(format!("--fs {label} is given twice")));
+            return Err(Failure::invalid_use(format!("--fs {label} is given twice")));
         }
     }
     for run in &mut runs {
@@ -118,7 +118,7 @@ fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<
     if runs.iter().any(|run| run.non_lab_target.is_none()) {
         return Ok(());
     }
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "{option} {value} is for the lab, and no selected run is in the lab ({}); remove {option}",
         outside_lab(runs).join(", ")
     )))
@@ -141,7 +141,7 @@ fn resolve_run(
     let on = conditions.option("on").and_then(|on| on.value.clone());
     let non_lab_target = on.filter(|on| on != "lab");
     if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "{}: run {} {} has its own kernel, which --kernel would replace; remove one of the two, or select other \
              runs with --only",
             file.file.at(own.spot),
@@ -166,7 +166,7 @@ fn resolve_run(
     let title = format!("{} {}", run.name, variant.words());
     let locate = |failure: Failure| origin.locate(&title, failure);
     let request = conditions.request(&run.workload).map_err(|InvalidValue { spot, message }| {
-        Failure::wrong(format!("{}: run {title}: {message}", file.file.at(spot)))
+        Failure::invalid_use(format!("{}: run {title}: {message}", file.file.at(spot)))
     })?;
     let request = RunSpec { jobs: study.jobs, ..request };
     let experiment = Experiment::resolve(request).map_err(locate)?;

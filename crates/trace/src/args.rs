@@ -46,7 +46,7 @@ impl At {
     }
 
     /// Creates the argument for the node itself, as `.` names it.
-    pub fn itself(node: NodeId) -> At {
+    pub fn of_node(node: NodeId) -> At {
         At {
             dir: node,
             name: None,

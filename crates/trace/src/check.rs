@@ -19,7 +19,7 @@ pub struct Checker {
 
 /// The identities in the arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Uses<'c> {
+pub struct Identities<'c> {
     /// The names.
     pub names: [Option<&'c At>; 2],
     /// The open files that the call uses.
@@ -34,30 +34,30 @@ pub struct Uses<'c> {
 
 impl Call {
     /// Returns the identities in the call's arguments.
-    pub fn uses(&self) -> Uses<'_> {
-        let none = Uses::default();
+    pub fn identities(&self) -> Identities<'_> {
+        let none = Identities::default();
         match self {
             Call::Open { at, created, file, .. } => {
-                Uses { opens: *file, ..made(at, *created, Kind::File) }
+                Identities { opens: *file, ..made(at, *created, Kind::File) }
             }
             Call::Inherit { file, node, .. } => {
-                Uses { opens: Some(*file), node: Some(*node), ..none }
+                Identities { opens: Some(*file), node: Some(*node), ..none }
             }
             Call::Mkdir { at, created, .. } => made(at, *created, Kind::Directory),
             Call::Symlink { at, created, .. } => made(at, *created, Kind::Symlink),
             Call::Mknod { at, node: kind, created, .. } => made(at, *created, *kind),
-            Call::Rename { from, to, .. } => Uses { names: [Some(from), Some(to)], ..none },
+            Call::Rename { from, to, .. } => Identities { names: [Some(from), Some(to)], ..none },
             Call::Link { from, to } => {
-                Uses { names: [Some(to), from.at()], files: [from.file(), None], ..none }
+                Identities { names: [Some(to), from.at()], files: [from.file(), None], ..none }
             }
             Call::Access { at, .. }
             | Call::Readlink { at, .. }
             | Call::Rmdir { at }
             | Call::Unlink { at } => named(at),
-            Call::Exec { at, .. } => Uses { names: [at.as_ref(), None], ..none },
-            Call::Copy { from, to, .. } => Uses { files: [*from, *to], ..none },
+            Call::Exec { at, .. } => Identities { names: [at.as_ref(), None], ..none },
+            Call::Copy { from, to, .. } => Identities { files: [*from, *to], ..none },
             Call::Unmap { node, .. } | Call::Msync { node, .. } => {
-                Uses { node: Some(*node), ..none }
+                Identities { node: Some(*node), ..none }
             }
             Call::Truncate { target, .. }
             | Call::Stat { target, .. }
@@ -69,7 +69,7 @@ impl Call {
             | Call::Listxattr { target, .. }
             | Call::Removexattr { target, .. }
             | Call::Chdir { target }
-            | Call::Statfs { target } => target.uses(),
+            | Call::Statfs { target } => target.identities(),
             Call::Close { file, .. }
             | Call::Dup { file }
             | Call::Read { file, .. }
@@ -93,23 +93,23 @@ impl Call {
 }
 
 /// Returns the identities of a call on a name.
-fn named(at: &At) -> Uses<'_> {
-    Uses { names: [Some(at), None], ..Uses::default() }
+fn named(at: &At) -> Identities<'_> {
+    Identities { names: [Some(at), None], ..Identities::default() }
 }
 
 /// Returns the identities of a call that creates the node of a name if it did not exist.
-fn made(at: &At, node: Option<NodeId>, kind: Kind) -> Uses<'_> {
-    Uses { creates: node.map(|node| (node, kind)), ..named(at) }
+fn made(at: &At, node: Option<NodeId>, kind: Kind) -> Identities<'_> {
+    Identities { creates: node.map(|node| (node, kind)), ..named(at) }
 }
 
 /// Returns the identities of a call on an open file.
-fn on_file<'a>(file: FileId) -> Uses<'a> {
-    Uses { files: [Some(file), None], ..Uses::default() }
+fn on_file<'a>(file: FileId) -> Identities<'a> {
+    Identities { files: [Some(file), None], ..Identities::default() }
 }
 
 impl Target {
     /// Returns the identities in the target.
-    fn uses(&self) -> Uses<'_> {
+    fn identities(&self) -> Identities<'_> {
         match self {
             Target::At(at) => named(at),
             Target::File(file) => on_file(*file),
@@ -147,7 +147,7 @@ impl Checker {
         if !self.threads.contains(&event.thread) {
             return Err(thread(event.thread, "is used before it begins"));
         }
-        let uses = event.call.uses();
+        let uses = event.call.identities();
         for at in uses.names.iter().flatten() {
             // The object itself may be a file if there is no name.
             match at.name {

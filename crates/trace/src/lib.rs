@@ -24,7 +24,7 @@ mod writer;
 pub use args::{At, Base, CopyKind, LockOp, Object, StatKind, SyncKind, Target, UtimeChange};
 pub use build::Builder;
 pub use call::{Call, CallKind};
-pub use check::{Checker, Uses};
+pub use check::{Checker, Identities};
 pub use class::Compressibility;
 pub use error::{Problem, TraceError};
 pub use event::{End, Event, Item};

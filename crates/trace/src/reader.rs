@@ -116,14 +116,14 @@ impl<R: Read> Reader<R> {
             },
         };
         if self.kind == FrameKind::End {
-            self.over()?;
+            self.check_nothing_follows()?;
         }
         self.items += 1;
         Ok(Some(item))
     }
 
     /// Checks that nothing follows the end item.
-    fn over(&mut self) -> Result<(), TraceError> {
+    fn check_nothing_follows(&mut self) -> Result<(), TraceError> {
         if self.state.at < self.bytes.len() {
             return Err(self.problem(Problem::AfterEnd));
         }

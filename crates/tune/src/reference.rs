@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use crate::evaluations::{Evaluator, Sample};
-use crate::search::{Found, search};
+use crate::search::{SearchResult, search};
 use crate::settings::Settings;
 use crate::space::{Point, Space};
 
@@ -59,7 +59,7 @@ impl Reference {
         logs.iter().sum::<f64>() / logs.len() as f64
     }
 
-    fn search(&mut self, seed: u64, averages: usize) -> Found {
+    fn search(&mut self, seed: u64, averages: usize) -> SearchResult {
         let space = self.space.clone();
         let settings =
             Settings { least: 0.002, averages, ..Settings::exact(seed, TRIALS + averages) };
@@ -67,7 +67,7 @@ impl Reference {
     }
 
     /// Returns the largest error of an average effect that matters.
-    fn error(&self, found: &Found) -> f64 {
+    fn error(&self, found: &SearchResult) -> f64 {
         let mut worst: f64 = 0.0;
         for effect in &found.effects {
             let known = self.main_effect(effect.option, effect.value).exp_m1();

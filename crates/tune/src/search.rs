@@ -19,7 +19,7 @@ const ROUNDS: usize = 4;
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// The recommended point; the default if no other point is worth a change.
     pub winner: Point,
     /// The point that was fastest in the search, before options that gain nothing were reset to their defaults.
@@ -132,7 +132,7 @@ pub fn search<E: Evaluator>(
     space: &Space,
     settings: &Settings,
     evaluator: &mut E,
-) -> Result<Found, SearchError<E::Error>> {
+) -> Result<SearchResult, SearchError<E::Error>> {
     let least = least_trials(space, settings);
     if settings.trials < least {
         let (given, confirm) = (settings.trials, extra(settings));

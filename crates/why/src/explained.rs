@@ -31,14 +31,14 @@ pub struct Phase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_ns: Option<f64>,
     /// Exact counts of each function.
-    pub functions: Vec<Flat>,
+    pub functions: Vec<FunctionCounts>,
     /// Call trees of the instructions executed, by kind of task, without the smallest branches.
     pub executed: BTreeMap<Task, Frame>,
 }
 
 /// The instructions of a function over all its callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flat {
+pub struct FunctionCounts {
     /// Kind of task.
     pub task: Task,
     /// Name of the function.
@@ -60,7 +60,7 @@ const SMALLEST: u64 = 5000;
 impl Phase {
     /// Returns the estimated time of a function in nanoseconds per op: its instructions and the events in it, by the
     /// processor profile. None without a profile.
-    pub fn ns_per_op(&self, it: &Flat) -> Option<f64> {
+    pub fn ns_per_op(&self, it: &FunctionCounts) -> Option<f64> {
         let ns = self.instruction_ns? * (it.instructions + it.charged) as f64;
         Some(ns / self.ops.max(1) as f64)
     }
@@ -72,12 +72,19 @@ impl Phase {
     }
 
     /// Stores the trees: the counts of every function, and as much of the trees as a graph can show.
-    pub fn take(&mut self, executed: &BTreeMap<Task, Frame>) {
+    pub fn set_executed(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();
         for (task, tree) in executed {
             let from = self.functions.len();
             for (Function { name, layer }, [instructions, calls, charged]) in flat(tree) {
-                let row = Flat { task: *task, function: name, layer, instructions, calls, charged };
+                let row = FunctionCounts {
+                    task: *task,
+                    function: name,
+                    layer,
+                    instructions,
+                    calls,
+                    charged,
+                };
                 self.functions.push(row);
             }
             self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
@@ -239,7 +246,7 @@ impl Explained {
     /// Returns the rows of the table of functions by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
         let rows_of = |phase: &Phase| -> Vec<FunctionRow> {
-            let row = |it: &Flat| FunctionRow {
+            let row = |it: &FunctionCounts| FunctionRow {
                 phase: phase.name.clone(),
                 task: it.task,
                 function: it.function.clone(),

@@ -20,15 +20,15 @@ pub struct Difference {
     /// Its layer.
     pub layer: String,
     /// Instructions per op.
-    pub here: f64,
+    pub instructions: f64,
     /// Instructions per op in the other result.
-    pub there: f64,
+    pub other_instructions: f64,
 }
 
 impl Difference {
     /// Returns the difference.
     pub fn delta(&self) -> f64 {
-        self.here - self.there
+        self.instructions - self.other_instructions
     }
 
     /// Returns its names, in the form `find_get_block_common (__find_get_block)`.
@@ -64,8 +64,8 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
             function: name.clone(),
             old_name: None,
             layer: one.or(other).map(|(layer, _)| layer.clone()).unwrap_or_default(),
-            here: one.map_or(0.0, |(_, own)| *own),
-            there: other.map_or(0.0, |(_, own)| *own),
+            instructions: one.map_or(0.0, |(_, own)| *own),
+            other_instructions: other.map_or(0.0, |(_, own)| *own),
         }
     });
     let mut differences = merge_renamed(all.collect());
@@ -77,20 +77,23 @@ pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
 /// Merges each function that is gone with its successor.
 fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     let (mut gone, mut all): (Vec<Difference>, Vec<Difference>) =
-        all.into_iter().partition(|it| it.here < GONE * it.there);
+        all.into_iter().partition(|it| it.instructions < GONE * it.other_instructions);
     // The largest is merged first, so that it finds its successor before a smaller function with a similar name does.
-    gone.sort_by(|a, b| b.there.total_cmp(&a.there));
+    gone.sort_by(|a, b| b.other_instructions.total_cmp(&a.other_instructions));
     for old in gone {
         let appeared = |it: &&mut Difference| {
             it.old_name.is_none()
-                && it.there < GONE * it.here
+                && it.other_instructions < GONE * it.instructions
                 && is_renamed(&it.function, &old.function)
         };
-        let far = |it: &Difference| (it.here - old.there).abs();
+        let far = |it: &Difference| (it.instructions - old.other_instructions).abs();
         let nearest = all.iter_mut().filter(appeared).min_by(|a, b| far(a).total_cmp(&far(b)));
         match nearest {
             Some(new) => {
-                (new.here, new.there) = (new.here + old.here, new.there + old.there);
+                (new.instructions, new.other_instructions) = (
+                    new.instructions + old.instructions,
+                    new.other_instructions + old.other_instructions,
+                );
                 new.old_name = Some(old.function);
             }
             None => all.push(old),
@@ -246,7 +249,7 @@ mod tests {
 
     fn phase(below: &[(&str, Frame)]) -> Phase {
         let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
-        phase.take(&BTreeMap::from([(Task::Ops, leaf(0, below))]));
+        phase.set_executed(&BTreeMap::from([(Task::Ops, leaf(0, below))]));
         phase
     }
 
@@ -267,7 +270,7 @@ mod tests {
         let all = differences(&new, &old);
         assert_eq!(all[0].function, "vfs_unlink");
         assert_eq!(all[1].names(), "find_get_block_common (__find_get_block)");
-        assert_eq!((all[1].here, all[1].there), (1560.0, 1385.0));
+        assert_eq!((all[1].instructions, all[1].other_instructions), (1560.0, 1385.0));
         assert_eq!(named_source(&new, &old).unwrap(), ", +1500 of them in vfs_unlink");
         assert_eq!(named_source(&old, &new).unwrap(), ", -1500 of them in vfs_unlink");
     }

@@ -6,7 +6,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Stage;
 
 use crate::account::Sum;
-use crate::explained::{Access, Explained, Flat, Phase};
+use crate::explained::{Access, Explained, FunctionCounts, Phase};
 use crate::functions::source;
 use crate::kernel::Task;
 use crate::map::Structure;
@@ -250,11 +250,12 @@ fn processor(here: &Phase, there: &Phase, label: &str) -> Option<String> {
 fn processor_time(phase: &Phase) -> Option<String> {
     let each = phase.instructions_per_op()?;
     let of_ops = phase.functions.iter().filter(|it| it.task == Task::Ops);
-    let (all, largest) = of_ops.fold((0, None), |(all, largest): (u64, Option<&Flat>), it| {
-        let more = largest.is_none_or(|largest| it.instructions > largest.instructions);
-        let largest = if more && it.layer != "user" { Some(it) } else { largest };
-        (all + it.instructions, largest)
-    });
+    let (all, largest) =
+        of_ops.fold((0, None), |(all, largest): (u64, Option<&FunctionCounts>), it| {
+            let more = largest.is_none_or(|largest| it.instructions > largest.instructions);
+            let largest = if more && it.layer != "user" { Some(it) } else { largest };
+            (all + it.instructions, largest)
+        });
     let largest = largest.filter(|it| it.instructions > 0)?;
     let part = 100.0 * largest.instructions as f64 / all.max(1) as f64;
     Some(format!(
@@ -334,7 +335,7 @@ mod tests {
         let mut phase =
             Phase { name: "unlink".into(), ops: 10, took_ns: Nanos(2_000_000), ..Phase::default() };
         phase.cpu_ns = Nanos(900_000);
-        phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+        phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
         Explained {
             label: label.into(),
             phases: vec![phase],
@@ -425,7 +426,7 @@ mod tests {
         };
         let phase = |each| {
             let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
-            phase.take(&BTreeMap::from([(Task::Ops, tree(each))]));
+            phase.set_executed(&BTreeMap::from([(Task::Ops, tree(each))]));
             phase
         };
         let text = processor(&phase(200), &phase(100), "old").unwrap();
@@ -441,7 +442,7 @@ mod tests {
             let update = leaf(50, "kernel", &[("?", none)]);
             let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
             let tree = leaf(0, "", &[("crypto_shash_update", update)]);
-            phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+            phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
             phase
         };
         let text = processor(&phase(100), &phase(900), "old").unwrap();

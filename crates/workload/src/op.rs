@@ -22,10 +22,10 @@ pub struct Op {
     /// The thread of the workload that issues the op, from zero.
     pub thread: u32,
     /// The progress of another thread that the op waits for. Ops of the same thread are ordered without it.
-    pub after: After,
+    pub after: ProgressPoint,
     /// Further points that the op waits for if `after` is set; all of them must be reached. Only blocking calls wait
     /// for several points.
-    pub also_after: Vec<After>,
+    pub also_after: Vec<ProgressPoint>,
     /// Think time of the caller before the op: sleep, without processor time.
     pub think: Nanos,
     /// Compute time of the caller before the op: processor time of the program that the workload models. Neither
@@ -44,7 +44,7 @@ pub struct Op {
 
 /// A point in the stream of a thread: `ops` of its ops have returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct After {
+pub struct ProgressPoint {
     /// The thread, from zero.
     pub thread: u32,
     /// Number of its ops in this phase, with each call of an expanded op counted; zero for no wait.
@@ -83,7 +83,7 @@ impl Default for Op {
             name: Name::default(),
             other: Name::default(),
             thread: 0,
-            after: After::default(),
+            after: ProgressPoint::default(),
             also_after: Vec::new(),
             think: Nanos(0),
             compute: Nanos(0),

@@ -22,19 +22,19 @@ pub trait OpSource {
 
     /// Handles the failure of the last op for lack of space (ENOSPC); returns true if the phase is
     /// meant to end like this. Then the op counts as not done, and the ops that follow clean up.
-    fn full(&mut self) -> bool {
+    fn handle_full(&mut self) -> bool {
         false
     }
 
     /// Handles the failure of the last op because the file system does not support it (EOPNOTSUPP); returns true
     /// if there is an alternative. Then the op counts as not done, and the ops that follow use the alternative.
-    fn unsupported(&mut self) -> bool {
+    fn handle_unsupported(&mut self) -> bool {
         false
     }
 
     /// Handles a result of the last op that [`Op::expect`] does not allow: a negative error number, or the return
     /// value. Returns true if the phase continues; then the op counts as done.
-    fn differed(&mut self, _op: &Op, _result: i64) -> bool {
+    fn handle_difference(&mut self, _op: &Op, _result: i64) -> bool {
         false
     }
 

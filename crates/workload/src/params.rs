@@ -332,7 +332,7 @@ impl Values {
     }
 
     /// Returns true if `key` is `yes`.
-    pub fn yes(&self, key: &str) -> bool {
+    pub fn is_yes(&self, key: &str) -> bool {
         self.text(key) == "yes"
     }
 

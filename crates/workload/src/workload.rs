@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use fsdyno_record::trial::ReplayReport;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
+use crate::item_limit::ItemLimit;
+use crate::items::{Items, LimitedOps};
 use crate::op::Payload;
 use crate::op_source::{OpSource, WorkUnits};
-use crate::until::{Items, Until};
-use crate::wall::Wall;
 
 /// Exact number of ops by kind.
 ///
@@ -337,11 +337,11 @@ pub trait Workload: Send + Sync {
         &'a self,
         phase: usize,
         share: Share,
-        wall: Box<dyn Wall + 'a>,
+        wall: Box<dyn ItemLimit + 'a>,
     ) -> Box<dyn OpSource + Send + 'a> {
         let is_walled = self.stonewalled().is_some_and(|(walled, _)| walled == phase);
         match is_walled.then(|| self.items(share)).flatten() {
-            Some(items) => Box::new(Until::new(items, wall)),
+            Some(items) => Box::new(LimitedOps::new(items, wall)),
             None => self.ops(phase, share),
         }
     }
@@ -364,7 +364,7 @@ pub trait Workload: Send + Sync {
     }
 
     /// Returns true if it continues until its file system is full: then its phases are known exactly
-    /// only afterwards, as with a [`Workload::limit`], and [`OpSource::full`] ends them.
+    /// only afterwards, as with a [`Workload::limit`], and [`OpSource::handle_full`] ends them.
     fn fills(&self) -> bool {
         false
     }

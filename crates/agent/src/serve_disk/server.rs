@@ -207,7 +207,7 @@ impl Server {
     /// Records what has reached the medium. For a write whose bytes are still arriving, the bytes that these overwrite
     /// are recorded as persisted, since they may have been acknowledged; the new bytes follow once they have arrived.
     fn record_persisted(&mut self) -> io::Result<()> {
-        while let Some((first, count)) = self.disk.persisted() {
+        while let Some((first, count)) = self.disk.pop_persisted() {
             self.persisted(first, count);
             let Some(coming) = self.coming else { continue };
             let (from, to) = (coming.0.max(first), coming.1.min(first + count));
@@ -386,7 +386,7 @@ impl Server {
         loop {
             let now = clock::now();
             let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
-            let Some(id) = self.disk.completed(now) else { continue };
+            let Some(id) = self.disk.pop_completed(now) else { continue };
             self.record_persisted()?;
             let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
                 return Err(io::Error::other("the model completed a request that was not made"));

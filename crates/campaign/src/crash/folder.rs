@@ -34,7 +34,7 @@ const MAX_LABEL: usize = 60;
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
     if contains(folder, TRIALS) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' has results of fsdyno run ({TRIALS}); give a new folder with --out",
             folder.display()
         )));
@@ -45,7 +45,7 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     let taken = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
-        Err(Failure::wrong(format!(
+        Err(Failure::invalid_use(format!(
             "'{folder}' has {taken} of something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
@@ -54,13 +54,13 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
 /// Refuses a folder of `fsdyno crash`, whose report `fsdyno run` would overwrite, and an archive.
 pub fn refuse(folder: &Path) -> Result<(), Failure> {
     if contains(folder, TRIALS) && !folder.join(TRIALS).exists() {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' is an archive (report --archive), which is read-only; give a new folder with --out",
             folder.display()
         )));
     }
     if contains(folder, ROWS_FILE) && !contains(folder, TRIALS) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' has results of fsdyno crash ({ROWS_FILE}); give a new folder with --out",
             folder.display()
         )));
@@ -157,7 +157,7 @@ pub fn findings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
         entries.map(|entry| entry.map(|it| it.path())).collect::<io::Result<Vec<_>>>()
     });
     let mut files = entries.map_err(|error| {
-        Failure::wrong(format!("failed to read '{}': {error}", folder.display()))
+        Failure::invalid_use(format!("failed to read '{}': {error}", folder.display()))
     })?;
     files.retain(|path| path.extension().is_some_and(|it| it == "json") && path.is_file());
     files.sort();
@@ -169,7 +169,7 @@ pub fn finding(path: &Path) -> Result<Finding, Failure> {
     let text = bounded::read_to_string(path, &RESULTS).map_err(|error| error.to_string());
     text.and_then(|text| Finding::read(&text)).map_err(|error| {
         let path = path.display();
-        Failure::wrong(format!(
+        Failure::invalid_use(format!(
             "failed to read '{path}' as a finding (a file that fsdyno crash writes to {FINDINGS}/): {error}"
         ))
     })
@@ -179,12 +179,14 @@ pub fn finding(path: &Path) -> Result<Finding, Failure> {
 pub fn check_image(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.symlink_metadata().is_ok() {
-        return Err(Failure::wrong(format!("'{shown}' exists; give a new file with --image")));
+        return Err(Failure::invalid_use(format!(
+            "'{shown}' exists; give a new file with --image"
+        )));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.is_none_or(Path::is_dir) {
         true => Ok(()),
-        false => Err(Failure::wrong(format!("cannot write '{shown}': no such folder"))),
+        false => Err(Failure::invalid_use(format!("cannot write '{shown}': no such folder"))),
     }
 }
 

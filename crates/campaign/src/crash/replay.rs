@@ -12,7 +12,7 @@ use fsdyno_venue::{Commands, Venue};
 
 use super::{Cuts, check, folder as keep, job};
 use crate::notes::say;
-use crate::{Failure, RunSpec, again, labs};
+use crate::{Failure, RunSpec, labs, rerun};
 
 /// Reads a finding, and checks that it can be repeated.
 ///
@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<Finding, Failure> {
     let finding = keep::finding(path)?;
     // The finding may come from someone else, so its commands are checked, even with --dry-run.
     Commands::of(&finding.plan)?;
-    check(&finding.plan, &again::inputs(&[&finding.plan])?)?;
+    check(&finding.plan, &rerun::inputs(&[&finding.plan])?)?;
     Ok(finding)
 }
 
@@ -42,7 +42,7 @@ pub fn replay(
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = labs::lab_venue(&run, Path::new("."), stop)?;
-    let venue = venue.with_inputs(again::inputs(&[&finding.plan])?);
+    let venue = venue.with_inputs(rerun::inputs(&[&finding.plan])?);
     let test = cuts.test(&venue, stop, build);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
@@ -58,7 +58,7 @@ pub fn replay(
         keep::image(path, venue.image_of_cut(&job, &logged, &request)?)?;
     }
     let tried = test.recover(&job, &logged, request)?.into_iter().next();
-    tried.ok_or_else(|| Failure::wrong("the crash point was not tested"))
+    tried.ok_or_else(|| Failure::invalid_use("the crash point was not tested"))
 }
 
 /// Describes the result of a crash point.

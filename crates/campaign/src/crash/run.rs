@@ -71,10 +71,10 @@ impl CrashRun {
     pub fn resolve(spec: RunSpec, cuts: Cuts) -> Result<CrashRun, Failure> {
         let mut requests = target::parse_targets(&spec)?;
         let inputs = match requests.first() {
-            Some(request) => read_inputs(&request.question)?,
+            Some(request) => read_inputs(&request.matrix_request)?,
             None => Inputs::default(),
         };
-        requests.iter_mut().for_each(|request| request.question.inputs = inputs.clone());
+        requests.iter_mut().for_each(|request| request.matrix_request.inputs = inputs.clone());
         let cells = target::cells(&requests)?;
         cells.iter().try_for_each(|cell| check(&cell.plan, &inputs))?;
         Ok(CrashRun { spec, cuts, requests, cells, inputs })
@@ -225,7 +225,7 @@ fn missing_requirement(
         return Ok(None);
     }
     if let Some(reason) = &cell.skip {
-        return Ok(Some(Failure::wrong(reason.clone())));
+        return Ok(Some(Failure::invalid_use(reason.clone())));
     }
     match identity(&cell.plan) {
         Ok(_) => Ok(None),
@@ -237,7 +237,7 @@ fn missing_requirement(
 /// Returns the failure for a folder with a row that cannot be resumed.
 fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
     let (folder, label) = (folder.display(), &row.label);
-    Failure::wrong(format!("'{folder}' has {label} {how} give a new folder with --out"))
+    Failure::invalid_use(format!("'{folder}' has {label} {how} give a new folder with --out"))
 }
 
 fn done(rows: &[Option<Row>]) -> Vec<Row> {
@@ -252,18 +252,18 @@ fn none_ran(rows: &[Option<Row>]) -> bool {
 mod tests {
     use super::*;
     use crate::matrix::matrix;
-    use crate::question::{LabPlace, Place, Question};
+    use crate::matrix_request::{LabPlace, MatrixRequest, Place};
 
     /// Creates a request for ext4 and XFS.
     fn run() -> CrashRun {
-        let question = Question {
+        let matrix_request = MatrixRequest {
             workloads: vec!["maildir".into()],
             filesystems: vec!["ext4".into(), "xfs".into()],
             threads: 1,
-            ..Question::default()
+            ..MatrixRequest::default()
         };
         let place = Place::Lab(LabPlace::with_defaults("hdd-7200", "6.1.0"));
-        let cells = matrix(&question, &place).unwrap();
+        let cells = matrix(&matrix_request, &place).unwrap();
         let cuts = Cuts { count: 0, seed: 1, disk: DiskFault::Honest, tear: None, jobs: None };
         let (spec, inputs) = (RunSpec::default(), Inputs::default());
         CrashRun { spec, cuts, requests: Vec::new(), cells, inputs }

@@ -23,7 +23,7 @@ pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     let mut rows = Vec::new();
     for (file, result) in files.iter().zip(results) {
         let Some(file) = file else {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "'{}' has no {ROWS_FILE}, and others have one; report results of fsdyno crash and of fsdyno run \
                  separately",
                 result.display()
@@ -45,7 +45,9 @@ pub fn read(file: &Path) -> Result<Vec<Row>, Failure> {
     let read = opened.map_err(|error| error.to_string()).and_then(|_| fsdyno_crash::rows(&text));
     read.map_err(|error| {
         let file = file.display();
-        Failure::wrong(format!("failed to read '{file}' as a result of fsdyno crash: {error}"))
+        Failure::invalid_use(format!(
+            "failed to read '{file}' as a result of fsdyno crash: {error}"
+        ))
     })
 }
 

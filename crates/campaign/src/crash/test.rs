@@ -42,7 +42,7 @@ pub struct CrashTest<'a> {
 /// The reason that it cannot.
 pub fn check(plan: &Plan, inputs: &Inputs) -> Result<(), Failure> {
     let cannot =
-        |why: String| Failure::wrong(format!("{} cannot be crash-tested: {why}", plan.label));
+        |why: String| Failure::invalid_use(format!("{} cannot be crash-tested: {why}", plan.label));
     guarantee_of(plan).map_err(|failure| cannot(failure.message))?;
     if let Some(why) = logged::refusal(plan) {
         return Err(cannot(why));
@@ -62,7 +62,7 @@ fn guarantee_of(plan: &Plan) -> Result<&'static Guarantee, Failure> {
     let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
     Guarantee::of(kind).ok_or_else(|| {
         let known = Guarantee::kinds().collect::<Vec<_>>().join(", ");
-        Failure::wrong(format!(
+        Failure::invalid_use(format!(
             "the durability guarantees of '{kind}' are not known; they are for {known}"
         ))
     })

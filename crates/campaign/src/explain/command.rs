@@ -42,7 +42,11 @@ pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Fail
 ///
 /// # Errors
 /// A request that does not fit the result; a trial that is not bit-identical; an error of `show`.
-pub fn why(why: &WhyRequest, basis: Basis<'_>, show: &mut Show<'_>) -> Result<(), Failure> {
+pub fn explain_result(
+    why: &WhyRequest,
+    basis: Basis<'_>,
+    show: &mut Show<'_>,
+) -> Result<(), Failure> {
     let trials = select(&why.result, &why.fs, why.seed)?;
     let rows: Vec<String> = why.against_fs.iter().cloned().collect();
     let others =
@@ -110,7 +114,7 @@ fn refuse_itself(
         (trial.identity() == others[(*other)?].identity()).then_some(trial)
     });
     itself.map_or(Ok(()), |trial| {
-        Err(Failure::wrong(format!(
+        Err(Failure::invalid_use(format!(
             "--against has the same trial of {0} on {1} as RESULT; select another row with --against-fs \
              NAME, or give another result",
             trial.plan.workload.name, trial.plan.label
@@ -141,7 +145,7 @@ mod tests {
         let line = serde_json::to_string(trial).unwrap() + "\n";
         std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
         let request = WhyRequest { result: folder.to_path_buf(), against, ..WhyRequest::default() };
-        why(&request, None.into(), &mut |_, _| Ok(())).unwrap_err()
+        explain_result(&request, None.into(), &mut |_, _| Ok(())).unwrap_err()
     }
 
     #[test]

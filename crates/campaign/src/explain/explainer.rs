@@ -16,9 +16,9 @@ use fsdyno_why::{
     Access, Account, Explained, FsDevices, Grid, Log, Map, MapError, Phase, StageMap, time,
 };
 
-use crate::again;
 use crate::failure::{Exit, Failure};
 use crate::notes::say;
+use crate::rerun;
 
 /// The venue of profiled runs, which repeat stored trials.
 pub struct Explainer {
@@ -34,7 +34,7 @@ impl Explainer {
         given: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Explainer, Failure> {
-        let venue = again::venue(trials, given, stop)?;
+        let venue = rerun::venue(trials, given, stop)?;
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 
@@ -43,7 +43,7 @@ impl Explainer {
         self.check_lab(trial)?;
         let name = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
         say(&format!("fsdyno: profiled run of {name}, seed {}", trial.seed));
-        let job = again::job(trial);
+        let job = rerun::job(trial);
         let symbols = Mutex::new(None);
         let code = |image: &[u8]| {
             let found = kernel::kallsyms::read(image)?;
@@ -73,8 +73,8 @@ impl Explainer {
         let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
             return Ok(());
         };
-        let differ = again::differing_components(&here, trial);
-        Err(Failure::wrong(format!(
+        let differ = rerun::differing_components(&here, trial);
+        Err(Failure::invalid_use(format!(
             "the trial {} cannot be repeated bit-identically: this lab differs from the one that it ran in ({}); \
              run the workload with this fsdyno and explain that result",
             trial.trial_id,
@@ -190,7 +190,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
         }
         ran.insert(begun.phase);
         if let Some(phase) = it.phases.get_mut(usize::from(begun.phase)) {
-            phase.take(&kernel::trees(&names, &counted(begun), &counted(next)));
+            phase.set_executed(&kernel::trees(&names, &counted(begun), &counted(next)));
         }
     }
 }

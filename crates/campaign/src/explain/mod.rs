@@ -7,7 +7,7 @@ mod select;
 mod sidecar;
 mod steps;
 
-pub use command::{WhyRequest, why};
+pub use command::{WhyRequest, explain_result};
 pub use explainer::Explainer;
 pub use select::{check_phase, pairs, select};
 pub use steps::steps;

@@ -26,7 +26,9 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     if let Some(name) = rows.iter().find(|name| !known().any(|it| it == name.as_str())) {
         let hint = fsdyno_record::suggest::hint(name, known().collect::<BTreeSet<_>>());
         let folder = folder.display();
-        return Err(Failure::wrong(format!("'{folder}' has no configuration '{name}': {hint}")));
+        return Err(Failure::invalid_use(format!(
+            "'{folder}' has no configuration '{name}': {hint}"
+        )));
     }
     let is_row = |trial: &Trial| {
         rows.iter().any(|name| *name == trial.plan.label || *name == names.row(trial))
@@ -53,7 +55,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     }
     if selected.is_empty() {
         let reason = refusal.unwrap_or_else(|| "no trial is selected".into());
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' cannot be explained: {reason}",
             folder.display()
         )));
@@ -122,7 +124,7 @@ pub fn pairs(
         match (of_label, same.as_slice()) {
             (Some(other), _) | (None, &[(other, _)]) => pairs.push((at, Some(other))),
             (None, []) => {
-                return Err(Failure::wrong(format!(
+                return Err(Failure::invalid_use(format!(
                     "--against has no trial of {}; give a result with the same workload",
                     trial.plan.workload.name
                 )));
@@ -130,7 +132,7 @@ pub fn pairs(
             (None, several) => {
                 let names = naming::RowNames::of(several.iter().map(|it| it.1));
                 let rows: Vec<String> = several.iter().map(|it| names.row(it.1)).collect();
-                return Err(Failure::wrong(format!(
+                return Err(Failure::invalid_use(format!(
                     "--against has several rows of {}, but not exactly one with the conditions of {}: {}; \
                      select one with --against-fs, or give a result with just one",
                     trial.plan.workload.name,
@@ -158,7 +160,9 @@ pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure>
         true => Ok(()),
         false => {
             let hint = fsdyno_record::suggest::hint(name, names);
-            Err(Failure::wrong(format!("--phase '{name}' is not a phase of the result: {hint}")))
+            Err(Failure::invalid_use(format!(
+                "--phase '{name}' is not a phase of the result: {hint}"
+            )))
         }
     }
 }

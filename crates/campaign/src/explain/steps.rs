@@ -46,7 +46,7 @@ pub fn steps(
     }
     let trials = || rows.iter().flat_map(|(_, sides)| *sides);
     if let Some(reason) = trials().find_map(irreproducible) {
-        return Err(Failure::wrong(format!("steps cannot be explained: {reason}")));
+        return Err(Failure::invalid_use(format!("steps cannot be explained: {reason}")));
     }
     let explainer = Explainer::new(trials(), &[], stop)?;
     let mut known: BTreeMap<String, Explained> = BTreeMap::new();
@@ -94,7 +94,7 @@ mod tests {
         let leaf = |own, below| Frame { own, calls: 1, charged: 0, layer: "files".into(), below };
         let below = [("do_unlinkat".to_string(), leaf(own, BTreeMap::new()))];
         let mut phase = Phase { name: "delete".into(), ops: 10, ..Phase::default() };
-        phase.take(&BTreeMap::from([(Task::Ops, leaf(0, below.into()))]));
+        phase.set_executed(&BTreeMap::from([(Task::Ops, leaf(0, below.into()))]));
         Explained { phases: vec![phase], seed: 3, ..Explained::default() }
     }
 

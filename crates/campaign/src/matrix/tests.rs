@@ -3,33 +3,33 @@ use std::collections::BTreeSet;
 use fsdyno_record::plan::{KernelPlan, LabPlan};
 
 use super::*;
-use crate::question::{DEFAULT_DEADLINE, DEFAULT_JOURNAL, LabPlace, Size};
+use crate::matrix_request::{DEFAULT_DEADLINE, DEFAULT_JOURNAL, LabPlace, Size};
 
 fn lab() -> LabPlace {
     LabPlace::with_defaults("hdd-7200", "6.1.0")
 }
 
-fn ask(workloads: &[&str], filesystems: &[&str]) -> Question {
+fn ask(workloads: &[&str], filesystems: &[&str]) -> MatrixRequest {
     let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    Question {
+    MatrixRequest {
         deadline: DEFAULT_DEADLINE,
         workloads: strings(workloads),
         filesystems: strings(filesystems),
         threads: 1,
         issuer: IssuerPlan::Sync,
-        ..Question::default()
+        ..MatrixRequest::default()
     }
 }
 
-fn refusal(question: &Question, lab: LabPlace) -> String {
-    matrix(question, &Place::Lab(lab)).unwrap_err().to_string()
+fn refusal(matrix_request: &MatrixRequest, lab: LabPlace) -> String {
+    matrix(matrix_request, &Place::Lab(lab)).unwrap_err().to_string()
 }
 
 #[test]
 fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
-    let question = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
+    let matrix_request = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
     let raid = Some("5x3:64K".parse().unwrap());
-    let cells = matrix(&question, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
+    let cells = matrix(&matrix_request, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
     let media: Vec<&MediumPlan> = cells.iter().map(|cell| &cell.plan.medium).collect();
     assert_eq!(media[0].journal_size(), Some(DEFAULT_JOURNAL));
     assert_eq!((media[0].disks(), media[1].disks()), (4, 3));
@@ -38,9 +38,9 @@ fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
 
 #[test]
 fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
-    let question = ask(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
+    let matrix_request = ask(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
     let disks = vec!["hdd-7200".into(), "instant".into()];
-    let cells = matrix(&question, &Place::Lab(LabPlace { disks, ..lab() })).unwrap();
+    let cells = matrix(&matrix_request, &Place::Lab(LabPlace { disks, ..lab() })).unwrap();
     assert_eq!(cells.len(), 2 * 2 * 3);
     let hashes: BTreeSet<&String> = cells.iter().map(|cell| &cell.plan.hash).collect();
     assert_eq!(hashes.len(), cells.len());
@@ -52,7 +52,10 @@ fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
 fn a_curve_is_a_cell_for_each_of_its_points() {
     let curve = |parameters: &[&str]| {
         let parameters = parameters.iter().map(ToString::to_string).collect();
-        matrix(&Question { parameters, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab()))
+        matrix(
+            &MatrixRequest { parameters, ..ask(&["dirops"], &["ext4", "xfs"]) },
+            &Place::Lab(lab()),
+        )
     };
     let cells = curve(&["curve=100..10000x10"]).unwrap();
     let files: Vec<&str> =
@@ -82,7 +85,7 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let disks = vec!["hdd-7200".to_string(), "instant".to_string()];
     let size = Size::Exactly(Bytes(64 << 20));
     let place = Place::Lab(LabPlace { disks, size, ..lab() });
-    let small = |filesystems: &[&str]| Question {
+    let small = |filesystems: &[&str]| MatrixRequest {
         parameters: vec!["files=100".into()],
         ..ask(&["dirops"], filesystems)
     };
@@ -131,7 +134,7 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
             given => Some(given.parse().unwrap()),
         };
         let ages = ages.iter().map(age).collect();
-        matrix(&Question { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
+        matrix(&MatrixRequest { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
     };
     let cells = aged(&["none", "fill=80%"], lab()).unwrap();
     let fills: Vec<Option<u32>> =
@@ -146,7 +149,7 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let tight = LabPlace { size: Size::Exactly(Bytes(1 << 30)), ..lab() };
     assert!(aged(&["none"], tight.clone()).is_ok());
     let parameters = vec!["files=40000".to_string(), "size=16K".to_string()];
-    let full = Question {
+    let full = MatrixRequest {
         parameters,
         ages: vec![Some("fill=95%".parse().unwrap())],
         ..ask(&["dirops"], &["ext4"])
@@ -157,10 +160,10 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
 
 #[test]
 fn only_the_file_systems_of_a_found_kernel_are_checked() {
-    let question = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let matrix_request = ask(&["dirops"], &["ext4", "reiserfs"]);
     let cells = |kernel: &str, found| {
         let kernels = vec![kernel.into()];
-        matrix(&question, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
+        matrix(&matrix_request, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
     };
     for given in ["6", "6.1", "/boot/vmlinuz", "default"] {
         assert!(cells(given, false).iter().all(|cell| cell.skip.is_none()), "{given}");
@@ -177,8 +180,8 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
     assert!(text.contains("6.1.0 twice"), "{text}");
     let build = |of: &str| KernelPlan { release: "6.13.0".into(), request: Some(of.into()) };
     let kernels = vec![build("old"), build("new")];
-    let question = ask(&["dirops"], &["ext4", "reiserfs"]);
-    let cells = matrix(&question, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
+    let matrix_request = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let cells = matrix(&matrix_request, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
     assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
     assert_eq!(cells[0].plan.lab().unwrap().kernel.release, "6.13.0");
     assert!(cells[1].skip.is_some() && cells[2].skip.is_none());
@@ -187,28 +190,34 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
 #[test]
 fn kvm_refuses_options_of_virtual_time() {
     let accel = fsdyno_record::plan::AccelPlan::Kvm;
-    let question = ask(&["dirops"], &["ext4"]);
+    let matrix_request = ask(&["dirops"], &["ext4"]);
     assert!(
         matrix(
-            &question,
+            &matrix_request,
             &Place::Lab(LabPlace { guest: LabPlan { accel, ..lab().guest }, ..lab() })
         )
         .is_ok()
     );
     let boot = fsdyno_record::plan::BootPlan::Snapshot;
-    let text =
-        refusal(&question, LabPlace { guest: LabPlan { accel, boot, ..lab().guest }, ..lab() });
+    let text = refusal(
+        &matrix_request,
+        LabPlace { guest: LabPlan { accel, boot, ..lab().guest }, ..lab() },
+    );
     assert!(text.contains("--boot snapshot"), "{text}");
     let cpu = "1/2".parse().unwrap();
     assert!(
-        refusal(&question, LabPlace { guest: LabPlan { accel, cpu, ..lab().guest }, ..lab() })
-            .contains("--cpu")
+        refusal(
+            &matrix_request,
+            LabPlace { guest: LabPlan { accel, cpu, ..lab().guest }, ..lab() }
+        )
+        .contains("--cpu")
     );
 }
 
 #[test]
 fn threads_need_workloads_that_can_share_a_phase() {
-    let asked = |workloads: &[&str], threads| Question { threads, ..ask(workloads, &["ext4"]) };
+    let asked =
+        |workloads: &[&str], threads| MatrixRequest { threads, ..ask(workloads, &["ext4"]) };
     let cells = matrix(&asked(&["dirops"], 8), &Place::Lab(lab())).unwrap();
     assert_eq!(cells[0].plan.threads, 8);
     assert_eq!(cells[0].phases[0].1[&OpKind::Open], 8, "each opens the directory");
@@ -222,7 +231,7 @@ fn threads_need_workloads_that_can_share_a_phase() {
 
 #[test]
 fn io_uring_is_for_the_host_and_null_for_both() {
-    let issued = |threads, issuer: &str| Question {
+    let issued = |threads, issuer: &str| MatrixRequest {
         threads,
         issuer: issuer.parse().unwrap(),
         ..ask(&["dirops"], &[])
@@ -232,9 +241,9 @@ fn io_uring_is_for_the_host_and_null_for_both() {
     assert_eq!(cells[0].phases[0].1[&OpKind::Open], 32, "each op in flight has a share");
     let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
     assert!(text.contains("8192 ops in flight"), "{text}");
-    let in_lab = Question { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
+    let in_lab = MatrixRequest { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
     assert!(refusal(&in_lab, lab()).contains("the lab does not run io_uring"));
-    let null = Question { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
+    let null = MatrixRequest { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
     assert_eq!(matrix(&null, &Place::Lab(lab())).unwrap()[0].plan.issuer, IssuerPlan::Null);
     assert!(matrix(&issued(1, "null"), &host).is_ok());
 }
@@ -250,7 +259,7 @@ fn a_directory_takes_no_file_system() {
     let place =
         Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
     let parameters = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
-    let long = matrix(&Question { parameters, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
+    let long = matrix(&MatrixRequest { parameters, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
     assert!(long.to_string().contains("names of 47 bytes, and tmpfs allows 40"), "{long}");
     assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
     assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
@@ -258,14 +267,14 @@ fn a_directory_takes_no_file_system() {
 
 #[test]
 fn impossible_sizes_are_refused() {
-    let question = ask(&["dirops"], &["ext4"]);
+    let matrix_request = ask(&["dirops"], &["ext4"]);
     let size = Size::Exactly(Bytes(1 << 50));
-    assert!(refusal(&question, LabPlace { size, ..lab() }).contains("more than disk"));
+    assert!(refusal(&matrix_request, LabPlace { size, ..lab() }).contains("more than disk"));
     let size = Size::Exactly(Bytes(4096));
-    assert!(refusal(&question, LabPlace { size, ..lab() }).contains("too small"));
+    assert!(refusal(&matrix_request, LabPlace { size, ..lab() }).contains("too small"));
     assert!(
         refusal(
-            &question,
+            &matrix_request,
             LabPlace { guest: LabPlan { ram: Bytes(1000), ..lab().guest }, ..lab() }
         )
         .contains("--ram")
@@ -275,13 +284,16 @@ fn impossible_sizes_are_refused() {
             guest: LabPlan { cacheable: Some(Bytes(mib << 20)), ..lab().guest },
             ..lab()
         };
-        assert!(refusal(&question, place).contains("64 MiB of the RAM"), "{mib} MiB of 1 GiB");
+        assert!(
+            refusal(&matrix_request, place).contains("64 MiB of the RAM"),
+            "{mib} MiB of 1 GiB"
+        );
     }
     let (raid, disks) = (Some("5x3".parse().unwrap()), vec!["instant".to_string()]);
-    let text = refusal(&question, LabPlace { raid, disks, ..lab() });
+    let text = refusal(&matrix_request, LabPlace { raid, disks, ..lab() });
     assert!(text.contains("cannot be a RAID member"), "{text}");
     let journal_size = Some(Bytes(1 << 30));
-    let text = refusal(&question, LabPlace { journal_size, ..lab() });
+    let text = refusal(&matrix_request, LabPlace { journal_size, ..lab() });
     assert!(text.contains("names {journal}, and none does"), "{text}");
     let outer = ask(&["dirops"], &["ext4 -J device={journal}"]);
     for wrong in [Bytes(1000), Bytes(1 << 50)] {
@@ -308,7 +320,7 @@ fn a_sysctl_that_could_leave_proc_sys_is_refused() {
 fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
     let then = |name: &str, filesystems: &[&str]| {
         let periods = vec![Some(name.into())];
-        matrix(&Question { periods, ..ask(&["dirops"], filesystems) }, &Place::Lab(lab()))
+        matrix(&MatrixRequest { periods, ..ask(&["dirops"], filesystems) }, &Place::Lab(lab()))
     };
     let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
     let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
@@ -330,8 +342,8 @@ fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
 #[test]
 fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
-    let question = Question { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
-    let cells = matrix(&question, &Place::Lab(lab())).unwrap();
+    let matrix_request = MatrixRequest { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
+    let cells = matrix(&matrix_request, &Place::Lab(lab())).unwrap();
     let names = fsdyno_axes::naming::RowNames::of(cells.iter().map(|cell| &cell.plan));
     let rows: Vec<String> = cells.iter().map(|cell| names.row(&cell.plan)).collect();
     assert_eq!(
@@ -348,7 +360,7 @@ fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     assert!(cells[0].plan.sysctls.is_empty());
     assert_eq!(cells[1].plan.sysctls["vm.dirty_ratio"], "40");
     let twice = vec![Some("2004".to_string()), Some("2004".to_string())];
-    let question = Question { periods: twice, ..question };
-    let text = matrix(&question, &Place::Lab(lab())).unwrap_err().to_string();
+    let matrix_request = MatrixRequest { periods: twice, ..matrix_request };
+    let text = matrix(&matrix_request, &Place::Lab(lab())).unwrap_err().to_string();
     assert!(text.contains("--period names 2004 twice"), "{text}");
 }

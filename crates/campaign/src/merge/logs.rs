@@ -12,7 +12,7 @@ use super::MergeError;
 
 /// A log to be copied.
 #[derive(Debug)]
-pub struct Copy {
+pub struct LogCopy {
     from: PathBuf,
     to: PathBuf,
 }
@@ -22,7 +22,7 @@ pub struct Copy {
 ///
 /// # Errors
 /// A different log already has that name; a file cannot be read.
-pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, MergeError> {
+pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<LogCopy>, MergeError> {
     if trial.host.log.is_none() {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
     }
     trial.host.log = Some(name);
     if !to.exists() {
-        return Ok(Some(Copy { from, to }));
+        return Ok(Some(LogCopy { from, to }));
     }
     let failed = |source| MergeError::Log { what: "read", path: to.clone(), source };
     match same(&from, &to).map_err(failed)? {
@@ -44,7 +44,7 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<Copy>, 
     }
 }
 
-impl Copy {
+impl LogCopy {
     /// Copies the log completely or not at all.
     ///
     /// # Errors

@@ -84,8 +84,9 @@ fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
 
 fn recorded(trace: &Path) -> Result<Times, Failure> {
     let file = File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
-    let wrong =
-        |error: fsdyno_trace::TraceError| Failure::wrong(format!("'{}': {error}", trace.display()));
+    let wrong = |error: fsdyno_trace::TraceError| {
+        Failure::invalid_use(format!("'{}': {error}", trace.display()))
+    };
     let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
     let mut times = Times::new();
     while let Some(item) = reader.item().map_err(wrong)? {

@@ -48,7 +48,7 @@ pub fn record_for_replay(
     dry: bool,
 ) -> Result<Option<RunSpec>, Failure> {
     if spec.workloads.len() > 1 || spec.axes.on.len() > 1 {
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "workload 'command' in the lab is a recording that is replayed: run it alone, without other workloads and \
              without another --on",
         ));
@@ -91,7 +91,7 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
                 let names = command::KIND.params.iter().map(|param| param.name);
                 let key = bare.split('=').next().unwrap_or_default();
                 let hint = suggest::hint(key, names);
-                return Err(Failure::wrong(format!(
+                return Err(Failure::invalid_use(format!(
                     "workload 'command' has no parameter '{}'; {hint}",
                     short(key)
                 )));
@@ -106,7 +106,7 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
     let setting = fsdyno_workload::Setting::default();
     let built = command::KIND.build(&params, &setting)?;
     let shell = built.command().cloned();
-    let shell = shell.ok_or_else(|| Failure::wrong("workload 'command' needs a command"))?;
+    let shell = shell.ok_or_else(|| Failure::invalid_use("workload 'command' needs a command"))?;
     Ok(Lines { setup: shell.setup, command: shell.command })
 }
 
@@ -122,7 +122,7 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
             say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
             return for_trials(folder);
         }
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' has the recording of another command; give a new folder with --out",
             folder.display()
         )));
@@ -171,8 +171,8 @@ fn for_trials(folder: &Path) -> Result<(), Failure> {
 /// Runs a command to completion; its output goes to stderr, as this program's notes do.
 fn run(what: &str, command: &mut Command) -> Result<(), Failure> {
     let ran = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
-    let ran =
-        ran.map_err(|error| Failure::wrong(format!("the {what} cannot be started: {error}")))?;
+    let ran = ran
+        .map_err(|error| Failure::invalid_use(format!("the {what} cannot be started: {error}")))?;
     if ran.success() {
         return Ok(());
     }

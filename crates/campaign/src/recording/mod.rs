@@ -28,7 +28,7 @@ pub fn check_program(program: &str) -> Result<(), Failure> {
     if found {
         return Ok(());
     }
-    Err(Failure::wrong(format!("cannot record '{program}': program not found")))
+    Err(Failure::invalid_use(format!("cannot record '{program}': program not found")))
 }
 
 /// Creates the trace file. Replaces an older trace but no other file: the opened file is checked before it is
@@ -39,7 +39,7 @@ pub fn check_program(program: &str) -> Result<(), Failure> {
 pub fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
     let refused =
-        |why| Err(Failure::wrong(format!("'{}' {why}; not overwriting it", path.display())));
+        |why| Err(Failure::invalid_use(format!("'{}' {why}; not overwriting it", path.display())));
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
     let mut file = file.map_err(failed)?;

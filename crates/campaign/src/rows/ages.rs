@@ -5,7 +5,7 @@ use fsdyno_record::plan::AgePlan;
 use fsdyno_workload::sizes::Sizes;
 
 use super::Row;
-use crate::question::MatrixError;
+use crate::matrix_request::MatrixError;
 
 /// Checks the requested ages.
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {

@@ -4,20 +4,23 @@ use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host, nfs};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::VenuePlan;
 
-use super::{Row, ages, lacks, made, specs};
-use crate::question::{DEFAULT_JOURNAL, DevicePlace, MatrixError, Question};
+use super::{Row, ages, created_filesystem, lacks, specs};
+use crate::matrix_request::{DEFAULT_JOURNAL, DevicePlace, MatrixError, MatrixRequest};
 
 /// Returns a row for each file system, in the given order.
-pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>, MatrixError> {
-    if !question.sysctls.is_empty() {
+pub fn device_rows(
+    matrix_request: &MatrixRequest,
+    place: &DevicePlace,
+) -> Result<Vec<Row>, MatrixError> {
+    if !matrix_request.sysctls.is_empty() {
         return Err(MatrixError::Wrong(
             "--sysctl is for the lab: on this host it would change what all of its programs run \
              under; set it yourself (sysctl -w), and every record contains the values in effect"
                 .to_string(),
         ));
     }
-    ages::check(&question.ages)?;
-    let specs = specs(&question.filesystems)?;
+    ages::check(&matrix_request.ages)?;
+    let specs = specs(&matrix_request.filesystems)?;
     if specs.is_empty() {
         return Err(MatrixError::Wrong(format!(
             "--on {} needs a file system to create there, such as --fs ext4",
@@ -27,8 +30,8 @@ pub fn device_rows(question: &Question, place: &DevicePlace) -> Result<Vec<Row>,
     check_journal(place, &specs)?;
     let mut rows = Vec::new();
     for (text, spec) in &specs {
-        let row = device_row(question, place, (text, spec))?;
-        rows.extend(ages::rows(row, &question.ages)?);
+        let row = device_row(matrix_request, place, (text, spec))?;
+        rows.extend(ages::rows(row, &matrix_request.ages)?);
     }
     Ok(rows)
 }
@@ -51,7 +54,7 @@ fn check_journal(place: &DevicePlace, specs: &[(String, Spec)]) -> Result<(), Ma
 
 /// Returns the row of a file system.
 fn device_row(
-    question: &Question,
+    matrix_request: &MatrixRequest,
     place: &DevicePlace,
     (text, spec): (&str, &Spec),
 ) -> Result<Row, MatrixError> {
@@ -61,7 +64,7 @@ fn device_row(
     };
     // The spec's own kind and, for a stacked file system, the kind below it.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
-    let filesystem = made(spec).map_err(unknown)?;
+    let filesystem = created_filesystem(spec).map_err(unknown)?;
     if filesystem.lies_on == Backing::Memory {
         return Err(MatrixError::Wrong(format!(
             "{} is in memory and cannot be on a device such as --on {}; use --on lab, or a \
@@ -76,8 +79,8 @@ fn device_row(
             spec.unlabelled()
         )));
     }
-    check_on_host(spec, question.author).map_err(MatrixError::spec(text))?;
-    let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
+    check_on_host(spec, matrix_request.author).map_err(MatrixError::spec(text))?;
+    let version = matrix_request.tool_versions.get(&filesystem.name).map(String::as_str);
     let plan = top.plan(spec, Context::Host, version).map_err(MatrixError::spec(text))?;
     if place.size < filesystem.minimum_size {
         return Err(MatrixError::Wrong(format!(
@@ -104,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::matrix::matrix;
-    use crate::question::{HostDevice, Place};
+    use crate::matrix_request::{HostDevice, Place};
 
     fn place(on: &str, size: u64) -> DevicePlace {
         let device = match Target::parse(on) {
@@ -114,20 +117,20 @@ mod tests {
         DevicePlace { device, size: Bytes(size), raid: None, journal_size: None }
     }
 
-    fn ask(filesystems: &[&str]) -> Question {
-        Question {
+    fn ask(filesystems: &[&str]) -> MatrixRequest {
+        MatrixRequest {
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
             threads: 1,
             issuer: IssuerPlan::Sync,
-            ..Question::default()
+            ..MatrixRequest::default()
         }
     }
 
     #[test]
     fn only_a_spec_that_names_it_gets_a_device_for_its_journal() {
-        let question = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
-        let cells = matrix(&question, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
+        let matrix_request = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
+        let cells = matrix(&matrix_request, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
         let journals: Vec<Option<Bytes>> =
             cells.iter().map(|cell| cell.plan.medium.journal_size()).collect();
         assert_eq!(journals, [Some(DEFAULT_JOURNAL), None, None]);
@@ -140,16 +143,18 @@ mod tests {
     #[test]
     fn an_age_is_a_row_here_too_and_leaves_less_room() {
         let ages = vec![None, "fill=80%".parse().ok()];
-        let question = Question { ages, ..ask(&["ext4"]) };
-        let cells = matrix(&question, &Place::Device(place("loop:1G", 1 << 30))).unwrap();
+        let matrix_request = MatrixRequest { ages, ..ask(&["ext4"]) };
+        let cells = matrix(&matrix_request, &Place::Device(place("loop:1G", 1 << 30))).unwrap();
         let fills: Vec<Option<u32>> =
             cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
         assert_eq!(fills, [None, Some(80)]);
         let parameters = vec!["files=10000".to_string(), "size=32K".to_string()];
-        let refused =
-            matrix(&Question { parameters, ..question }, &Place::Device(place("loop:1G", 1 << 30)));
+        let refused = matrix(
+            &MatrixRequest { parameters, ..matrix_request },
+            &Place::Device(place("loop:1G", 1 << 30)),
+        );
         assert!(refused.unwrap_err().to_string().contains("has 204"), "a fifth of a gibibyte");
-        let raw = Question {
+        let raw = MatrixRequest {
             workloads: vec!["bonnie".into()],
             parameters: vec!["bonnie.files=0".into()],
             ages: vec!["fill=80%".parse().ok()],
@@ -161,20 +166,20 @@ mod tests {
 
     #[test]
     fn requests_impossible_on_a_host_are_refused_with_a_remedy() {
-        let refused = |question: &Question, place: DevicePlace| {
-            matrix(question, &Place::Device(place)).unwrap_err().to_string()
+        let refused = |matrix_request: &MatrixRequest, place: DevicePlace| {
+            matrix(matrix_request, &Place::Device(place)).unwrap_err().to_string()
         };
         let loops = || place("loop:8G", 8 << 30);
         assert!(refused(&ask(&[]), loops()).contains("--fs ext4"));
         assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("needs at least 300"));
         let sysctls = vec!["vm.swappiness=1".to_string()];
-        let text = refused(&Question { sysctls, ..ask(&["ext4"]) }, loops());
+        let text = refused(&MatrixRequest { sysctls, ..ask(&["ext4"]) }, loops());
         assert!(text.contains("sysctl -w"), "{text}");
         let journal = |size| DevicePlace { journal_size: Some(Bytes(size)), ..loops() };
         assert!(refused(&ask(&["ext4"]), journal(1 << 30)).contains("none does"));
         let outer = ask(&["ext4 -J device={journal}"]);
         assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
-        let files = Question {
+        let files = MatrixRequest {
             parameters: vec!["files=4000000".into(), "size=8K".into()],
             ..ask(&["ext4"])
         };
@@ -182,7 +187,7 @@ mod tests {
         assert!(text.ends_with("or the file system larger with a larger loop:SIZE"), "{text}");
         let drive = refused(&files, place("/dev/disk/by-id/x:y", 8 << 30));
         assert!(drive.ends_with("larger with a larger drive"), "{drive}");
-        let fills = Question { workloads: vec!["capacity".into()], ..ask(&["ext4"]) };
+        let fills = MatrixRequest { workloads: vec!["capacity".into()], ..ask(&["ext4"]) };
         let text = refused(&fills, loops());
         assert!(text.contains("--on loop:256M") && !text.contains("--size"), "{text}");
     }

@@ -6,7 +6,7 @@ use fsdyno_filesystem::period::PeriodSettings;
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{DiskPlan, RaidPlan};
 
-use crate::question::MatrixError;
+use crate::matrix_request::MatrixError;
 
 /// A requested disk.
 pub struct Disk {

@@ -12,15 +12,17 @@ use fsdyno_record::plan::{
 use fsdyno_record::{Bytes, suggest};
 
 use super::disk::{Disk, disk, largest};
-use super::{Row, ages, lacks, made, network, specs, twice};
-use crate::question::{DEFAULT_JOURNAL, DEFAULT_SIZE, LabPlace, MatrixError, Question, Size};
+use super::{Row, ages, created_filesystem, find_duplicate, lacks, network, specs};
+use crate::matrix_request::{
+    DEFAULT_JOURNAL, DEFAULT_SIZE, LabPlace, MatrixError, MatrixRequest, Size,
+};
 
 /// Returns a row for each kernel, disk and file system, in the given order.
-pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
+pub fn lab_rows(matrix_request: &MatrixRequest, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     check_lab(lab)?;
-    ages::check(&question.ages)?;
-    check_periods(&question.periods)?;
-    let specs = specs(&question.filesystems)?;
+    ages::check(&matrix_request.ages)?;
+    check_periods(&matrix_request.periods)?;
+    let specs = specs(&matrix_request.filesystems)?;
     network::check(lab, &specs)?;
     let disks: Vec<Disk> =
         lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
@@ -42,14 +44,18 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
         for (at, disk) in disks.iter().enumerate() {
             for known in &specs {
                 // A file system without a disk would have the same row for each disk.
-                if at > 0 && made(&known.1).is_ok_and(|kind| kind.lies_on == Backing::Memory) {
+                if at > 0
+                    && created_filesystem(&known.1)
+                        .is_ok_and(|kind| kind.lies_on == Backing::Memory)
+                {
                     continue;
                 }
                 let journal = journal.as_ref().unwrap_or(disk);
-                for period in periods(question) {
-                    let row = lab_row(question, lab, known, (disk, journal), (kernel, period))?;
+                for period in periods(matrix_request) {
+                    let row =
+                        lab_row(matrix_request, lab, known, (disk, journal), (kernel, period))?;
                     for row in network::rows(row, lab)? {
-                        rows.extend(ages::rows(row, &question.ages)?);
+                        rows.extend(ages::rows(row, &matrix_request.ages)?);
                     }
                 }
             }
@@ -59,10 +65,10 @@ pub fn lab_rows(question: &Question, lab: &LabPlace) -> Result<Vec<Row>, MatrixE
 }
 
 /// Returns the requested periods; `None` is the present.
-fn periods(question: &Question) -> Vec<Option<&str>> {
-    match question.periods.is_empty() {
+fn periods(matrix_request: &MatrixRequest) -> Vec<Option<&str>> {
+    match matrix_request.periods.is_empty() {
         true => vec![None],
-        false => question.periods.iter().map(Option::as_deref).collect(),
+        false => matrix_request.periods.iter().map(Option::as_deref).collect(),
     }
 }
 
@@ -102,7 +108,7 @@ fn journal_size(lab: &LabPlace, disk: &Disk) -> Result<Bytes, MatrixError> {
 }
 
 fn lab_row(
-    question: &Question,
+    matrix_request: &MatrixRequest,
     lab: &LabPlace,
     (text, spec): &(String, Spec),
     (disk, journal): (&Disk, &Disk),
@@ -114,11 +120,11 @@ fn lab_row(
     };
     // The spec's own kind and, for a stacked file system, the kind below it.
     let top = catalog::get(&spec.kind).map_err(unknown)?;
-    let filesystem = made(spec).map_err(unknown)?;
+    let filesystem = created_filesystem(spec).map_err(unknown)?;
     let release = kernel.release.as_str();
     let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
     let skip = skip.err().filter(|_| lab.found);
-    let version = question.tool_versions.get(&filesystem.name).map(String::as_str);
+    let version = matrix_request.tool_versions.get(&filesystem.name).map(String::as_str);
     let longest_name = Some(top.longest_name.min(filesystem.longest_name));
     let lacks = lacks(top, filesystem);
     if filesystem.lies_on == Backing::Memory {
@@ -271,10 +277,10 @@ fn check_lab(lab: &LabPlace) -> Result<(), MatrixError> {
             guest.ram
         )));
     }
-    if let Some(disk) = twice(&lab.disks) {
+    if let Some(disk) = find_duplicate(&lab.disks) {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
     }
-    if let Some(kernel) = twice(&lab.kernels) {
+    if let Some(kernel) = find_duplicate(&lab.kernels) {
         return Err(MatrixError::Wrong(format!("--kernel names {kernel} twice")));
     }
     let needs_virtual_time = !guest.boot.is_cold() || !guest.cpu.is_default();

@@ -13,7 +13,7 @@ use fsdyno_filesystem::{Filesystem, Spec, catalog};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{FilesystemPlan, MediumPlan, VenuePlan};
 
-use crate::question::MatrixError;
+use crate::matrix_request::MatrixError;
 
 /// A row of the table: a target for all workloads.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
 }
 
 /// Returns the file system that a spec creates.
-pub fn made(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
+pub fn created_filesystem(spec: &Spec) -> Result<&'static Filesystem, catalog::Unknown> {
     catalog::get(&spec.base().kind)
 }
 
@@ -75,6 +75,6 @@ pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
     top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
 }
 
-pub(crate) fn twice<T: PartialEq>(names: &[T]) -> Option<&T> {
+pub(crate) fn find_duplicate<T: PartialEq>(names: &[T]) -> Option<&T> {
     names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
 }

@@ -11,18 +11,21 @@ use fsdyno_record::suggest;
 use fsdyno_workload::Workload;
 
 use super::disk::{disk, largest};
-use super::{Row, specs, twice};
-use crate::question::{DEFAULT_SIZE, MatrixError, ModelPlace, Question, Size};
+use super::{Row, find_duplicate, specs};
+use crate::matrix_request::{DEFAULT_SIZE, MatrixError, MatrixRequest, ModelPlace, Size};
 
 /// Block sizes of the model; the first is the default.
 pub const BLOCK_SIZES: [u32; 3] = [4096, 2048, 1024];
 
 /// Returns a row for each disk and file system, in the given order; for all file systems if none is given.
-pub fn model_rows(question: &Question, place: &ModelPlace) -> Result<Vec<Row>, MatrixError> {
-    if let Some(disk) = twice(&place.disks) {
+pub fn model_rows(
+    matrix_request: &MatrixRequest,
+    place: &ModelPlace,
+) -> Result<Vec<Row>, MatrixError> {
+    if let Some(disk) = find_duplicate(&place.disks) {
         return Err(MatrixError::Wrong(format!("--disk names {disk} twice")));
     }
-    let mut requested = question.filesystems.clone();
+    let mut requested = matrix_request.filesystems.clone();
     if requested.is_empty() {
         requested.extend(find::ALL.iter().map(|variant| variant.name.to_string()));
     }
@@ -99,10 +102,12 @@ fn plan(spec: &Spec) -> FilesystemPlan {
 /// # Errors
 /// The first workload that the model cannot run, with the reason.
 pub fn can_run<'a>(
-    question: &Question,
+    matrix_request: &MatrixRequest,
     works: impl Iterator<Item = (&'a WorkloadPlan, &'a dyn Workload)>,
 ) -> Result<(), MatrixError> {
-    if question.threads != 1 || question.issuer != IssuerPlan::Sync || !question.sysctls.is_empty()
+    if matrix_request.threads != 1
+        || matrix_request.issuer != IssuerPlan::Sync
+        || !matrix_request.sysctls.is_empty()
     {
         return Err(MatrixError::Wrong(
             "the model has one caller and no kernel: leave --threads, --issuer and --sysctl out"
@@ -127,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::matrix;
-    use crate::question::Place;
+    use crate::matrix_request::Place;
 
     fn ask(
         workload: &str,
@@ -135,16 +140,17 @@ mod tests {
         parameters: &[&str],
     ) -> Result<Vec<String>, String> {
         let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let question = Question {
+        let matrix_request = MatrixRequest {
             workloads: strings(&[workload]),
             filesystems: strings(filesystems),
             parameters: strings(parameters),
             threads: 1,
-            ..Question::default()
+            ..MatrixRequest::default()
         };
         let place =
             ModelPlace { disks: strings(&["ide-2001"]), size: Size::Exactly(Bytes(1 << 30)) };
-        let cells = matrix(&question, &Place::Model(place)).map_err(|error| error.to_string())?;
+        let cells =
+            matrix(&matrix_request, &Place::Model(place)).map_err(|error| error.to_string())?;
         Ok(cells.into_iter().map(|cell| cell.plan.label).collect())
     }
 

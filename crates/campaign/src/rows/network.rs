@@ -4,8 +4,8 @@ use fsdyno_axes::MAX_CLIENTS;
 use fsdyno_filesystem::{Spec, nfs};
 use fsdyno_record::plan::{FilesystemPlan, LabPlan, NetworkPlan, VenuePlan};
 
-use super::{Row, twice};
-use crate::question::{LabPlace, MatrixError};
+use super::{Row, find_duplicate};
+use crate::matrix_request::{LabPlace, MatrixError};
 
 /// Checks --clients and --network against the requested file systems.
 pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
@@ -25,10 +25,10 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
     {
         return wrong(format!("--clients {clients} is not from 1 to {MAX_CLIENTS}"));
     }
-    if let Some(clients) = twice(&lab.clients) {
+    if let Some(clients) = find_duplicate(&lab.clients) {
         return wrong(format!("--clients names {clients} twice"));
     }
-    if let Some(network) = twice(&lab.networks) {
+    if let Some(network) = find_duplicate(&lab.networks) {
         return wrong(format!("--network names {} twice", network.name));
     }
     Ok(())

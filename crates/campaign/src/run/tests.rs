@@ -110,7 +110,7 @@ fn every_record_names_the_build_whatever_its_outcome() {
     let (stop, build) = (AtomicBool::new(false), Build { commit: "7d48d33".into(), dirty: true });
     let runner = Runner { build: Some(&build), ..runner(1, &stop) };
     run(&schedule(2, 1, 1), &cells, &Fake(good), &mut store, &runner).unwrap();
-    let stored = Store::look(folder.path()).unwrap();
+    let stored = Store::read_trials(folder.path()).unwrap();
     let named = |trial: &Trial| (trial.outcome, trial.program());
     let found: BTreeSet<(bool, String)> =
         stored.iter().map(named).map(|(outcome, it)| (outcome == Outcome::Ok, it)).collect();
@@ -259,10 +259,13 @@ fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
     }
     let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
-    let (count, rows) = crate::same::others(&cells, store.trials().iter());
+    let (count, rows) = crate::compatibility::unrequested_trials(&cells, store.trials().iter());
     assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
     assert!(rows[0].contains(", lab"), "{rows:?}");
-    assert_eq!(crate::same::others(&self::cells(), store.trials().iter()).0, 0);
+    assert_eq!(
+        crate::compatibility::unrequested_trials(&self::cells(), store.trials().iter()).0,
+        0
+    );
 }
 
 #[test]

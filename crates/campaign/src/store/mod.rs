@@ -84,7 +84,7 @@ impl Store {
     ///
     /// # Errors
     /// The error of [`Store::open`].
-    pub fn look(folder: &Path) -> Result<Vec<Trial>, StoreError> {
+    pub fn read_trials(folder: &Path) -> Result<Vec<Trial>, StoreError> {
         let exists = folder_exists(folder)?;
         file::look_at_folder(folder)
             .map_err(io(if exists { "write in" } else { "create" }, folder))?;
@@ -340,10 +340,10 @@ pub(crate) mod tests {
         std::fs::write(&mine, "the user's").unwrap();
         for wrong in [folder.path(), &mine, &mine.join("below")] {
             let opened = Store::open(wrong).unwrap_err().to_string();
-            assert_eq!(Store::look(wrong).unwrap_err().to_string(), opened);
+            assert_eq!(Store::read_trials(wrong).unwrap_err().to_string(), opened);
         }
         let new = folder.path().join("a/b");
-        assert_eq!(Store::look(&new).unwrap(), []);
+        assert_eq!(Store::read_trials(&new).unwrap(), []);
         assert!(!folder.path().join("a").exists());
     }
 

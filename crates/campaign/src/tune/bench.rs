@@ -85,7 +85,7 @@ impl Bench<'_, '_> {
         let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
         let outlook = outlook(self.budget, each, self.least);
         if is_over(self.budget, each, self.least) {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "the budget is too small for one decision: {outlook} ({} trials: one per value, and the confirmation); \
                  give at least that with --budget, fewer options with --only, or less work with --set",
                 self.least

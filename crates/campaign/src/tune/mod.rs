@@ -1,13 +1,13 @@
 //! Searches the options of file systems for a workload: runs trials of points, and recommends options.
 
 mod bench;
+mod confirmation;
 mod objective;
 mod plan;
 mod request;
 mod result;
 mod safety;
 mod stored;
-mod truth;
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use fsdyno_record::trial::Trial;
 use fsdyno_report::tune::{Tuned, TunedFilesystem, VERSION};
 use fsdyno_report::{counted, percent};
 use fsdyno_tune::space::{Dropped, Restriction, names};
-use fsdyno_tune::{Found, SearchError, Space, search};
+use fsdyno_tune::{SearchError, SearchResult, Space, search};
 
 use crate::notes::say;
 use crate::{Exit, Experiment, Failure, Points, RunSpec, Session, Store};
@@ -95,8 +95,9 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     }
     let own = match &tune.space {
         Some(path) => {
-            let text = bounded::read_to_string(path, &WRITTEN)
-                .map_err(|error| Failure::wrong(format!("--space {}: {error}", path.display())))?;
+            let text = bounded::read_to_string(path, &WRITTEN).map_err(|error| {
+                Failure::invalid_use(format!("--space {}: {error}", path.display()))
+            })?;
             Some(Space::parse(&text, &format!("--space {}", path.display()))?)
         }
         None => None,
@@ -107,7 +108,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     if let Some(space) = &own
         && !requested.contains(&space.filesystem)
     {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--space has options of {0}, and --fs names another file system; give --fs {0}",
             space.filesystem
         )));
@@ -115,13 +116,13 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
     let mut spaces: Vec<Space> = Vec::new();
     for name in &requested {
         if name.contains([' ', '@', '=']) {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "--fs '{name}': give the plain name of a file system; options for all trials go to --fix, such as \
                  --fix journal=none"
             )));
         }
         if spaces.iter().any(|space| space.filesystem == *name) {
-            return Err(Failure::wrong(format!("--fs {name} is given twice; give it once")));
+            return Err(Failure::invalid_use(format!("--fs {name} is given twice; give it once")));
         }
         match &own {
             Some(space) if space.filesystem == *name => spaces.push(space.clone()),
@@ -164,7 +165,7 @@ fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objec
         let settings = settings(tune, is_lab(spec), tune.budget.part(spaces.len()).trials());
         let least = fsdyno_tune::least_trials(&space, &settings);
         if settings.trials < least {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation takes {least}; \
                  give at least --budget {}trials, or fewer options with --only",
                 counted(settings.trials, "trial"),
@@ -174,7 +175,7 @@ fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objec
         }
     }
     for text in &tune.also {
-        truth::Work::parse(text)?;
+        confirmation::Work::parse(text)?;
     }
     Objective::parse(tune.objective.as_deref(), &phases)
 }
@@ -232,7 +233,7 @@ fn settings(tune: &TuneRequest, is_lab: bool, trials: usize) -> fsdyno_tune::Set
 ///
 /// # Errors
 /// A request that the search refuses.
-pub fn least(tune: &TuneRequest) -> Result<usize, Failure> {
+pub fn min_trials(tune: &TuneRequest) -> Result<usize, Failure> {
     let (spaces, spec) = (spaces(tune)?, spec(tune));
     let settings = settings(tune, is_lab(&spec), tune.budget.trials());
     let mut sum = 0;
@@ -300,7 +301,7 @@ fn search_one(
     let found = search(&space, &settings, &mut bench).map_err(|error| match error {
         SearchError::Evaluator(failure) => failure,
         SearchError::Default(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
-        error => Failure::wrong(error.to_string()),
+        error => Failure::invalid_use(error.to_string()),
     })?;
     let spec = of_one(spec, &space);
     let cuts = Cuts { spec: &spec, session, cuts: tune.cuts, safe: tune.safe };
@@ -312,7 +313,7 @@ fn finish(
     tune: &TuneRequest,
     (space, dropped): (&Space, &[Dropped]),
     objective: &Objective,
-    mut found: Found,
+    mut found: SearchResult,
     (points, cuts): (&mut Points<'_>, &Cuts<'_>),
 ) -> Result<(TunedFilesystem, Trial), Failure> {
     let least = tune.least_difference;
@@ -334,13 +335,13 @@ fn finish(
     let sides = [default, found.winner.clone()].map(|point| bench::settings(space, &point));
     let trials = points.run(&sides.clone().map(|side| (side, FIRST)))?;
     let [default, winner] = trials.as_slice() else {
-        return Err(Failure::wrong("the trials of the winner are not stored"));
+        return Err(Failure::invalid_use("the trials of the winner are not stored"));
     };
     tuned.phases = result::phases(objective, default, winner);
     if !tuned.is_default {
         tuned.why = result::why(default, winner);
-        let works = truth::works(tune, default)?;
-        tuned.truth = truth::confirm(points, &works, &sides[0], &sides[1], least)?;
+        let works = confirmation::works(tune, default)?;
+        tuned.truth = confirmation::confirm(points, &works, &sides[0], &sides[1], least)?;
     }
     Ok((tuned, winner.clone()))
 }

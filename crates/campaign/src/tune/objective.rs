@@ -22,7 +22,8 @@ impl Objective {
         let mut weights: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let wrong = |what: String| Err(Failure::wrong(format!("--objective {text}: {what}")));
+            let wrong =
+                |what: String| Err(Failure::invalid_use(format!("--objective {text}: {what}")));
             if !phases.iter().any(|known| known == name) {
                 let hint = suggest::hint(name, phases.iter().map(String::as_str));
                 return wrong(format!("the workload has no phase '{name}'; {hint}"));

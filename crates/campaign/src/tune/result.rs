@@ -5,11 +5,11 @@ use fsdyno_report::percent;
 use fsdyno_report::tune::{
     ExcludedValue, OptionWorth, Pair, PhaseChange, PointTime, Reason, Settings, TunedFilesystem,
 };
-use fsdyno_tune::{Effect, Found, Point, Space, space};
+use fsdyno_tune::{Effect, Point, SearchResult, Space, space};
 
 use super::bench::account;
+use super::confirmation::ratio;
 use super::objective::{Objective, times};
-use super::truth::ratio;
 
 /// The significance level of the comparison with fresh seeds.
 const LEVEL: f64 = 0.001;
@@ -50,7 +50,7 @@ fn sets(value: &space::Value) -> String {
 /// Returns the result of a search, without confirmations under other conditions and without power cuts.
 pub fn tuned(
     space: &Space,
-    found: &Found,
+    found: &SearchResult,
     least: f64,
     dropped: &[space::Dropped],
 ) -> TunedFilesystem {
@@ -89,7 +89,7 @@ pub fn tuned(
 }
 
 /// Returns the worth of each option's values.
-fn effects(space: &Space, found: &Found, least: f64) -> Vec<OptionWorth> {
+fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionWorth> {
     let worth = |it: &Effect| {
         let option = &space.options[it.option];
         let value = &option.values[usize::from(it.value)];
@@ -114,7 +114,7 @@ fn effects(space: &Space, found: &Found, least: f64) -> Vec<OptionWorth> {
 }
 
 /// Returns the measured configurations, fastest first.
-fn points(space: &Space, found: &Found) -> Vec<PointTime> {
+fn points(space: &Space, found: &SearchResult) -> Vec<PointTime> {
     let mut points: Vec<PointTime> = found
         .measured
         .iter()

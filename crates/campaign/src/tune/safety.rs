@@ -5,7 +5,7 @@ use fsdyno_record::plan::BootPlan;
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_report::tune::{Candidate, Reason, mark_front};
 use fsdyno_stats::proportion;
-use fsdyno_tune::{Found, Point, Space};
+use fsdyno_tune::{Point, SearchResult, Space};
 
 use super::bench;
 use super::objective::Objective;
@@ -52,7 +52,7 @@ impl Cuts<'_> {
     pub fn safety(
         &self,
         space: &Space,
-        found: &Found,
+        found: &SearchResult,
         objective: &Objective,
         points: &mut Points<'_>,
     ) -> Result<Safety, Failure> {
@@ -152,7 +152,7 @@ impl Cuts<'_> {
 }
 
 /// Returns the winner, then the other measured points that are faster than the default, fastest first.
-fn ranked(found: &Found) -> impl Iterator<Item = Point> {
+fn ranked(found: &SearchResult) -> impl Iterator<Item = Point> {
     let mut others: Vec<_> = found.measured.iter().filter(|it| it.value < 0.0).collect();
     others.sort_by(|a, b| a.value.total_cmp(&b.value));
     let winner = found.winner.clone();

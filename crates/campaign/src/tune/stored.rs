@@ -20,7 +20,7 @@ pub fn stored(folder: &Path) -> Result<Option<Tuned>, Failure> {
     let text = bounded::read_to_string(&path, &RESULTS).map_err(|error| error.to_string());
     let tuned = text.and_then(|text| Tuned::parse(&text));
     tuned.map(Some).map_err(|error| {
-        Failure::wrong(format!(
+        Failure::invalid_use(format!(
             "failed to read '{}' as a result of fsdyno tune: {error}",
             path.display()
         ))

@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_campaign::{
-    Cell, DEFAULT_DEADLINE, LabPlace, Place, Question, Runner, Store, Summary, matrix, run,
+    Cell, DEFAULT_DEADLINE, LabPlace, MatrixRequest, Place, Runner, Store, Summary, matrix, run,
     schedule,
 };
 use fsdyno_record::mailbox::Progress;
@@ -40,15 +40,15 @@ impl Venue for Refusing {
 }
 
 fn cells() -> Vec<Cell> {
-    let question = Question {
+    let matrix_request = MatrixRequest {
         deadline: DEFAULT_DEADLINE,
         workloads: vec!["dirops".into(), "tarball".into()],
         filesystems: ["ext4 -I 128", "xfs", "jfs"].map(String::from).into(),
         threads: 1,
-        ..Question::default()
+        ..MatrixRequest::default()
     };
     let lab = LabPlace::with_defaults("hdd-7200", "6.1.0");
-    matrix(&question, &Place::Lab(lab)).unwrap()
+    matrix(&matrix_request, &Place::Lab(lab)).unwrap()
 }
 
 #[test]

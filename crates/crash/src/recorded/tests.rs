@@ -175,7 +175,7 @@ fn sync_dir(path: &str) -> [Op; 3] {
 
 /// Makes an op wait for the first `ops` ops of another rank.
 fn after(thread: u32, ops: u64, op: Op) -> Op {
-    Op { after: After { thread, ops }, ..op }
+    Op { after: ProgressPoint { thread, ops }, ..op }
 }
 
 fn directory(path: &str) -> Entry {

@@ -159,7 +159,7 @@ pub fn disks() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_disk::catalog::names() {
         let spec = fsdyno_disk::catalog::get(name)
-            .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+            .map_err(|error| Failure::invalid_use(format!("failed to {error}")))?;
         rows.push(vec![name.to_string(), spec.capacity.to_string(), spec.about]);
     }
     Ok(Listing { heads: &["name", "capacity", "about"], rows, ..Listing::default() })
@@ -173,7 +173,7 @@ pub fn processors() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_processor::names() {
         let profile = fsdyno_processor::profile(name)
-            .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+            .map_err(|error| Failure::invalid_use(format!("failed to {error}")))?;
         let estimate = if profile.estimate { ", estimate" } else { "" };
         let error = profile.error_percent.map(|error| format!("{} %{estimate}", error.median));
         rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);

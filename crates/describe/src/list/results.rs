@@ -24,7 +24,7 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     let usual = Path::new(RESULTS);
     let place = folder.unwrap_or(usual);
     if let (Some(_), Err(error)) = (folder, place.read_dir()) {
-        return Err(Failure::wrong(format!("failed to read '{}': {error}", place.display())));
+        return Err(Failure::invalid_use(format!("failed to read '{}': {error}", place.display())));
     }
     let rows: Vec<Vec<String>> =
         fsdyno_report::results_below(place).iter().map(|result| row(result)).collect();

@@ -21,7 +21,7 @@ pub fn log(
     json: bool,
     print: impl FnOnce(&mut dyn Iterator<Item = Result<String, Failure>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let wrong = |error: String| Failure::wrong(format!("failed to read '{path}': {error}"));
+    let wrong = |error: String| Failure::invalid_use(format!("failed to read '{path}': {error}"));
     let bytes = bounded::read(Path::new(path), &LOGS).map_err(|error| wrong(error.to_string()))?;
     let log = file::open(&bytes).map_err(|error| wrong(error.to_string()))?;
     if log.lost() > 0 {

@@ -15,7 +15,7 @@ pub fn machine(name: &str, prose: Prose) -> Shown {
     let machine = fsdyno_machine::find(name)?;
     let file = fsdyno_machine::text(name)?;
     let disk = fsdyno_disk::catalog::find(&machine.disk)
-        .map_err(|error| Failure::wrong(format!("failed to {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to {error}")))?;
     let value = json!({
         "name": machine.name, "about": machine.about, "disk": machine.disk,
         "cpu": machine.cpu.to_string(), "ram": machine.ram, "source": machine.source, "file": file,

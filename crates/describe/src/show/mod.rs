@@ -46,7 +46,7 @@ pub type Shown = Result<(String, Value), Failure>;
 /// A name other than `config`.
 pub fn kernel(name: &str) -> Shown {
     if name != "config" {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "unknown name '{name}' for a kernel; possible is: config"
         )));
     }
@@ -124,7 +124,7 @@ fn unknown_filesystem(name: &str) -> Failure {
     let names: Vec<&str> = fsdyno_filesystem::catalog::names().into_iter().chain(models).collect();
     let foreign = fsdyno_filesystem::lookup::foreign_hint(name);
     let hint = foreign.unwrap_or_else(|| suggest::hint(name, names));
-    Failure::wrong(format!("unknown file system '{name}'; {hint}"))
+    Failure::invalid_use(format!("unknown file system '{name}'; {hint}"))
 }
 
 /// Returns the meanings of a check's exit codes, if it has any.
@@ -176,7 +176,7 @@ pub fn processor(name: &str) -> Shown {
     let text = fsdyno_processor::text(name)?;
     let profile = fsdyno_processor::profile(name)?;
     let value = serde_json::to_value(&profile)
-        .map_err(|error| Failure::wrong(format!("processor '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("processor '{name}': {error}")))?;
     Ok((text, value))
 }
 
@@ -187,12 +187,12 @@ pub fn processor(name: &str) -> Shown {
 pub fn disk(name: &str, prose: Prose) -> Shown {
     let (name, spec) = fsdyno_disk::catalog::find(name).map_err(|error| match error {
         CatalogError::Unknown(UnknownDisk { name, hint }) => {
-            Failure::wrong(format!("unknown disk '{name}'; {hint}"))
+            Failure::invalid_use(format!("unknown disk '{name}'; {hint}"))
         }
-        other => Failure::wrong(format!("failed to {other}")),
+        other => Failure::invalid_use(format!("failed to {other}")),
     })?;
     let mut value = serde_json::to_value(&spec)
-        .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("disk '{name}': {error}")))?;
     let mut text = format!("{name}: {}\n\n", spec.about);
     text.push_str(&settings(&spec, &value, prose));
     text.push_str("\nsources ([MEM]: from memory, unconfirmed):\n");
@@ -207,7 +207,7 @@ pub fn disk(name: &str, prose: Prose) -> Shown {
     let profile = profile::profile(&spec, PROFILE_SEED);
     text.push_str(&rates(&profile, prose));
     value["computed"] = serde_json::to_value(&profile)
-        .map_err(|error| Failure::wrong(format!("disk '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("disk '{name}': {error}")))?;
     Ok((text, value))
 }
 

@@ -14,7 +14,7 @@ use super::Shown;
 pub fn period(name: &str, prose: Prose) -> Shown {
     let period = period::get(name)?;
     let value = serde_json::to_value(period)
-        .map_err(|error| Failure::wrong(format!("period '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("period '{name}': {error}")))?;
     Ok((text(period, prose), value))
 }
 

@@ -18,7 +18,7 @@ pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
 pub fn schema(name: &str) -> Shown {
     let schema = all().find(|it| it.name == name).ok_or_else(|| {
         let hint = suggest::hint(name, all().map(|it| it.name));
-        Failure::wrong(format!("'{name}' is not a schema; {hint}"))
+        Failure::invalid_use(format!("'{name}' is not a schema; {hint}"))
     })?;
     let schema = schema.schema();
     Ok((format!("{schema:#}\n"), schema))

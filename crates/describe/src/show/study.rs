@@ -14,7 +14,7 @@ use super::Shown;
 /// # Errors
 /// An unknown name, or an invalid file.
 pub fn study(name: &str, prose: Prose) -> Shown {
-    let (_, file) = fsdyno_study::named(name)?;
+    let (_, file) = fsdyno_study::find_study(name)?;
     Ok((clean(&text(&file, prose)), value(&file)))
 }
 

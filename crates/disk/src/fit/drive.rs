@@ -47,7 +47,7 @@ impl Modelled {
     fn wait(&mut self) {
         while let Some(due) = self.disk.next_due() {
             self.now = self.now.max(due);
-            if self.disk.completed(self.now).is_some() {
+            if self.disk.pop_completed(self.now).is_some() {
                 return;
             }
         }

@@ -145,8 +145,8 @@ impl Reference {
     /// Takes all completions and persisted sectors at `now`.
     fn take(&mut self, disk: &mut dyn Disk, now: Nanos) {
         loop {
-            let done = disk.completed(now);
-            while let Some((first, count)) = disk.persisted() {
+            let done = disk.pop_completed(now);
+            while let Some((first, count)) = disk.pop_persisted() {
                 self.events += 1;
                 for sector in first..first + count {
                     assert!(
@@ -265,7 +265,7 @@ proptest! {
         let mut done = HashSet::new();
         while let Some(due) = disk.next_due() {
             now = now.max(due);
-            if let Some(id) = disk.completed(now) {
+            if let Some(id) = disk.pop_completed(now) {
                 done.insert(id);
                 if id == u64::MAX {
                     prop_assert_eq!(disk.volatile_bytes(now), Bytes(0));

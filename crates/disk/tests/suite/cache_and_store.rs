@@ -62,8 +62,8 @@ impl Bench {
     fn play(&mut self, until: Nanos, write_through: bool) {
         while let Some(due) = self.disk.next_due().filter(|due| *due <= until) {
             self.now = self.now.max(due);
-            let done = self.disk.completed(self.now);
-            while let Some((first, count)) = self.disk.persisted() {
+            let done = self.disk.pop_completed(self.now);
+            while let Some((first, count)) = self.disk.pop_persisted() {
                 self.store.persist(first, count);
             }
             let Some(id) = done else { continue };

@@ -32,9 +32,9 @@ fn rate(spec: &DiskSpec, count: u64, mut next: impl FnMut(u64) -> (Action, u64, 
         let (action, sector, sectors) = next(id);
         disk.submit(now, Request { id, action, sector, sectors, fua: false });
         now = disk.next_due().unwrap();
-        assert_eq!(disk.completed(now), Some(id));
+        assert_eq!(disk.pop_completed(now), Some(id));
         assert_eq!(disk.volatile_bytes(now), Bytes(0));
-        while disk.persisted().is_some() {}
+        while disk.pop_persisted().is_some() {}
     }
     (count - count / 10) as f64 / (now - from).seconds()
 }
@@ -125,7 +125,7 @@ fn units_without_data_are_closed_for_nothing_and_discarded_ones_become_such() {
                 Request { id: from + unit, action: Action::Write, sector, sectors: 8, fua: false };
             disk.submit(*now, write);
             *now = disk.next_due().unwrap();
-            disk.completed(*now);
+            disk.pop_completed(*now);
             worst = worst.max((*now - before).0);
         }
         worst
@@ -138,7 +138,7 @@ fn units_without_data_are_closed_for_nothing_and_discarded_ones_become_such() {
         Request { id: 5000, action: Action::Trim, sector: 0, sectors: 200 * 8192, fua: false };
     disk.submit(now, all);
     now = disk.next_due().unwrap();
-    disk.completed(now);
+    disk.pop_completed(now);
     assert!(worst(&mut *disk, &mut now, 6000) < 2_000_000, "a write to discarded units");
 }
 

@@ -33,7 +33,7 @@ fn wait(disk: &mut dyn Disk, now: &mut Nanos) -> u64 {
     loop {
         let due = disk.next_due().expect("nothing is in flight");
         *now = (*now).max(due);
-        if let Some(id) = disk.completed(*now) {
+        if let Some(id) = disk.pop_completed(*now) {
             return id;
         }
     }

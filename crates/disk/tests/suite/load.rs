@@ -25,13 +25,13 @@ pub fn rate(
             submitted += 1;
         }
         now = disk.next_due().unwrap().max(now);
-        while disk.completed(now).is_some() {
+        while disk.pop_completed(now).is_some() {
             ended += 1;
             if ended == count / 10 {
                 from = now;
             }
         }
-        while disk.persisted().is_some() {}
+        while disk.pop_persisted().is_some() {}
     }
     (count - count / 10) as f64 / (now - from).seconds()
 }

@@ -51,7 +51,7 @@ fn at_depth_one_latency_decides_and_follows_the_given_distribution() {
         let start = Nanos(id * 50_000_000);
         disk.submit(start, request(id, Action::Read, id * 100, 1));
         now = disk.next_due().unwrap();
-        assert_eq!(disk.completed(now), Some(id));
+        assert_eq!(disk.pop_completed(now), Some(id));
         times.push(now.since(start).0 / 1000);
     }
     assert!(now > Nanos(0));
@@ -100,8 +100,8 @@ fn burst_credit_lasts_as_documented_and_then_the_base_rate_is_left() {
             submitted += 1;
         }
         now = disk.next_due().unwrap();
-        ended += u64::from(disk.completed(now).is_some());
-        while disk.persisted().is_some() {}
+        ended += u64::from(disk.pop_completed(now).is_some());
+        while disk.pop_persisted().is_some() {}
         if [59_000, 61_000, 66_000].contains(&ended) && marks.last() != Some(&(ended, now)) {
             marks.push((ended, now));
         }
@@ -122,7 +122,7 @@ fn a_flush_waits_for_nothing_since_an_acknowledged_write_is_replicated() {
     }
     disk.submit(Nanos(0), request(16, Action::Flush, 0, 0));
     assert_eq!(disk.next_due(), Some(Nanos(100_000)));
-    assert_eq!(disk.completed(Nanos(100_000)), Some(16));
+    assert_eq!(disk.pop_completed(Nanos(100_000)), Some(16));
 }
 
 #[test]

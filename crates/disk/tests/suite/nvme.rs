@@ -36,11 +36,11 @@ fn take(disk: &mut dyn Disk, now: Nanos, requests: &[Request]) -> Nanos {
     let (mut at, mut left) = (now, requests.len());
     while left > 0 {
         at = disk.next_due().unwrap().max(at);
-        while disk.completed(at).is_some() {
+        while disk.pop_completed(at).is_some() {
             left -= 1;
         }
     }
-    while disk.persisted().is_some() {}
+    while disk.pop_persisted().is_some() {}
     at.since(now)
 }
 
@@ -75,8 +75,8 @@ fn a_flush_with_power_loss_protection_waits_for_nothing() {
     let mut done = 0;
     while done < 64 {
         let now = disk.next_due().unwrap();
-        done += u64::from(disk.completed(now).is_some());
-        while let Some((_, count)) = disk.persisted() {
+        done += u64::from(disk.pop_completed(now).is_some());
+        while let Some((_, count)) = disk.pop_persisted() {
             persisted += count;
         }
         assert!(persisted >= done * 256, "{done} writes complete, {persisted} sectors persisted");

@@ -24,8 +24,8 @@ fn request(id: u64, action: Action, sector: u64, sectors: u32) -> Request {
 fn wait_all(disk: &mut dyn Disk, now: &mut Nanos) {
     while let Some(due) = disk.next_due() {
         *now = due.max(*now);
-        disk.completed(*now);
-        while disk.persisted().is_some() {}
+        disk.pop_completed(*now);
+        while disk.pop_persisted().is_some() {}
     }
 }
 
@@ -40,9 +40,9 @@ fn rate(
     for request in requests {
         while in_flight == depth {
             *now = disk.next_due().unwrap().max(*now);
-            in_flight -= u64::from(disk.completed(*now).is_some());
+            in_flight -= u64::from(disk.pop_completed(*now).is_some());
         }
-        while disk.persisted().is_some() {}
+        while disk.pop_persisted().is_some() {}
         disk.submit(*now, request);
         in_flight += 1;
     }
@@ -99,7 +99,7 @@ fn an_idle_drive_cleans_all_bands_and_is_fast_again() {
     now += Nanos(7_200_000_000_000);
     disk.advance_to(now);
     assert_eq!(disk.next_due(), None);
-    while disk.persisted().is_some() {}
+    while disk.pop_persisted().is_some() {}
     let clean = rate(&mut *disk, &mut now, 1, random(Action::Write, spec.capacity.0, 20));
     assert!(clean > 100.0 * full, "{full} full, {clean} after two hours");
     let busy = disk.counters().busy_ns.unwrap();
@@ -224,11 +224,11 @@ fn a_completed_write_is_volatile_until_a_flush() {
     let mut now = Nanos(0);
     disk.submit(now, request(1, Action::Write, 5_000_000, 8));
     now = disk.next_due().unwrap();
-    assert_eq!(disk.completed(now), Some(1));
-    assert_eq!((disk.volatile_bytes(now), disk.persisted()), (Bytes(4096), None));
+    assert_eq!(disk.pop_completed(now), Some(1));
+    assert_eq!((disk.volatile_bytes(now), disk.pop_persisted()), (Bytes(4096), None));
     disk.submit(now, request(2, Action::Flush, 0, 0));
-    while disk.completed(now).is_none() {
+    while disk.pop_completed(now).is_none() {
         now = disk.next_due().unwrap();
     }
-    assert_eq!((disk.volatile_bytes(now), disk.persisted()), (Bytes(0), Some((5_000_000, 8))));
+    assert_eq!((disk.volatile_bytes(now), disk.pop_persisted()), (Bytes(0), Some((5_000_000, 8))));
 }

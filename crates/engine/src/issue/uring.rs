@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use fsdyno_record::Nanos;
-use fsdyno_workload::{After, Contents, OpSource};
+use fsdyno_workload::{Contents, OpSource, ProgressPoint};
 use io_uring::{IoUring, opcode, squeue};
 
 use crate::errno::Errno;
@@ -143,7 +143,8 @@ impl Uring {
 
     /// Blocks the whole thread when nothing is in flight and all lanes wait.
     fn wait(&self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
-        let points: Vec<After> = state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
+        let points: Vec<ProgressPoint> =
+            state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
         state.progress.wait(&points).map_err(|halt| {
             let unreachable =
                 |at: &&usize| matches!(halt, Halt::Never(p) if p == self.lanes[**at].op.after);

@@ -16,12 +16,12 @@ use fsdyno_engine::{
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{
-    After, Call, Compound, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, RemoveOrder, Share,
-    Threads, Tree, Workload, workloads,
+    Call, Compound, GapKind, Needs, Op, OpCounts, OpSource, PhaseSpec, ProgressPoint, RemoveOrder,
+    Share, Threads, Tree, Workload, workloads,
 };
 
 fn after(thread: u32, ops: u64, op: Op) -> Op {
-    Op { after: After { thread, ops }, ..op }
+    Op { after: ProgressPoint { thread, ops }, ..op }
 }
 
 fn stat(name: &str) -> Op {
@@ -138,10 +138,10 @@ fn waiting_for_a_thread_that_ended_too_early_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script(vec![vec![stat(".")], vec![after(0, 2, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
-    assert_eq!(failure.cause, Cause::Never(After { thread: 0, ops: 2 }));
+    assert_eq!(failure.cause, Cause::Never(ProgressPoint { thread: 0, ops: 2 }));
     let alone = Script(vec![vec![after(0, 1, stat("."))]]);
     let failure = self::failure(run_script(&alone, folder.path()));
-    assert_eq!(failure.cause, Cause::Never(After { thread: 0, ops: 1 }));
+    assert_eq!(failure.cause, Cause::Never(ProgressPoint { thread: 0, ops: 1 }));
 }
 
 #[test]

@@ -11,7 +11,9 @@ use crate::script::{
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
 use fsdyno_record::{Bytes, Nanos, OpKind};
-use fsdyno_workload::{After, Call, Compound, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload};
+use fsdyno_workload::{
+    Call, Compound, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload, ProgressPoint,
+};
 
 /// Returns true if io_uring is available; else prints the reason.
 fn here() -> bool {
@@ -185,7 +187,7 @@ fn threads_wait_for_each_other_through_the_ring() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let after = |thread, ops, op| Op { after: After { thread, ops }, ..op };
+    let after = |thread, ops, op| Op { after: ProgressPoint { thread, ops }, ..op };
     let stat = op(Call::Stat { dir: ROOT }, "a");
     let mut late = create("a").to_vec();
     late[0].think = Nanos(20_000_000);
@@ -246,7 +248,7 @@ fn no_rank_that_waits_for_another_thread_is_lost() {
     let depth = 32u32;
     let folder = tempfile::tempdir().unwrap();
     let stat = op(Call::Stat { dir: ROOT }, ".");
-    let after = |thread, ops| Op { after: After { thread, ops }, ..stat.clone() };
+    let after = |thread, ops| Op { after: ProgressPoint { thread, ops }, ..stat.clone() };
     let mut lists = vec![vec![stat.clone(); 400]; depth as usize];
     lists.push(vec![stat.clone(); 2000]);
     for rank in 1..depth {

@@ -50,14 +50,14 @@ const MIN_PHASE_NS: u64 = 2_000_000;
 /// A process that is not root, an unknown profile, a machine that is too busy, failed trials.
 pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Failure> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "--check mounts file systems in memory and must run as root; use sudo".to_string(),
         ));
     }
     fsdyno_processor::find(profile)?;
     let stop = stop::flag()?;
     let folder = tempfile::tempdir()
-        .map_err(|error| Failure::wrong(format!("failed to create a folder: {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to create a folder: {error}")))?;
     let kernel = kernel.or_else(kernel_of_this_machine);
     let runner = Runner { folder: folder.path(), kernel, stop: &stop };
     let mut predicted = Vec::new();

@@ -48,7 +48,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     let kernel = kernel.or_else(trials::kernel_of_this_machine);
     let stop = stop::flag()?;
     let folder = tempfile::tempdir()
-        .map_err(|error| Failure::wrong(format!("failed to create a folder: {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to create a folder: {error}")))?;
     let caches = caches()?;
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -70,7 +70,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
         points.extend(work.pair(&measured, &counted));
     }
     if points.is_empty() {
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "the lab counted nothing that this machine measured".to_string(),
         ));
     }
@@ -144,7 +144,7 @@ impl Work<'_> {
     /// Creates a folder in a file system in memory.
     fn folder_in_memory(&self) -> Result<tempfile::TempDir, Failure> {
         tempfile::tempdir_in("/dev/shm").map_err(|error| {
-            Failure::wrong(format!("failed to create a folder in /dev/shm: {error}"))
+            Failure::invalid_use(format!("failed to create a folder in /dev/shm: {error}"))
         })
     }
 
@@ -271,7 +271,7 @@ fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
                 l1i_kib: whole(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
             })
         }
-        _ => Err(Failure::wrong(format!(
+        _ => Err(Failure::invalid_use(format!(
             "this machine does not report its data caches in {}",
             folder.display()
         ))),
@@ -351,8 +351,9 @@ fn profile_text(
         caches,
         error_percent,
     };
-    toml::to_string(&profile)
-        .map_err(|error| Failure::wrong(format!("failed to write the processor profile: {error}")))
+    toml::to_string(&profile).map_err(|error| {
+        Failure::invalid_use(format!("failed to write the processor profile: {error}"))
+    })
 }
 
 /// Rounds to a millionth of a nanosecond.

@@ -39,13 +39,14 @@ impl Runner<'_> {
         out: &str,
     ) -> Result<Option<Vec<Trial>>, Failure> {
         let out = self.folder.join(out);
-        let program = std::env::current_exe()
-            .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::invalid_use(format!("failed to find this program: {error}"))
+        })?;
         let mut command = Command::new(program);
         command.arg("run").args(words).args(["--repeat", &repeat.to_string(), "--out"]);
         command.arg(&out).stdin(Stdio::null()).stdout(Stdio::null());
         let failed =
-            |error: std::io::Error| Failure::wrong(format!("failed to run trials: {error}"));
+            |error: std::io::Error| Failure::invalid_use(format!("failed to run trials: {error}"));
         let mut process = Process::start(command, &[]).map_err(failed)?;
         let ended = loop {
             if let Some(ended) = process.poll().map_err(failed)? {
@@ -59,12 +60,12 @@ impl Runner<'_> {
         };
         if !ended.status.success() {
             let lines = process.last_lines(3).join("\n");
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "'fsdyno run {}' failed: {lines}",
                 words.join(" ")
             )));
         }
-        Ok(Some(Store::look(&out)?))
+        Ok(Some(Store::read_trials(&out)?))
     }
 }
 
@@ -96,7 +97,7 @@ pub fn refuse_noise<'t>(
     if median <= MAX_NOISE {
         return Ok(());
     }
-    Err(Failure::wrong(format!(
+    Err(Failure::invalid_use(format!(
         "this machine is too busy for a fit: the median CPU time of {repeats} repetitions is {:.0} % above the \
          least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
         (median - 1.0) * 100.0,

@@ -51,7 +51,7 @@ pub fn width(text: &str) -> Result<Percent, String> {
 
 /// The smallest difference at which configurations are called better or worse, and the form of tables.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Least {
+pub struct ComparisonArgs {
     /// The smallest difference that matters, in percent: a smaller one is marked '=' and does not decide a
     /// winner [default: 1%]
     #[arg(long, value_name = "PERCENT")]
@@ -65,11 +65,12 @@ pub struct Least {
     pub columns: Vec<&'static str>,
 }
 
-impl Least {
+impl ComparisonArgs {
     /// Returns the basis on which configurations are compared, and what tables show.
     pub fn basis<'b>(&'b self, baseline: Option<&'b str>) -> Basis<'b> {
-        let least = self.least_difference.map_or(DEFAULT_LEAST_DIFFERENCE, |Percent(part)| part);
-        Basis { baseline, least, sort: self.sort, columns: &self.columns }
+        let least_difference =
+            self.least_difference.map_or(DEFAULT_LEAST_DIFFERENCE, |Percent(part)| part);
+        Basis { baseline, least_difference, sort: self.sort, columns: &self.columns }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use fsdyno_advise::answers::{self, On, SAFETY, Safety};
+use fsdyno_advise::answers::{self, SAFETY, Safety, TrialTarget};
 use fsdyno_advise::purpose::{self, Purpose};
 use fsdyno_advise::{Asker, Given, Steps, check, from_options, from_questions};
 use fsdyno_campaign::stop;
@@ -34,8 +34,8 @@ pub struct Advise {
           help = format!("What the file system is for: {}", purpose::names(", ")))]
     purpose: Option<&'static Purpose>,
     /// On what: a machine of `fsdyno list machines`, a directory of this host, or loop:SIZE
-    #[arg(long, value_name = "WHAT", value_parser = answers::on)]
-    on: Option<On>,
+    #[arg(long, value_name = "WHAT", value_parser = answers::parse_trial_target)]
+    on: Option<TrialTarget>,
     /// Which options may be tried [default: safe]
     #[arg(long, value_name = "safe|unsafe", value_parser = named(SAFETY))]
     safety: Option<Safety>,
@@ -68,7 +68,7 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     };
     let steps = fsdyno_advise::of(&answers)?;
     output::data(&steps.text(&answers, prose()))?;
-    if matches!(answers.on, On::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
+    if matches!(answers.on, TrialTarget::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
         return Err(Failure {
             exit: Exit::Missing,
             message: "the lab cannot run here: fsdyno doctor; a directory can be measured".into(),
@@ -85,12 +85,13 @@ fn execute(steps: &Steps) -> Result<Exit, Failure> {
     // A signal also reaches the command; this process only waits for the command to end.
     let stop = stop::flag()?;
     let program = std::env::current_exe()
-        .map_err(|error| Failure::wrong(format!("failed to find this program: {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to find this program: {error}")))?;
     for step in &steps.steps {
         say(&format!("\n$ {}", step.line()));
         let status = process::Command::new(&program).args(&step.words).status();
-        let status = status
-            .map_err(|error| Failure::wrong(format!("failed to start {}: {error}", step.line())))?;
+        let status = status.map_err(|error| {
+            Failure::invalid_use(format!("failed to start {}: {error}", step.line()))
+        })?;
         if stop.load(Ordering::Relaxed) {
             return Ok(Exit::Stopped);
         }

@@ -30,7 +30,7 @@ pub fn run(args: &Compare) -> Result<Exit, Failure> {
 
 fn compare_results(args: &Compare) -> Result<Exit, Failure> {
     if args.bisect && args.by.is_some() {
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "--bisect is for two results: fsdyno compare BASE NEW --bisect; with --by the exit code is 1 if a step is \
              slower",
         ));
@@ -55,7 +55,7 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
     let axis = args.by.as_deref().and_then(Axis::of);
     if axis.is_none() && args.explain.is_some() {
         // clap does not enforce that --by is required when NEW, which excludes it, is given.
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "--explain needs --by AXIS: it explains the steps of one result",
         ));
     }
@@ -76,7 +76,7 @@ fn second_result(args: &Compare) -> Result<Failure, Failure> {
         .map(|axis| format!("--by {}", axis.key))
         .collect();
     let base = args.base.display();
-    Ok(Failure::wrong(match by.is_empty() {
+    Ok(Failure::invalid_use(match by.is_empty() {
         true => format!("one result is compared with nothing: fsdyno compare '{base}' NEW"),
         false => format!(
             "one result: give a second one, or compare the trials within '{base}' with {}",

@@ -67,10 +67,11 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     if demo.out.is_none() {
         remove_earlier(&out)?;
     }
-    let parsed = Cli::try_parse_from(&words).map_err(|error| Failure::wrong(error.to_string()))?;
+    let parsed =
+        Cli::try_parse_from(&words).map_err(|error| Failure::invalid_use(error.to_string()))?;
     match parsed.command {
         Command::Run(request) => super::run::run(&request),
-        _ => Err(Failure::wrong("internal error: the command of the demo is not fsdyno run")),
+        _ => Err(Failure::invalid_use("internal error: the command of the demo is not fsdyno run")),
     }
 }
 
@@ -101,7 +102,10 @@ fn remove_earlier(folder: &Path) -> Result<(), Failure> {
         if let Err(error) = std::fs::remove_file(&file)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(Failure::wrong(format!("failed to remove {}: {error}", file.display())));
+            return Err(Failure::invalid_use(format!(
+                "failed to remove {}: {error}",
+                file.display()
+            )));
         }
     }
     Ok(())

@@ -14,8 +14,9 @@ pub fn run(doctor: &Doctor) -> Result<Exit, Failure> {
         return leftovers::run(directory);
     }
     if doctor.clear_caches {
-        let files = fsdyno_lab::clear_caches(&Cache::of_user()?)
-            .map_err(|error| Failure::wrong(format!("failed to clear the caches: {error}")))?;
+        let files = fsdyno_lab::clear_caches(&Cache::of_user()?).map_err(|error| {
+            Failure::invalid_use(format!("failed to clear the caches: {error}"))
+        })?;
         let files = fsdyno_report::counted(files, "file");
         say(&format!("{files} removed; the caches are rebuilt when needed"));
         return Ok(Exit::Success);

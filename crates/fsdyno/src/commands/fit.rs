@@ -24,7 +24,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         (true, Some(profile), _) => cpu::check(fit.kernel.clone(), profile)?,
         (true, None, _) => cpu::processor(fit.kernel.clone())?,
         (false, _, Some((option, _))) => {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "{option} is for 'fsdyno fit cpu', and '{}' is fitted as a disk; remove it",
                 fit.device.display()
             )));

@@ -17,7 +17,10 @@ pub fn completions(completions: &Completions) -> Result<Exit, Failure> {
 pub fn man_pages(man: &ManPages) -> Result<Exit, Failure> {
     let folder = &man.folder;
     let failed = |error: std::io::Error| {
-        Failure::wrong(format!("failed to write manual pages to '{}': {error}", folder.display()))
+        Failure::invalid_use(format!(
+            "failed to write manual pages to '{}': {error}",
+            folder.display()
+        ))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
     // The version omits the commit, so that equal pages have equal bytes.

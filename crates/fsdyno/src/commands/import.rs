@@ -61,7 +61,7 @@ pub enum Tool {
 pub fn run(import: &Import) -> Result<Exit, Failure> {
     if let Some(tree) = import.tree.as_ref().filter(|it| !it.is_absolute()) {
         let message = format!("--tree '{}' is not an absolute path", tree.display());
-        return Err(Failure::wrong(message));
+        return Err(Failure::invalid_use(message));
     }
     let opened = File::open(&import.file).and_then(|file| {
         if file.metadata()?.is_dir() {
@@ -93,7 +93,7 @@ pub fn run(import: &Import) -> Result<Exit, Failure> {
     let name = import.file.display();
     let imported = imported.map_err(|error| match error {
         RecordError::Write(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
-        error => Failure::wrong(format!("'{name}': {error}")),
+        error => Failure::invalid_use(format!("'{name}': {error}")),
     })?;
     let out = import.out.display();
     say(&format!("fsdyno: {} events of {} lines in '{out}'", imported.events, imported.lines));

@@ -10,10 +10,10 @@ use crate::output;
 /// Lists the items of a kind.
 pub fn run(list: &List) -> Result<Exit, Failure> {
     if list.available && list.what != Listable::Kernels {
-        return Err(Failure::wrong("--available is for 'fsdyno list kernels'"));
+        return Err(Failure::invalid_use("--available is for 'fsdyno list kernels'"));
     }
     if list.folder.is_some() && list.what != Listable::Results {
-        return Err(Failure::wrong("a folder is for 'fsdyno list results'"));
+        return Err(Failure::invalid_use("a folder is for 'fsdyno list results'"));
     }
     let listing = match list.what {
         Listable::Workloads => items::workloads(),

@@ -24,7 +24,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     let baseline = merge.baseline.as_deref().or(baseline.as_deref());
     // In a partial merge, the trials of the baseline may be missing.
     let baseline = baseline.filter(|name| trials.iter().any(|trial| trial.plan.label == *name));
-    let basis = merge.least.basis(baseline);
+    let basis = merge.comparison.basis(baseline);
     results::in_order(&mut trials);
     if !trials.is_empty() {
         let html = merge.out.join(fsdyno_campaign::store::PAGE);

@@ -15,7 +15,7 @@ use crate::output::{self, say};
 pub fn run(note: &Note) -> Result<Exit, Failure> {
     let folder = &note.result;
     if !is_result(folder) {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' is not a result folder; 'fsdyno list results' lists them",
             folder.display()
         )));

@@ -27,14 +27,14 @@ use crate::version;
 /// No launcher, or a launcher whose variables are invalid.
 pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
     if let Some(Hosts(hosts)) = &run.ranks.hosts {
-        let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::wrong)?;
+        let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::invalid_use)?;
         return Ok(Some(Position { kind: Kind::Ssh, rank: 0, ranks, run: None, pmi: None }));
     }
     let Some(given) = run.ranks.ranks else { return Ok(None) };
     let env = |name: &str| std::env::var(name).ok();
-    let found = launcher::detect(&env, given).map_err(Failure::wrong)?;
+    let found = launcher::detect(&env, given).map_err(Failure::invalid_use)?;
     found.map(Some).ok_or_else(|| {
-        Failure::wrong(
+        Failure::invalid_use(
             "--ranks: no launcher started this process; put one before the command, such as 'mpiexec -n 4 fsdyno run \
              ... --ranks' or srun (docs/ranks.md has the others), or name hosts with --hosts",
         )
@@ -148,7 +148,7 @@ pub fn work() -> Result<Exit, Failure> {
     {
         Ok(join) => join,
         Err(error) => {
-            return Err(Failure::wrong(format!(
+            return Err(Failure::invalid_use(format!(
                 "rank-worker is started by fsdyno itself ({error}); to start ranks see docs/ranks.md"
             )));
         }
@@ -168,7 +168,7 @@ fn join(meeting: &Meeting, place: &Position, on: PathBuf, patience: Duration) ->
 /// Returns the shared directory, by its path on this host.
 fn directory(run: &Run) -> Result<PathBuf, Failure> {
     let [on] = run.axes.0.on.as_slice() else {
-        return Err(Failure::wrong(
+        return Err(Failure::invalid_use(
             "--ranks needs one --on DIR: the directory that all hosts share",
         ));
     };

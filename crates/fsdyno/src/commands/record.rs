@@ -79,7 +79,7 @@ fn check(record: &Record) -> Result<(), Failure> {
     for tree in &record.trees {
         if !tree.is_dir() {
             let message = format!("--tree '{}' is not a directory", tree.display());
-            return Err(Failure::wrong(message));
+            return Err(Failure::invalid_use(message));
         }
     }
     if let Some(program) = record.command.first() {
@@ -87,12 +87,12 @@ fn check(record: &Record) -> Result<(), Failure> {
     }
     if let Some(pid) = record.pid {
         if ![RecordMethod::Auto, RecordMethod::Bpf].contains(&record.how) {
-            return Err(Failure::wrong(
+            return Err(Failure::invalid_use(
                 "--pid records by BPF: omit --how, or give --how bpf".to_string(),
             ));
         }
         if !Path::new(&format!("/proc/{pid}")).exists() {
-            return Err(Failure::wrong(format!("there is no process {pid}")));
+            return Err(Failure::invalid_use(format!("there is no process {pid}")));
         }
     }
     if record.pid.is_some() || record.how == RecordMethod::Bpf {
@@ -189,8 +189,9 @@ pub struct Mark {
 
 /// Makes the call that a recorder recognizes as a mark.
 pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
-    let name = Name::new(mark.name.as_bytes())
-        .map_err(|error| Failure::wrong(format!("'{}' cannot name a phase: {error}", mark.name)))?;
+    let name = Name::new(mark.name.as_bytes()).map_err(|error| {
+        Failure::invalid_use(format!("'{}' cannot name a phase: {error}", mark.name))
+    })?;
     let path = [MARK, name.bytes()].concat();
     // The call fails, because no such file exists; the recorder sees it nevertheless.
     let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);

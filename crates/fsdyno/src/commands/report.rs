@@ -20,7 +20,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if report.archive.is_some() {
         let what =
             "--archive is for the folder of a study (written by fsdyno study, with a study.toml)";
-        return Err(Failure::wrong(what));
+        return Err(Failure::invalid_use(what));
     }
     if let [folder] = report.results.as_slice()
         && let Some(tuned) = tune::stored(folder)?
@@ -38,7 +38,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     }
     if let Some(finding) = report.results.iter().find_map(|path| crash::stored::lone_finding(path))
     {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is missing; to repeat the finding: \
              fsdyno crash --replay '{0}'",
             finding.display(),
@@ -48,7 +48,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     let trials = results::load(&report.results)?;
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
-    let basis = report.least.basis(baseline);
+    let basis = report.comparison.basis(baseline);
     if let Some(folder) = &report.charts {
         let series = drawn(&report.results, &trials)?;
         let charts = fsdyno_report::charts(&trials, &series, basis);

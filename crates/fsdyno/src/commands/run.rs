@@ -101,7 +101,7 @@ fn dry(
     command: &str,
 ) -> Result<Exit, Failure> {
     if !matches!(run.format, Format::Text | Format::Json) {
-        return Err(Failure::wrong("--dry-run takes --format text or json"));
+        return Err(Failure::invalid_use("--dry-run takes --format text or json"));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let missing = check(&mut experiment, folder, &session::of(&stop, command)).err();
@@ -132,9 +132,9 @@ fn dry(
 /// Performs all checks that a run performs before its first trial.
 fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
     target::check_permission(&experiment.requests)?;
-    let stored = Store::look(folder)?;
+    let stored = Store::read_trials(folder)?;
     experiment.same_rule(&stored)?;
-    experiment.ready(folder, &stored, session, Mode::Dry).map(drop)
+    experiment.prepare_venues(folder, &stored, session, Mode::Dry).map(drop)
 }
 
 /// Prints the table to stdout, writes the report to the result folder, and prints its path to stderr.
@@ -146,7 +146,7 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     let mut trials = fsdyno_campaign::without_superseded(store.trials());
     results::in_order(&mut trials);
     let html = store.folder().join(fsdyno_campaign::store::PAGE);
-    let basis = run.least.basis(run.baseline.as_deref());
+    let basis = run.comparison.basis(run.baseline.as_deref());
     let folders = [store.folder()];
     let written = results::drawn(&folders, &trials).and_then(|series| {
         let explanations = results::explanations(&folders, &trials)?;

@@ -47,7 +47,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
 /// Refuses options and formats that apply to other items.
 fn check(show: &Show) -> Result<(), Failure> {
     if show.sources && show.kind != Showable::Workload {
-        return Err(Failure::wrong("--sources is for 'fsdyno show workload'"));
+        return Err(Failure::invalid_use("--sources is for 'fsdyno show workload'"));
     }
     let data = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
@@ -55,7 +55,7 @@ fn check(show: &Show) -> Result<(), Failure> {
         && ![Showable::Series, Showable::Ranks, Showable::Clients, Showable::Trace]
             .contains(&show.kind)
     {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "--format {name} is for `fsdyno show series`, `show ranks`, `show clients` and `show trace`; use text or json"
         )));
     }
@@ -88,6 +88,6 @@ fn trace(path: &Path) -> Result<TraceSummary, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
     let summary = Reader::new(BufReader::new(file)).and_then(TraceSummary::read);
     summary.map_err(|error| {
-        Failure::wrong(format!("failed to read the trace '{}': {error}", path.display()))
+        Failure::invalid_use(format!("failed to read the trace '{}': {error}", path.display()))
     })
 }

@@ -1,6 +1,6 @@
 //! `fsdyno why`: repeats stored trials under observation and explains where their time went.
 
-use fsdyno_campaign::explain::{WhyRequest, why};
+use fsdyno_campaign::explain::{WhyRequest, explain_result};
 use fsdyno_report::why::Explanation;
 
 use crate::cli::Why;
@@ -19,7 +19,9 @@ pub fn run(args: &Why) -> Result<Exit, Failure> {
         kernels: args.kernels.clone(),
         out: args.out.clone(),
     };
-    let basis = args.least.basis(args.baseline.as_deref());
-    why(&request, basis, &mut |it, other| output::print(&Explanation { it, other }, args.format))?;
+    let basis = args.comparison.basis(args.baseline.as_deref());
+    explain_result(&request, basis, &mut |it, other| {
+        output::print(&Explanation { it, other }, args.format)
+    })?;
     Ok(Exit::Success)
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fsdyno_campaign::{LabPlace, Place, Question, Size, matrix};
+use fsdyno_campaign::{LabPlace, MatrixRequest, Place, Size, matrix};
 use fsdyno_lab::{Cache, Lab, LabOptions};
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::LabPlan;
@@ -22,20 +22,20 @@ use fsdyno_venue::LabVenue;
 /// Deliveries of 1,500 messages as qmail makes them: each is fsynced before it is in `new`.
 fn job(kernel: &str) -> Job {
     let parameters = ["deliverers=1", "ops=1500", "protocol=qmail"];
-    let question = Question {
+    let matrix_request = MatrixRequest {
         deadline: fsdyno_campaign::DEFAULT_DEADLINE,
         workloads: vec!["maildir".into()],
         filesystems: vec!["ext4".into()],
         parameters: parameters.map(String::from).to_vec(),
         threads: 1,
-        ..Question::default()
+        ..MatrixRequest::default()
     };
     let lab = LabPlace {
         guest: LabPlan::new("", Bytes(512 << 20)),
         size: Size::Exactly(Bytes(2 << 30)),
         ..LabPlace::with_defaults("hdd-7200", kernel)
     };
-    let cell = matrix(&question, &Place::Lab(lab)).unwrap().remove(0);
+    let cell = matrix(&matrix_request, &Place::Lab(lab)).unwrap().remove(0);
     let seed = 11;
     let (trial_id, task) = (trial_id(&cell.plan, seed), Default::default());
     Job { trial_id, seed, plan: cell.plan, deadline: cell.deadline, task }

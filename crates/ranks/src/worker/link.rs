@@ -10,7 +10,7 @@ use std::time::Duration;
 use fsdyno_engine::clock;
 use fsdyno_engine::progress::{Halt, PhaseProgress, RemoteRanks};
 use fsdyno_record::Nanos;
-use fsdyno_workload::After;
+use fsdyno_workload::ProgressPoint;
 
 use crate::wire::{FromRank, Goal, Point, ToRank, Wire, WireReader};
 
@@ -88,8 +88,8 @@ impl State {
 
 /// Waits for ranks in other processes, through rank 0.
 impl RemoteRanks for State {
-    fn wait(&self, point: After) -> Result<(), Halt> {
-        let After { thread, ops } = point;
+    fn wait(&self, point: ProgressPoint) -> Result<(), Halt> {
+        let ProgressPoint { thread, ops } = point;
         if self.wire.send(&FromRank::Await(Point { thread, ops })).is_err() {
             return Err(Halt::Stopped);
         }
@@ -227,7 +227,7 @@ fn observe(state: &Arc<State>, point: Point) {
     let state = Arc::clone(state);
     std::thread::spawn(move || {
         let progress = state.lock().progress.clone();
-        let after = After { thread: point.thread, ops: point.ops };
+        let after = ProgressPoint { thread: point.thread, ops: point.ops };
         // A failure of the phase also stops the waiting rank.
         if progress.is_some_and(|progress| progress.observe(after).is_ok()) {
             let _ = state.wire.send(&FromRank::Reached(point));

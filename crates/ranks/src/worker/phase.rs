@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::{Cause, PhaseError, PhaseResult, PhaseRun, ProcessShare, clock, run_threads};
 use fsdyno_record::Nanos;
-use fsdyno_workload::{Share, Wall};
+use fsdyno_workload::{ItemLimit, Share};
 
 use super::Trouble;
 use super::link::Link;
@@ -39,11 +39,11 @@ impl Trial {
         link.arm(&progress);
         let limit = self.plan.stonewall.filter(|_| self.is_walled(index));
         let (state, first) = (link.state(), self.rank * ranks);
-        let stonewalls = |thread: u32| -> Box<dyn Wall> {
+        let stonewalls = |thread: u32| -> Box<dyn ItemLimit> {
             let limit = limit.unwrap_or_default();
             Box::new(Stonewall::new(Arc::clone(&state), first + thread, limit))
         };
-        let stonewalls = limit.map(|_| &stonewalls as &dyn Fn(u32) -> Box<dyn Wall>);
+        let stonewalls = limit.map(|_| &stonewalls as &dyn Fn(u32) -> Box<dyn ItemLimit>);
         let run = PhaseRun {
             work: self.work.as_ref(),
             phase: index,

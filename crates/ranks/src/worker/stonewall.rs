@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fsdyno_engine::op_clock::OpClock;
 use fsdyno_record::Nanos;
-use fsdyno_workload::{Pass, Wall};
+use fsdyno_workload::{ItemLimit, Pass};
 
 use super::link::State;
 use crate::wire::{FromRank, Stopped};
@@ -34,7 +34,7 @@ impl Stonewall {
     }
 }
 
-impl Wall for Stonewall {
+impl ItemLimit for Stonewall {
     fn begin(&mut self) {
         let mut clock = OpClock::start();
         let start = clock.now();

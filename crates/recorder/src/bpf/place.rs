@@ -129,7 +129,7 @@ impl Recorder {
     ) -> Result<Place, Outside> {
         let dir = self.introduce(names, it.dir).ok_or(NONE)?;
         let mut at = match &it.name {
-            None => At::itself(dir),
+            None => At::of_node(dir),
             Some(name) => {
                 let known = match it.key {
                     Some(key) => Some(self.introduce(names, key).ok_or(NONE)?),

@@ -300,7 +300,7 @@ impl ImportState {
         };
         let parts: Vec<&[u8]> =
             rest.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect();
-        let Some((last, above)) = parts.split_last() else { return Ok(At::itself(dir)) };
+        let Some((last, above)) = parts.split_last() else { return Ok(At::of_node(dir)) };
         let walked = u8::try_from(parts.len()).unwrap_or(u8::MAX);
         let base = if below.is_some() { Base::Cwd } else { Base::Root };
         for (at, part) in above.iter().enumerate() {

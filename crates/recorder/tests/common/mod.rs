@@ -70,7 +70,7 @@ pub fn events(items: &[Item]) -> Vec<&Event> {
 /// Returns the events on names that begin with `prefix`, with these names.
 pub fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
     let of = |it: &&'i Event| {
-        let name = it.call.uses().names[0].and_then(|at| at.name.clone())?;
+        let name = it.call.identities().names[0].and_then(|at| at.name.clone())?;
         let name = String::from_utf8_lossy(name.bytes()).into_owned();
         name.starts_with(prefix).then_some((*it, name))
     };
@@ -102,7 +102,7 @@ pub fn none_is_lost(rounds: u64, how: RecordMethod, flags: &[&str]) -> Recorded 
     let mut counts: BTreeMap<CallKind, u64> = BTreeMap::new();
     let mut own = std::collections::HashSet::new();
     for event in events(&items) {
-        let uses = event.call.uses();
+        let uses = event.call.identities();
         let of_tree = uses.names[0].and_then(|at| at.name.as_ref()).is_some_and(
             |name| matches!(name.bytes(), [b't' | b'o', digit] if digit.is_ascii_digit()),
         );
@@ -140,7 +140,7 @@ pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
     // Only the program's own calls, without identities: libraries and identities differ.
     let of_tree = |it: &&Event| {
-        it.call.uses().names[0].is_some_and(|at| match &at.name {
+        it.call.identities().names[0].is_some_and(|at| match &at.name {
             Some(name) => name.bytes().starts_with(b"s-"),
             None => at.base == Base::Cwd,
         })
@@ -149,7 +149,7 @@ pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
         .into_iter()
         .filter(of_tree)
         .map(|it| {
-            let at = it.call.uses().names[0].unwrap();
+            let at = it.call.identities().names[0].unwrap();
             let name = at.name.as_ref().map(|it| String::from_utf8_lossy(it.bytes()));
             let way = (at.base, at.walked, at.beyond, at.links, at.node.is_some());
             format!("{} {name:?} {way:?} {}", it.call.kind().name(), it.result)

@@ -146,7 +146,7 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
     let along = SteppedAxis::new(axis, trials.iter().map(|trial| &trial.plan));
     let all = cells(trials);
-    let names = RowNames::along(axis, all.iter().map(subject));
+    let names = RowNames::for_steps(axis, all.iter().map(subject));
     let mut order: Vec<String> = Vec::new();
     let mut lines: Vec<(String, Vec<(String, Cell<'a>)>)> = Vec::new();
     let mut alone = Vec::new();

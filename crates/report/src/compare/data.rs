@@ -223,7 +223,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
         summary: words::summary(compared),
         rows: compared.rows.iter().map(row).collect(),
         differences: compared.differences.clone(),
-        without_partner: compared.alone.iter().map(alone).collect(),
+        without_partner: compared.unmatched.iter().map(alone).collect(),
         unfinished: compared.unfinished.iter().map(unfinished).collect(),
     })?)
 }

@@ -13,7 +13,7 @@ pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
     let (mut errors, mut skipped) =
         (0, compared.count(Verdict::Undecided) + compared.count(Verdict::WithinError));
-    for alone in &compared.alone {
+    for alone in &compared.unmatched {
         let what = words::alone(compared, alone);
         cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
         skipped += 1;

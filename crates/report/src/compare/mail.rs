@@ -33,7 +33,7 @@ pub fn document(compared: &Compared) -> Document {
         (hidden, "further change"),
         (others.len().saturating_sub(MAX_DIFFERENCES), "further difference"),
         (hashes.len(), "other hash"),
-        (compared.alone.len(), "unmatched cell"),
+        (compared.unmatched.len(), "unmatched cell"),
         (compared.unfinished.len(), "failed or skipped trial"),
     ];
     let counted = |(n, what): &(usize, &str)| match *what {

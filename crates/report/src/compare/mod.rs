@@ -57,7 +57,7 @@ pub struct Compared {
     /// Other differences.
     pub differences: Vec<Difference>,
     /// Unmatched cells and phases.
-    pub alone: Vec<Unmatched>,
+    pub unmatched: Vec<Unmatched>,
     /// Failed and skipped trials.
     pub unfinished: Vec<Unfinished>,
 }
@@ -225,11 +225,11 @@ fn compared(
     by: Option<&'static str>,
     CompareOptions { metric, threshold }: CompareOptions,
     (rows, pairs): (Vec<Row>, &[Pair<'_>]),
-    alone: Vec<Unmatched>,
+    unmatched: Vec<Unmatched>,
     unfinished: Vec<Unfinished>,
 ) -> Result<Compared, NothingInCommon> {
     let differences = differences::differences(pairs);
-    let it = Compared { by, metric, threshold, rows, differences, alone, unfinished };
+    let it = Compared { by, metric, threshold, rows, differences, unmatched, unfinished };
     if !it.rows.is_empty() || it.new_failed() {
         return Ok(it);
     }
@@ -287,7 +287,7 @@ impl Compared {
     /// if certainly no phase of any cell of the base does.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
-        let lacks = self.alone.iter().any(|alone| alone.side == Side::Base);
+        let lacks = self.unmatched.iter().any(|alone| alone.side == Side::Base);
         if regressed.contains(&Some(true)) {
             Bisect::Bad
         } else if regressed.is_empty() || regressed.contains(&None) || lacks || self.new_failed() {

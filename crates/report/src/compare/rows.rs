@@ -209,7 +209,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     let pairing = Pairing::of(&runs(&pair.base, phase), &runs(&pair.new, phase));
     let (base, new) = (&pairing.base, &pairing.new);
     let mut marks = Vec::new();
-    match pairing.how {
+    match pairing.matching {
         Matching::Pairs(left_out) => {
             marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out)))
         }
@@ -248,7 +248,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
         new: (new.len(), new_values.as_deref().map(mean)),
         comparison: comparison.map(|comparison| {
             let error = processor::error(base, new, measure);
-            comparison.within(options.threshold).with_systematic(error)
+            comparison.with_threshold(options.threshold).with_systematic(error)
         }),
         marks,
         risks,

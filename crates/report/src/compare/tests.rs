@@ -66,7 +66,7 @@ fn a_result_against_itself_is_the_same_everywhere() {
     assert_eq!((compared.rows.len(), compared.count(Verdict::Same)), (12, 12));
     assert!(compared.rows.iter().all(|row| row.comparison.unwrap().exact));
     assert_eq!(compared.bisect(), Bisect::Good);
-    assert!(!compared.slower() && compared.differences.is_empty() && compared.alone.is_empty());
+    assert!(!compared.slower() && compared.differences.is_empty() && compared.unmatched.is_empty());
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_bisection_cannot_be_good_without_every_cell_of_the_base() {
     let mut new = fixture::trials();
     new.retain(|trial| trial.plan.label != "far");
     let compared = between(&fixture::trials(), &new);
-    assert_eq!((compared.count(Verdict::Same), compared.alone.len()), (8, 2));
+    assert_eq!((compared.count(Verdict::Same), compared.unmatched.len()), (8, 2));
     assert_eq!(compared.bisect(), Bisect::Undecided);
     assert_eq!(between(&new, &fixture::trials()).bisect(), Bisect::Good);
 }
@@ -247,7 +247,7 @@ fn a_mail_has_at_most_twenty_lines_without_hashes_unless_everything_is_requested
     for _ in 0..3 {
         compared.rows.extend(mixed().rows);
         compared.differences.extend(mixed().differences);
-        compared.alone.extend(mixed().alone);
+        compared.unmatched.extend(mixed().unmatched);
     }
     for compared in [mixed(), compared] {
         let style = Style { full: false, ..Style::default() };
@@ -355,7 +355,7 @@ fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
     };
     assert_eq!(steps("dirops on ext4"), ["5.10.0 -> 6.12.3", "6.12.3 -> 7.3.4"]);
     assert_eq!(steps("dirops on xfs"), ["5.10.0 -> 7.3.4"]);
-    assert!(compared.alone.is_empty() && compared.differences.is_empty(), "{compared:?}");
+    assert!(compared.unmatched.is_empty() && compared.differences.is_empty(), "{compared:?}");
     trials.retain(|it| {
         it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() == "7.3.4"
     });

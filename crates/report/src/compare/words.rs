@@ -21,7 +21,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 /// A ratio as a change: `+12.3 %`, `-4.0 %`, `+0.003 %`; `x2.31` if it at least doubles.
 pub fn change(ratio: f64) -> String {
     if ratio >= 1.9995 {
-        return format!("x{}", number::relative(ratio).trim_end_matches('x'));
+        return format!("x{}", number::format_ratio(ratio).trim_end_matches('x'));
     }
     let percent = (ratio - 1.0) * 100.0;
     let digits = match percent.abs() {
@@ -250,7 +250,7 @@ pub fn alone(compared: &Compared, alone: &Unmatched) -> String {
 
 /// All cells and phases without a match.
 pub fn unmatched(compared: &Compared) -> Vec<String> {
-    compared.alone.iter().map(|it| alone(compared, it)).collect()
+    compared.unmatched.iter().map(|it| alone(compared, it)).collect()
 }
 
 /// `Steps by kernel: base is the value before the arrow, new the one after it.`

@@ -199,7 +199,7 @@ fn tear_sentence(row: &Row) -> Option<String> {
 
 /// A round share as a percentage.
 fn plain(share: f64) -> String {
-    format!("{} %", number::significant(share * 100.0, 3))
+    format!("{} %", number::format_significant(share * 100.0, 3))
 }
 
 /// An upper limit as a percentage with two digits, rounded up.

@@ -50,7 +50,7 @@ fn ratio(comparison: &Comparison) -> String {
         Verdict::WithinError => "? ",
         Verdict::Faster | Verdict::Slower | Verdict::Same => "",
     };
-    format!(", {open}{}", number::relative(comparison.ratio))
+    format!(", {open}{}", number::format_ratio(comparison.ratio))
 }
 
 fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Option<Bar> {
@@ -83,7 +83,7 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
             comparison.n.to_string(),
             mean(aged),
             mean(young),
-            number::relative(comparison.ratio),
+            number::format_ratio(comparison.ratio),
             comparison.interval.map_or("–".into(), super::overview::interval),
             measure.verdict(comparison.verdict).into(),
         ];

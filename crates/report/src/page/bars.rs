@@ -104,13 +104,13 @@ pub fn draw(contents: &Bars) -> Chart {
     if contents.key.len() < 2 {
         chart.grow(-6.0);
     }
-    let scale = Scale::over(bars.iter().map(Bar::reach).fold(0.0, f64::max), contents.unit);
+    let scale = Scale::with_max(bars.iter().map(Bar::reach).fold(0.0, f64::max), contents.unit);
     let top = chart.height();
     let line = if bars.iter().all(Bar::fits) { 0.0 } else { LINE };
     let row = ROW + line;
     let bottom = top + row * bars.len() as f64;
     for (at, label) in scale.ticks() {
-        chart.upright(at, top, bottom, &label);
+        chart.vertical_line(at, top, bottom, &label);
     }
     for (index, bar) in bars.iter().enumerate() {
         draw_bar(&mut chart, bar, &scale, top + row * index as f64, line);

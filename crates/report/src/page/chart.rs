@@ -91,7 +91,7 @@ impl Chart {
     }
 
     /// Adds a vertical line of the grid with its label below.
-    pub fn upright(&mut self, at: f64, top: f64, bottom: f64, label: &str) {
+    pub fn vertical_line(&mut self, at: f64, top: f64, bottom: f64, label: &str) {
         let x = percent(at);
         self.put(format_args!(
             r#"<line class="grid" x1="{x}" x2="{x}" y1="{top:.1}" y2="{bottom:.1}"/>"#
@@ -105,7 +105,7 @@ impl Chart {
     }
 
     /// Adds a horizontal line of the grid with its label on it.
-    pub fn level(&mut self, y: f64, label: &str) {
+    pub fn horizontal_line(&mut self, y: f64, label: &str) {
         self.put(format_args!(r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#));
         self.text("tick", 0.0, y - 3.0, Anchor::Start, label);
     }
@@ -166,7 +166,7 @@ impl Chart {
     }
 
     /// The drawing as a separate file, with its title and its style.
-    pub fn alone(&self) -> String {
+    pub fn standalone_svg(&self) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
         let style = colour::alone(include_str!("chart.css"));
         let (patterns, body) = (colour::patterns(), &self.body);
@@ -210,11 +210,11 @@ mod tests {
         let mut chart = Chart::new("a <b> \"c\"", "<script>");
         chart.text("name", 0.25, 12.0, Anchor::End, "<script>&");
         chart.key(&[(Key::Box("n0".into()), "</svg><script>".into())]);
-        for drawn in [chart.inline("x"), chart.alone()] {
+        for drawn in [chart.inline("x"), chart.standalone_svg()] {
             assert!(!drawn.contains("<script") && drawn.contains("&lt;script&gt;&amp;"), "{drawn}");
             assert!(drawn.contains("x=\"25%\""));
         }
-        assert!(chart.alone().starts_with(MARK));
+        assert!(chart.standalone_svg().starts_with(MARK));
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     words.extend(set.map(|set| option("set", &set)));
     for axis in AXES.iter().filter(|axis| axis.crash == Crash::One) {
-        if let Value::Is(value) = (axis.value)(plan)
+        if let Value::Set(value) = (axis.value)(plan)
             && (value != axis.default || axis.of_machine)
         {
             words.push(option(axis.key, &value));

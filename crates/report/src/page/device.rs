@@ -28,7 +28,7 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
             look: looks.get(row),
             value: match (reads + writes + flushes).round() {
                 1.0 => "1 request".to_string(),
-                all => format!("{} requests", number::short(all)),
+                all => format!("{} requests", number::format_scaled(all)),
             },
             parts: vec![
                 Part { length: reads, tone: Tone::Full },

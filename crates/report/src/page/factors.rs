@@ -36,7 +36,7 @@ pub fn charts(judged: &Judged) -> Vec<ChartFile> {
             0 => "factors.svg".into(),
             _ => format!("factors-{}.svg", index + 1),
         },
-        svg: chart.alone(),
+        svg: chart.standalone_svg(),
     };
     drawn.enumerate().map(file).collect()
 }

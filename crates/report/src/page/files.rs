@@ -10,7 +10,7 @@ use super::colour::Looks;
 use super::figure::Figure;
 use super::figures::figures;
 use super::{growth, overview, timeline};
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::curve;
 use crate::series::Index;
 use crate::view;
@@ -78,7 +78,7 @@ impl ChartFiles {
         let mut names = std::iter::once(format!("{stem}.svg")).chain(numbered);
         let Some(name) = names.find(|name| !self.taken.contains(name)) else { return };
         self.taken.insert(name.clone());
-        self.made.push(ChartFile { name, svg: figure.chart.alone() });
+        self.made.push(ChartFile { name, svg: figure.chart.standalone_svg() });
     }
 }
 

@@ -37,12 +37,12 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
     let reach = |place: &curve::PointRow<'_>| {
         place.returned.interval().map_or(place.returned.mean, |(_, high)| high)
     };
-    let up = Scale::over(places().map(reach).fold(0.0, f64::max), Unit::Seconds);
+    let up = Scale::with_max(places().map(reach).fold(0.0, f64::max), Unit::Seconds);
     let max_files = curve.points.last().copied().unwrap_or(1).max(1) as f64;
     let x = |files: u64| RIGHT * files as f64 / max_files;
     let y = |seconds: f64| HEAD + FIELD * (1.0 - up.at(seconds));
     for (at, label) in up.ticks() {
-        chart.level(HEAD + FIELD * (1.0 - at), if at > 0.0 { &label } else { "" });
+        chart.horizontal_line(HEAD + FIELD * (1.0 - at), if at > 0.0 { &label } else { "" });
     }
     let foot = HEAD + FIELD + 16.0;
     chart.text("tick", 0.0, foot, Anchor::Start, "0");

@@ -50,17 +50,17 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
     let shortest = buckets.iter().filter_map(|all| all.first()).map(|bucket| bucket.0.max(1)).min();
     let longest = rows.iter().map(|(_, all)| all.max()).max();
     let seconds = |ns: Option<u64>| ns.unwrap_or(1) as f64 / 1e9;
-    let x = Log::around(seconds(shortest), seconds(longest));
+    let x = Log::of_range(seconds(shortest), seconds(longest));
     let max_count = rows.iter().map(|(_, all)| all.count()).max().unwrap_or(1) as f64;
-    let y = Log::around((1.0 / max_count).max(MIN_SHARE), 1.0);
+    let y = Log::of_range((1.0 / max_count).max(MIN_SHARE), 1.0);
     let top = chart.height();
     for (at, value) in x.ticks() {
-        chart.upright(at, top, top + HEIGHT, &Unit::Seconds.label(value));
+        chart.vertical_line(at, top, top + HEIGHT, &Unit::Seconds.label(value));
     }
     for (at, share) in y.ticks() {
         // The line for all ops is the upper edge and needs no label.
         let label = if share < 1.0 { percentile(share) } else { String::new() };
-        chart.level(top + HEIGHT * (1.0 - at), &label);
+        chart.horizontal_line(top + HEIGHT * (1.0 - at), &label);
     }
     let paths: Vec<(Look, String)> = rows
         .iter()
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_line_falls_from_all_ops_to_none_and_is_short() {
         let buckets: Vec<(u64, u64)> = (1..=2000).map(|n| (n * 1000, 1)).collect();
-        let (x, y) = (Log::around(1e-6, 2e-3), Log::around(1.0 / 2000.0, 1.0));
+        let (x, y) = (Log::of_range(1e-6, 2e-3), Log::of_range(1.0 / 2000.0, 1.0));
         let path = path(&buckets, 2_000_000, &x, &y);
         assert!(path.starts_with("M0 0") && path.ends_with(&format!("V{HEIGHT:.0}")), "{path}");
         assert!(path.len() < 2000, "{}", path.len());

@@ -42,7 +42,7 @@ use fsdyno_record::series::Series;
 use fsdyno_why::StoredExplanation;
 use minijinja::{AutoEscape, Environment, Value, context};
 
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::curve::{self, Curve, PointRow};
 use crate::error::ReportError;
 use crate::model::{Row, Section};
@@ -168,7 +168,7 @@ fn page_of(
         conditions_file => "trials.ndjson",
         labs => conditions::labs(trials),
         more_labs => labs::labs(trials).len().saturating_sub(conditions::LABS),
-        command => budget::text(command::of(trials, basis)),
+        command => budget::text(command::repeat_command(trials, basis)),
     })?)
 }
 

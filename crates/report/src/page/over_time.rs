@@ -149,7 +149,7 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
         rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
     chart.key(&key);
     let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
-    let time = Scale::over(longest, Unit::Seconds);
+    let time = Scale::with_max(longest, Unit::Seconds);
     let panels: Vec<(&Panel, Vec<Line>)> = PANELS
         .iter()
         .map(|panel| (panel, rows.iter().map(panel.2).collect::<Vec<Line>>()))
@@ -161,16 +161,16 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
         let top = chart.height();
         chart.text("name", 0.0, top - 20.0, Anchor::Start, name);
         let most = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
-        let scale = Scale::over(most, *unit);
+        let scale = Scale::with_max(most, *unit);
         let last = index + 1 == panels.len();
         for (at, label) in time.ticks() {
             let label = if last { label } else { String::new() };
-            chart.upright(at, top, top + height, &label);
+            chart.vertical_line(at, top, top + height, &label);
         }
         let ticks = scale.ticks();
         let (zero, highest) = (0, ticks.len() - 1);
         for (at, label) in [&ticks[zero], &ticks[highest]] {
-            chart.level(top + height * (1.0 - at), if *at > 0.0 { label } else { "" });
+            chart.horizontal_line(top + height * (1.0 - at), if *at > 0.0 { label } else { "" });
         }
         let stepped = matches!(unit, Unit::Rate | Unit::ByteRate);
         let paths: Vec<(Look, String)> = rows
@@ -214,7 +214,11 @@ fn describe(row: &Drawn<'_>) -> String {
     let rates = row.rates();
     let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let dirty = peak(&row.series.dirty_bytes).map(|peak| format!(", at most {peak} dirty"));
-    format!("at most {} ops per second{}", number::short(highest), dirty.unwrap_or_default())
+    format!(
+        "at most {} ops per second{}",
+        number::format_scaled(highest),
+        dirty.unwrap_or_default()
+    )
 }
 
 /// A summary of the lines: all their values would make an unreadable table.
@@ -235,7 +239,8 @@ fn table(rows: &[Drawn<'_>]) -> Table {
     for row in rows {
         let mut rates: Vec<f64> = row.rates().into_iter().map(|(_, rate)| rate).collect();
         rates.sort_by(f64::total_cmp);
-        let rate = |at: usize| rates.get(at).map_or("–".into(), |rate| number::short(*rate));
+        let rate =
+            |at: usize| rates.get(at).map_or("–".into(), |rate| number::format_scaled(*rate));
         let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
         let wrote = &row.series.device_written_bytes;
         let wrote = (!wrote.is_empty()).then(|| Bytes(wrote.iter().sum()).to_string());
@@ -338,7 +343,7 @@ mod tests {
     #[test]
     fn long_series_are_drawn_in_a_bounded_number_of_steps() {
         let line: Vec<(f64, f64)> = (0..100_000).map(|n| (n as f64, 5.0)).collect();
-        let (time, scale) = (Scale::over(1e5, Unit::Seconds), Scale::over(5.0, Unit::Rate));
+        let (time, scale) = (Scale::with_max(1e5, Unit::Seconds), Scale::with_max(5.0, Unit::Rate));
         assert!(path(&line, true, 100.0, &time, &scale).len() < STEPS * 12);
     }
 }

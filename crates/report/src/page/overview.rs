@@ -105,7 +105,7 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     }
     let shown = &phases[..phases.len().min(MAX_PHASES)];
     let dots = || shown.iter().flat_map(|phase| &phase.dots);
-    let axis = Axis::over(dots());
+    let axis = Axis::of_dots(dots());
     let chart = chart(shown, &axis, &versus);
     let left = phases.len() - shown.len();
     let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
@@ -166,14 +166,14 @@ enum Axis {
 impl Axis {
     /// Returns an axis that extends at least from zero to 1.5, or from a half to double, so that small differences
     /// look small.
-    fn over<'a>(dots: impl Iterator<Item = &'a Dot> + Clone) -> Axis {
+    fn of_dots<'a>(dots: impl Iterator<Item = &'a Dot> + Clone) -> Axis {
         let ratios = || dots.clone().map(|dot| dot.ratio);
         let (max, min) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
         let ends = || dots.clone().filter_map(|dot| dot.interval);
         let high = ends().map(|(_, high)| high).fold(max, f64::max).min(max * FAR);
         let low = ends().map(|(low, _)| low).fold(min, f64::min).max(min / FAR);
         if max <= LINEAR {
-            Axis::Linear(Scale::over(high.max(1.5), Unit::Ratio))
+            Axis::Linear(Scale::with_max(high.max(1.5), Unit::Ratio))
         } else {
             Axis::Factors(low.clamp(1e-9, 0.5).ln(), high.max(2.0).ln())
         }
@@ -225,7 +225,7 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     let mut chart = Chart::new(format!("Every phase: time relative to {versus}"), describe(phases));
     let bottom: f64 = phases.iter().map(height).sum();
     for (at, label) in axis.ticks() {
-        chart.upright(at, 0.0, bottom, &label);
+        chart.vertical_line(at, 0.0, bottom, &label);
     }
     let one = percent(axis.at(1.0));
     chart.put(format_args!(r#"<line class="one" x1="{one}" x2="{one}" y1="0" y2="{bottom:.1}"/>"#));
@@ -247,7 +247,7 @@ fn label(dot: &Dot, axis: &Axis) -> String {
     let beyond = if axis.has(high) { "" } else { " …" };
     match dot.base {
         true => truncate(&dot.name, 38),
-        false => format!("{} {}{beyond}", truncate(&dot.name, 34), number::relative(dot.ratio)),
+        false => format!("{} {}{beyond}", truncate(&dot.name, 34), number::format_ratio(dot.ratio)),
     }
 }
 
@@ -297,7 +297,7 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
         _ => {
             chart.text("dotname", 0.0, y - 10.0, Anchor::Start, &truncate(&dot.name, 30));
             if !dot.base {
-                chart.text("dotname", 1.0, y - 10.0, Anchor::End, &number::relative(dot.ratio));
+                chart.text("dotname", 1.0, y - 10.0, Anchor::End, &number::format_ratio(dot.ratio));
             }
         }
     }
@@ -307,7 +307,7 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
 fn describe(phases: &[Phase]) -> String {
     let dot = |dot: &Dot| {
         let open = if dot.significant || dot.base { "" } else { ", undecided" };
-        format!("{} {}{open}", dot.name, number::relative(dot.ratio))
+        format!("{} {}{open}", dot.name, number::format_ratio(dot.ratio))
     };
     let phase = |phase: &Phase| {
         let dots: Vec<String> = phase.dots.iter().take(MAX_NAMED).map(dot).collect();
@@ -319,7 +319,7 @@ fn describe(phases: &[Phase]) -> String {
 /// `0.98x to 1.04x`.
 pub fn interval((low, high): (f64, f64)) -> String {
     // A bare 1 would be read as the base itself.
-    let end = |value: f64| if value == 1.0 { "1.00x".into() } else { number::relative(value) };
+    let end = |value: f64| if value == 1.0 { "1.00x".into() } else { number::format_ratio(value) };
     format!("{} to {}", end(low), end(high))
 }
 
@@ -334,7 +334,7 @@ fn table(phases: &[Phase], versus: &str, measured: &str) -> Table {
                 phase.title.clone(),
                 dot.n.to_string(),
                 dot.measured.clone(),
-                number::relative(dot.ratio),
+                number::format_ratio(dot.ratio),
                 dot.interval.map_or("–".into(), interval),
                 dot.verdict.into(),
             ];
@@ -402,10 +402,10 @@ mod tests {
             verdict: "",
         };
         let dots = [dot(1.0), dot(1.01)];
-        let axis = Axis::over(dots.iter());
+        let axis = Axis::of_dots(dots.iter());
         assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
         let wide = [dot(1.0), dot(1.01), dot(20.0)];
-        let axis = Axis::over(wide.iter());
+        let axis = Axis::of_dots(wide.iter());
         assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
     }
 

@@ -5,7 +5,7 @@ use super::chart::{AXIS, Anchor, Chart, Key, percent, truncate};
 use super::figure::Figure;
 use super::files::ChartFile;
 use crate::markup::escape;
-use crate::number::{counted, relative, sanitize};
+use crate::number::{counted, format_ratio, sanitize};
 use crate::study::{Claim, Judged, Number, Variant, digits};
 use crate::table::{Row, Table};
 
@@ -45,7 +45,7 @@ pub fn charts(judged: &Judged) -> Vec<ChartFile> {
             0 => "published.svg".into(),
             _ => format!("published-{}.svg", index + 1),
         },
-        svg: figure.chart.alone(),
+        svg: figure.chart.standalone_svg(),
     };
     drawn.enumerate().map(file).collect()
 }
@@ -108,7 +108,7 @@ impl Panel<'_> {
             [pair.published, pair.measured.value, low, high]
         };
         let values = || self.pairs.iter().flat_map(ends);
-        Axis::around(values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max))
+        Axis::of_range(values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max))
     }
 }
 
@@ -119,7 +119,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn around(min: f64, max: f64) -> Axis {
+    fn of_range(min: f64, max: f64) -> Axis {
         let power = |value: f64| value.log10().floor() as i32;
         let decades = power(min)..=power(max) + 1;
         let all: Vec<f64> =
@@ -153,7 +153,7 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
         chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&panel.title(), 40));
         let (first, bottom) = (top + TITLE, top + TITLE + ROW * panel.pairs.len() as f64);
         for value in axis.labels() {
-            chart.upright(axis.at(value), first, bottom, &digits(value));
+            chart.vertical_line(axis.at(value), first, bottom, &digits(value));
         }
         for (index, pair) in panel.pairs.iter().enumerate() {
             draw(&mut chart, pair, &axis, first + ROW * index as f64);
@@ -214,7 +214,7 @@ fn table(panels: &[Panel<'_>]) -> Table {
                 digits(pair.measured.value),
                 pair.measured.interval.map_or("–".into(), span),
                 pair.measured.n.to_string(),
-                relative(pair.measured.value / pair.published),
+                format_ratio(pair.measured.value / pair.published),
             ];
             table.rows.push(Row { cells, ..Row::default() });
         }
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn an_axis_is_no_longer_than_its_values() {
-        let ticks = |least, most| Axis::around(least, most).ticks;
+        let ticks = |least, most| Axis::of_range(least, most).ticks;
         assert_eq!(ticks(0.93, 5.34), [0.5, 1.0, 2.0, 5.0, 10.0]);
         assert_eq!(ticks(2.0, 5.0), [2.0, 5.0]);
         assert_eq!(ticks(3.0, 3.0), [2.0, 5.0]);
-        let long = Axis::around(0.0012, 618.0);
+        let long = Axis::of_range(0.0012, 618.0);
         let labels: Vec<String> = long.labels().map(digits).collect();
         assert_eq!(labels, ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]);
         assert_eq!((long.at(0.001), long.at(1000.0)), (0.0, 1.0));

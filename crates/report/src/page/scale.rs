@@ -75,7 +75,7 @@ pub struct Scale {
 impl Scale {
     /// The scale for values up to `max`. Its 2 to 6 steps are 1, 2 or 5 times a power of ten (for bytes, in KiB,
     /// MiB and so on).
-    pub fn over(max: f64, unit: Unit) -> Scale {
+    pub fn with_max(max: f64, unit: Unit) -> Scale {
         if !max.is_finite() || max <= 0.0 {
             return Scale { end: 1.0, step: 1.0, unit };
         }
@@ -122,7 +122,7 @@ pub struct Log {
 
 impl Log {
     /// The axis between whole powers of ten around these two positive values; at least one decade.
-    pub fn around(min: f64, max: f64) -> Log {
+    pub fn of_range(min: f64, max: f64) -> Log {
         let power = |value: f64| if value > 0.0 { value.log10() } else { 0.0 };
         let low = (power(min) + 1e-9).floor() as i32;
         Log { low, high: ((power(max) - 1e-9).ceil() as i32).max(low + 1) }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_scale_begins_at_zero_and_ends_at_a_round_step() {
         for longest in [0.0004, 0.9, 1.0, 1.22, 3.3, 7.0, 99.9, 1998.5] {
-            let scale = Scale::over(longest, Unit::Seconds);
+            let scale = Scale::with_max(longest, Unit::Seconds);
             let ticks = scale.ticks();
             assert_eq!(ticks[0], (0.0, "0".to_string()));
             assert_eq!(ticks.last().unwrap().0, 1.0);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn labels_are_short_and_round() {
-        let last = |longest, unit| Scale::over(longest, unit).ticks().pop().unwrap().1;
+        let last = |longest, unit| Scale::with_max(longest, unit).ticks().pop().unwrap().1;
         assert_eq!(last(0.0213, Unit::Seconds), "25 ms");
         assert_eq!(last(20_100.0, Unit::Count), "25k");
         assert_eq!(last(1e6, Unit::Rate), "1M/s");
@@ -175,15 +175,15 @@ mod tests {
     #[test]
     fn zero_and_nan_have_a_scale_too() {
         for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let scale = Scale::over(odd, Unit::Count);
+            let scale = Scale::with_max(odd, Unit::Count);
             assert!(scale.at(odd).is_finite() && scale.end == 1.0);
         }
-        assert_eq!(Log::around(0.0, 0.0).at(0.0), 0.0);
+        assert_eq!(Log::of_range(0.0, 0.0).at(0.0), 0.0);
     }
 
     #[test]
     fn powers_of_ten_are_evenly_spaced() {
-        let log = Log::around(2e-6, 0.3);
+        let log = Log::of_range(2e-6, 0.3);
         let places: Vec<String> =
             log.ticks().iter().map(|(at, value)| format!("{at:.2} {value:e}")).collect();
         assert_eq!(places, ["0.00 1e-6", "0.33 1e-4", "0.67 1e-2", "1.00 1e0"]);

@@ -5,7 +5,7 @@ use fsdyno_record::trial::Outcome;
 
 use super::budget;
 use super::part::join_names;
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::curve::{self, Curve};
 use crate::model::{Row, Section};
 use crate::table::Failure;

@@ -97,14 +97,14 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
     };
     let mut chart = Chart::new(title, described);
     let all = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
-    let axis = Levels::over(all());
+    let axis = Levels::of_ratios(all());
     for (level, label) in axis.ticks() {
-        chart.level(axis.y(level), &label);
+        chart.horizontal_line(axis.y(level), &label);
     }
     let last = timeline.versions.len().saturating_sub(1).max(1) as f64;
     let x = |at: usize| LEFT + (RIGHT - LEFT) * at as f64 / last;
     for (at, version) in timeline.versions.iter().enumerate() {
-        chart.upright(x(at), HEAD + FIELD, HEAD + FIELD + 4.0, &short(version));
+        chart.vertical_line(x(at), HEAD + FIELD, HEAD + FIELD + 4.0, &short(version));
     }
     let mut ends = Vec::new();
     for (line, look) in timeline.lines.iter().zip(looks) {
@@ -170,7 +170,7 @@ struct Levels {
 }
 
 impl Levels {
-    fn over(ratios: impl Iterator<Item = f64>) -> Levels {
+    fn of_ratios(ratios: impl Iterator<Item = f64>) -> Levels {
         let (low, high) =
             ratios.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
         // Differences far below the smallest marked one are drawn as a flat line.
@@ -226,12 +226,12 @@ mod tests {
 
     #[test]
     fn the_axis_contains_no_change_and_all_values() {
-        let axis = Levels::over([1.0, 1.24, 0.97].into_iter());
+        let axis = Levels::of_ratios([1.0, 1.24, 0.97].into_iter());
         let labels: Vec<String> = axis.ticks().into_iter().map(|tick| tick.1).collect();
         assert_eq!(labels, ["-5 %", "0 %", "+5 %", "+10 %", "+15 %", "+20 %", "+25 %"]);
         assert!(axis.y(1.24) >= HEAD && axis.y(0.97) <= HEAD + FIELD);
         let flat: Vec<f64> =
-            Levels::over([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
+            Levels::of_ratios([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
         assert!(flat.len() > 2 && flat[0] < 1.0, "{flat:?}");
     }
 

@@ -13,7 +13,7 @@ use crate::{columns, number};
 
 /// The first figure of a section.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
-    let by_time = section.rows.iter().any(|row| row.each.is_some());
+    let by_time = section.rows.iter().any(|row| row.per_operation.is_some());
     let own = bars::own(&section.rows, looks);
     let key = match section.rows.iter().any(|row| light(row).is_some()) {
         true => vec![
@@ -43,7 +43,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
 }
 
 fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
-    let solid = row.each.as_ref().unwrap_or(&row.returned);
+    let solid = row.per_operation.as_ref().unwrap_or(&row.returned);
     let mut parts = vec![Part { length: solid.mean, tone: Tone::Full }];
     let rest = light(row).map(|durable| durable.mean - solid.mean);
     parts.extend(rest.map(|length| Part { length, tone: Tone::Light }));
@@ -59,11 +59,11 @@ fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
 
 /// The time to durable, if it is known and times are not per operation.
 fn light<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
-    row.durable.as_ref().filter(|_| row.each.is_none())
+    row.durable.as_ref().filter(|_| row.per_operation.is_none())
 }
 
 fn value(row: &Row<'_>) -> String {
-    if let Some(each) = &row.each {
+    if let Some(each) = &row.per_operation {
         return format!("{} per operation", number::seconds(each.mean));
     }
     let returned = number::seconds(row.returned.mean);

@@ -14,7 +14,7 @@ use crate::error::ReportError;
 use crate::number::{self, sanitize};
 use crate::table::Table;
 use crate::tune::{Tuned, TunedFilesystem, certificate_sentences, recommendation};
-use crate::tune::{front_columns, lines, truth_sentences, worth_columns};
+use crate::tune::{confirmation_sentences, front_columns, lines, worth_columns};
 
 /// The page. It needs no network, scripts or fonts; all foreign text is escaped.
 ///
@@ -61,7 +61,7 @@ fn part(tuned: &Tuned, result: &TunedFilesystem, look: Look, budget: &mut Budget
         lines(result).iter().map(|line| line.trim().to_string()).collect();
     sentences.extend(result.recommended.gives_up.iter().map(|it| format!("It gives up {it}")));
     sentences.extend(result.why.iter().cloned());
-    sentences.extend(truth_sentences(tuned, result));
+    sentences.extend(confirmation_sentences(tuned, result));
     sentences.extend(
         certificate_sentences(&result.certificate)
             .into_iter()
@@ -112,7 +112,7 @@ fn worth(result: &TunedFilesystem, look: Look) -> Figure {
 fn front(result: &TunedFilesystem, look: Look) -> Figure {
     const HEIGHT: f64 = 220.0;
     let longest = result.front.iter().map(|it| it.seconds).fold(0.0, f64::max);
-    let scale = Scale::over(longest, Unit::Seconds);
+    let scale = Scale::with_max(longest, Unit::Seconds);
     let described = result.front.iter().map(|it| {
         let lost =
             it.losses.map_or("not cut".into(), |lost| format!("{lost} of {} cuts lost", it.cuts));
@@ -123,10 +123,10 @@ fn front(result: &TunedFilesystem, look: Look) -> Figure {
     chart.grow(24.0);
     let top = chart.height();
     for (at, label) in scale.ticks() {
-        chart.upright(at, top, top + HEIGHT, &label);
+        chart.vertical_line(at, top, top + HEIGHT, &label);
     }
     for part in [0.0, 0.5, 1.0] {
-        chart.level(top + HEIGHT * (1.0 - part), &format!("{}", 100.0 * part));
+        chart.horizontal_line(top + HEIGHT * (1.0 - part), &format!("{}", 100.0 * part));
     }
     for (number, it) in (1..).zip(&result.front) {
         let share = it.losses.map_or(1.0, |lost| lost as f64 / it.cuts.max(1) as f64);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Exponent, PartStatistics};
-use crate::against::Basis;
+use crate::baseline::Basis;
 use crate::described::Described;
 use crate::exports::{self, method, verdict};
 use crate::measure::{Amount, Measure};
@@ -332,9 +332,9 @@ impl RowStatistics {
             }),
             repeats: RepeatsStatistics::of(row),
             versus: section.versus.clone(),
-            least_difference: section.least,
+            least_difference: section.least_difference,
             ratio: row.ratio.map(|ratio| ratio.value),
-            comparison: row.comparison.map(|it| ComparisonStatistics::of(&it, row.how)),
+            comparison: row.comparison.map(|it| ComparisonStatistics::of(&it, row.matching)),
             flags: row.flags.clone(),
             risks: row.risks.clone(),
             part: PartNames::of(part),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Number;
 use super::lines::digits;
-use crate::number::{relative, sanitize, seconds};
+use crate::number::{format_ratio, sanitize, seconds};
 use crate::table::{Fit, Table};
 use crate::validity::Flag;
 
@@ -65,11 +65,11 @@ impl Factor {
         match self.factor {
             None => "-".into(),
             Some(factor) if self.is_unsafe() => {
-                format!("{} {}", Flag::Unsafe, relative(factor.value))
+                format!("{} {}", Flag::Unsafe, format_ratio(factor.value))
             }
-            Some(factor) if factor.value == 1.0 => relative(1.0),
-            Some(factor) if self.undecided => format!("~ {}", relative(factor.value)),
-            Some(factor) => relative(factor.value),
+            Some(factor) if factor.value == 1.0 => format_ratio(1.0),
+            Some(factor) if self.undecided => format!("~ {}", format_ratio(factor.value)),
+            Some(factor) => format_ratio(factor.value),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The parts that every printed form of a study's results shares: its sentences, and its tables as text.
 
 use super::{Claim, Judged, Number, Table, Variant, Verdict};
-use crate::number::{counted, percent, relative, sanitize, significant};
+use crate::number::{counted, format_ratio, format_significant, percent, sanitize};
 
 /// The mark of a published number that is in doubt.
 pub const DOUBT: &str = "?";
@@ -112,7 +112,7 @@ pub fn subject(variant: &Variant) -> String {
 
 /// A number of four significant digits, whole from a thousand on; very small or large ones as `3.48e-5`.
 pub fn digits(value: f64) -> String {
-    significant(value, 4)
+    format_significant(value, 4)
 }
 
 /// The measured and published numbers, as name and value.
@@ -186,7 +186,7 @@ pub fn grids(table: &Table) -> Grid {
             }),
         ];
         if ratios {
-            lines.push(line("", "ratio", &|cell| cell.ratio.map_or("-".into(), relative)));
+            lines.push(line("", "ratio", &|cell| cell.ratio.map_or("-".into(), format_ratio)));
         }
         lines
     });

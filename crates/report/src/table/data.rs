@@ -45,7 +45,7 @@ pub struct Head {
     /// Its name in a sentence, if that is not its head.
     pub in_words: &'static str,
     /// The subject of its cells, if it differs from the one that the table's title names.
-    pub of: Option<&'static str>,
+    pub subject: Option<&'static str>,
     /// True if it is not displayed because it has no value in any row.
     pub empty: bool,
 }
@@ -253,9 +253,10 @@ impl Table {
 
     /// The title, with the subject of these columns if it differs from the title's: `dirops create (p50, p99: fsync)`.
     pub fn title_of(&self, shown: impl Iterator<Item = usize>) -> String {
-        let of: Vec<&Head> = shown.map(|at| &self.heads[at]).filter(|it| it.of.is_some()).collect();
+        let of: Vec<&Head> =
+            shown.map(|at| &self.heads[at]).filter(|it| it.subject.is_some()).collect();
         let names: Vec<&str> = of.iter().map(|head| head.text.as_str()).collect();
-        match of.first().and_then(|head| head.of) {
+        match of.first().and_then(|head| head.subject) {
             Some(of) => format!("{} ({}: {of})", self.title, names.join(", ")),
             None => self.title.clone(),
         }

@@ -1,6 +1,8 @@
 //! The result as a document, as rows and as JSON.
 
-use super::sentences::{certificate, change, disagreement, effort, recommendation, truth};
+use super::sentences::{
+    certificate, change, confirmation_sentence, disagreement, effort, recommendation,
+};
 use super::{Candidate, OptionWorth, PointTime, Tuned, TunedFilesystem};
 use crate::error::ReportError;
 use crate::number::{self, sanitize};
@@ -148,7 +150,7 @@ impl Tuned {
         if !of.front.is_empty() {
             out.0.push(Block::Table(of_kind(1, Table::of(front_columns(), &of.front))));
         }
-        let truths = of.truth.iter().map(|it| truth(it, self.least)).collect();
+        let truths = of.truth.iter().map(|it| confirmation_sentence(it, self.least)).collect();
         out.0.push(Block::List("Under conditions that were not used in the search:", truths));
         let fastest = Table::of(point_columns(), of.points.iter().take(SHOWN));
         out.0.push(Block::Table(of_kind(2, fastest)));

@@ -12,8 +12,8 @@ pub use document::{front_columns, lines, worth_columns};
 pub use sentences::{certificate as certificate_sentences, recommendation};
 
 /// Sentences on confirmations under other conditions.
-pub fn truth_sentences(tuned: &Tuned, of: &TunedFilesystem) -> Vec<String> {
-    of.truth.iter().map(|it| sentences::truth(it, tuned.least)).collect()
+pub fn confirmation_sentences(tuned: &Tuned, of: &TunedFilesystem) -> Vec<String> {
+    of.truth.iter().map(|it| sentences::confirmation_sentence(it, tuned.least)).collect()
 }
 
 /// The name of the result's file in a folder.
@@ -75,7 +75,7 @@ pub struct TunedFilesystem {
     /// The measured points, the fastest first.
     pub points: Vec<PointTime>,
     /// Confirmations with a different size and a different workload.
-    pub truth: Vec<Truth>,
+    pub truth: Vec<Confirmation>,
     /// Time, losses and space of the candidates.
     pub front: Vec<Candidate>,
     /// Number of trials.
@@ -209,7 +209,7 @@ pub struct PointTime {
 
 /// A confirmation under conditions that were not used in the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Truth {
+pub struct Confirmation {
     /// The conditions.
     pub what: String,
     /// The comparison of the recommended options with the default; none if it could not be measured.

@@ -75,7 +75,7 @@ pub fn certificate(it: &Evidence) -> Vec<String> {
     let widened = match it.calibration > 1.005 {
         true => format!(
             ", widened {} times after its errors at left-out points",
-            number::significant(it.calibration, 2)
+            number::format_significant(it.calibration, 2)
         ),
         false => String::new(),
     };
@@ -121,7 +121,7 @@ pub fn disagreement(tuned: &Tuned, of: &TunedFilesystem) -> Option<String> {
 }
 
 /// A confirmation in a sentence.
-pub fn truth(it: &super::Truth, least: f64) -> String {
+pub fn confirmation_sentence(it: &super::Confirmation, least: f64) -> String {
     let what = sanitize(&it.what);
     match (&it.ratio, &it.failed) {
         (_, Some(why)) => format!("{what}: not measured: {}", sanitize(why)),

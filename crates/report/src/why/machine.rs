@@ -90,7 +90,7 @@ pub fn json(it: &Explained, other: Option<&Explained>) -> String {
     if let Some(other) = other {
         let row = |phase: &Phase, it: Difference| {
             json!({"phase": phase.name, "function": it.function, "was": it.old_name, "layer": it.layer,
-                   "here_per_op": it.here, "there_per_op": it.there})
+                   "here_per_op": it.instructions, "there_per_op": it.other_instructions})
         };
         let mut rows = Vec::new();
         for phase in &it.phases {

@@ -85,7 +85,7 @@ pub(crate) mod tests {
             requests: Grid::of(&dots),
             ..Phase::default()
         };
-        phase.take(&executed);
+        phase.set_executed(&executed);
         Explained {
             label: label.into(),
             workload: "dirops".into(),

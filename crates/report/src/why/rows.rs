@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::Nanos;
 use fsdyno_why::account::{Cause, Sum};
-use fsdyno_why::explained::Flat;
+use fsdyno_why::explained::FunctionCounts;
 use fsdyno_why::functions::{Difference, differences};
 use fsdyno_why::kernel::{Frame, Task};
 use fsdyno_why::{Access, Explained, Phase, Row};
@@ -137,20 +137,22 @@ fn alone(phase: &Phase) -> Table {
     let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
     let mut columns = vec![
-        Column::words("function", |it: &Flat| sanitize(&it.function)),
-        Column::words("layer", |it: &Flat| sanitize(&it.layer)).priority(3),
-        Column::number("instructions per op", move |it: &Flat| {
+        Column::words("function", |it: &FunctionCounts| sanitize(&it.function)),
+        Column::words("layer", |it: &FunctionCounts| sanitize(&it.layer)).priority(3),
+        Column::number("instructions per op", move |it: &FunctionCounts| {
             format!("{:.1}", it.instructions as f64 / ops)
         }),
-        Column::number("calls per op", move |it: &Flat| format!("{:.2}", it.calls as f64 / ops))
-            .priority(2),
-        Column::number("share", move |it: &Flat| {
+        Column::number("calls per op", move |it: &FunctionCounts| {
+            format!("{:.2}", it.calls as f64 / ops)
+        })
+        .priority(2),
+        Column::number("share", move |it: &FunctionCounts| {
             format!("{:.1} %", 100.0 * it.instructions as f64 / all)
         })
         .priority(1),
     ];
     if phase.instruction_ns.is_some() {
-        let ns = Column::number("estimated ns per op", |it: &Flat| {
+        let ns = Column::number("estimated ns per op", |it: &FunctionCounts| {
             phase.ns_per_op(it).map_or(String::new(), |ns| format!("{ns:.1}"))
         });
         columns.insert(3, ns);
@@ -163,9 +165,10 @@ fn difference(here: &Phase, there: &Phase) -> Table {
     let columns = vec![
         Column::words("function", |it: &Difference| sanitize(&it.names())),
         Column::words("layer", |it: &Difference| sanitize(&it.layer)).priority(3),
-        Column::number("instructions per op", |it: &Difference| format!("{:.1}", it.here))
+        Column::number("instructions per op", |it: &Difference| format!("{:.1}", it.instructions))
             .priority(1),
-        Column::number("of the other", |it: &Difference| format!("{:.1}", it.there)).priority(2),
+        Column::number("of the other", |it: &Difference| format!("{:.1}", it.other_instructions))
+            .priority(2),
         Column::number("difference", |it: &Difference| format!("{:+.1}", it.delta())),
     ];
     Table::of(columns, &rows)

@@ -15,7 +15,7 @@ pub mod sample;
 
 pub use range::{Range, parse_rounded, parse_truncated};
 pub use rate::{Agreement, Cell, agreed_count, check_cells};
-pub use relation::{at_most, equal};
+pub use relation::{check_at_most, check_equal};
 pub use sample::{Divisor, Sample, check_sample};
 
 /// The rule that a contradiction breaks.

@@ -5,7 +5,7 @@ use super::range::{Range, above};
 use super::{Contradiction, Rule};
 
 /// Compares a printed number with the result computed from its parts.
-pub fn equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
+pub fn check_equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
     shown.is_disjoint_from(made).then(|| Contradiction {
         name: name.into(),
         rule: Rule::NotEqual,
@@ -15,7 +15,7 @@ pub fn equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
 
 /// Compares a part with its whole (user and system with elapsed) or a rate with its limit (bytes written with the bytes
 /// that the platter can transfer in that time).
-pub fn at_most(name: &str, part: Range, whole: Range) -> Option<Contradiction> {
+pub fn check_at_most(name: &str, part: Range, whole: Range) -> Option<Contradiction> {
     above(part.low, whole.high).then(|| Contradiction {
         name: name.into(),
         rule: Rule::MoreThanWhole,
@@ -32,8 +32,8 @@ mod tests {
     fn a_share_is_compared_with_its_parts_within_their_rounding() {
         let of = |text| parse_rounded(text).unwrap();
         let share = ((of("54.903") + of("81.789")) / of("618.991")).scaled(100.0);
-        assert_eq!(equal("extract", of("22.08"), share), None);
-        let found = equal("extract", of("22.09"), share).unwrap();
+        assert_eq!(check_equal("extract", of("22.08"), share), None);
+        let found = check_equal("extract", of("22.09"), share).unwrap();
         assert_eq!((found.name.as_str(), found.rule), ("extract", Rule::NotEqual));
         assert!(found.to_string().contains("22.085 to 22.095"), "{found}");
     }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_part_may_equal_the_whole_but_not_exceed_it() {
         let of = |text| parse_rounded(text).unwrap();
-        assert_eq!(at_most("run", of("47"), of("46.991")), None);
-        assert_eq!(at_most("run", of("63"), of("57")).unwrap().rule, Rule::MoreThanWhole);
+        assert_eq!(check_at_most("run", of("47"), of("46.991")), None);
+        assert_eq!(check_at_most("run", of("63"), of("57")).unwrap().rule, Rule::MoreThanWhole);
     }
 }

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-use fsdyno_stats::consistency::{Range, Rule, at_most, equal, parse_rounded, parse_truncated};
+use fsdyno_stats::consistency::{
+    Range, Rule, check_at_most, check_equal, parse_rounded, parse_truncated,
+};
 
 fn of(text: &str) -> Range {
     parse_rounded(text).unwrap()
@@ -27,11 +29,11 @@ ext3 256 unlink: 360.073 0.328 27.954 7.85";
         let busy = of(n[1]) + of(n[2]);
         // It is unknown whether the share was rounded or truncated.
         let share = (busy / of(n[0])).scaled(100.0);
-        assert_eq!(equal(name, parse_truncated(n[3]).unwrap(), share), None);
-        assert_eq!(at_most(name, busy, of(n[0])), None);
+        assert_eq!(check_equal(name, parse_truncated(n[3]).unwrap(), share), None);
+        assert_eq!(check_at_most(name, busy, of(n[0])), None);
         // The checker is sensitive here: a share one hundredth off is found in at least one direction.
         let value: f64 = n[3].parse().unwrap();
-        let off = |by: f64| equal(name, of(&format!("{:.2}", value + by)), share).is_some();
+        let off = |by: f64| check_equal(name, of(&format!("{:.2}", value + by)), share).is_some();
         assert!(off(0.02) && off(-0.02), "{row}");
     }
 }
@@ -54,9 +56,9 @@ raid ext2: 0 8052 1948 520 520.220 344.019 55.938";
         let n: Vec<&str> = numbers.split(' ').collect();
         // The difference of two clocks of whole seconds may be a second too long or too short.
         let clock = |text: &str| of(text) + Range { low: -0.5, high: 0.5 };
-        assert_eq!(equal(name, Range::exactly(10_000.0), of(n[1]) + of(n[2])), None);
-        assert_eq!(at_most(name, clock(n[0]) + clock(n[3]), of(n[4])), None);
-        assert_eq!(at_most(name, of(n[5]) + of(n[6]), of(n[4])), None);
+        assert_eq!(check_equal(name, Range::exactly(10_000.0), of(n[1]) + of(n[2])), None);
+        assert_eq!(check_at_most(name, clock(n[0]) + clock(n[3]), of(n[4])), None);
+        assert_eq!(check_at_most(name, of(n[5]) + of(n[6]), of(n[4])), None);
     }
     // Reads alone: I/O, real, user, sys (real holds the set-up too, where that was run).
     let reads = "\
@@ -69,8 +71,8 @@ raid ext2: 49 50.150 1.003 0.339";
     for row in reads.lines() {
         let (name, numbers) = row.split_once(": ").unwrap();
         let n: Vec<&str> = numbers.split(' ').collect();
-        assert_eq!(at_most(name, of(n[0]), of(n[1])), None);
-        assert_eq!(at_most(name, of(n[2]) + of(n[3]), of(n[1])), None);
+        assert_eq!(check_at_most(name, of(n[0]), of(n[1])), None);
+        assert_eq!(check_at_most(name, of(n[2]) + of(n[3]), of(n[1])), None);
     }
 }
 
@@ -93,8 +95,8 @@ reverse indexed: 0.19 0.32 80";
         let n: Vec<&str> = numbers.split(' ').collect();
         // time(1) truncates hundredths and per cent.
         let [system, elapsed, share] = [0, 1, 2].map(|at| parse_truncated(n[at]).unwrap());
-        assert_eq!(at_most(name, (system / elapsed).scaled(100.0), share), None);
-        assert_eq!(at_most(name, system, elapsed), None);
+        assert_eq!(check_at_most(name, (system / elapsed).scaled(100.0), share), None);
+        assert_eq!(check_at_most(name, system, elapsed), None);
     }
 }
 
@@ -103,10 +105,10 @@ fn of_the_first_benchmarks_of_ext4_the_write_above_the_platter_is_the_one_alarm(
     // Linuxinsight 2006: the platter transfers 57 MB/s; its readers report 63 written and 52 and 53 read.
     let platter = of("57");
     for read in ["52", "53"] {
-        assert_eq!(at_most("sequential read", of(read), platter), None);
+        assert_eq!(check_at_most("sequential read", of(read), platter), None);
     }
     // Explained, not a misprint: nothing was synced, so part of it was still in memory (the flag
     // ABOVE DEVICE SPEED).
-    let alarm = at_most("ext4, sequential write", of("63"), platter).unwrap();
+    let alarm = check_at_most("ext4, sequential write", of("63"), platter).unwrap();
     assert_eq!(alarm.rule, Rule::MoreThanWhole);
 }

@@ -30,7 +30,7 @@ const README: &str = "README.md";
 pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     if into.file_name().is_none() {
         let shown = into.display();
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{shown}' does not name a folder; give a new folder with --archive"
         )));
     }
@@ -42,7 +42,7 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     if let (Some(existing), Some(own)) = (existing, own)
         && existing.starts_with(&own)
     {
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "'{}' is in the study's own folder '{}'; give a folder outside it with --archive",
             into.display(),
             folder.display()
@@ -50,7 +50,7 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
     }
     let taken = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     match taken || into.is_file() {
-        true => Err(Failure::wrong(format!(
+        true => Err(Failure::invalid_use(format!(
             "'{}' is not empty; give a new folder with --archive",
             into.display()
         ))),
@@ -78,7 +78,7 @@ pub fn write(
     output: &Output<'_>,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
-        Failure::wrong(format!("failed to create '{}': {error}", into.display()))
+        Failure::invalid_use(format!("failed to create '{}': {error}", into.display()))
     };
     // Written under a name unique to this process, then renamed.
     let mut new = into.file_name().unwrap_or_default().to_os_string();
@@ -132,7 +132,7 @@ fn fill(
         // Not compressed, because `fsdyno crash --replay` reads them.
         for finding in findings_in(&path)? {
             let bytes = bounded::read(&finding, &RESULTS).map_err(|error| {
-                Failure::wrong(format!("failed to read '{}': {error}", finding.display()))
+                Failure::invalid_use(format!("failed to read '{}': {error}", finding.display()))
             })?;
             add(finding.strip_prefix(folder).unwrap_or(&finding), &bytes)?;
         }
@@ -147,7 +147,8 @@ fn fill(
 fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     let Some(found) = compressed::find(file) else { return Ok(None) };
     let packed = compressed::open(file, limit).and_then(compressed::compress);
-    let failed = |error| Failure::wrong(format!("failed to read '{}': {error}", found.display()));
+    let failed =
+        |error| Failure::invalid_use(format!("failed to read '{}': {error}", found.display()));
     packed.map(Some).map_err(failed)
 }
 
@@ -281,7 +282,7 @@ mod tests {
 
     #[test]
     fn one_command_repeats_all_runs_and_one_each_where_they_differ() {
-        let then = |seeds, kernels| ran("a", Variant::Then, seeds, kernels);
+        let then = |seeds, kernels| ran("a", Variant::Historical, seeds, kernels);
         let both = || ran("b", Variant::AsItStands, &[1, 2], &[]);
         let only_a = "fsdyno study ./study.toml --only a --as then";
         let only_b = "fsdyno study ./study.toml --only b --seed 1 --repeat 2 --out again";
@@ -329,8 +330,8 @@ mod tests {
 
     #[test]
     fn rows_with_more_seeds_than_others_get_their_own_command() {
-        let mut run = ran("a", Variant::Then, &[1], &["6.1"]);
-        let more = ran("a", Variant::Then, &[1, 2, 3], &["6.1"]);
+        let mut run = ran("a", Variant::Historical, &[1], &["6.1"]);
+        let more = ran("a", Variant::Historical, &[1, 2, 3], &["6.1"]);
         let ext4 = more.seeds[&Some("6.1".to_string())]["ext4"].clone();
         run.seeds.get_mut(&Some("6.1".to_string())).unwrap().insert("ext4".into(), ext4);
         let study = "fsdyno study ./study.toml --only a --as then";
@@ -350,7 +351,7 @@ mod tests {
             commands(std::slice::from_ref(&run), true),
             [format!("{study} --fs=ext4 --kernel 6.1 --seed 1 --repeat 3 --out again")]
         );
-        run.seeds.extend(ran("a", Variant::Then, &[1, 2, 3], &["6.12"]).seeds);
+        run.seeds.extend(ran("a", Variant::Historical, &[1, 2, 3], &["6.12"]).seeds);
         assert_eq!(
             commands(std::slice::from_ref(&run), true),
             [

@@ -134,7 +134,7 @@ impl StudyFile {
     pub fn variants(&self) -> Vec<Variant> {
         let of_any = |variant: &Variant| self.runs.iter().any(|run| run.has(*variant));
         let found: Vec<Variant> =
-            [Variant::Then, Variant::Today].into_iter().filter(of_any).collect();
+            [Variant::Historical, Variant::Current].into_iter().filter(of_any).collect();
         if found.is_empty() { vec![Variant::AsItStands] } else { found }
     }
 }

@@ -11,7 +11,7 @@ use super::cell::Cell;
 use super::claim::{Check, Test};
 use super::error::FileError;
 use super::run::Variant;
-use fsdyno_campaign::question;
+use fsdyno_campaign::matrix_request;
 
 /// The plans of one run in one variant.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Planned<'a> {
     /// The variant.
     pub variant: Variant,
     /// Its cells, without seeds.
-    pub cells: &'a [question::Cell],
+    pub cells: &'a [matrix_request::Cell],
 }
 
 /// Checks that the plans contain each cell of a claim or a table, and that the workload has each parameter that a
@@ -76,7 +76,7 @@ fn known(
     }
     let wrong = |problem: String, remedy: String| Err(file.error(cell.spot, problem, remedy));
     let (run, row) = (&cell.run, &cell.row);
-    let rows: Vec<&question::Cell> =
+    let rows: Vec<&matrix_request::Cell> =
         of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();
     if rows.is_empty() {
         let all_variants = file.run(run).is_some_and(|it| it.variants().len() == of_run().count());
@@ -97,7 +97,7 @@ fn known(
 struct OfCell<'a> {
     file: &'a StudyFile,
     cell: &'a Cell,
-    rows: Vec<&'a question::Cell>,
+    rows: Vec<&'a matrix_request::Cell>,
 }
 
 impl OfCell<'_> {
@@ -110,8 +110,9 @@ impl OfCell<'_> {
         let OfCell { file, cell, rows } = self;
         let run = &cell.run;
         for phase in &cell.phases {
-            let found =
-                |planned: &&question::Cell| planned.phases.iter().any(|(name, _)| name == phase);
+            let found = |planned: &&matrix_request::Cell| {
+                planned.phases.iter().any(|(name, _)| name == phase)
+            };
             if !rows.iter().any(found) {
                 let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
                 let workload = &rows[0].plan.workload.name;
@@ -150,7 +151,7 @@ impl OfCell<'_> {
         let OfCell { cell, rows, .. } = self;
         let run = &cell.run;
         for (key, value) in &cell.at {
-            let param = |it: &&question::Cell| it.plan.workload.params.get(key).cloned();
+            let param = |it: &&matrix_request::Cell| it.plan.workload.params.get(key).cloned();
             let values: BTreeSet<String> = rows.iter().filter_map(param).collect();
             if values.is_empty() {
                 let names = rows[0].plan.workload.params.keys().map(String::as_str).collect();
@@ -175,7 +176,7 @@ impl OfCell<'_> {
         let cell = self.cell;
         let (run, row) = (&cell.run, &cell.row);
         let points = |planned: &Planned<'_>| {
-            let at = |it: &&question::Cell| {
+            let at = |it: &&matrix_request::Cell| {
                 let params = &it.plan.workload.params;
                 it.plan.label == *row
                     && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
@@ -219,7 +220,7 @@ const MIN_POINTS: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsdyno_campaign::{DEFAULT_DEADLINE, LabPlace, Place, Question, matrix};
+    use fsdyno_campaign::{DEFAULT_DEADLINE, LabPlace, MatrixRequest, Place, matrix};
 
     const EXAMPLE: &str = include_str!("example.toml");
 
@@ -227,16 +228,17 @@ mod tests {
     fn wrong(from: &str, to: &str) -> String {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
-        let question = Question {
+        let matrix_request = MatrixRequest {
             deadline: DEFAULT_DEADLINE,
             workloads: vec!["tarball".into()],
             filesystems: ["ext4-128=ext4 -I 128", "ext3-128=ext3 -I 128"].map(String::from).into(),
             threads: 1,
-            ..Question::default()
+            ..MatrixRequest::default()
         };
         let cells =
-            matrix(&question, &Place::Lab(LabPlace::with_defaults("hdd-7200", "6.1.0"))).unwrap();
-        let planned = Planned { run: "tarball", variant: Variant::Then, cells: &cells };
+            matrix(&matrix_request, &Place::Lab(LabPlace::with_defaults("hdd-7200", "6.1.0")))
+                .unwrap();
+        let planned = Planned { run: "tarball", variant: Variant::Historical, cells: &cells };
         check_planned(&file, &[planned]).unwrap_err().to_string()
     }
 

@@ -42,22 +42,22 @@ pub struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     /// Historical: those of the publication.
-    Then,
+    Historical,
     /// Current: those of today.
-    Today,
+    Current,
     /// The run's own conditions, if it has neither historical nor current ones.
     AsItStands,
 }
 
 impl Variant {
     /// All variants, in the order in which they are run and shown.
-    pub const ALL: [Variant; 3] = [Variant::Then, Variant::Today, Variant::AsItStands];
+    pub const ALL: [Variant; 3] = [Variant::Historical, Variant::Current, Variant::AsItStands];
 
     /// Returns its name, which is also that of its folder and, except for `AsItStands`, the value of --as.
     pub fn name(self) -> &'static str {
         match self {
-            Variant::Then => "then",
-            Variant::Today => "today",
+            Variant::Historical => "then",
+            Variant::Current => "today",
             Variant::AsItStands => "as-it-stands",
         }
     }
@@ -65,8 +65,8 @@ impl Variant {
     /// Returns its name in table headings.
     pub fn words(self) -> &'static str {
         match self {
-            Variant::Then => "as then",
-            Variant::Today => "as today",
+            Variant::Historical => "as then",
+            Variant::Current => "as today",
             Variant::AsItStands => "as it stands",
         }
     }
@@ -81,8 +81,8 @@ impl Run {
     /// Returns whether it is run in a variant.
     pub fn has(&self, variant: Variant) -> bool {
         match variant {
-            Variant::Then => self.then.is_some(),
-            Variant::Today => self.today.is_some(),
+            Variant::Historical => self.then.is_some(),
+            Variant::Current => self.today.is_some(),
             Variant::AsItStands => self.then.is_none() && self.today.is_none(),
         }
     }
@@ -97,8 +97,8 @@ impl Run {
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
-            Variant::Then => self.then.as_ref().map(|over| self.common.overridden_by(over)),
-            Variant::Today => self.today.as_ref().map(|over| self.common.overridden_by(over)),
+            Variant::Historical => self.then.as_ref().map(|over| self.common.overridden_by(over)),
+            Variant::Current => self.today.as_ref().map(|over| self.common.overridden_by(over)),
             Variant::AsItStands => Some(self.common.clone()),
         }
     }

@@ -21,7 +21,7 @@ use super::read::Item;
 use super::run::{Run, Variant};
 use super::text::without_mark;
 use super::whole::{Whole, divided};
-use fsdyno_campaign::question::{DEFAULT_JOURNAL, DEFAULT_RAM, DEFAULT_SIZE};
+use fsdyno_campaign::matrix_request::{DEFAULT_JOURNAL, DEFAULT_RAM, DEFAULT_SIZE};
 use fsdyno_campaign::rows::disk::{disk, largest};
 use fsdyno_campaign::rows::lab::MIN_CACHEABLE;
 
@@ -232,8 +232,8 @@ impl Scaler {
             let conditions = run.conditions(variant).unwrap_or_default();
             let conditions = self.conditions(run, conditions);
             match variant {
-                Variant::Then => scaled.then = Some(conditions),
-                Variant::Today => scaled.today = Some(conditions),
+                Variant::Historical => scaled.then = Some(conditions),
+                Variant::Current => scaled.today = Some(conditions),
                 Variant::AsItStands => scaled.common = conditions,
             }
         }

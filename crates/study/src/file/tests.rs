@@ -26,18 +26,18 @@ fn line_of(part: &str) -> String {
 fn the_example_is_parsed() {
     let study = example();
     assert_eq!((study.title.as_str(), study.year), ("ext3 or ext4 for unlink?", Some(2008)));
-    assert_eq!(study.variants(), [Variant::Then, Variant::Today]);
+    assert_eq!(study.variants(), [Variant::Historical, Variant::Current]);
     let [tarball, curve] = study.runs.as_slice() else { panic!() };
-    assert_eq!(tarball.rows(Variant::Then).unwrap(), ["ext4-128", "ext3-128"]);
-    assert_eq!(tarball.rows(Variant::Today).unwrap(), ["ext4-128", "ext4"]);
+    assert_eq!(tarball.rows(Variant::Historical).unwrap(), ["ext4-128", "ext3-128"]);
+    assert_eq!(tarball.rows(Variant::Current).unwrap(), ["ext4-128", "ext4"]);
     assert_eq!(curve.variants(), [Variant::AsItStands]);
-    assert_eq!(curve.serves(Variant::Then), Some(Variant::AsItStands));
+    assert_eq!(curve.serves(Variant::Historical), Some(Variant::AsItStands));
     let words = |variant| {
         let words = tarball.conditions(variant).unwrap().arguments();
         words.into_iter().map(|word| word.text).collect::<Vec<_>>()
     };
     assert_eq!(
-        words(Variant::Then),
+        words(Variant::Historical),
         [
             "--fs=ext4-128=ext4 -I 128",
             "--fs=ext3-128=ext3 -I 128 -J size=64",
@@ -48,7 +48,7 @@ fn the_example_is_parsed() {
         ]
     );
     assert_eq!(
-        words(Variant::Today),
+        words(Variant::Current),
         [
             "--fs=ext4-128=ext4 -I 128",
             "--fs=ext4",

@@ -253,7 +253,7 @@ fn ratio(
     }
     measured.compare_instruments([(of, &new), (over, &base)]);
     let pairing = Pairing::of(&base.runs, &new.runs);
-    if let Matching::Pairs(left_out) = pairing.how
+    if let Matching::Pairs(left_out) = pairing.matching
         && left_out > 0
     {
         let (trials, are) = (counted(left_out, "trial"), if left_out == 1 { "is" } else { "are" });

@@ -5,7 +5,7 @@ use fsdyno_report::study::{self, Number, Verdict, digits};
 use super::check::{self, Measured};
 use super::period;
 use super::trials::Trials;
-use super::verdict::{Lost, Outcome, Part, Stand, correct};
+use super::verdict::{Lost, Outcome, Part, Position, correct};
 use crate::file::{Check, Claim, Test};
 
 /// Returns every claim with its verdict, in the order of the file.
@@ -108,11 +108,11 @@ impl Context<'_> {
     fn into_claim(self) -> study::Claim {
         let part = &self.measured.parts[self.outcome.part];
         let verdict = match self.outcome.stand {
-            Stand::Within if self.of_its_time() => Verdict::Reproduced,
-            Stand::Within => Verdict::StillHolds,
-            Stand::Outside if self.outcome.turned => Verdict::Reversed,
-            Stand::Outside => Verdict::NoLongerHolds,
-            Stand::Undecided => Verdict::Undecided,
+            Position::Within if self.of_its_time() => Verdict::Reproduced,
+            Position::Within => Verdict::StillHolds,
+            Position::Outside if self.outcome.turned => Verdict::Reversed,
+            Position::Outside => Verdict::NoLongerHolds,
+            Position::Undecided => Verdict::Undecided,
         };
         let (n, value, interval) = (part.estimate.n, part.estimate.value, part.estimate.interval);
         study::Claim {
@@ -164,49 +164,51 @@ impl Context<'_> {
     /// Explains the decision. If a claim has several parts, the deciding ones are explained, each with its name.
     fn explain_parts(&self, decides: &Part) -> String {
         let parts = &self.measured.parts;
-        let explain = |part: &Part, stand: Stand| match part.what.is_empty() {
+        let explain = |part: &Part, stand: Position| match part.what.is_empty() {
             true => self.explain_part(part, stand),
             false => format!("{}: {}", part.what, self.explain_part(part, stand)),
         };
         let all = parts.len();
-        let of = |stand: Stand| -> Vec<String> {
+        let of = |stand: Position| -> Vec<String> {
             let stands = parts.iter().zip(&self.outcome.stands);
             stands.filter(|(_, it)| **it == stand).map(|(part, _)| explain(part, stand)).collect()
         };
         match self.outcome.stand {
             stand if all < 2 => explain(decides, stand),
-            Stand::Within => {
+            Position::Within => {
                 format!(
                     "all {all} parts hold; nearest to its bound is {}",
-                    explain(decides, Stand::Within)
+                    explain(decides, Position::Within)
                 )
             }
-            Stand::Outside => {
-                let fail = of(Stand::Outside);
+            Position::Outside => {
+                let fail = of(Position::Outside);
                 let verb = if fail.len() == 1 { "fails" } else { "fail" };
                 format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
             }
             // A part may be decided alone, but not as one of several.
-            Stand::Undecided if self.outcome.lost.is_some() => explain(decides, Stand::Undecided),
-            Stand::Undecided => {
-                let open = of(Stand::Undecided);
+            Position::Undecided if self.outcome.lost.is_some() => {
+                explain(decides, Position::Undecided)
+            }
+            Position::Undecided => {
+                let open = of(Position::Undecided);
                 let verb = if open.len() == 1 { "is" } else { "are" };
                 format!("{} of {all} parts {verb} undecided: {}", open.len(), open.join("; "))
             }
         }
     }
 
-    fn explain_part(&self, part: &Part, stand: Stand) -> String {
+    fn explain_part(&self, part: &Part, stand: Position) -> String {
         let (value, margin) = (part.estimate.value, self.claim.margin);
         let shown = digits(value);
         match stand {
-            Stand::Within => format!("{shown} is {}", self.bounds(part)),
-            Stand::Outside if part.turned(margin) && self.outcome.unsure_turned.is_none() => {
+            Position::Within => format!("{shown} is {}", self.bounds(part)),
+            Position::Outside if part.turned(margin) && self.outcome.unsure_turned.is_none() => {
                 let (by, way) =
                     if value < 1.0 { (1.0 - value, "less") } else { (value - 1.0, "more") };
                 format!("{shown} is {way} than 1, by {}", percent(by))
             }
-            Stand::Outside if part.no_difference(margin) => {
+            Position::Outside if part.no_difference(margin) => {
                 let (low, high) = part.estimate.interval.unwrap_or((value, value));
                 let (low, high) = (digits(low), digits(high));
                 let way = if part.above.is_some() { "more" } else { "less" };
@@ -215,8 +217,8 @@ impl Context<'_> {
                     percent(margin)
                 )
             }
-            Stand::Outside => format!("{shown} {}", self.missed(part)),
-            Stand::Undecided if part.is_one_seed() => {
+            Position::Outside => format!("{shown} {}", self.missed(part)),
+            Position::Undecided if part.is_one_seed() => {
                 let bound = part.nearest().unwrap_or(1.0);
                 let how = match part.falls_short(margin) {
                     true => "--repeat 5 can settle it",
@@ -225,7 +227,9 @@ impl Context<'_> {
                 let margin = percent(margin);
                 format!("{shown} is within {margin} of {bound}, and there is only one seed; {how}")
             }
-            Stand::Undecided => format!("{shown} is undecided: {}", self.what_would_decide(part)),
+            Position::Undecided => {
+                format!("{shown} is undecided: {}", self.what_would_decide(part))
+            }
         }
     }
 

@@ -68,7 +68,7 @@ fn labels(factors: &Factors, trials: &Trials<'_>) -> Vec<String> {
 
 /// Returns a cell with its trials and the geometric mean of their values.
 fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
-    let found = trials.whatever(&cell, false)?;
+    let found = trials.of_any_flags(&cell, false)?;
     let values = found.values(&cell)?;
     if values.iter().any(|value| *value <= 0.0) {
         return Err(format!("the {} of '{}' is 0", cell.figure.name(), cell.row));
@@ -103,7 +103,7 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
         Dimension::Time => processor_error(&of_best.runs, &found.runs, false),
         _ => 0.0,
     };
-    let compared = compared.within(MIN_DIFFERENCE).with_systematic(error);
+    let compared = compared.with_threshold(MIN_DIFFERENCE).with_systematic(error);
     let undecided = match compared.verdict {
         Verdict::Slower | Verdict::Faster => false,
         Verdict::Same | Verdict::WithinError => true,

@@ -19,7 +19,7 @@ mod tests;
 mod trials;
 mod verdict;
 
-pub use near::{NEAR, Near, SEEDS, near};
+pub use near::{NEAR, SEEDS, SeedShortage, seed_shortages};
 
 use fsdyno_record::Trial;
 use fsdyno_report::study::{self, Judged};

@@ -15,7 +15,7 @@ pub const SEEDS: u32 = 3;
 
 /// Rows of a run in a variant that need more seeds, and the claims that need them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Near {
+pub struct SeedShortage {
     /// The run.
     pub run: String,
     /// Variant in which it is run.
@@ -28,8 +28,8 @@ pub struct Near {
 
 /// Returns the claims near their bounds with fewer seeds than [`SEEDS`], grouped by run. Exponents are excluded:
 /// they are fitted over sizes.
-pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
-    let mut found: Vec<Near> = Vec::new();
+pub fn seed_shortages(file: &StudyFile, results: &[RunResult]) -> Vec<SeedShortage> {
+    let mut found: Vec<SeedShortage> = Vec::new();
     for (_, _, trials) in each_variant(file, results) {
         for claim in &file.claims {
             let Test::Check(check) = &claim.test else { continue };
@@ -45,7 +45,7 @@ pub fn near(file: &StudyFile, results: &[RunResult]) -> Vec<Near> {
                 let at = found.iter().position(|it| it.run == *run && it.variant == variant);
                 let at = at.unwrap_or_else(|| {
                     let (rows, claims) = Default::default();
-                    found.push(Near { run: run.clone(), variant, rows, claims });
+                    found.push(SeedShortage { run: run.clone(), variant, rows, claims });
                     found.len() - 1
                 });
                 found[at].rows.insert(row.clone());

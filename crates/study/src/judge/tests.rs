@@ -79,7 +79,7 @@ fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
 
 fn then(trials: Vec<Trial>) -> Vec<RunResult> {
     let run = "files".to_string();
-    vec![RunResult { run, variant: Variant::Then, kernel: None, scale: 1, trials }]
+    vec![RunResult { run, variant: Variant::Historical, kernel: None, scale: 1, trials }]
 }
 
 fn claims(file: &StudyFile, trials: Vec<Trial>) -> Vec<Claim> {
@@ -373,7 +373,7 @@ fn a_row_without_current_conditions_is_not_testable_under_them_only() {
     let file = study(&claim("C1", &ratio("far", "ext4", "more_than = 1")));
     let trials = trials(&[("ext4", TEN), ("far", FIFTEEN)]);
     let mut results = then(trials.clone());
-    results.push(RunResult { variant: Variant::Today, ..results[0].clone() });
+    results.push(RunResult { variant: Variant::Current, ..results[0].clone() });
     let judged = judge(&file, &results);
     let verdicts: Vec<(&str, Verdict)> =
         judged.variants.iter().map(|v| (v.name.as_str(), v.claims[0].verdict)).collect();
@@ -439,11 +439,11 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     let file = study(&text);
     let wants = |xfs: &[f64]| {
         let trials = trials(&[("ext4", &TEN[..xfs.len()]), ("xfs", xfs), ("far", &[40.0])]);
-        near(&file, &then(trials))
+        seed_shortages(&file, &then(trials))
     };
     let found = wants(&[15.5]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!((found[0].run.as_str(), found[0].variant), ("files", Variant::Then));
+    assert_eq!((found[0].run.as_str(), found[0].variant), ("files", Variant::Historical));
     assert_eq!(found[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
     assert_eq!(found[0].claims.iter().collect::<Vec<_>>(), ["C1"]);
     // 1.56 is 1.3 times 1.2, and 1.083 is 1.3 divided by 1.2.
@@ -453,7 +453,7 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     assert_eq!(wants(&[15.5, 15.5]).len(), 1, "a run that was stopped goes on");
     assert_eq!(wants(&[15.5, 15.5, 15.5]), []);
     // Of an order, only the links near 1 are found.
-    let links = near(
+    let links = seed_shortages(
         &study(&claim("C1", order)),
         &then(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),
     );

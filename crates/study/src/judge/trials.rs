@@ -28,7 +28,7 @@ pub struct Found<'a> {
     pub runs: Vec<Run<'a>>,
     /// Number of the cell's other trials: failed or skipped.
     pub failed: usize,
-    /// Their flags: those that weaken a verdict; from [`Trials::whatever`], all of them.
+    /// Their flags: those that weaken a verdict; from [`Trials::of_any_flags`], all of them.
     pub flags: Vec<Flag>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Trials<'a> {
     /// # Errors
     /// The reason why none count, as a sentence.
     pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
-        let found = self.whatever(cell, points)?;
+        let found = self.of_any_flags(cell, points)?;
         if let Some(flag) = found.flags.iter().find(|flag| flag.forbids_verdict()) {
             return Err(format!("'{}' is {flag}: {}", cell.row, flag.meaning()));
         }
@@ -58,7 +58,7 @@ impl<'a> Trials<'a> {
     ///
     /// # Errors
     /// The reason why there are none, as a sentence.
-    pub fn whatever(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
+    pub fn of_any_flags(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let here = self.variant.words();
         let found = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;

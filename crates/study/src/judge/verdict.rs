@@ -64,7 +64,7 @@ impl Edge {
 
 /// The position of an estimate relative to its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stand {
+pub enum Position {
     /// Certainly within the bounds.
     Within,
     /// Certainly outside them.
@@ -77,14 +77,14 @@ pub enum Stand {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Position of the claim.
-    pub stand: Stand,
+    pub stand: Position,
     /// True if it is outside and all of its parts are reversed: for example, a claimed increase is a decrease.
     pub turned: bool,
     /// The deciding part: the most certain one outside, or else the first undecided one, or else the one nearest to its
     /// bound.
     pub part: usize,
     /// Position of each part by itself.
-    pub stands: Vec<Stand>,
+    pub stands: Vec<Position>,
     /// P-value of the position, or of the reversal if `turned`, corrected for all claims of the variant; `None` if no
     /// variation was seen.
     pub p: Option<f64>,
@@ -118,24 +118,24 @@ pub fn counts_from(above: Option<Edge>, below: Option<Edge>, margin: f64) -> Opt
 
 impl Part {
     /// Returns the position according to the interval, if any, and to `margin`.
-    pub fn stand(&self, margin: f64) -> Stand {
+    pub fn stand(&self, margin: f64) -> Position {
         let value = self.estimate.value;
         match self.estimate.interval {
-            _ if self.inside_model() => Stand::Undecided,
-            None if self.fitted => Stand::Undecided,
+            _ if self.inside_model() => Position::Undecided,
+            None if self.fitted => Position::Undecided,
             None => self.place(value, value, margin),
             Some((low, high)) if self.fitted => self.place(low, high, 0.0),
-            Some(_) if self.no_difference(margin) => Stand::Outside,
+            Some(_) if self.no_difference(margin) => Position::Outside,
             Some((low, high)) => {
                 let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, margin));
-                if sure == far { sure } else { Stand::Undecided }
+                if sure == far { sure } else { Position::Undecided }
             }
         }
     }
 
     /// Returns the position of the range from `low` to `high`; the margin narrows the bounds for a position
     /// within and widens them for one outside.
-    fn place(&self, low: f64, high: f64, margin: f64) -> Stand {
+    fn place(&self, low: f64, high: f64, margin: f64) -> Position {
         let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * margin, ..edge };
         let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * margin, ..edge };
         let within = self.above.is_none_or(|edge| up(edge).is_below(low))
@@ -143,9 +143,9 @@ impl Part {
         let outside = self.above.is_some_and(|edge| !down(edge).is_below(high))
             || self.below.is_some_and(|edge| !up(edge).is_above(low));
         match (within, outside) {
-            (true, _) => Stand::Within,
-            (_, true) => Stand::Outside,
-            _ => Stand::Undecided,
+            (true, _) => Position::Within,
+            (_, true) => Position::Outside,
+            _ => Position::Undecided,
         }
     }
 
@@ -186,7 +186,7 @@ impl Part {
     /// Returns whether it is nearer to a bound than the margin, on either side.
     pub fn too_near(&self, margin: f64) -> bool {
         let value = self.estimate.value;
-        !self.fitted && self.place(value, value, margin) == Stand::Undecided
+        !self.fitted && self.place(value, value, margin) == Position::Undecided
     }
 
     /// Returns whether the estimate lies within this factor of one of its bounds.
@@ -289,8 +289,8 @@ impl Alone {
         }
         outcome.turned = false;
         outcome.p = stands;
-        if stands.is_some_and(too_large) && outcome.stand != Stand::Undecided {
-            (outcome.stand, outcome.part) = (Stand::Undecided, self.tested);
+        if stands.is_some_and(too_large) && outcome.stand != Position::Undecided {
+            (outcome.stand, outcome.part) = (Position::Undecided, self.tested);
             outcome.lost = self.lost.or(Some(Lost::Claims));
         } else {
             outcome.unsure_turned = turns;
@@ -301,13 +301,13 @@ impl Alone {
 
 /// Returns the outcome of a claim by itself; `None` if it has no parts.
 fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
-    let stands: Vec<Stand> = parts.iter().map(|part| part.stand(margin)).collect();
-    let of = |wanted: Stand| {
+    let stands: Vec<Position> = parts.iter().map(|part| part.stand(margin)).collect();
+    let of = |wanted: Position| {
         let all = parts.iter().zip(&stands).enumerate();
         all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
     };
     // Of the parts outside, one without a p-value is the most certain.
-    let surest = of(Stand::Outside)
+    let surest = of(Position::Outside)
         .min_by(|(_, a), (_, b)| a.p(margin).unwrap_or(0.0).total_cmp(&b.p(margin).unwrap_or(0.0)));
     let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(margin)).reduce(f64::min);
     let largest = || parts.iter().filter_map(|part| part.p(margin)).reduce(f64::max);
@@ -316,13 +316,13 @@ fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
         (part.estimate.value / bound).ln().abs()
     };
     // `looked` is the number of parts from which the part was selected.
-    let (stand, part, p, looked) = match (surest, of(Stand::Undecided).next()) {
-        (Some((at, part)), _) => (Stand::Outside, at, part.p(margin), parts.len()),
+    let (stand, part, p, looked) = match (surest, of(Position::Undecided).next()) {
+        (Some((at, part)), _) => (Position::Outside, at, part.p(margin), parts.len()),
         (None, Some((at, _))) => {
             let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
             match missed.is_empty() {
-                true => (Stand::Undecided, at, largest(), 1),
-                false => (Stand::Undecided, at, smallest(&missed), parts.len()),
+                true => (Position::Undecided, at, largest(), 1),
+                false => (Position::Undecided, at, smallest(&missed), parts.len()),
             }
         }
         // All must be within: the largest p-value counts.
@@ -330,7 +330,7 @@ fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
             let by = |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| {
                 distance(a).total_cmp(&distance(b))
             };
-            (Stand::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
+            (Position::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
         }
     };
     // Bonferroni's correction for the selection from several parts.
@@ -345,8 +345,8 @@ fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
         let all = parts.iter().enumerate();
         all.max_by(|(_, a), (_, b)| p(a).total_cmp(&p(b))).map_or(part, |(at, _)| at)
     };
-    let tested = if stand == Stand::Within { least_sure() } else { part };
-    let turned = stand == Stand::Outside && parts.iter().all(|part| part.turned(margin));
+    let tested = if stand == Position::Within { least_sure() } else { part };
+    let turned = stand == Position::Outside && parts.iter().all(|part| part.turned(margin));
     let at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
     let outcome =
         Outcome { stand, turned, part, stands, p: of_parts, lost: None, unsure_turned: None };

@@ -45,7 +45,7 @@ fn every_document_is_parsed_with_its_year_and_has_historical_and_current_runs() 
         let found = studies.iter().find(|study| study.file.to_string().ends_with(&file));
         let study = found.unwrap_or_else(|| panic!("studies/{name}.toml is missing"));
         assert_eq!(study.year, Some(*year), "{name}");
-        assert_eq!(study.variants(), [Variant::Then, Variant::Today], "{name}");
+        assert_eq!(study.variants(), [Variant::Historical, Variant::Current], "{name}");
         assert!(!study.about.is_empty() && !study.published.is_empty(), "{name}");
     }
 }
@@ -93,9 +93,14 @@ fn missing_rows_of_claims_are_the_known_ones() {
 fn doubted_cells_are_these_and_no_others() {
     let mut doubted = Vec::new();
     for study in studies() {
-        let run = study.runs.iter().find(|run| run.has(Variant::Then)).unwrap().name.clone();
-        let nothing =
-            RunResult { run, variant: Variant::Then, kernel: None, scale: 1, trials: Vec::new() };
+        let run = study.runs.iter().find(|run| run.has(Variant::Historical)).unwrap().name.clone();
+        let nothing = RunResult {
+            run,
+            variant: Variant::Historical,
+            kernel: None,
+            scale: 1,
+            trials: Vec::new(),
+        };
         for table in &judge(&study, &[nothing]).variants[0].tables {
             for row in &table.rows {
                 for (column, cell) in table.columns.iter().zip(&row.cells) {

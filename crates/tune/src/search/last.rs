@@ -3,7 +3,7 @@
 use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::holm::holm;
 
-use super::{Found, Measured, Search, SearchError};
+use super::{Measured, Search, SearchError, SearchResult};
 use crate::certificate::certificate;
 use crate::effects::{effects, interactions};
 use crate::evaluations::{Evaluations, Evaluator};
@@ -141,7 +141,7 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(self.known.compare(&default, winner, from))
     }
 
-    pub(super) fn result(mut self, winner: Point) -> Result<Found, SearchError<E::Error>> {
+    pub(super) fn result(mut self, winner: Point) -> Result<SearchResult, SearchError<E::Error>> {
         let cut_short = !self.open_neighbours(&winner).is_empty();
         // The fresh seeds must not influence the effects and the certificate.
         let of_search = self.known.clone();
@@ -173,7 +173,7 @@ impl<E: Evaluator> Search<'_, E> {
                 trials: known.seeds(point).len(),
             })
         });
-        Ok(Found {
+        Ok(SearchResult {
             measured: measured.collect(),
             effects: effects(&self.candidates, known, Some(&model), &shown, draws),
             interactions: interactions(&self.candidates, &model, self.settings.least, INTERACTIONS),

@@ -20,7 +20,7 @@ fn optimum(space: &Space, times: &Times) -> (Point, f64) {
 }
 
 /// Returns the model and the results from which a certificate is made.
-fn evidence(space: &Space, found: &Found) -> (Evaluations, Model) {
+fn evidence(space: &Space, found: &SearchResult) -> (Evaluations, Model) {
     let mut known = Evaluations::new(space.default_point(), &Settings::exact(1, 1));
     struct Stored(Vec<f64>);
     impl Evaluator for Stored {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{
-    Conflict, GivesUp, Loss, MAX_OPTIONS, MAX_VALUES, Space, SpaceError, TuneOption, Value,
+    AcceptedLoss, Conflict, Loss, MAX_OPTIONS, MAX_VALUES, Space, SpaceError, TuneOption, Value,
 };
 
 /// The maximum size of a file, in bytes.
@@ -166,7 +166,7 @@ fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
                 "{at} gives up '{name}'; possible are: durability, security, compatibility"
             ));
         };
-        gives_up.push(GivesUp { loss: *loss, why });
+        gives_up.push(AcceptedLoss { loss: *loss, why });
     }
     for release in [&entry.since, &entry.until].into_iter().flatten() {
         if super::restrict::numbers(release).is_empty() {

@@ -58,7 +58,7 @@ pub struct Value {
     /// The block scheduler; none means the disk's own.
     pub scheduler: Option<String>,
     /// The losses that the value accepts, each with a reason.
-    pub gives_up: Vec<GivesUp>,
+    pub gives_up: Vec<AcceptedLoss>,
     /// The first kernel release that supports the value.
     pub since: Option<String>,
     /// The last kernel release that supports the value.
@@ -67,7 +67,7 @@ pub struct Value {
 
 /// Something that a value gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivesUp {
+pub struct AcceptedLoss {
     /// The kind of loss.
     pub loss: Loss,
     /// The reason, in a sentence.

@@ -191,7 +191,7 @@ impl OpSource for Reserve<'_> {
     }
 
     /// Allows the fallback only in the prefill: a phase that reserves space consists of fallocate alone.
-    fn unsupported(&mut self) -> bool {
+    fn handle_unsupported(&mut self) -> bool {
         let may = self.layout.prebuilt && self.step == ReserveStep::Close;
         if may {
             self.step = ReserveStep::Zeros(0);

@@ -3,7 +3,7 @@
 use fsdyno_record::Nanos;
 
 use crate::mail::step::Step;
-use crate::op::After;
+use crate::op::ProgressPoint;
 
 /// The division of a message into writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Job {
     /// The division into writes.
     pub split: Split,
     /// The progress that the first call waits for.
-    pub after: After,
+    pub after: ProgressPoint,
     /// Compute time before the first call.
     pub compute: Nanos,
 }
@@ -54,7 +54,7 @@ impl Job {
             maildir: 0,
             lead: 0,
             split: Split::Blocks(READ),
-            after: After::default(),
+            after: ProgressPoint::default(),
             compute: Nanos(0),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use crate::items::Items;
 use crate::mail::job::Job;
 use crate::mail::runner::Runner;
-use crate::until::Items;
 
 /// The jobs of an operation, at most three.
 pub type Jobs = [Option<Job>; 3];
@@ -53,7 +53,7 @@ impl<F: FnMut(u64) -> Jobs> Iterator for Operations<F> {
 
 /// An item is an operation.
 impl<F: FnMut(u64) -> Jobs> Items for Runner<'_, Operations<F>> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         if !self.is_between_jobs() {
             return None;
         }

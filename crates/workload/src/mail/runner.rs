@@ -5,7 +5,7 @@ use fsdyno_record::{Nanos, OpKind};
 use crate::mail::job::{Job, Progress, READ};
 use crate::mail::layout::MailLayout;
 use crate::mail::step::Step;
-use crate::op::{After, Call, Expect, Op};
+use crate::op::{Call, Expect, Op, ProgressPoint};
 use crate::op_source::{OpSource, WorkUnits};
 use crate::workload::OpCounts;
 
@@ -177,7 +177,7 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
     fn other(&mut self, op: &mut Op) -> bool {
         let Some(step) = self.step() else { return false };
         let first = self.next_step == 0 && self.progress.part == 0;
-        op.after = if first { self.job.after } else { After::default() };
+        op.after = if first { self.job.after } else { ProgressPoint::default() };
         op.compute = if first { self.job.compute } else { Nanos(0) };
         op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
         op.call = self.layout.call(&self.job, step, self.progress, self.inside);

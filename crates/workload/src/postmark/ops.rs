@@ -1,12 +1,12 @@
 //! PostMark's calls: the calls of each action on its pool, and those on its directories.
 
+use crate::items::Items;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
 use crate::postmark::mt19937::Mt19937;
 use crate::postmark::pool::{Action, File, Pool, PoolSpec};
 use crate::postmark::stdio;
-use crate::until::Items;
 
 const FILE: FileSlot = FileSlot(0);
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
@@ -305,7 +305,7 @@ impl<'a> ActionOps<'a> {
 
 /// An item is a transaction.
 impl Items for ActionOps<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         if self.step != Step::Action {
             return None;
         }

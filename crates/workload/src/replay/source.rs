@@ -3,7 +3,7 @@
 use fsdyno_record::Nanos;
 
 use crate::differences::Differences;
-use crate::op::{After, Expect, Op};
+use crate::op::{Expect, Op, ProgressPoint};
 use crate::op_source::OpSource;
 use crate::replay::code::decode;
 use crate::replay::format::{Boundary, Compiled, OP_SIZE, OpRecord, decode_time};
@@ -116,12 +116,12 @@ impl<'a> Source<'a> {
     #[inline]
     fn wait(&self, record: &OpRecord, op: &mut Op) {
         op.also_after.clear();
-        op.after = After::default();
+        op.after = ProgressPoint::default();
         // A point in an earlier phase does not need a wait.
         let point = |rank: u16, ops: u32| {
             let before = self.before.map_or(0, |before| before.ops(u32::from(rank)));
             let ops = ops.checked_sub(before).filter(|ops| *ops > 0)?;
-            Some(After { thread: self.first_rank + u32::from(rank), ops: u64::from(ops) })
+            Some(ProgressPoint { thread: self.first_rank + u32::from(rank), ops: u64::from(ops) })
         };
         match self.options.order {
             Order::Resource if record.waits > 0 => {
@@ -188,7 +188,7 @@ impl OpSource for Source<'_> {
         true
     }
 
-    fn differed(&mut self, op: &Op, result: i64) -> bool {
+    fn handle_difference(&mut self, op: &Op, result: i64) -> bool {
         self.differences.add(op, result, (self.at / OP_SIZE) as u64);
         true
     }

@@ -2,12 +2,12 @@
 
 use fsdyno_record::Nanos;
 
+use crate::items::Items;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
 use crate::steady::parts::{Parts, Walk};
 use crate::steady::paths::Path;
 use crate::steady::population::{Action, Operation, Population};
-use crate::until::Items;
 use crate::workload::Share;
 
 const FILE: FileSlot = FileSlot(0);
@@ -194,7 +194,7 @@ impl<'a> Operations<'a> {
 
 /// An item is an operation.
 impl Items for Operations<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         (self.transfer.step == Step::First).then(|| (self.walk.done, self.walk.goes_on()))
     }
 

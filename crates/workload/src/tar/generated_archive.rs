@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use fsdyno_record::seed::mix;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
+use crate::items::Items;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, Expect, FileSlot, Name, Op, Payload};
 use crate::op_source::OpSource;
@@ -13,7 +14,6 @@ use crate::permutation::{Order, Permutation};
 use crate::sizes;
 use crate::tar::made::Made;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
-use crate::until::Items;
 use crate::workload::{Expected, Needs, OpCounts, Tree};
 
 /// Size of an archive block in bytes; headers and padding are multiples of it.
@@ -372,7 +372,7 @@ impl<'a> Extract<'a> {
 
 /// An item is a file, with the directories created for it.
 impl Items for Extract<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         (self.step == Step::Open).then_some((self.index, self.index < self.end))
     }
 

@@ -2,10 +2,10 @@
 
 use fsdyno_record::Nanos;
 
+use crate::items::Items;
 use crate::op::{Name, OpenFlags};
 use crate::op_source::OpSource;
 use crate::permutation::Order;
-use crate::until::Items;
 use crate::workload::{Needs, OpCounts, Tree};
 
 /// The directory that contains everything.

@@ -3,7 +3,7 @@
 use fsdyno_record::Nanos;
 use fsdyno_record::seed::{SplitMix64, mix};
 
-use crate::op::{After, Call, Op, OpenFlags};
+use crate::op::{Call, Op, OpenFlags, ProgressPoint};
 use crate::op_source::OpSource;
 use crate::tenant::files::{FILE, ROOT, STREAM, TenantSpec, WRITE};
 
@@ -36,7 +36,7 @@ pub struct Rounds<'a> {
     /// Number of rounds done in this phase.
     done: u64,
     /// The progress that the first op waits for.
-    first: After,
+    first: ProgressPoint,
     finishing: bool,
     draws: SplitMix64,
     step: Step,
@@ -48,8 +48,8 @@ impl<'a> Rounds<'a> {
         // The neighbour's open precedes its first write.
         let lead = 1 + spec.lead.div_ceil(spec.block);
         let (before, first) = match with_neighbour {
-            true => (spec.rounds, After { thread: spec.tenants, ops: lead }),
-            false => (0, After::default()),
+            true => (spec.rounds, ProgressPoint { thread: spec.tenants, ops: lead }),
+            false => (0, ProgressPoint::default()),
         };
         let draws = SplitMix64::new(mix(spec.seed ^ mix(before << 20 | u64::from(tenant))));
         Rounds { spec, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
@@ -74,7 +74,7 @@ impl<'a> Rounds<'a> {
 impl OpSource for Rounds<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         let (spec, dir, file) = (self.spec, ROOT, FILE);
-        (op.think, op.after) = (Nanos(0), After::default());
+        (op.think, op.after) = (Nanos(0), ProgressPoint::default());
         let newest = self.round() + spec.files_per_tenant;
         (op.call, self.step) = match self.step {
             Step::Stat if self.finishing || self.done == spec.rounds => return false,

@@ -173,7 +173,7 @@ impl BigFile {
         let (size, unit) = (values.number_or_zero("size"), values.number_or_zero("unit"));
         let (reads, writes) = (values.number_or_zero("reads"), values.number_or_zero("writes"));
         let prebuilt = values.text("built") == "offline";
-        let (preallocate, rewrite) = (values.yes("preallocate"), values.yes("rewrite"));
+        let (preallocate, rewrite) = (values.is_yes("preallocate"), values.is_yes("rewrite"));
         if prebuilt && (preallocate || rewrite) {
             return Err(ParamError::Conflict(
                 "preallocate=yes and rewrite=yes add phases, but with built=offline the only phase is the \

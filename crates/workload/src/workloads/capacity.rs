@@ -326,7 +326,7 @@ impl OpSource for Fill<'_> {
     }
 
     /// Handles ENOSPC of the op returned last, which is a mkdir, a create or a write.
-    fn full(&mut self) -> bool {
+    fn handle_full(&mut self) -> bool {
         self.step = match self.step {
             // After a mkdir, or a create.
             Step::Create | Step::Write => Step::End,

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use fsdyno_record::seed::stream;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
+use crate::items::Items;
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::sizes::Sizes;
@@ -14,7 +15,6 @@ use crate::steady::paths::Paths;
 use crate::steady::population::{Action, Overwrite, Rules, WORDS};
 use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
-use crate::until::Items;
 use crate::weights::Weights;
 use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;

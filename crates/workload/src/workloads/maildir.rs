@@ -6,6 +6,7 @@ use fsdyno_record::seed::{SplitMix64, mix, stream};
 use fsdyno_record::{Bytes, Nanos};
 
 use crate::input::Setting;
+use crate::items::Items;
 use crate::mail::contradictions::check;
 use crate::mail::job::{Job, Split};
 use crate::mail::layout::MailLayout;
@@ -22,10 +23,9 @@ use crate::mail::step::{Location, Step};
 use crate::mail::store::{gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
 use crate::numbered::Numbered;
-use crate::op::After;
+use crate::op::ProgressPoint;
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
-use crate::until::Items;
 use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 use crate::workloads::maildir_read::COMPUTE;
@@ -259,7 +259,7 @@ impl Maildir {
             let thread = turn % deliverers;
             let calls = &mut calls[thread as usize];
             *calls += job.steps.iter().map(|step| repeats(&self.layout, &job, *step)).sum::<u64>();
-            let after = After { thread: thread as u32, ops: *calls };
+            let after = ProgressPoint { thread: thread as u32, ops: *calls };
             Job { steps: self.retrieval, after, ..job }
         })
     }

@@ -3,10 +3,10 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
+use crate::items::Items;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RemoveOrder};
 use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
-use crate::until::Items;
 use crate::widths::Widths;
 use crate::workload::{
     Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
@@ -396,7 +396,7 @@ impl Create<'_> {
 
 /// An item is a file; the first item of a leaf begins with the directories that are entered for it.
 impl Items for Create<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         let done = (self.leaf - self.first) * self.work.files;
         match self.step {
             Step::Enter => Some((done, self.leaf < self.end && !self.ended)),
@@ -407,7 +407,7 @@ impl Items for Create<'_> {
 
     /// Ends the creation if `most` items are done; must be called between two items.
     fn end_after(&mut self, most: u64) {
-        self.ended |= self.between().is_some_and(|(done, _)| done >= most);
+        self.ended |= self.item_boundary().is_some_and(|(done, _)| done >= most);
     }
 }
 

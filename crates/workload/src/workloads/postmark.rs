@@ -2,13 +2,13 @@
 
 use fsdyno_record::{Bytes, OpKind};
 
+use crate::items::Items;
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::postmark::config;
 use crate::postmark::ops::{ActionOps, Directories, RunSpec, Stage};
 use crate::postmark::pool::{Action, OutOfFiles, PoolSpec};
 use crate::postmark::tree::Survivors;
-use crate::until::Items;
 use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
 
@@ -224,7 +224,7 @@ impl Postmark {
         let run = RunSpec {
             read_block: values.number_or_zero("read") as u32,
             write_block: values.number_or_zero("write") as u32,
-            buffered: values.yes("buffering"),
+            buffered: values.is_yes("buffering"),
             own_content: values.text("contents") == "own",
             ..RunSpec::new(spec(values)?)
         };

@@ -6,6 +6,7 @@
 use fsdyno_record::{Nanos, OpKind, quote};
 
 use crate::input::Setting;
+use crate::items::Items;
 use crate::op::{Call, Compound, DirSlot, Expect, Op, RemoveOrder};
 use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
@@ -13,7 +14,6 @@ use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
 use crate::tar::packed::{Packed, TOP};
 use crate::tar::unpack::Unpack;
-use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };

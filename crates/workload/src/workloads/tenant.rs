@@ -158,7 +158,7 @@ impl Tenants {
                 size: values.number_or_zero("size") as u32,
                 rounds: values.number_or_zero("rounds"),
                 think: Nanos(values.number_or_zero("think") * 1_000_000),
-                fsync: values.yes("fsync"),
+                fsync: values.is_yes("fsync"),
                 stream,
                 block: values.number_or_zero("block"),
                 lead,

@@ -102,7 +102,7 @@ fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
     let (mut op, mut at, mut calls) = (Op::default(), 0, Vec::new());
     while ops.next(&mut op) {
         if let Call::Fallocate { .. } = op.call {
-            assert!(ops.unsupported());
+            assert!(ops.handle_unsupported());
             continue;
         }
         if let Call::Write { payload, .. } = op.call {
@@ -112,11 +112,11 @@ fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
         calls.push(op.call.kind().unwrap());
     }
     assert_eq!((at, calls), (2_500_000, vec![Create, Write, Write, Write, Close]));
-    assert!(!ops.unsupported(), "only after fallocate");
+    assert!(!ops.handle_unsupported(), "only after fallocate");
     let timed = build("bigfile", &[("preallocate", "yes")], &Setting::seed(1));
     let mut ops = timed.ops(0, Share::WHOLE);
     while ops.next(&mut op) && !matches!(op.call, Call::Fallocate { .. }) {}
-    assert!(!ops.unsupported());
+    assert!(!ops.handle_unsupported());
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn whichever_call_runs_out_of_space_the_work_units_are_of_the_calls_before() {
             // A close needs no space.
             if calls >= room && !full && kind != OpKind::Close {
                 full = true;
-                assert!(source.full(), "{kind} is where it may end");
+                assert!(source.handle_full(), "{kind} is where it may end");
                 continue;
             }
             calls += 1;
@@ -55,5 +55,5 @@ fn a_close_that_runs_out_of_space_is_not_an_expected_end() {
     let mut source = work.ops(0, Share::WHOLE);
     let mut op = Op::default();
     while source.next(&mut op) && op.call.kind() != Some(OpKind::Close) {}
-    assert!(!source.full());
+    assert!(!source.handle_full());
 }

@@ -6,7 +6,7 @@ use fsdyno_record::OpKind::{
     self, Append, Close, Create, Fsync, Mkdir, Open, Read, Stat, Unlink, Write,
 };
 use fsdyno_workload::{
-    After, Call, Expected, Op, OpCounts, Payload, Setting, Share, Threads, workloads,
+    Call, Expected, Op, OpCounts, Payload, ProgressPoint, Setting, Share, Threads, workloads,
 };
 use proptest::prelude::*;
 
@@ -111,19 +111,21 @@ fn tenants_think_and_begin_when_the_neighbour_has_its_lead() {
     let set = [("stream", "8M"), ("rounds", "200"), ("think", "10")];
     let work = build("tenant", &set, &Setting::seed(1));
     let mut op = Op::default();
-    for (phase, right) in [(1, After::default()), (BESIDE, After { thread: 4, ops: 2 })] {
+    for (phase, right) in
+        [(1, ProgressPoint::default()), (BESIDE, ProgressPoint { thread: 4, ops: 2 })]
+    {
         let mut ops = work.ops(phase, Share { rank: 3, ranks: 5 });
         let (mut thought, mut stats) = (Nanos(0), 0);
         while ops.next(&mut op) {
             match op.call {
                 Call::Stat { .. } => {
-                    let first = if stats == 0 { right } else { After::default() };
+                    let first = if stats == 0 { right } else { ProgressPoint::default() };
                     assert_eq!(op.after, first);
                     assert!(op.think <= Nanos(20_000_000));
                     stats += 1;
                     thought += op.think;
                 }
-                _ => assert_eq!((op.after, op.think), (After::default(), Nanos(0))),
+                _ => assert_eq!((op.after, op.think), (ProgressPoint::default(), Nanos(0))),
             }
         }
         // Evenly up to 20 ms: 200 of them have a mean of 10 ms, within 5 standard errors of 0.41 ms.

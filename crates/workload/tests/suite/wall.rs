@@ -2,7 +2,7 @@
 //! of the workload after it.
 
 use fsdyno_record::Nanos;
-use fsdyno_workload::{Op, OpSource, Pass, Setting, Share, Wall, Workload};
+use fsdyno_workload::{ItemLimit, Op, OpSource, Pass, Setting, Share, Workload};
 
 use crate::memory::{Memory, build, run, run_all};
 
@@ -18,7 +18,7 @@ struct After {
     last: u64,
 }
 
-impl Wall for After {
+impl ItemLimit for After {
     fn begin(&mut self) {
         assert!(!self.begun, "once");
         self.begun = true;

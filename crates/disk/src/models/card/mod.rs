@@ -149,12 +149,12 @@ impl Disk for FlashCard {
         done.or(self.current.map(|(_, until)| until))
     }
 
-    fn completed(&mut self, now: Nanos) -> Option<u64> {
+    fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
         self.done.pop_front().map(|(_, id)| id)
     }
 
-    fn persisted(&mut self) -> Option<(u64, u64)> {
+    fn pop_persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
     }
 

@@ -54,7 +54,7 @@ impl Parameters for Card {
         }
         check.within("model.program_size", self.program_size.0, 512, 1 << 20)?;
         let range = "a multiple of 512";
-        check.that(
+        check.require(
             "model.program_size",
             self.program_size,
             self.program_size.0 % 512 == 0,
@@ -62,12 +62,12 @@ impl Parameters for Card {
         )?;
         check.within("model.unit", self.unit.0, self.program_size.0, 256 << 20)?;
         let right = self.unit.0 % self.program_size.0 == 0;
-        check.that("model.unit", self.unit, right, "a multiple of model.program_size")?;
+        check.require("model.unit", self.unit, right, "a multiple of model.program_size")?;
         check.within("model.open_units", self.open_units.into(), 1, MAX_OPEN as u64)?;
         let units = spec.capacity.0.div_ceil(self.unit.0);
         let range = format!("such that the card has {} to {MAX_UNITS} units", self.open_units);
         let right = (u64::from(self.open_units)..=MAX_UNITS).contains(&units);
-        check.that("model.unit", self.unit, right, &range)
+        check.require("model.unit", self.unit, right, &range)
     }
 
     fn limits(&self) -> Option<Limits> {

@@ -38,7 +38,7 @@ impl Parameters for Hdd {
         let geometry = Geometry::new(self, spec.capacity.0 / SECTOR, 0);
         let range =
             "such that each zone has three cylinders or more (larger capacity, fewer zones)";
-        check.that(
+        check.require(
             "model.zones",
             self.zones,
             geometry.cylinders() >= 3 * u64::from(self.zones),

@@ -69,12 +69,12 @@ impl Disk for InstantDisk {
         self.done.front().map(|done| done.0)
     }
 
-    fn completed(&mut self, now: Nanos) -> Option<u64> {
+    fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.now = self.now.max(now);
         self.done.pop_front().map(|done| done.1)
     }
 
-    fn persisted(&mut self) -> Option<(u64, u64)> {
+    fn pop_persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
     }
 
@@ -106,8 +106,11 @@ mod tests {
             );
         }
         assert_eq!(disk.next_due(), Some(Nanos(7)));
-        assert_eq!(std::array::from_fn(|_| disk.completed(Nanos(7))), [Some(0), Some(1), Some(2)]);
-        assert_eq!((disk.next_due(), disk.completed(Nanos(9))), (None, None));
+        assert_eq!(
+            std::array::from_fn(|_| disk.pop_completed(Nanos(7))),
+            [Some(0), Some(1), Some(2)]
+        );
+        assert_eq!((disk.next_due(), disk.pop_completed(Nanos(9))), (None, None));
         assert_eq!(disk.counters().bytes_written, Bytes(3 * 4096));
         assert_eq!(disk.volatile_bytes(Nanos(9)), Bytes(0));
     }

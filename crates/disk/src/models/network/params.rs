@@ -129,7 +129,7 @@ impl Network {
         let absent = |name: &str, value: Option<u64>, other: &str| {
             let range =
                 format!("given, since {other} is; or leave out both for a volume without burst");
-            check.that(name, "missing", value.is_some(), &range)
+            check.require(name, "missing", value.is_some(), &range)
         };
         absent(rate, higher, credit)?;
         absent(credit, most, rate)?;

@@ -167,7 +167,7 @@ impl ShingledDisk {
             let next = self.inner.next_due().into_iter().chain(self.own_work_due()).min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.clock = self.clock.max(next);
-            while let Some(id) = self.inner.completed(self.clock) {
+            while let Some(id) = self.inner.pop_completed(self.clock) {
                 self.note_persisted();
                 self.finish(id);
             }
@@ -413,7 +413,7 @@ impl ShingledDisk {
     // Persistence.
 
     fn note_persisted(&mut self) {
-        while let Some((first, sectors)) = self.inner.persisted() {
+        while let Some((first, sectors)) = self.inner.pop_persisted() {
             let end = first + sectors;
             if first < self.cache {
                 self.note_appended(first, end.min(self.cache) - first);
@@ -462,12 +462,12 @@ impl Disk for ShingledDisk {
         if self.admitted == 0 { None } else { self.inner.next_due() }
     }
 
-    fn completed(&mut self, now: Nanos) -> Option<u64> {
+    fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
         self.done.pop_front().map(|(_, id)| id)
     }
 
-    fn persisted(&mut self) -> Option<(u64, u64)> {
+    fn pop_persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
     }
 

@@ -382,12 +382,12 @@ impl Disk for SolidStateDisk {
         self.due().map(Nanos)
     }
 
-    fn completed(&mut self, now: Nanos) -> Option<u64> {
+    fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now.0);
         self.done.pop_front().map(|(_, id)| id)
     }
 
-    fn persisted(&mut self) -> Option<(u64, u64)> {
+    fn pop_persisted(&mut self) -> Option<(u64, u64)> {
         self.persisted.pop_front()
     }
 

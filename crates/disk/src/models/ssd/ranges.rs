@@ -34,7 +34,7 @@ impl Parameters for Ssd {
             ("model.block", self.block, self.program_size.0, 1 << 30),
         ] {
             check.within(name, size.0, least, most)?;
-            check.that(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
+            check.require(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
         }
         // Firmware determines the time of a flush of an NVMe drive without capacitors, so its profile must state it.
         let decides = self.interface == Interface::Nvme && !self.power_loss_protection;
@@ -75,11 +75,11 @@ impl Parameters for Ssd {
         let (pages, superblocks, size) = geometry(self, spec.capacity);
         let right = superblocks <= MAX_SUPERBLOCKS;
         let range = format!("such that the drive has at most {} superblocks", MAX_SUPERBLOCKS);
-        check.that("model.block", self.block, right, &range)?;
+        check.require("model.block", self.block, right, &range)?;
         let spare = superblocks.saturating_sub(pages.div_ceil(size));
         let least = RESERVE as u64 + 3;
         let range = format!("such that at least {least} superblocks are spare");
-        check.that("model.spare_permille", self.spare_permille, spare >= least, &range)
+        check.require("model.spare_permille", self.spare_permille, spare >= least, &range)
     }
 
     fn limits(&self) -> Option<Limits> {

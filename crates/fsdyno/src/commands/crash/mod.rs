@@ -80,14 +80,14 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
 
 /// Runs `fsdyno report` on the rows of a crash test.
 pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
-    let least = report.least.least_difference;
+    let least = report.comparison.least_difference;
     if report.charts.is_some() || report.baseline.is_some() || least.is_some() {
         let what = "--charts, --baseline and --least-difference do not apply to results of fsdyno crash; remove them";
-        return Err(Failure::wrong(what));
+        return Err(Failure::invalid_use(what));
     }
-    if report.least.sort.is_some() || !report.least.columns.is_empty() {
+    if report.comparison.sort.is_some() || !report.comparison.columns.is_empty() {
         let what = "--sort and --columns do not apply to results of fsdyno crash; remove them";
-        return Err(Failure::wrong(what));
+        return Err(Failure::invalid_use(what));
     }
     if let Some(path) = &report.html
         && write_page(path, &fsdyno_report::crash_html(rows)?)?
@@ -102,7 +102,7 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
 fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
     if matches!(format, Format::Special(_)) {
         let usual: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
-        return Err(Failure::wrong(format!(
+        return Err(Failure::invalid_use(format!(
             "results of fsdyno crash cannot be printed in this format; use one of {}",
             usual.join(", ")
         )));

@@ -14,8 +14,8 @@ use crate::cli::{NamedFormat, folder, format, named};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
-    ("then", "Historical: the options and defaults of the publication's time", Variant::Then),
-    ("today", "Current: today's options and defaults", Variant::Today),
+    ("then", "Historical: the options and defaults of the publication's time", Variant::Historical),
+    ("today", "Current: today's options and defaults", Variant::Current),
 ];
 
 /// The output formats: claims and tables, or the records from which they are derived.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_campaign::labs;
 use fsdyno_report::{Basis, Format};
-use fsdyno_study::{End, Runs, archive, check, stored};
+use fsdyno_study::{Runs, StudyResult, archive, check, stored};
 
 pub use args::Study;
 
@@ -24,7 +24,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     let mut request = study.request();
     if let Some(count) = study.check {
         if study.format != Format::Text {
-            return Err(Failure::wrong("--check supports only --format text"));
+            return Err(Failure::invalid_use("--check supports only --format text"));
         }
         let print = &mut output::data;
         return check::run(&request, count as usize, version::build(), print);
@@ -51,7 +51,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
 /// Prints what would run, and finally any requirement that this host lacks.
 fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
     if !matches!(format, Format::Text | Format::Json) {
-        return Err(Failure::wrong("--dry-run supports only --format text or json"));
+        return Err(Failure::invalid_use("--dry-run supports only --format text or json"));
     }
     let (stop, command) = (Arc::new(AtomicBool::new(false)), session::command());
     let planned = runs.plan(&session::of(&stop, &command))?;
@@ -64,7 +64,7 @@ fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
 
 /// Prints the verdicts on the stored trials, and writes the report; does nothing without trials.
 fn show(runs: &Runs, format: Format) -> Result<(), Failure> {
-    let end = End::of(&runs.folder, &runs.file)?;
+    let end = StudyResult::of(&runs.folder, &runs.file)?;
     if end.is_empty() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn show(runs: &Runs, format: Format) -> Result<(), Failure> {
     written
 }
 
-fn print(end: &End, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
+fn print(end: &StudyResult, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
     output::data(&end.written(format, output::style(), basis)?)?;
     end.say_verdicts(format);
     Ok(())
@@ -86,14 +86,14 @@ fn print(end: &End, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
 pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     let (_, file) = stored::read(folder)?;
     args.archive.as_deref().map_or(Ok(()), |into| archive::check(folder, into))?;
-    let end = End::of(folder, &file)?;
+    let end = StudyResult::of(folder, &file)?;
     if end.is_empty() {
         let shown = folder.display();
-        return Err(Failure::wrong(format!("'{shown}' has no trials; run the study first")));
+        return Err(Failure::invalid_use(format!("'{shown}' has no trials; run the study first")));
     }
     let baseline = args.baseline.as_deref();
     end.check_baseline(baseline)?;
-    let basis = args.least.basis(baseline);
+    let basis = args.comparison.basis(baseline);
     if let Some(into) = &args.charts {
         end.charts(into, args.png, basis)?;
     }

@@ -231,12 +231,12 @@ mod tests {
         let it = Explained::default();
         let phase = |tree: Frame| {
             let mut phase = Phase { ops, ..Phase::default() };
-            phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+            phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
             phase
         };
         let there = there.map(phase);
         let there = there.as_ref().map(|there| (&it, there));
-        chart(&it, &phase(tree), there, By::Instructions).unwrap().alone()
+        chart(&it, &phase(tree), there, By::Instructions).unwrap().standalone_svg()
     }
 
     #[test]
@@ -256,10 +256,10 @@ mod tests {
         let busy = Frame { charged: 70, ..frame(10, &[]) };
         let mut phase = Phase { ops: 10, ..Phase::default() };
         let tree = frame(0, &[("a", busy), ("b", frame(20, &[]))]);
-        phase.take(&BTreeMap::from([(Task::Ops, tree)]));
+        phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
         assert!(chart(&Explained::default(), &phase, None, By::Time).is_none());
         phase.instruction_ns = Some(0.5);
-        let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().alone();
+        let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().standalone_svg();
         assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 self"), "{svg}");
         assert!(svg.contains(r#"width="80%""#), "{svg}");
     }

@@ -124,8 +124,8 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
     for band in disk.parts() {
         let (low, high) = (f64::from(band.rows.0), f64::from(band.rows.1 + 1));
         let (bottom, top) = (top + HEIGHT - low * row, top + HEIGHT - high * row);
-        chart.level(bottom, &gibibytes(band.bytes.0));
-        chart.level(top, "");
+        chart.horizontal_line(bottom, &gibibytes(band.bytes.0));
+        chart.horizontal_line(top, "");
         // A second label needs space, and is useful only if it differs from the first.
         if bottom - top >= LABELLED && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
             chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(band.bytes.1));

@@ -135,7 +135,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
     let of = |kernel: &str, xfs: &[f64]| RunResult {
         run: "files".into(),
-        variant: Variant::Then,
+        variant: Variant::Historical,
         kernel: Some(kernel.into()),
         scale: 10,
         trials: trials(&[("ext4", TEN), ("xfs", xfs)]),

@@ -7,7 +7,7 @@ use fsdyno_stats::{Estimate, Summary};
 
 use crate::file::{Check, StudyFile, Test};
 use crate::judge::check::edges;
-use crate::judge::verdict::{Edge, Part, Stand};
+use crate::judge::verdict::{Edge, Part, Position};
 
 /// Claims not satisfied by their own number, with the reason.
 const EXCEPT: &[(&str, &str)] = &[(
@@ -45,7 +45,7 @@ fn a_published_number_meets_its_own_claim() {
                 fitted: false,
             };
             seen += 1;
-            if part.stand(claim.margin) != Stand::Within {
+            if part.stand(claim.margin) != Position::Within {
                 let name = path.file_stem().unwrap().to_string_lossy();
                 unmet.push(format!("{name} {}", claim.id));
             }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use fsdyno_record::{Bytes, OpKind};
 
+use crate::items::Items;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, OpenFlags, Payload};
 use crate::op_source::{NoOps, OpSource};
 use crate::params::{ParamError, Values};
 use crate::permutation::Order;
 use crate::scrambled::{Alphabet, Scrambled};
-use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -160,7 +160,7 @@ impl Dirops {
         check_unused(values)?;
         let files = values.number_or_zero("files");
         let mut phases = vec![Phase::Create, Phase::Delete];
-        if values.yes("stat") {
+        if values.is_yes("stat") {
             phases.insert(1, Phase::Stat);
         }
         let order = |phase: Phase| {
@@ -172,7 +172,7 @@ impl Dirops {
             size: values.number_or_zero("size") as u32,
             names: NamePattern::new(values, files, seed)?,
             fixed_names: has_fixed_names(values, files),
-            gap: if values.yes("remount") { GapKind::Remount } else { GapKind::None },
+            gap: if values.is_yes("remount") { GapKind::Remount } else { GapKind::None },
             phases: phases.into_iter().map(order).collect(),
             seed,
         })
@@ -226,7 +226,7 @@ fn has_fixed_names(values: &Values, files: u64) -> bool {
 fn check_unused(values: &Values) -> Result<(), ParamError> {
     let (stat_order, digits) = (values.text("stat-order"), values.text("digits"));
     let (names, length) = (values.text("names"), values.text("name-length"));
-    let wrong = if !values.yes("stat") && stat_order != "random" {
+    let wrong = if !values.is_yes("stat") && stat_order != "random" {
         format!("stat-order={stat_order} is the order of a phase that stat=no omits; use stat=yes")
     } else if names != "numbered" && length != "auto" && digits != "7" {
         format!(

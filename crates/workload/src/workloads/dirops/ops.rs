@@ -1,10 +1,10 @@
 //! The ops of a share.
 
 use super::{DIRECTORY, Dirops, FILE, SLOT};
-use crate::op::{After, Call, DirSlot, Op};
+use crate::items::Items;
+use crate::op::{Call, DirSlot, Op, ProgressPoint};
 use crate::op_source::OpSource;
 use crate::permutation::Order;
-use crate::until::Items;
 use crate::workload::Share;
 
 /// The next op of a rank.
@@ -68,7 +68,7 @@ impl Ops<'_> {
         match self.step {
             Step::File => self.file(op),
             Step::FirstFile => {
-                op.after = After::default();
+                op.after = ProgressPoint::default();
                 self.work.names.begin(&mut op.name);
                 self.file(op);
             }
@@ -100,7 +100,7 @@ impl Ops<'_> {
             self.step = Step::OpenDir;
         } else {
             op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
-            op.after = After { thread: 0, ops: self.opens_after };
+            op.after = ProgressPoint { thread: 0, ops: self.opens_after };
             self.step = Step::FirstFile;
         }
     }
@@ -108,7 +108,7 @@ impl Ops<'_> {
 
 /// An item is a file; the index of the first one is the share's rank.
 impl Items for Ops<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         let between = matches!(self.step, Step::FirstFile | Step::File);
         between.then_some((self.index / self.stride, self.index < self.end))
     }

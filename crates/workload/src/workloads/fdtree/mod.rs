@@ -6,10 +6,10 @@ mod walk;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
 use crate::contents::Contents;
+use crate::items::Items;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
-use crate::until::Items;
 use crate::workload::{
     Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
@@ -325,7 +325,7 @@ struct WriteFiles<'a> {
 
 /// An item is a file.
 impl Items for WriteFiles<'_> {
-    fn between(&mut self) -> Option<(u64, bool)> {
+    fn item_boundary(&mut self) -> Option<(u64, bool)> {
         self.left.is_none().then_some((self.begun, self.begun < self.end))
     }
 

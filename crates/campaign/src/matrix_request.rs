@@ -18,7 +18,7 @@ use crate::settings::SettingError;
 
 /// An experiment as the user specified it.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct MatrixRequest {
     /// Names of workloads.
     pub workloads: Vec<String>,
     /// Specs of file systems; empty on a directory.

@@ -18,7 +18,7 @@ pub struct Basis<'b> {
     /// The label of the baseline; none if ratios are taken to the best row of each section.
     pub baseline: Option<&'b str>,
     /// The smallest difference that matters, relative.
-    pub least: f64,
+    pub least_difference: f64,
     /// The order of rows in tables; none to keep the order of the trials.
     pub sort: Option<Sort>,
     /// The columns of tables ([`crate::columns::COLUMN_NAMES`]); the default ones if empty.
@@ -27,13 +27,13 @@ pub struct Basis<'b> {
 
 impl<'b> From<Option<&'b str>> for Basis<'b> {
     fn from(baseline: Option<&'b str>) -> Basis<'b> {
-        Basis { baseline, least: DEFAULT_LEAST_DIFFERENCE, sort: None, columns: &[] }
+        Basis { baseline, least_difference: DEFAULT_LEAST_DIFFERENCE, sort: None, columns: &[] }
     }
 }
 
 /// The comparison of a row with its base.
 #[derive(Clone, Copy, Debug)]
-pub struct Against {
+pub struct RowComparison {
     /// The displayed ratio.
     pub ratio: Ratio,
     /// Index of the base.
@@ -45,7 +45,7 @@ pub struct Against {
 /// The ratio of every row to its base, and its comparison. The base is the best row, or the row of the
 /// baseline's label with the same disk, kernel and threads. An entry is none if there is no such row or a time is
 /// zero.
-pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<Against>> {
+pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<RowComparison>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
         if !real(row) {
@@ -56,16 +56,16 @@ pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Optio
             None => best?,
         };
         let base_index = rows.iter().position(|other| std::ptr::eq(other, base))?;
-        let compared = compare(base, row, measure, basis.least)?;
+        let compared = compare(base, row, measure, basis.least_difference)?;
         if std::ptr::eq(row, base) {
-            return Some(Against {
+            return Some(RowComparison {
                 ratio: Ratio { value: 1.0, standing: Standing::Plain },
                 base: base_index,
                 comparison: None,
             });
         }
         let ratio = Ratio { value: compared.0.ratio, standing: Standing::Plain };
-        Some(Against { ratio, base: base_index, comparison: Some(compared) })
+        Some(RowComparison { ratio, base: base_index, comparison: Some(compared) })
     };
     rows.iter().map(ratio).collect()
 }
@@ -195,7 +195,7 @@ pub fn compare(
     let pairing = Pairing::of(&base.trials, &new.trials);
     let error = processor::error(&pairing.base, &pairing.new, measure);
     let comparison = pairing.compare_runs(|run| measure.value(run))?;
-    Some((comparison.within(least).with_systematic(error), pairing.how))
+    Some((comparison.with_threshold(least).with_systematic(error), pairing.matching))
 }
 
 #[cfg(test)]

@@ -1,43 +1,46 @@
-//! The ops of a share that a stonewall ends ([`crate::wall`]).
+//! The ops of a share that a stonewall ends ([`crate::item_limit`]).
 
 use fsdyno_record::Nanos;
 
+use crate::item_limit::ItemLimit;
 use crate::op::Op;
 use crate::op_source::OpSource;
-use crate::wall::Wall;
 
 /// The items of a share, each of at least one op.
 pub trait Items: OpSource {
     /// Returns the number of items done, and true if another item follows; none if the next op belongs to an item that
     /// has begun, or does not belong to an item.
-    fn between(&mut self) -> Option<(u64, bool)>;
+    fn item_boundary(&mut self) -> Option<(u64, bool)>;
 
     /// Limits the total number of items, including those done, to `most`.
     fn end_after(&mut self, most: u64);
 }
 
 /// The ops of a share that consults a wall before each item.
-pub(crate) struct Until<'a> {
+pub(crate) struct LimitedOps<'a> {
     ops: Box<dyn Items + Send + 'a>,
-    wall: Box<dyn Wall + 'a>,
+    wall: Box<dyn ItemLimit + 'a>,
     done: u64,
     begun: bool,
 }
 
-impl<'a> Until<'a> {
-    pub(crate) fn new(ops: Box<dyn Items + Send + 'a>, wall: Box<dyn Wall + 'a>) -> Until<'a> {
-        Until { ops, wall, done: 0, begun: false }
+impl<'a> LimitedOps<'a> {
+    pub(crate) fn new(
+        ops: Box<dyn Items + Send + 'a>,
+        wall: Box<dyn ItemLimit + 'a>,
+    ) -> LimitedOps<'a> {
+        LimitedOps { ops, wall, done: 0, begun: false }
     }
 }
 
-impl OpSource for Until<'_> {
+impl OpSource for LimitedOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if !self.begun {
             self.begun = true;
             self.wall.begin();
         }
         let mut waited = Nanos(0);
-        if let Some((done, more)) = self.ops.between() {
+        if let Some((done, more)) = self.ops.item_boundary() {
             self.done = done;
             let pass = self.wall.pass(done, more);
             waited = pass.waited_until;
@@ -46,7 +49,7 @@ impl OpSource for Until<'_> {
             }
         }
         let has_op = self.ops.next(op);
-        if !has_op && let Some((done, _)) = self.ops.between() {
+        if !has_op && let Some((done, _)) = self.ops.item_boundary() {
             // The last items may not have had any ops.
             self.done = done;
             self.wall.pass(done, false);

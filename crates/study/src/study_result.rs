@@ -47,7 +47,7 @@ fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
 }
 
 /// The stored trials of a study, judged, with their sidecars.
-pub struct End {
+pub struct StudyResult {
     judged: Judged,
     trials: Vec<Trial>,
     ran: Vec<Ran>,
@@ -62,12 +62,12 @@ pub struct End {
     crashed: Vec<Row>,
 }
 
-impl End {
+impl StudyResult {
     /// Reads and judges the stored trials of a folder.
     ///
     /// # Errors
     /// A file that is unreadable.
-    pub fn of(folder: &Path, file: &StudyFile) -> Result<End, Failure> {
+    pub fn of(folder: &Path, file: &StudyFile) -> Result<StudyResult, Failure> {
         let results: Vec<RunResult> = stored::results(folder, file)?;
         let mut judged = judge(file, &results);
         full_scale::put_next_to(&mut judged);
@@ -88,7 +88,7 @@ impl End {
         let crashed = crashes
             .flat_map(|path| or_omit(crash::stored::read(&path.join(fsdyno_crash::ROWS_FILE))))
             .collect();
-        Ok(End { judged, trials, ran, folders, explanations, places, not_run, crashed })
+        Ok(StudyResult { judged, trials, ran, folders, explanations, places, not_run, crashed })
     }
 
     /// Returns true if no trial is stored.

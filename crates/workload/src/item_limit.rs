@@ -4,7 +4,7 @@
 use fsdyno_record::Nanos;
 
 /// The limit that a share consults before each of its items.
-pub trait Wall: Send {
+pub trait ItemLimit: Send {
     /// Starts the clock, at the first op of the share.
     fn begin(&mut self);
 
@@ -13,7 +13,7 @@ pub trait Wall: Send {
     fn pass(&mut self, done: u64, more: bool) -> Pass;
 }
 
-/// The result of [`Wall::pass`].
+/// The result of [`ItemLimit::pass`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     /// Maximum total number of items that the share does.

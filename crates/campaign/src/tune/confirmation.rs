@@ -1,9 +1,9 @@
 //! Confirms a winner under conditions that the search did not use.
 
 use fsdyno_record::trial::{Outcome, Trial};
-use fsdyno_report::tune::{Ratio, Truth};
+use fsdyno_report::tune::{Confirmation, Ratio};
 use fsdyno_stats::compare::{Comparison, paired, welch};
-use fsdyno_tune::{Kin, kin};
+use fsdyno_tune::{RelatedWork, related_work};
 
 use super::bench::whole;
 use super::request::TuneRequest;
@@ -36,7 +36,7 @@ impl Work {
     pub fn parse(text: &str) -> Result<Work, Failure> {
         let mut words = text.split_whitespace();
         let workload = words.next().unwrap_or_default().to_string();
-        let wrong = |what: String| Failure::wrong(format!("--also '{text}': {what}"));
+        let wrong = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
         fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
         let parameters: Vec<String> = words.map(String::from).collect();
         match parameters.iter().find(|set| !set.contains('=')) {
@@ -63,7 +63,7 @@ pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
         return tune.also.iter().map(|text| Work::parse(text)).collect();
     }
     let Some(workload) = tune.spec.workloads.first() else { return Ok(Vec::new()) };
-    let Some(Kin { size, second }) = kin(workload) else { return Ok(Vec::new()) };
+    let Some(RelatedWork { size, second }) = related_work(workload) else { return Ok(Vec::new()) };
     let mut works = Vec::new();
     let value = trial.plan.workload.params.get(size).and_then(|value| value.parse::<u64>().ok());
     if let Some(value) = value {
@@ -93,7 +93,7 @@ pub fn confirm(
     default: &PointSettings,
     winner: &PointSettings,
     least: f64,
-) -> Result<Vec<Truth>, Failure> {
+) -> Result<Vec<Confirmation>, Failure> {
     let mut all = Vec::new();
     for work in works {
         let what = format!("{} (separate seeds)", work.words());
@@ -104,7 +104,7 @@ pub fn confirm(
         };
         let sides = [with(default), with(winner)];
         if let Err(failure) = points.cell(&sides[0]) {
-            all.push(Truth { what, ratio: None, failed: Some(failure.message) });
+            all.push(Confirmation { what, ratio: None, failed: Some(failure.message) });
             continue;
         }
         let seeds = FIRST..FIRST + TRIALS;
@@ -117,7 +117,7 @@ pub fn confirm(
             None => compared(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
             Some(_) => None,
         };
-        all.push(Truth { what, ratio, failed });
+        all.push(Confirmation { what, ratio, failed });
     }
     Ok(all)
 }

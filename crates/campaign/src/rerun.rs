@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::Question;
+use crate::MatrixRequest;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::job::Task;
 use fsdyno_record::plan::KernelPlan;
@@ -49,16 +49,18 @@ pub fn venue<'a>(
 /// # Errors
 /// A file that cannot be read.
 pub fn inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
-    let mut question = Question::default();
+    let mut matrix_request = MatrixRequest::default();
     for workload in plans.iter().map(|plan| &plan.workload) {
         if let Some(input) = &workload.input {
             let value = workload.params.get(&input.parameter).cloned().unwrap_or_default();
-            question.workloads.push(workload.name.clone());
-            question.parameters.push(format!("{}.{}={value}", workload.name, input.parameter));
+            matrix_request.workloads.push(workload.name.clone());
+            matrix_request
+                .parameters
+                .push(format!("{}.{}={value}", workload.name, input.parameter));
         }
     }
-    question.workloads.dedup();
-    Ok(crate::read_inputs(&question)?)
+    matrix_request.workloads.dedup();
+    Ok(crate::read_inputs(&matrix_request)?)
 }
 
 /// Returns the job that repeats a stored trial.
@@ -96,7 +98,7 @@ fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Fa
             Some(name) => drop(of_given.insert(name, lab)),
             // Checked before the search for the other kernels, which may download them.
             None => {
-                return Err(Failure::wrong(format!(
+                return Err(Failure::invalid_use(format!(
                     "--kernel {kernel} is {}, and none of the trials ran on it; they ran on: {}",
                     lab.kernel_release(),
                     kernels.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

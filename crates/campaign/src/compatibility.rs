@@ -11,7 +11,7 @@ use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
 use crate::labs::Mode;
-use crate::question::Cell;
+use crate::matrix_request::Cell;
 use crate::run_error::RunError;
 
 /// Checks that the trials of these cells may share a folder with the stored ones. A dry run boots no guest for this.
@@ -43,7 +43,7 @@ fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
 }
 
 /// Returns the number of stored trials that do not belong to these cells, and the names of their rows.
-pub fn others<'a>(
+pub fn unrequested_trials<'a>(
     cells: &[Cell],
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> (usize, Vec<String>) {
@@ -83,7 +83,7 @@ pub(crate) fn same_lab(
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, &[]),
-            false => differs(&trial.lab, &here.components),
+            false => changed_components(&trial.lab, &here.components),
         };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
             let (stored, current) = (short(lab_id), short(&here.lab_id));
@@ -135,7 +135,10 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
 /// Returns the names of the components that both guests have, but that differ. The initramfs and its list of modules
 /// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
 /// snapshot is omitted, because it belongs to one file system's guest on one machine.
-pub(crate) fn differs(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> String {
+pub(crate) fn changed_components(
+    a: &BTreeMap<String, String>,
+    b: &BTreeMap<String, String>,
+) -> String {
     differing(a, b, &["initramfs", "modules", "snapshot"])
 }
 
@@ -160,7 +163,7 @@ mod tests {
     #[test]
     fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
         let lab = |snapshot: &str| BTreeMap::from([("snapshot".to_string(), snapshot.to_string())]);
-        assert_eq!(differs(&lab("a"), &lab("b")), "");
+        assert_eq!(changed_components(&lab("a"), &lab("b")), "");
         assert_eq!(differing(&lab("a"), &lab("b"), &[]), "snapshot");
         assert_eq!(differing(&lab("a"), &lab("a"), &[]), "");
     }
