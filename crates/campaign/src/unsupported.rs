@@ -41,7 +41,7 @@ fn places(targets: &[TargetKind]) -> String {
         TargetKind::Lab => "in the lab",
         TargetKind::Model => "on a model",
         TargetKind::Directory => "in a directory",
-        TargetKind::Ephemeral => "on loop:SIZE and ram:SIZE",
+        TargetKind::Ephemeral => "on loop:SIZE or ram:SIZE",
         TargetKind::Drive => "on a drive",
     });
     let places: Vec<&str> = places.collect();

@@ -111,7 +111,7 @@ pub enum Command {
     Show(Show),
     /// Calibrate a disk model against a real drive (read-only), and write a disk profile for the lab
     Fit(Fit),
-    /// Build a kernel that no distribution has, for the lab
+    /// Build a kernel or modules that Debian does not ship, for the lab
     Kernel(crate::commands::kernel::Kernel),
     /// Check what works on this machine and what is missing
     Doctor(Doctor),

@@ -1,7 +1,7 @@
 //! Runs apt as any user, with the system's package lists or with separate ones.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -40,6 +40,7 @@ impl Apt {
             // The system's pins apply only to its own sources.
             ("Dir::Etc::Preferences", Path::new("/dev/null")),
             ("Dir::Etc::PreferencesParts", Path::new("/dev/null")),
+            ("APT::Default-Release", Path::new("")),
             ("Dir::State::Lists", &folder.join("lists")),
             ("Dir::Cache", &folder.join("cache")),
         ] {
@@ -114,23 +115,35 @@ impl Apt {
     }
 
     /// Downloads packages into a folder with everything that they depend on, as for a system on which nothing is
-    /// installed. apt verifies them against the hashes of the signed lists.
+    /// installed. apt verifies them against the hashes of the signed list. Its output is appended to `log`.
     ///
     /// # Errors
-    /// The message of apt-get.
-    pub fn download_all(&self, names: &[&str], folder: &Path) -> Result<(), String> {
+    /// The first error of apt-get.
+    pub fn download_all(&self, names: &[&str], folder: &Path, log: &Path) -> Result<(), String> {
         let archives = format!("Dir::Cache::Archives={}/", folder.display());
         let mut arguments =
             vec!["install", "-y", "-q", "--download-only", "--no-install-recommends"];
-        for option in [&archives, "Dir::State::Status=/dev/null", "Debug::NoLocking=true"] {
+        for option in [
+            &archives,
+            "Dir::State::Status=/dev/null",
+            "Debug::NoLocking=true",
+            // The caches are for the status of this host.
+            "Dir::Cache::pkgcache=",
+            "Dir::Cache::srcpkgcache=",
+        ] {
             arguments.extend(["-o", option]);
         }
         arguments.extend(names);
         let output = self.run("apt-get", &arguments, folder)?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!("apt-get: {}", last_line(&output.stderr))),
+        let mut file = File::options().append(true).open(log).map_err(|error| error.to_string())?;
+        let written = file.write_all(&output.stdout).and_then(|()| file.write_all(&output.stderr));
+        written.map_err(|error| format!("{}: {error}", log.display()))?;
+        if output.status.success() {
+            return Ok(());
         }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = said.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
+        Err(format!("apt-get: {why}"))
     }
 }
 

@@ -84,6 +84,24 @@ pub enum LabError {
         /// The Debian packages that provide them.
         packages: String,
     },
+    /// A build cannot run, because this user may not create namespaces.
+    #[error("build {what}: {problem}")]
+    NoNamespace {
+        /// The name of the build.
+        what: String,
+        /// The message of unshare(1).
+        problem: String,
+    },
+    /// A module cannot be built for a kernel.
+    #[error("build {module} for {release}: {why}")]
+    NoModuleBuild {
+        /// The name of the module.
+        module: String,
+        /// The kernel as given or found.
+        release: String,
+        /// The reason.
+        why: String,
+    },
     /// A build failed.
     #[error("build {what}: {why}")]
     NotBuilt {
@@ -154,11 +172,13 @@ impl LabError {
             | NoToolSet { .. }
             | UnbuiltKernel { .. }
             | NoBuildTool { .. }
+            | NoNamespace { .. }
             | NoLibrary { .. } => true,
             NoModule { .. } => true,
             UnsafeCache { .. }
             | WrongKernel { .. }
             | NotBuilt { .. }
+            | NoModuleBuild { .. }
             | WrongSource { .. }
             | BadFile { .. }
             | Io { .. } => false,
@@ -193,13 +213,16 @@ impl LabError {
             }
             NoModule { module, release, .. } => {
                 let hint = lookup::kernel_hint_of(module).map(String::from);
-                let hint = hint.or_else(|| build::module_command(module, release));
-                hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
+                let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
                     format!(
                         "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
                          left Linux with 6.13)"
                     )
-                })
+                });
+                match build::module_command(module, release) {
+                    Some(command) => format!("build it: {command}; or {hint}"),
+                    None => hint,
+                }
             }
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
@@ -218,8 +241,12 @@ impl LabError {
             }
             UnbuiltKernel { command, .. } => (*command).into(),
             NoBuildTool { packages, .. } => format!("apt-get install {packages}"),
+            NoNamespace { .. } => "run it as root, or allow users to create namespaces (sysctl \
+                                   user.max_user_namespaces; on Ubuntu \
+                                   kernel.apparmor_restrict_unprivileged_userns=0)"
+                .into(),
             NotBuilt { log, .. } => format!("the whole output is in {}", log.display()),
-            WrongSource { .. } | BadFile { .. } | Io { .. } => return None,
+            NoModuleBuild { .. } | WrongSource { .. } | BadFile { .. } | Io { .. } => return None,
         })
     }
 }

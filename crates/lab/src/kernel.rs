@@ -95,6 +95,12 @@ fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(FOREIGN))
 }
 
+/// Reports whether a request is for a kernel that was built on this host.
+pub(crate) fn is_built_here(wish: &str, cache: &Cache) -> bool {
+    let here = local_kernels(cache).into_iter();
+    here.filter(|kernel| is_built(kernel, cache)).any(|it| build::is_named(&it.release, wish))
+}
+
 /// Reports whether a kernel was built on this host.
 fn is_built(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(build::FOLDER))

@@ -249,6 +249,8 @@ impl Lab {
         for (path, contents) in &parts.files {
             add(&format!("file {path}"), path, contents.clone());
         }
+        let builds = modules.iter().filter_map(|module| self.modules.build_of(&module.name));
+        components.extend(builds.map(|(name, origin)| (format!("module build {name}"), origin)));
         let mut files = self.qemu.files.clone();
         for tool in &parts.host_tools {
             let (file, contents) = AsHashed::read(&tools::find(tool)?)?;

@@ -75,16 +75,26 @@ impl Modules {
         })
     }
 
-    /// Lists the modules of a distribution's kernel, and those that were built for it on this host.
+    /// Lists the modules of a distribution's kernel, plus those that were built for it on this host and that it lacks.
     ///
     /// # Errors
     /// [`LabError::Io`] if a folder cannot be read.
     pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Modules, LabError> {
         let mut modules = Modules::open(&kernel.modules, &kernel.release)?;
         if let Some(added) = build::added_modules(&kernel.release, cache) {
-            walk(&added, &mut modules.files)?;
+            let mut files = BTreeMap::new();
+            walk(&added, &mut files)?;
+            files.extend(std::mem::take(&mut modules.files));
+            modules.files = files;
         }
         Ok(modules)
+    }
+
+    /// Returns the name of the build that made a module on this host, and the line that records its sources.
+    pub fn build_of(&self, name: &str) -> Option<(String, String)> {
+        let folder = self.files.get(&underscored(name))?.parent()?;
+        let origin = build::origin(folder)?;
+        Some((folder.file_name()?.to_string_lossy().into_owned(), origin))
     }
 
     /// Returns the modules to load for `names`, each after its dependencies. Built-in modules are skipped, and

@@ -79,6 +79,14 @@ pub fn detect(
     Ok(Some(position))
 }
 
+/// Returns the MPI launcher that started this process as one of several, and their number. Other launchers also start
+/// processes that have nothing to do with each other.
+pub fn started_by_mpi(env: &dyn Fn(&str) -> Option<String>) -> Option<(Kind, u32)> {
+    let position = detect(env, None).ok()??;
+    let is_mpi = matches!(position.kind, Kind::Mpich | Kind::OpenMpi);
+    (is_mpi && position.ranks > 1).then_some((position.kind, position.ranks))
+}
+
 /// Returns the variables for rank and size, and those that together identify a run.
 fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     match kind {
@@ -180,6 +188,22 @@ mod tests {
         let pods = position(&[("JOB_COMPLETION_INDEX", "5")], Some(16)).unwrap().unwrap();
         assert_eq!((pods.kind, pods.rank, pods.ranks), (Kind::Kubernetes, 5, 16));
         assert_eq!(position(&[], None), Ok(None));
+    }
+
+    #[test]
+    fn only_several_processes_of_an_mpi_launcher_are_meant_as_ranks() {
+        let started = |set: &[(&str, &str)]| {
+            started_by_mpi(&|name: &str| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+            })
+        };
+        let hydra = |size| [("PMI_RANK", "0"), ("PMI_SIZE", size), ("PMI_FD", "9")];
+        assert_eq!(started(&hydra("4")), Some((Kind::Mpich, 4)));
+        assert_eq!(started(&hydra("1")), None);
+        let open = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
+        assert_eq!(started(&open), Some((Kind::OpenMpi, 2)));
+        assert_eq!(started(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), None);
+        assert_eq!(started(&[]), None);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Runs {
             fsdyno_processor::parse(cpu)
                 .map_err(|error| Failure::invalid_use(format!("--cpu: {error}")))?;
         }
-        let file = file.scaled(request.scale.unwrap_or(file.scale))?;
+        let file = file.scaled(request.scale.unwrap_or(file.scale), &request.only)?;
         let folder = request.out.clone().unwrap_or_else(|| {
             let name = Path::new(&request.study).file_stem().unwrap_or_default();
             target::default_folder(&format!("study-{}", name.to_string_lossy()))

@@ -40,7 +40,8 @@ fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
         let own = file.runs.iter().filter(|run| run.has(variant));
         let places: Vec<String> =
             own.map(|run| format!("{}/{}", variant.name(), run.name)).collect();
-        let why = format!("{} has no trials: not run yet, or removed.", places.join(" or "));
+        let have = if places.len() == 1 { "has" } else { "have" };
+        let why = format!("{} {have} no trials: not run yet, or removed.", places.join(", "));
         NotRun { conditions: words(&variant), why }
     });
     not_run.collect()

@@ -115,7 +115,7 @@ pub const TRIALS: &[NamedFormat] = &[
     ),
     (
         "original",
-        "The report of the original program: PostMark, fdtree, bonnie++ (CSV)",
+        "The report of the original program: PostMark, fdtree, bonnie++ (CSV), mdtest (dirops --ranks)",
         Format::Special(SpecialFormat::Original),
     ),
 ];

@@ -1,4 +1,4 @@
-//! `fsdyno kernel build`: builds kernels and modules that no distribution has, and stores them in the cache.
+//! `fsdyno kernel build`: builds kernels and modules that Debian does not ship, and stores them in the cache.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct Kernel {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Build a kernel or a module that no distribution has, and keep it in the cache
+    /// Build a kernel or modules that Debian does not ship, and keep them in the cache
     #[command(subcommand)]
     Build(What),
 }
@@ -33,7 +33,7 @@ enum Action {
 enum What {
     /// Build a small Linux 5.10 with Reiser4
     Reiser4(Reiser4),
-    /// Build the modules of OpenZFS for a kernel of Debian
+    /// Build OpenZFS modules for a Debian kernel
     Zfs(Zfs),
 }
 
@@ -44,12 +44,12 @@ Examples:
   fsdyno kernel build zfs
   fsdyno run dirops --fs zfs --fs ext4
   fsdyno kernel build zfs --kernel 6.12
-  fsdyno run dirops --kernel 6.1,6.12 --fs zfs
+  fsdyno run dirops --kernel 6.12 --fs zfs
 
-The source is that of Debian's package zfs-dkms, which is downloaded with the kernel's headers
-and the compiler that the kernel was built with: about 110 MB. They are unpacked into a folder of
-the cache and run there; nothing is installed. From then on the kernel has ZFS in the lab. Its
-other modules do not change, nor do the results of other file systems.")]
+The source is that of Debian's package zfs-dkms. It is downloaded with the kernel's headers and
+a compiler of the version that compiled the kernel (100 to 230 MB), and all of them are unpacked
+into a folder in the cache and run there; nothing is installed. The lab then finds ZFS on that
+kernel; its other modules, and the results of other file systems, stay the same.")]
 struct Zfs {
     /// The kernel: a release or the beginning of one, as for fsdyno run [default: that of fsdyno run]
     #[arg(long, value_name = "RELEASE")]
@@ -61,7 +61,7 @@ struct Zfs {
 /// The options of all builds.
 #[derive(Args, Clone, Copy, Debug)]
 struct MannerArgs {
-    /// Number of compilers that run at a time
+    /// Maximum number of compilers to run at once
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole_number::<usize>(1..=256))]
     jobs: usize,
     /// Keep the folder of the build, even if it fails: about 1.3 GB in the cache

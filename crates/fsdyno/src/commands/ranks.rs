@@ -30,8 +30,17 @@ pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
         let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::invalid_use)?;
         return Ok(Some(Position { kind: Kind::Ssh, rank: 0, ranks, run: None, pmi: None }));
     }
-    let Some(given) = run.ranks.ranks else { return Ok(None) };
     let env = |name: &str| std::env::var(name).ok();
+    let Some(given) = run.ranks.ranks else {
+        // Shards are runs of their own.
+        let started = launcher::started_by_mpi(&env).filter(|_| run.shard.is_none());
+        return started.map_or(Ok(None), |(kind, ranks)| {
+            Err(Failure::invalid_use(format!(
+                "the launcher ({kind}) started {ranks} processes of this command, each of which would be a run of its own; \
+                 add --ranks to make them one run"
+            )))
+        });
+    };
     let found = launcher::detect(&env, given).map_err(Failure::invalid_use)?;
     found.map(Some).ok_or_else(|| {
         Failure::invalid_use(

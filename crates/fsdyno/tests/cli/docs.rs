@@ -27,6 +27,7 @@ const COMMANDS: &[&str] = &[
     "fit",
     "kernel",
     "kernel build reiser4",
+    "kernel build zfs",
     "doctor",
     "completions",
     "man",

@@ -30,8 +30,11 @@ const BUILDS: &[(&str, &str)] =
 /// The modules that can be built for a distribution's kernel, with the command for each, without the release.
 const MODULE_BUILDS: &[(&str, &str)] = &[("zfs", "fsdyno kernel build zfs --kernel")];
 
-/// Returns the command that builds a module for a kernel, if there is one.
+/// Returns the command that builds a module for a kernel of Debian, if there is one.
 pub fn module_command(module: &str, release: &str) -> Option<String> {
+    if !release.ends_with("-amd64") {
+        return None;
+    }
     let (_, command) = MODULE_BUILDS.iter().find(|(built, _)| module == *built)?;
     Some(format!("{command} {release}"))
 }
@@ -81,30 +84,32 @@ pub(crate) fn keep(
     name_folder(root, &cache.folder(FOLDER)?, release)
 }
 
-/// Stores newly built modules of a kernel in the cache, replacing those of an earlier build.
+/// Stores newly built modules in the cache: those of the build `name` for the kernel `release`. A folder below `place`,
+/// which must be in the cache, then has those of an earlier build.
 ///
 /// # Errors
 /// An error of the host.
 pub(crate) fn keep_modules(
     files: &[PathBuf],
-    build: &str,
-    release: &str,
+    place: &Path,
+    (name, release): (&str, &str),
     origin: &str,
     cache: &Cache,
 ) -> Result<(), LabError> {
     let folder = cache.folder(&format!("{MODULES}/{release}"))?;
-    let unnamed = tempfile::Builder::new().prefix(".new-").tempdir_in(cache.path());
-    let unnamed = unnamed.map_err(LabError::io("create a folder in", cache.path()))?;
+    let unnamed = place.join("modules");
+    fs::create_dir(&unnamed).map_err(LabError::io("create", &unnamed))?;
     for file in files {
-        let copy = unnamed.path().join(file.file_name().unwrap_or_default());
+        let copy = unnamed.join(file.file_name().unwrap_or_default());
         fs::copy(file, &copy).map_err(LabError::io("copy", file))?;
     }
-    let line = unnamed.path().join(ORIGIN);
+    let line = unnamed.join(ORIGIN);
     fs::write(&line, format!("{origin}\n")).map_err(LabError::io("write", &line))?;
-    name_folder(unnamed.path(), &folder, build)
+    name_folder(&unnamed, &folder, name)
 }
 
-/// Persists a finished folder and gives it its name in another one; an earlier one with this name takes its place.
+/// Persists a finished folder and gives it its name in another one. A folder that already has this name is exchanged for
+/// it.
 fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError> {
     // It must be complete once it has its name, even after a power cut of the host.
     cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
@@ -153,15 +158,17 @@ mod tests {
         let file = folder.path().join("zfs.ko");
         for version in ["first", "second"] {
             fs::write(&file, version).unwrap();
-            let files = std::slice::from_ref(&file);
-            keep_modules(files, "zfs", "6.1.0-56-amd64", version, &cache).unwrap();
+            let place = cache.folder("builds").unwrap().join(version);
+            fs::create_dir(&place).unwrap();
+            let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
+            keep_modules(files, &place, names, version, &cache).unwrap();
         }
         let kept = added_modules("6.1.0-56-amd64", &cache).unwrap().join("zfs");
         assert_eq!(fs::read_to_string(kept.join("zfs.ko")).unwrap(), "second");
-        assert_eq!(fs::read_to_string(kept.join(ORIGIN)).unwrap(), "second\n");
+        assert_eq!(origin(&kept).as_deref(), Some("second"));
         assert_eq!(fs::read_dir(kept).unwrap().count(), 2);
-        // The earlier ones are removed.
-        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
+        // The earlier ones are in the folder of the build, which is removed.
+        assert_eq!(origin(&cache.path().join("builds/second/modules")).as_deref(), Some("first"));
     }
 
     #[test]

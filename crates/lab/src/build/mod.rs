@@ -1,7 +1,7 @@
-//! Kernels and modules that no distribution ships, built on this host and stored in the cache: `fsdyno kernel build`.
+//! Kernels and modules that Debian does not ship, built on this host and stored in the cache: `fsdyno kernel build`.
 //!
-//! A build runs in its own cache folder with the host's compiler, and all of its output goes to a log. Only a finished
-//! kernel gets its final name, so an interrupted build leaves nothing that a lab would use; the next build with that
+//! A build runs in its own cache folder, and all of its output goes to a log. Only finished kernels and modules get
+//! their final names, so an interrupted build leaves nothing that a lab would use; the next build with that
 //! name removes the leftovers.
 
 mod kept;
@@ -49,6 +49,24 @@ const FIXED: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("TZ", "UTC"),
 ];
+
+/// Runs a command in a namespace of processes, all of which end with unshare(1).
+const KILLED: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
+
+/// [`KILLED`] for a user other than root, who needs a user namespace for it.
+const KILLED_AS_USER: [&str; 6] =
+    ["unshare", "--pid", "--fork", "--kill-child", "--user", "--map-current-user"];
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Reports whether commands can be run with a prefix.
+fn runs(prefix: &[&str]) -> bool {
+    let mut command = Command::new(prefix[0]);
+    command.args(&prefix[1..]).arg("true").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
+}
 
 /// The options of a build.
 #[derive(Clone, Copy, Debug)]
@@ -128,9 +146,20 @@ impl<'a> Build<'a> {
         (self.say)(&format!("{}: {words}", self.what));
     }
 
-    /// Runs one command of the build in a folder, at low priority, without the variables of the user's environment, which
-    /// could change the output. It is killed if this process ends.
+    /// Runs one command of the build in a folder, at low priority. All its processes are killed if this process ends.
     fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
+        // On a host without user namespaces, only the command itself is killed, not its children.
+        let prefix: &[&str] = match (is_root(), runs(&KILLED_AS_USER)) {
+            (true, _) => &KILLED,
+            (false, true) => &KILLED_AS_USER,
+            (false, false) => &[],
+        };
+        self.run_plainly(&[prefix, words].concat(), folder)
+    }
+
+    /// Runs a command as [`Build::run`] does, but without a namespace of processes. It has none of the variables of the
+    /// user's environment, which could change the output, except PATH.
+    fn run_plainly(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""])
@@ -274,6 +303,31 @@ mod tests {
         assert_eq!(build.done("1".into()).folder, None);
         drop(build);
         assert!(!place.exists());
+    }
+
+    #[test]
+    fn all_processes_of_a_command_end_with_the_one_that_started_it() {
+        let prefix: &[&str] = if is_root() { &KILLED } else { &KILLED_AS_USER };
+        if !runs(prefix) {
+            return println!("skipped: this user may not create namespaces");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("alive");
+        let script =
+            format!("(while :; do echo x >>'{}'; sleep 0.01; done) & wait", file.display());
+        let mut command = Command::new(prefix[0]);
+        command.args(&prefix[1..]).args(["sh", "-c", &script]);
+        let mut unshare = command.stdin(Stdio::null()).spawn().unwrap();
+        let length = || fs::metadata(&file).map_or(0, |it| it.len());
+        while length() == 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        unshare.kill().unwrap();
+        unshare.wait().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let at_end = length();
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(length(), at_end);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! A root folder of Debian packages in which the commands of a build run, apart from the programs and libraries of this
-//! host.
+//! A root folder of Debian packages in which the commands of a build run, isolated from this host's programs, libraries
+//! and devices.
 //!
-//! Commands run in a mount namespace of their own, where the root has this host's /dev; a user other than root needs a
-//! user namespace for that. The mounts end with the command.
+//! Commands run by chroot in namespaces of their own, without a network, and see only the devices in [`SCRIPT`]. Mounts
+//! and processes end with the command.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,10 +18,18 @@ use crate::error::LabError;
 const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 
 /// The search path in a root.
-const PATH: &str = "PATH=/usr/sbin:/usr/bin";
+const SEARCH_PATH: &str = "PATH=/usr/sbin:/usr/bin";
 
-/// Gives the root $1 this host's /dev, and runs the other arguments in its folder $2.
-const SCRIPT: &str = "root=$1; place=$2; shift 2; mount --rbind /dev \"$root/dev\" && exec chroot \"$root\" env --ignore-environment --chdir=\"$place\" \"$@\"";
+/// Gives the root $1 a few devices of this host, and runs the other arguments in its folder $2.
+const SCRIPT: &str = r#"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH
+root=$1; place=$2; shift 2
+mount -t tmpfs tmpfs "$root/dev" || exit
+for device in null zero full random urandom; do
+    : >"$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit
+done
+exec chroot "$root" /usr/bin/env --ignore-environment --chdir="$place" "$@"
+"#;
 
 /// A root folder of packages.
 pub(super) struct Root {
@@ -38,12 +47,13 @@ impl Root {
         }
         for name in MERGED {
             let (link, place) = (folder.join(name), format!("usr/{name}"));
-            fs::create_dir_all(folder.join(&place))
-                .and_then(|()| symlink(&place, &link))
-                .map_err(LabError::io("create", &link))?;
+            fs::create_dir_all(folder.join(&place)).map_err(LabError::io("create", &folder))?;
+            if !link.is_symlink() {
+                symlink(&place, &link).map_err(LabError::io("create", &link))?;
+            }
         }
-        build.step("downloading the compiler, the headers and the source (about 110 MB)");
-        apt.download_all(names, &archives).map_err(|why| build.failed(why))?;
+        let fetched = apt.download_all(names, &archives, &build.log);
+        fetched.map_err(|why| build.failed(format!("{why} (is the network up?)")))?;
         let mut packages = Vec::new();
         let entries = fs::read_dir(&archives).map_err(LabError::io("read", &archives))?;
         for entry in entries.flatten() {
@@ -52,7 +62,8 @@ impl Root {
             let mut parts = name.strip_suffix(".deb").into_iter().flat_map(|name| name.split('_'));
             if let (Some(package), Some(version)) = (parts.next(), parts.next()) {
                 packages.push((package.to_string(), version.replace("%3a", ":")));
-                unpack_into(&folder, &entry.path()).map_err(|why| build.failed(why))?;
+                let unpacked = unpack_into(&folder, &entry.path());
+                unpacked.map_err(|why| build.failed(format!("unpack {name}: {why}")))?;
             }
         }
         fs::remove_dir_all(&archives).map_err(LabError::io("remove", &archives))?;
@@ -64,29 +75,45 @@ impl Root {
         self.folder.join(inside.trim_start_matches('/'))
     }
 
-    /// Returns the versions of packages, separated by commas.
-    pub(super) fn origin(&self, names: &[&str]) -> String {
-        let version = |name: &&str| {
-            let found = self.packages.iter().find(|(package, _)| package == name);
-            found.map(|(name, version)| format!("{name} {version}"))
+    /// Returns the versions of packages and of those of a compiler, separated by commas.
+    pub(super) fn origin(&self, names: &[&str], compiler: &str) -> String {
+        let number = compiler.rsplit('-').next().unwrap_or_default();
+        let is_compiler = |name: &str| {
+            let rest = name.strip_prefix("gcc-").and_then(|name| name.strip_prefix(number));
+            rest.is_some_and(|rest| !["-base", "-for-host"].contains(&rest))
         };
-        names.iter().filter_map(version).collect::<Vec<_>>().join(", ")
+        let named = names.iter().flat_map(|name| self.packages.iter().find(|it| it.0 == *name));
+        let compilers = self.packages.iter().filter(|(name, _)| is_compiler(name));
+        let versions = named.chain(compilers).map(|(name, version)| format!("{name} {version}"));
+        versions.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the folder, in the root, with the source of a module: `/usr/src/zfs-2.4.4`.
     pub(super) fn source_of(&self, build: &Build<'_>, module: &str) -> Result<String, LabError> {
-        let prefix = format!("{module}-");
-        let found = only(&self.path("/usr/src"), &prefix, |rest| rest.contains('.'));
-        found
-            .map(|name| format!("/usr/src/{name}"))
-            .map_err(|why| build.failed(format!("the packages have {why} of {module}")))
+        let entries = fs::read_dir(self.path("/usr/src")).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> =
+            names.filter(|name| name.strip_prefix(module).is_some_and(is_version)).collect();
+        match (names.len(), names.pop()) {
+            (1, Some(name)) => Ok(format!("/usr/src/{name}")),
+            (count, _) => Err(build.failed(format!(
+                "expected one source of {module} in the downloaded packages, found {count}"
+            ))),
+        }
     }
 
-    /// Returns the name of the program that consists of a prefix and a number: `gcc-12`.
-    pub(super) fn program(&self, build: &Build<'_>, prefix: &str) -> Result<String, LabError> {
-        let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
-        only(&self.path("/usr/bin"), prefix, is_number)
-            .map_err(|why| build.failed(format!("the packages have {why} of {prefix}N")))
+    /// Returns the compiler of a kernel, according to the configuration in its headers: `gcc-12`.
+    pub(super) fn compiler(&self, build: &Build<'_>, headers: &str) -> Result<String, LabError> {
+        let config = self.path("/usr/src").join(headers).join(".config");
+        let config = fs::read_to_string(&config).map_err(LabError::io("read", &config))?;
+        let line = config.lines().find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT=\""));
+        let name = line.and_then(|text| text.split_whitespace().next()).unwrap_or_default();
+        match !name.is_empty() && self.path("/usr/bin").join(name).exists() {
+            true => Ok(name.to_string()),
+            false => Err(build.failed(format!(
+                "the kernel was compiled with '{name}', which the downloaded packages do not have"
+            ))),
+        }
     }
 
     /// Gives a program a second name, which a package's installation would otherwise do.
@@ -111,79 +138,135 @@ impl Root {
         let folder = self.folder.display().to_string();
         let fixed: Vec<String> =
             FIXED.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let mut command = vec!["unshare", "--mount"];
-        if !rustix::process::geteuid().is_root() {
-            command.extend(["--user", "--map-root-user"]);
-        }
-        command.extend(["sh", "-c", SCRIPT, "sh", &folder, place, PATH]);
+        let mut command: Vec<&str> = vec!["unshare"];
+        command.extend(namespaces());
+        command.extend(["sh", "-c", SCRIPT, "sh", &folder, place, SEARCH_PATH]);
         command.extend(fixed.iter().map(String::as_str));
         command.extend(words);
-        build.run(&command, &build.folder)
+        build.run_plainly(&command, &build.folder)
     }
 }
 
-/// Unpacks a package into a root. Packages of older suites have folders such as /lib, where the root has links.
+/// Returns the options of unshare(1) for a command in a root: with `--kill-child` all its processes end with unshare.
+fn namespaces() -> Vec<&'static str> {
+    let mut options = vec!["--mount", "--pid", "--fork", "--kill-child", "--net"];
+    if !super::is_root() {
+        options.extend(["--user", "--map-root-user"]);
+    }
+    options
+}
+
+/// Returns the reason why this user can run nothing in a root, if there is one.
+pub(super) fn problem() -> Option<String> {
+    let mut command = Command::new("unshare");
+    command.args(namespaces()).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).env("LC_ALL", "C");
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(crate::apt::last_line(&output.stderr)),
+        Err(error) => Some(format!("unshare: {error}")),
+    }
+}
+
+/// Reports whether the rest of a name is a version: `-2.4.4`.
+fn is_version(rest: &str) -> bool {
+    rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Unpacks a package into a root. Packages of older suites ship /lib and the like as directories; in the root these are
+/// links. A member that would be written outside the root, by its name or through a link, is an error.
 fn unpack_into(root: &Path, package: &Path) -> Result<(), String> {
-    let mut contents = Command::new("dpkg-deb");
-    contents.arg("--fsys-tarfile").arg(package).env("LC_ALL", "C").stdout(Stdio::piped());
-    let mut contents = contents.spawn().map_err(|error| format!("dpkg-deb: {error}"))?;
-    let mut tar = Command::new("tar");
-    tar.args(["-x", "--keep-directory-symlink", "--no-same-owner", "-C"])
-        .arg(root)
-        .env("LC_ALL", "C");
-    let output = tar.stdin(contents.stdout.take().map_or(Stdio::null(), Stdio::from)).output();
-    let status = contents.wait().map_err(|error| format!("dpkg-deb: {error}"))?;
-    let output = output.map_err(|error| format!("tar: {error}"))?;
-    match status.success() && output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let why = said.lines().next().unwrap_or("dpkg-deb failed");
-            Err(format!("unpack {}: {why}", package.display()))
+    let mut command = Command::new("dpkg-deb");
+    command.arg("--fsys-tarfile").arg(package).env("LC_ALL", "C");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("dpkg-deb: {error}"))?;
+    let contents = child.stdout.take().map(|contents| unpack_tar(contents, root));
+    // The end of the pipe is closed by now, so dpkg-deb ends even if not all of its output was read.
+    let output = child.wait_with_output().map_err(|error| format!("dpkg-deb: {error}"))?;
+    match contents {
+        Some(Err(why)) => Err(why),
+        _ if !output.status.success() => Err(crate::apt::last_line(&output.stderr)),
+        _ => Ok(()),
+    }
+}
+
+fn unpack_tar(contents: impl Read, root: &Path) -> Result<(), String> {
+    let mut archive = tar::Archive::new(contents);
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        let name = entry.path().map_or_else(|_| PathBuf::from("?"), |path| path.into_owned());
+        // tar replaces a link to a folder by a folder.
+        if entry.header().entry_type().is_dir() && root.join(&name).is_dir() {
+            continue;
+        }
+        match entry.unpack_in(root) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("'{}' leads out of its folder", name.display())),
+            Err(error) => return Err(format!("'{}': {error}", name.display())),
         }
     }
-}
-
-/// Returns the only name in a folder that consists of a prefix and a matching rest; the error is the number of names.
-fn only(folder: &Path, prefix: &str, fits: impl Fn(&str) -> bool) -> Result<String, String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut names: Vec<String> =
-        names.filter(|name| name.strip_prefix(prefix).is_some_and(&fits)).collect();
-    match (names.len(), names.pop()) {
-        (1, Some(name)) => Ok(name),
-        (count, _) => Err(format!("{count} versions")),
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
-    #[test]
-    fn a_name_that_must_be_the_only_one_is_found_or_the_number_of_names_is_given() {
-        let folder = tempfile::tempdir().unwrap();
-        let is_number = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
-        let gcc = || only(folder.path(), "gcc-", is_number);
-        assert_eq!(gcc(), Err("0 versions".into()));
-        for name in ["gcc-12", "gcc-ar-12", "gcc-nm-12", "gcc"] {
-            fs::write(folder.path().join(name), "").unwrap();
+    /// Makes a package of some files, with a link for each text that begins with `->`.
+    fn package(folder: &Path, name: &str, files: &[(&str, &str)]) -> PathBuf {
+        let tree = folder.join(name);
+        fs::create_dir_all(tree.join("DEBIAN")).unwrap();
+        let control = format!(
+            "Package: {name}\nVersion: 1\nArchitecture: all\nMaintainer: me\nDescription: x\n"
+        );
+        fs::write(tree.join("DEBIAN/control"), control).unwrap();
+        for (path, text) in files {
+            let path = tree.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match text.strip_prefix("->") {
+                Some(target) => symlink(target, &path).unwrap(),
+                None => fs::write(&path, text).unwrap(),
+            }
         }
-        assert_eq!(gcc(), Ok("gcc-12".into()));
-        fs::write(folder.path().join("gcc-14"), "").unwrap();
-        assert_eq!(gcc(), Err("2 versions".into()));
+        let file = folder.join(format!("{name}.deb"));
+        let made = Command::new("dpkg-deb").arg("--build").args([&tree, &file]).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        file
+    }
+
+    #[test]
+    fn packages_are_merged_into_usr_and_nothing_is_written_outside_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let [root, outside] = ["root", "outside"].map(|name| folder.path().join(name));
+        fs::create_dir_all(root.join("usr/lib")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        symlink("usr/lib", root.join("lib")).unwrap();
+        let link = format!("->{}", outside.display());
+        let files = [("lib/modules/6.1/build", link.as_str()), ("lib/a", "1")];
+        unpack_into(&root, &package(folder.path(), "old", &files)).unwrap();
+        assert!(root.join("lib").is_symlink());
+        assert_eq!(fs::read_to_string(root.join("usr/lib/a")).unwrap(), "1");
+        let files = [("usr/lib/modules/6.1/build/b", "2")];
+        let error = unpack_into(&root, &package(folder.path(), "bad", &files)).unwrap_err();
+        assert!(error.contains("usr/lib/modules/6.1/build/b"), "{error}");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        let error = unpack_into(&root, &folder.path().join("none.deb")).unwrap_err();
+        assert!(error.contains("none.deb"), "{error}");
     }
 
     #[test]
     fn the_versions_of_the_named_packages_are_the_origin() {
         let package = |name: &str, version: &str| (name.to_string(), version.to_string());
         let packages = vec![
-            package("gcc-12", "12.5.0-11"),
-            package("make", "4.4"),
+            package("gcc-14-x86-64-linux-gnu", "14.4.0-3"),
+            package("gcc-14-base", "14.4.0-3"),
             package("zfs-dkms", "2.4"),
         ];
         let root = Root { folder: PathBuf::from("/root"), packages };
-        assert_eq!(root.origin(&["zfs-dkms", "gcc-12"]), "zfs-dkms 2.4, gcc-12 12.5.0-11");
+        let origin = root.origin(&["zfs-dkms"], "x86_64-linux-gnu-gcc-14");
+        assert_eq!(origin, "zfs-dkms 2.4, gcc-14-x86-64-linux-gnu 14.4.0-3");
         assert_eq!(root.path("/usr/src"), Path::new("/root/usr/src"));
+        assert!(is_version("-2.4.4") && !is_version("-dkms") && !is_version("2"));
     }
 }

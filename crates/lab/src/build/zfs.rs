@@ -1,13 +1,14 @@
-//! OpenZFS as modules for a kernel of Debian, which has ZFS only as source (zfs-dkms).
+//! OpenZFS as modules for a kernel of Debian, which ships ZFS only as source (zfs-dkms).
 //!
-//! The build runs in a root folder with the kernel's headers and with the compiler that its distribution built it with, all
-//! of them packages of Debian's suites. So the modules do not depend on the compiler of this host, and nothing is
+//! The build runs in a root folder with the kernel's headers and a compiler of the version that compiled the kernel, all of
+//! them packages of Debian's suites. So the modules do not depend on the compiler of this host, and nothing is
 //! installed here.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::root::Root;
-use super::{Build, BuildOptions, BuildResult, Need, check_needs, keep_modules};
+use super::root::{self, Root};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, command_for, keep_modules};
 use crate::archive::Archive;
 use crate::cache::Cache;
 use crate::error::LabError;
@@ -15,6 +16,7 @@ use crate::fetch;
 use crate::kernel;
 use crate::lists::Lists;
 use crate::modules::Modules;
+use crate::series::{Series, SeriesRange};
 
 /// The name of the build and of the module.
 const NAME: &str = "zfs";
@@ -26,8 +28,8 @@ const MODULES: &[&str] = &["module/spl.ko", "module/zfs.ko"];
 const NEEDS: &[Need] = &[
     Need { what: "apt-get", package: "apt" },
     Need { what: "dpkg-deb", package: "dpkg" },
-    Need { what: "tar", package: "tar" },
     Need { what: "unshare", package: "util-linux" },
+    Need { what: "mount", package: "mount" },
     Need { what: "chroot", package: "coreutils" },
 ];
 
@@ -51,44 +53,50 @@ const TOOLS: &[&str] = &[
 /// Builds the modules for a kernel, as requested by `--kernel`, and stores them in the cache.
 ///
 /// # Errors
-/// A kernel that has no headers in Debian's archive, that has ZFS already, or that ZFS does not support; a missing program;
-/// [`LabError::NotBuilt`].
+/// A request that is not one kernel of Debian; a kernel that has ZFS already, or whose headers the archive does not have;
+/// a missing program or permission; [`LabError::NotBuilt`].
 pub fn zfs(
     wish: Option<&str>,
     manner: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<BuildResult, LabError> {
+    wish.map_or(Ok(()), |wish| check_request(wish, cache))?;
     check_needs(NAME, NEEDS)?;
+    if let Some(problem) = root::problem() {
+        return Err(LabError::NoNamespace { what: NAME.into(), problem });
+    }
     let kernel = kernel::find(wish, cache, false, say)?;
     let release = kernel.release.as_str();
-    let wrong = |reason: String| LabError::WrongKernel { what: release.into(), reason };
-    if wish.is_some_and(|wish| wish.contains('/')) {
-        return Err(wrong(
-            "modules are built for kernels of Debian's archive, given by release".into(),
-        ));
-    }
     if Modules::open(&kernel.modules, release)?.has(NAME) {
-        return Err(wrong("it has zfs already".into()));
+        return Err(refused(release, "it already has ZFS"));
     }
     let headers = format!("linux-headers-{release}");
     let lists = with_package(&headers, release, cache, say)?;
     let build = Build::begin(NAME, manner, cache, say)?;
     let mut packages = vec![headers.as_str(), SOURCE];
     packages.extend(TOOLS);
+    build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
     let root = Root::unpack(&build, &lists.apt, &packages)?;
     let source = root.source_of(&build, NAME)?;
-    let compiler = root.program(&build, "gcc-")?;
+    let compiler = root.compiler(&build, &headers)?;
+    if let Some(maximum) = newer_than_supported(&root.path(&source), release) {
+        build.step(&format!(
+            "its authors support Linux up to {maximum}, and call this build experimental"
+        ));
+    }
     root.link(&build, "awk", "mawk")?;
     build.step("configuring (about three minutes of CPU time)");
-    let [cc, linux, objects] = [
+    let [cc, jobs, linux, objects] = [
         format!("CC={compiler}"),
+        format!("TEST_JOBS={}", manner.jobs),
         format!("--with-linux=/lib/modules/{release}/source"),
         format!("--with-linux-obj=/lib/modules/{release}/build"),
     ];
     let configure = [
         "./configure",
         &cc,
+        &jobs,
         "--disable-dependency-tracking",
         "--with-config=kernel",
         &linux,
@@ -103,9 +111,46 @@ pub fn zfs(
     strip.extend(MODULES);
     root.run(&build, &source, &strip)?;
     let files: Vec<PathBuf> = MODULES.iter().map(|file| root.path(&source).join(file)).collect();
-    let origin = root.origin(&[SOURCE, &compiler, &headers]);
-    keep_modules(&files, NAME, release, &origin, cache)?;
+    let origin = root.origin(&[SOURCE, &headers], &compiler);
+    keep_modules(&files, &build.folder, (NAME, release), &origin, cache)?;
     Ok(build.done(release.to_string()))
+}
+
+fn refused(release: &str, why: &str) -> LabError {
+    LabError::NoModuleBuild { module: NAME.into(), release: release.into(), why: why.into() }
+}
+
+/// Checks that a request is one kernel of Debian, as far as that can be seen without any work.
+fn check_request(wish: &str, cache: &Cache) -> Result<(), LabError> {
+    let is_range = || !matches!(SeriesRange::parse(wish), Ok(None));
+    if wish.contains('/') {
+        return Err(refused(
+            wish,
+            "only modules for Debian's kernels can be built; give a release, such as 6.12",
+        ));
+    }
+    if wish.contains(',') || is_range() {
+        return Err(refused(wish, "it takes one kernel at a time, such as 6.12"));
+    }
+    if Archive::of(wish) == Archive::Ubuntu {
+        let why = format!("Ubuntu's kernels have ZFS; use it with: --kernel {wish} --fs zfs");
+        return Err(refused(wish, &why));
+    }
+    if command_for(wish).is_some() || kernel::is_built_here(wish, cache) {
+        return Err(refused(
+            wish,
+            "only modules for Debian's kernels can be built, and this one is built here",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the newest series that this version of ZFS supports, if the kernel is of a newer one; from its file META.
+fn newer_than_supported(source: &Path, release: &str) -> Option<Series> {
+    let meta = fs::read_to_string(source.join("META")).ok()?;
+    let maximum = meta.lines().find_map(|line| line.strip_prefix("Linux-Maximum:"))?;
+    let maximum = Series::of(maximum.trim())?;
+    (Series::of(release)? > maximum).then_some(maximum)
 }
 
 /// Returns Debian's lists with the headers of a kernel: cached ones, or else new ones.
@@ -123,42 +168,50 @@ fn with_package(
     }
     match has(&lists) {
         true => Ok(lists),
-        false => Err(LabError::WrongKernel {
-            what: release.into(),
-            reason: format!(
-                "Debian's archive has no {headers} (any more); 'fsdyno list kernels --available' lists its kernels"
-            ),
-        }),
+        false => {
+            let why = format!(
+                "Debian's archive does not have {headers}, which the build needs; 'fsdyno list kernels --available' \
+                 lists its kernels"
+            );
+            Err(refused(release, &why))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
+    const OPTIONS: BuildOptions = BuildOptions { jobs: 1, keep: false };
+
     #[test]
-    fn kernels_for_which_nothing_can_be_built_are_refused_before_any_work() {
+    fn a_request_that_is_not_one_kernel_of_debian_is_refused_before_any_work() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
-        let release = "6.1.0-56-test";
-        let root = folder.path().join("cache/kernels").join(release);
-        let modules = root.join("lib/modules").join(release).join("kernel");
-        fs::create_dir_all(&modules).unwrap();
-        fs::create_dir_all(root.join("boot")).unwrap();
-        let image = root.join("boot").join(format!("vmlinuz-{release}"));
-        fs::write(&image, b"\x7fELF Linux version 6.1.0-56-test (me)").unwrap();
-        fs::write(modules.join("zfs.ko"), "").unwrap();
-        let refused = |wish: &str| {
-            let manner = BuildOptions { jobs: 1, keep: false };
+        for (wish, part) in [
+            ("/boot/vmlinuz-6.1", "only modules for Debian's kernels"),
+            ("6.1,6.12", "one kernel at a time"),
+            ("all", "one kernel at a time"),
+            ("5.10..7.3", "one kernel at a time"),
+            ("7.0.0-14-generic", "use it with: --kernel 7.0.0-14-generic --fs zfs"),
+            ("reiser4", "this one is built here"),
+        ] {
             let said = |line: &str| panic!("it began: {line}");
-            zfs(Some(wish), manner, &cache, &said).unwrap_err().to_string()
-        };
-        let error = refused(release);
-        assert!(error.contains("use the kernel 6.1.0-56-test: it has zfs already"), "{error}");
-        let error = refused(&format!("{}:{}", image.display(), root.display()));
-        assert!(error.contains("modules are built for kernels of Debian's archive"), "{error}");
+            let error = zfs(Some(wish), OPTIONS, &cache, &said).unwrap_err().to_string();
+            assert!(error.contains(&format!("build zfs for {wish}: ")), "{error}");
+            assert!(error.contains(part), "{error}");
+        }
         assert!(!folder.path().join("cache/builds").exists());
+    }
+
+    #[test]
+    fn a_kernel_newer_than_zfs_supports_is_known_by_its_meta() {
+        let folder = tempfile::tempdir().unwrap();
+        let newer = |release| newer_than_supported(folder.path(), release).map(|it| it.to_string());
+        assert_eq!(newer("7.3.4+deb13-amd64"), None);
+        fs::write(folder.path().join("META"), "Name: zfs\nLinux-Maximum: 7.2\n").unwrap();
+        assert_eq!(newer("7.3.4+deb13-amd64").as_deref(), Some("7.2"));
+        assert_eq!(newer("7.2.13+deb14-amd64"), None);
+        assert_eq!(newer("6.1.0-56-amd64"), None);
     }
 }

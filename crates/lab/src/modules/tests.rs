@@ -163,13 +163,16 @@ fn modules_built_for_a_kernel_are_found_with_what_they_need_whether_or_not_depmo
                 fs::write(&file, module(info)).unwrap();
                 file
             });
-        build::keep_modules(&files, "zfs", "6.1", "zfs-dkms 2", &cache).unwrap();
+        let builds = cache.folder("builds").unwrap();
+        build::keep_modules(&files, &builds, ("zfs", "6.1"), "zfs-dkms 2", &cache).unwrap();
         let modules = folder.path().to_path_buf();
         let mut kernel = Kernel { release: "6.1".into(), image: "image".into(), modules };
         let needed = Modules::of(&kernel, &cache).unwrap().resolve(&["zfs".into()]).unwrap();
         let names: Vec<&str> = needed.iter().map(|module| module.name.as_str()).collect();
         assert_eq!(names, ["spl", "mbcache", "zfs"], "depmod: {has_depmod}");
-        assert!(Modules::of(&kernel, &cache).unwrap().has("ext4"));
+        let modules = Modules::of(&kernel, &cache).unwrap();
+        assert_eq!(modules.build_of("zfs"), Some(("zfs".into(), "zfs-dkms 2".into())));
+        assert!(modules.has("ext4") && modules.build_of("ext4").is_none());
         kernel.release = "6.1.1".into();
         assert!(!Modules::of(&kernel, &cache).unwrap().has("zfs"));
     }

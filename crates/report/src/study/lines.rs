@@ -54,7 +54,7 @@ impl Variant {
         judged.then(|| {
             format!(
                 "At scale 1/{} a claim is judged by the bound of the full study: its verdict is that of the smaller \
-                 experiment, and may be another one at full scale.",
+                 experiment, and may be different at full scale.",
                 self.scale
             )
         })

@@ -123,7 +123,8 @@ impl Writer<'_> {
         let heads = layout.line(table, |at| table.heads[at].text.clone(), mark);
         let of_kind = |kind| table.heads.iter().position(|head| head.kind == kind);
         let (group, notes) = (of_kind(Kind::Group), of_kind(Kind::Notes));
-        let label = label(&[table]);
+        // A label that does not fit has no further lines.
+        let label = label(&[table]).filter(|at| layout.widths[*at] > 0);
         let mut last = None;
         for (index, row) in table.rows.iter().enumerate() {
             let own = group.map(|at| row.cells[at].as_str());
@@ -266,7 +267,7 @@ impl Writer<'_> {
                     shown.push((at, head));
                 } else if !matches!(head.kind, Kind::Group | Kind::Notes) {
                     let name = if head.in_words.is_empty() { &head.text } else { head.in_words };
-                    if !dropped.contains(&name) {
+                    if !name.is_empty() && !dropped.contains(&name) {
                         dropped.push(name);
                     }
                 }

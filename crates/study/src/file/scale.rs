@@ -87,9 +87,10 @@ impl StudyFile {
     /// Returns the study at a scale: with all quantities divided to which it applies, including the points of cells.
     ///
     /// # Errors
-    /// The first quantity that becomes too small, is not whole or cannot be divided, with a remedy.
-    pub fn scaled(&self, scale: Scale) -> Result<StudyFile, FileError> {
-        let mut scaler = Scaler::new(scale);
+    /// The first quantity of a run in `only` (of any run, if it is empty) that becomes too small, is not whole or cannot
+    /// be divided, with a remedy.
+    pub fn scaled(&self, scale: Scale, only: &[String]) -> Result<StudyFile, FileError> {
+        let mut scaler = Scaler { only: only.to_vec(), ..Scaler::new(scale) };
         let scaled = self.by(&mut scaler, scale);
         let Some(Refused { spot, problem, remedy }) = scaler.first.take() else {
             return Ok(scaled);
@@ -111,7 +112,11 @@ impl StudyFile {
         if scale.is_full() {
             return scaled;
         }
-        scaled.runs = self.runs.iter().map(|run| scaler.run(run)).collect();
+        let runs = self.runs.iter().map(|run| {
+            scaler.is_checked = scaler.only.is_empty() || scaler.only.contains(&run.name);
+            scaler.run(run)
+        });
+        scaled.runs = runs.collect();
         for claim in &mut scaled.claims {
             if let Test::Check(check) = &mut claim.test {
                 cells_mut(check).into_iter().for_each(|cell| self.scale_point(cell, scale));
@@ -158,6 +163,10 @@ enum On {
 /// The state of a division: the limits that the quantities seen so far set to the divisor, and the first error.
 struct Scaler {
     by: u64,
+    /// The names of the selected runs; empty means all.
+    only: Vec<String>,
+    /// True while the quantities are those of a selected run.
+    is_checked: bool,
     /// Maximum divisor that all quantities seen so far allow.
     max_divisor: u64,
     /// Quantities that must remain whole.
@@ -176,17 +185,28 @@ struct Refused {
 
 impl Scaler {
     fn new(scale: Scale) -> Scaler {
-        Scaler { by: scale.divisor(), max_divisor: u64::MAX, wholes: Vec::new(), first: None }
+        Scaler {
+            by: scale.divisor(),
+            only: Vec::new(),
+            is_checked: true,
+            max_divisor: u64::MAX,
+            wholes: Vec::new(),
+            first: None,
+        }
     }
 
     fn refuse(&mut self, spot: Spot, problem: String, remedy: Option<String>) {
-        self.first.get_or_insert(Refused { spot, problem, remedy });
+        if self.is_checked {
+            self.first.get_or_insert(Refused { spot, problem, remedy });
+        }
     }
 
     /// Checks a quantity with a minimum.
     fn at_least(&mut self, least: u64, full: u64, (spot, name): (Spot, &str)) {
         let max_divisor = full / least.max(1);
-        self.max_divisor = self.max_divisor.min(max_divisor);
+        if self.is_checked {
+            self.max_divisor = self.max_divisor.min(max_divisor);
+        }
         if self.by > max_divisor {
             self.refuse(spot, format!("{name} becomes too small"), None);
         }

@@ -257,7 +257,7 @@ fn ratio(
         && left_out > 0
     {
         let (trials, are) = (counted(left_out, "trial"), if left_out == 1 { "is" } else { "are" });
-        measured.note(format!("{trials} {are} left out: the other side lacks their seeds."));
+        measured.note(format!("{trials} {are} not used: they have no partner of the same seed."));
     }
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));

@@ -213,7 +213,7 @@ impl Context<'_> {
                 let (low, high) = (digits(low), digits(high));
                 let way = if part.above.is_some() { "more" } else { "less" };
                 format!(
-                    "{shown} ({low} to {high}) is not {way} than 1 by the {} that count",
+                    "{shown} ({low} to {high}) is not {way} than 1 by the margin of {}",
                     percent(margin)
                 )
             }
@@ -314,11 +314,11 @@ impl Context<'_> {
         }
         if part.falls_short(self.claim.margin) {
             let way = if part.above.is_some() { "more" } else { "less" };
-            return format!("{span} may be {way} than 1 by the {margin} that count; {seeds}");
+            return format!("{span} may be {way} than 1 by the margin of {margin}; {seeds}");
         }
         if part.too_near(self.claim.margin) {
             return format!(
-                "it lies within {margin} of {bound}, which does not count however many seeds there are ({span})"
+                "it is within the margin of {margin} around {bound}, so more seeds cannot decide it ({span})"
             );
         }
         format!("{span} holds {bound}; {seeds}")

@@ -25,7 +25,7 @@ more_than = 1
 
 fn scaled(text: &str, by: &str) -> Result<StudyFile, String> {
     let study = StudyFile::parse("s.toml", text).unwrap();
-    study.scaled(by.parse().unwrap()).map_err(|error| error.to_string())
+    study.scaled(by.parse().unwrap(), &[]).map_err(|error| error.to_string())
 }
 
 fn words(study: &StudyFile) -> Vec<String> {
@@ -101,6 +101,14 @@ fn a_quantity_too_small_is_refused_with_the_smallest_valid_scale() {
     assert!(error.ends_with("it runs at full scale only"), "{error}");
     let error = scaled(&STUDY.replace("[\"curve\"]", "[\"prefix\"]"), "1/2").unwrap_err();
     assert!(error.contains("parameter prefix=") && error.contains("cannot be divided"));
+}
+
+#[test]
+fn only_the_selected_runs_limit_the_scale() {
+    let study = StudyFile::parse("s.toml", STUDY).unwrap();
+    let scaled = |only: &str| study.scaled("1/20".parse().unwrap(), &[only.to_string()]);
+    assert!(scaled("a").unwrap_err().to_string().contains("'small' of run 'a'"));
+    assert!(scaled("b").is_ok());
 }
 
 #[test]
