@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_campaign::{Observer, Session, Summary, experiment};
+use fsdyno_ranks::launcher;
 use fsdyno_record::Plan;
 use fsdyno_record::shell::quote;
 use fsdyno_record::units::counted;
@@ -53,9 +54,12 @@ pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
     if sum.failed > 0 { Exit::TrialFailed } else { Exit::Success }
 }
 
-/// Returns the command that resumes this one.
+/// Returns the command that resumes this one, with the launcher that started it as one of several ranks.
 pub fn resume_command(folder: &Path) -> String {
     let mut words = words();
+    if let Some((_, ranks)) = launcher::started_by_mpi(&|name| std::env::var(name).ok()) {
+        words.splice(..0, ["mpiexec".to_string(), "-n".into(), ranks.to_string()]);
+    }
     if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         words.extend(["--out".to_string(), quote(&folder.display().to_string())]);
     }

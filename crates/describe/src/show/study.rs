@@ -42,7 +42,10 @@ fn text(file: &StudyFile, prose: Prose) -> String {
             text.push_str(&prose.indented(&line, 6));
         }
         if !run.scales.is_empty() {
-            let line = format!("--scale divides: {}", run.scales.join(", "));
+            let line = format!(
+                "--scale divides: {}, cacheable memory, and the sizes of file systems and journals",
+                run.scales.join(", ")
+            );
             text.push_str(&prose.indented(&line, 6));
         }
     }

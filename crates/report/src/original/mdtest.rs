@@ -29,7 +29,11 @@ pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
 }
 
 fn summary(repeats: &[&Trial]) -> String {
-    let mut out = format!("SUMMARY rate (in ops/sec): (of {} iterations)\n", repeats.len());
+    let first = repeats.first().and_then(|trial| trial.measured.ranks.as_ref());
+    let ranks = first.and_then(|ranks| ranks.phases.first()).map_or(&[][..], |phase| &phase.ranks);
+    let files: u64 = ranks.iter().map(|rank| rank.items).sum();
+    let mut out = format!("{} tasks, {files} files\n\n", ranks.len());
+    out.push_str(&format!("SUMMARY rate (in ops/sec): (of {} iterations)\n", repeats.len()));
     out.push_str(&line("Operation", ["Max", "Min", "Mean", "Std Dev"].map(String::from)));
     out.push_str(&line("---------", ["---", "---", "----", "-------"].map(String::from)));
     for (phase, name) in OPERATIONS {
@@ -92,20 +96,22 @@ mod tests {
         trial
     }
 
-    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2 with four tasks.
+    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks comes first, so that
+    /// several tables can be told apart.
     #[test]
     fn the_table_has_the_layout_of_mdtests() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];
         let all = summaries(&trials);
         let lines: Vec<&str> = all[0].lines().collect();
-        assert_eq!(lines[0], "SUMMARY rate (in ops/sec): (of 2 iterations)");
+        assert_eq!(lines[..2], ["2 tasks, 1000 files", ""]);
+        assert_eq!(lines[2], "SUMMARY rate (in ops/sec): (of 2 iterations)");
         let head =
             "   Operation                     Max            Min           Mean        Std Dev";
-        assert_eq!(lines[1], head);
+        assert_eq!(lines[3], head);
         let create =
             "   File creation           20000.000      10000.000      15000.000       7071.068";
-        assert_eq!(lines[3], create);
-        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[5], create);
+        assert_eq!(lines.len(), 8);
         assert!(summaries(&fixture::trials()).is_empty(), "without ranks there is no table");
     }
 }
