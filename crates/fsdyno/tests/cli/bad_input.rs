@@ -16,7 +16,6 @@ const CASES: &[(&str, i32, &str)] = &[
     ("kernel build zfs --kernel ./none", 2, "build zfs for ./none: only modules for Debian's"),
     ("kernel build zfs --kernel all", 2, "it takes one kernel at a time, such as 6.12"),
     ("kernel build zfs --kernel 7.0.0-14-generic", 2, "--kernel 7.0.0-14-generic --fs zfs"),
-    ("kernel build zfs --jobs 0", 2, "--jobs"),
     ("kernel build reiser4 --reiser4 ./none", 2, "use the source ./none: No such file"),
     ("kernel build reiser4 --reiser4 .", 2, "it has no super_ops.c"),
     ("kernel build reiser4 --reiser4 a-file", 2, "it is neither a folder nor a tar file"),
@@ -355,8 +354,8 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("--boot", "warm", "possible values: cold, snapshot"),
     ("--shard", "0/2", "'0/2' is not a shard; write I/N with I from 1 to N, such as 2/8"),
     ("--shard", "3/2", "'3/2' is not a share"),
-    ("--shard", "a/b", "'a/b' is not a share"),
-    ("--shard", "1", "'1' is not a share"),
+    ("--shard", "a/b", "'a/b' is not a shard"),
+    ("--shard", "1", "'1' is not a shard"),
 ];
 
 #[test]

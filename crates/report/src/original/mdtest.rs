@@ -96,8 +96,8 @@ mod tests {
         trial
     }
 
-    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks comes first, so that
-    /// several tables can be told apart.
+    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks, which mdtest prints
+    /// earlier, comes first, so that several tables differ.
     #[test]
     fn the_table_has_the_layout_of_mdtests() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];
