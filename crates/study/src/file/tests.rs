@@ -286,7 +286,7 @@ fn a_file_without_a_run_and_an_empty_one_are_refused() {
 fn a_name_of_a_run_has_64_letters_at_most() {
     let of = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
     let text = wrong("name = \"curve\"", &of(65));
-    assert!(text.ends_with("the name of a run has 65 letters; it has 64 at most"), "{text}");
+    assert!(text.ends_with("the name of a run has 65 characters; use at most 64"), "{text}");
     let text = EXAMPLE.replace("run = \"curve\"", &of(64).replace("name", "run"));
     StudyFile::parse("my.toml", &text.replace("name = \"curve\"", &of(64))).unwrap();
 }
