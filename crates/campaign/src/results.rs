@@ -12,7 +12,8 @@ use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
 
-/// Loads the trials of results, without superseded ones, in the order of the tables; reports a torn line.
+/// Loads the trials of results, without superseded ones, in the order of the tables: rows at the same place of their
+/// commands are in the order of the results. Reports a torn line.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -22,8 +23,13 @@ pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
         say(&format!("fsdyno: {torn}"));
     }
     let mut trials = loaded.trials;
+    let mut first_results: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, trial) in trials.iter().enumerate() {
+        let result = loaded.ends.partition_point(|end| *end <= at);
+        first_results.entry(trial.plan.label.clone()).or_insert(result);
+    }
     crate::drop_superseded(&mut trials, &loaded.ends);
-    in_order(&mut trials);
+    sort(&mut trials, &first_results);
     Ok(trials)
 }
 
@@ -46,6 +52,11 @@ pub fn check_baseline<'a>(
 /// Sorts trials into the order of the table: the order of the configurations in their folder's commands. Records
 /// without a row follow, in the order in which their labels first ran, a fresh file system before its aged ones.
 pub fn in_order(trials: &mut [Trial]) {
+    sort(trials, &BTreeMap::new());
+}
+
+/// Sorts as [`in_order`] does, with the labels at one place first in the order of the results that they are from.
+fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
     for trial in trials.iter() {
@@ -61,7 +72,8 @@ pub fn in_order(trials: &mut [Trial]) {
         let plan = &trial.plan;
         let row = rows.get(&(plan.hash.clone(), plan.label.clone())).cloned().unwrap_or_default();
         let age = plan.age().map(|age| (age.fill, age.churn));
-        (row.0, labels.get(&plan.label).cloned(), age, row.1, trial.seed)
+        let result = first_results.get(&plan.label).copied();
+        (row.0, result, labels.get(&plan.label).cloned(), age, row.1, trial.seed)
     });
 }
 
@@ -159,6 +171,25 @@ mod tests {
     fn rows_are_in_the_order_of_the_command_whatever_the_order_of_their_trials() {
         let all = [("b", Some(2), 1), ("xfs", Some(0), 2), ("a", Some(1), 3), ("xfs", Some(0), 0)];
         assert_eq!(ordered(stored(&all)), ["xfs", "xfs", "a", "b"]);
+    }
+
+    #[test]
+    fn rows_of_several_results_are_in_the_order_of_the_results() {
+        let folder = tempfile::tempdir().unwrap();
+        let result = |name: &str, label: &str, began| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            let trials = stored(&[(label, Some(0), began)]);
+            let line = serde_json::to_string(&trials[0]).unwrap();
+            std::fs::write(path.join("trials.ndjson"), line + "\n").unwrap();
+            path
+        };
+        let (one, eight) = (result("c1", "1 rank", 9), result("c8", "8 ranks", 2));
+        let labels = |results: &[&Path]| -> Vec<String> {
+            load(results).unwrap().into_iter().map(|trial| trial.plan.label).collect()
+        };
+        assert_eq!(labels(&[&one, &eight]), ["1 rank", "8 ranks"]);
+        assert_eq!(labels(&[&eight, &one]), ["8 ranks", "1 rank"]);
     }
 
     #[test]

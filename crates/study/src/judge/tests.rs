@@ -312,7 +312,8 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     let none = judged(&[10.1, 10.0, 9.9, 10.05, 9.95]);
     assert_eq!(none.verdict, Verdict::NoLongerHolds);
     assert!(
-        none.p.is_some_and(|p| p < 0.05) && none.why.contains("is not more than 1 by the margin of 5 %"),
+        none.p.is_some_and(|p| p < 0.05)
+            && none.why.contains("is not more than 1 by the margin of 5 %"),
         "{none:?}"
     );
     // A small p is not enough: the second is certainly more than 1, but not by a difference that counts.
@@ -330,7 +331,8 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     assert_eq!(of_many.verdict, Verdict::NoLongerHolds, "{of_many:?}");
     let why = &of_many.why;
     assert!(
-        why.contains("is not more than 1 by the margin of 5 %") && !why.contains("is less than 1, by"),
+        why.contains("is not more than 1 by the margin of 5 %")
+            && !why.contains("is less than 1, by"),
         "{why}"
     );
     assert!(why.contains("; that it is less than 1 is not sure (p = 0.1"), "{why}");
