@@ -20,7 +20,7 @@ const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 /// The search path in a root.
 const SEARCH_PATH: &str = "PATH=/usr/sbin:/usr/bin";
 
-/// Gives the root $1 a few devices of this host, and runs the other arguments in its folder $2.
+/// Gives the root $1 a few devices of this host and its own processes, and runs the other arguments in its folder $2.
 const SCRIPT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 root=$1; place=$2; shift 2
@@ -28,6 +28,8 @@ mount -t tmpfs tmpfs "$root/dev" || exit
 for device in null zero full random urandom; do
     : >"$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit
 done
+# objtool of Linux 7.3 reads its limits. A container may forbid this; older kernels do without.
+mount -t proc proc "$root/proc"
 exec chroot "$root" /usr/bin/env --ignore-environment --chdir="$place" "$@"
 "#;
 
@@ -42,7 +44,7 @@ impl Root {
     /// Downloads packages with everything that they depend on, and unpacks them into the build's folder.
     pub(super) fn unpack(build: &Build<'_>, apt: &Apt, names: &[&str]) -> Result<Root, LabError> {
         let [folder, archives] = ["root", "packages"].map(|name| build.folder.join(name));
-        for folder in [folder.join("dev"), archives.join("partial")] {
+        for folder in [folder.join("dev"), folder.join("proc"), archives.join("partial")] {
             fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
         }
         for name in MERGED {
