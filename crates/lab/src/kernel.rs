@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(in_range(range("all"), &all).unwrap(), ["6.1", "6.12", "7.3"]);
         assert_eq!(in_range(range("6.2..7.0"), &all).unwrap(), ["6.12"]);
         let error = in_range(range("8.0.."), &all).unwrap_err();
-        assert!(error.ends_with("available are 6.1, 6.12, 7.3"), "{error}");
+        assert!(error.ends_with("available: 6.1, 6.12, 7.3"), "{error}");
         assert_eq!(
             expand("6.1.0-9", || panic!("the cache is opened"), &silent).unwrap(),
             ["6.1.0-9"]

@@ -353,7 +353,7 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("--journal-size", "big", "'big' is not a size"),
     ("--boot", "warm", "possible values: cold, snapshot"),
     ("--shard", "0/2", "'0/2' is not a shard; write I/N with I from 1 to N, such as 2/8"),
-    ("--shard", "3/2", "'3/2' is not a share"),
+    ("--shard", "3/2", "'3/2' is not a shard"),
     ("--shard", "a/b", "'a/b' is not a shard"),
     ("--shard", "1", "'1' is not a shard"),
 ];

@@ -24,7 +24,7 @@ const SEARCH_PATH: &str = "PATH=/usr/sbin:/usr/bin";
 const SCRIPT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 root=$1; place=$2; shift 2
-# In a folder of mode 1777 nobody but its owner may open a device with O_CREAT.
+# In a folder of mode 1777 only its owner may open a device with O_CREAT.
 mount -t tmpfs -o mode=755 tmpfs "$root/dev" || exit
 for device in null zero full random urandom; do
     : >"$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit
