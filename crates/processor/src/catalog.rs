@@ -130,7 +130,8 @@ mod tests {
             let profile = profile(name).unwrap();
             assert_eq!(profile.about.starts_with("Estimate: "), profile.estimate, "{name}");
             let described = find(name).unwrap().described();
-            let said = described.contains("an estimate from published figures; error of CPU times: ");
+            let said =
+                described.contains("an estimate from published figures; error of CPU times: ");
             assert_eq!(said, profile.estimate, "{described}");
         }
         assert!(!profile("epyc-2024").unwrap().estimate && profile("pi-2024").unwrap().estimate);

@@ -111,7 +111,9 @@ impl Flag {
             Flag::InstrumentBound => {
                 "fsdyno itself used over 3 % of the time; ignore smaller differences"
             }
-            Flag::CpuBound => "the processor was busy for over 90 % of the time, so this is as exact as its model",
+            Flag::CpuBound => {
+                "the processor was busy for over 90 % of the time, so this is as exact as its model"
+            }
             Flag::Noisy => "trust the interval, not the mean; repeat more often (--repeat N)",
         }
     }
