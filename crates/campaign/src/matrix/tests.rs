@@ -216,15 +216,15 @@ fn kvm_refuses_options_of_virtual_time() {
 
 #[test]
 fn threads_need_workloads_that_can_share_a_phase() {
-    let asked =
+    let requested =
         |workloads: &[&str], threads| MatrixRequest { threads, ..ask(workloads, &["ext4"]) };
-    let cells = matrix(&asked(&["dirops"], 8), &Place::Lab(lab())).unwrap();
+    let cells = matrix(&requested(&["dirops"], 8), &Place::Lab(lab())).unwrap();
     assert_eq!(cells[0].plan.threads, 8);
     assert_eq!(cells[0].phases[0].1[&OpKind::Open], 8, "each opens the directory");
-    let text = refusal(&asked(&["dirops", "tarball"], 2), lab());
+    let text = refusal(&requested(&["dirops", "tarball"], 2), lab());
     assert!(text.contains("--threads 2") && text.contains("'tarball'"), "{text}");
     for threads in [0, 513] {
-        let text = refusal(&asked(&["dirops"], threads), lab());
+        let text = refusal(&requested(&["dirops"], threads), lab());
         assert!(text.contains("1 to 512"), "{text}");
     }
 }

@@ -55,12 +55,12 @@ struct Zfs {
     #[arg(long, value_name = "RELEASE")]
     kernel: Option<String>,
     #[command(flatten)]
-    manner: MannerArgs,
+    build: BuildArgs,
 }
 
 /// The options of all builds.
 #[derive(Args, Clone, Copy, Debug)]
-struct MannerArgs {
+struct BuildArgs {
     /// Maximum number of compilers to run at once
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole_number::<usize>(1..=256))]
     jobs: usize,
@@ -90,7 +90,7 @@ struct Reiser4 {
     #[arg(long, value_name = "SOURCE")]
     reiser4: PathBuf,
     #[command(flatten)]
-    manner: MannerArgs,
+    build: BuildArgs,
 }
 
 /// Builds, and prints the option that uses the result.
@@ -98,24 +98,23 @@ pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
     let Kernel { action: Action::Build(what) } = kernel;
     let cache = Cache::of_user()?;
     let report = |line: &str| say(&format!("fsdyno: {line}"));
-    let manner = |it: MannerArgs| BuildOptions { jobs: it.jobs, keep: it.keep };
-    let (built, what, options) = match what {
+    let options = |it: BuildArgs| BuildOptions { jobs: it.jobs, keep: it.keep };
+    let (built, what, usage) = match what {
         What::Reiser4(it) => {
             let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };
-            let built = build::reiser4(&sources, manner(it.manner), &cache, &report)?;
-            let options = "--kernel reiser4".to_string();
-            (built, String::new(), options)
+            let built = build::reiser4(&sources, options(it.build), &cache, &report)?;
+            (built, String::new(), "--kernel reiser4".to_string())
         }
         What::Zfs(it) => {
-            let built = build::zfs(it.kernel.as_deref(), manner(it.manner), &cache, &report)?;
-            let options = format!("--kernel {} --fs zfs", built.release);
-            (built, "zfs for ".to_string(), options)
+            let built = build::zfs(it.kernel.as_deref(), options(it.build), &cache, &report)?;
+            let usage = format!("--kernel {} --fs zfs", built.release);
+            (built, "zfs for ".to_string(), usage)
         }
     };
     if let Some(folder) = &built.folder {
         report(&format!("the folder of the build is {}", folder.display()));
     }
     let minutes = built.elapsed.as_secs_f64() / 60.0;
-    say(&format!("{what}{} is built ({minutes:.1} min); use it with: {options}", built.release));
+    say(&format!("{what}{} is built ({minutes:.1} min); use it with: {usage}", built.release));
     Ok(Exit::Success)
 }

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::Process;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::apt;
 use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
@@ -50,22 +51,26 @@ const FIXED: &[(&str, &str)] = &[
     ("TZ", "UTC"),
 ];
 
-/// Runs a command in a namespace of processes, all of which end with unshare(1).
-const KILLED: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
-
-/// [`KILLED`] for a user other than root, who needs a user namespace for it.
-const KILLED_AS_USER: [&str; 6] =
-    ["unshare", "--pid", "--fork", "--kill-child", "--user", "--map-current-user"];
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+/// Returns the words that run a command in a namespace of processes, all of which end with unshare(1), and in the others
+/// of `more`. A user other than root needs a user namespace for that, with the mapping `user`.
+fn in_namespaces(more: &[&'static str], user: &'static str) -> Vec<&'static str> {
+    let mut words = vec!["unshare", "--pid", "--fork", "--kill-child"];
+    words.extend(more);
+    if !rustix::process::geteuid().is_root() {
+        words.extend(["--user", user]);
+    }
+    words
 }
 
-/// Reports whether commands can be run with a prefix.
-fn runs(prefix: &[&str]) -> bool {
-    let mut command = Command::new(prefix[0]);
-    command.args(&prefix[1..]).arg("true").stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|it| it.success())
+/// Returns the reason why this user cannot run a command, if there is one.
+fn problem_of(words: &[&str]) -> Option<String> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("LC_ALL", "C").stdin(Stdio::null());
+    match command.output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(apt::last_line(&output.stderr)),
+        Err(error) => Some(format!("{}: {error}", words[0])),
+    }
 }
 
 /// The options of a build.
@@ -101,7 +106,7 @@ struct Build<'a> {
     folder: PathBuf,
     log: PathBuf,
     started: Instant,
-    manner: BuildOptions,
+    options: BuildOptions,
     say: &'a dyn Fn(&str),
     /// The build's lock, held until the end.
     _lock: File,
@@ -109,7 +114,7 @@ struct Build<'a> {
 
 impl Drop for Build<'_> {
     fn drop(&mut self) {
-        if !self.manner.keep {
+        if !self.options.keep {
             // The next build removes leftovers.
             let _ = fs::remove_dir_all(&self.folder);
         }
@@ -120,7 +125,7 @@ impl<'a> Build<'a> {
     /// Begins a build with an empty folder and an empty log.
     fn begin(
         what: &'static str,
-        manner: BuildOptions,
+        options: BuildOptions,
         cache: &Cache,
         say: &'a dyn Fn(&str),
     ) -> Result<Build<'a>, LabError> {
@@ -138,7 +143,7 @@ impl<'a> Build<'a> {
         }
         cache.folder(&format!("{BUILDS}/{what}"))?;
         fs::write(&log, "").map_err(LabError::io("write", &log))?;
-        Ok(Build { what, folder, log, started: Instant::now(), manner, say, _lock: locked })
+        Ok(Build { what, folder, log, started: Instant::now(), options, say, _lock: locked })
     }
 
     /// Announces the next step.
@@ -148,13 +153,12 @@ impl<'a> Build<'a> {
 
     /// Runs one command of the build in a folder, at low priority. All its processes are killed if this process ends.
     fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
-        // On a host without user namespaces, only the command itself is killed, not its children.
-        let prefix: &[&str] = match (is_root(), runs(&KILLED_AS_USER)) {
-            (true, _) => &KILLED,
-            (false, true) => &KILLED_AS_USER,
-            (false, false) => &[],
-        };
-        self.run_plainly(&[prefix, words].concat(), folder)
+        let mut prefix = in_namespaces(&[], "--map-current-user");
+        // Where this user may not create namespaces, only the command itself is killed, not its children.
+        if problem_of(&[&prefix[..], &["true"]].concat()).is_some() {
+            prefix.clear();
+        }
+        self.run_plainly(&[&prefix[..], words].concat(), folder)
     }
 
     /// Runs a command as [`Build::run`] does, but without a namespace of processes. It has none of the variables of the
@@ -215,7 +219,7 @@ impl<'a> Build<'a> {
     }
 
     fn done(&self, release: String) -> BuildResult {
-        let folder = self.manner.keep.then(|| self.folder.clone());
+        let folder = self.options.keep.then(|| self.folder.clone());
         BuildResult { release, elapsed: self.started.elapsed(), folder }
     }
 }
@@ -266,13 +270,13 @@ fn replace_once(build: &Build<'_>, file: &Path, old: &str, new: &str) -> Result<
 mod tests {
     use super::*;
 
-    const MANNER: BuildOptions = BuildOptions { jobs: 1, keep: false };
+    const OPTIONS: BuildOptions = BuildOptions { jobs: 1, keep: false };
 
     #[test]
     fn the_reason_of_a_failed_build_is_the_first_error_of_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        let build = Build::begin("thing", OPTIONS, &cache, &|_| ()).unwrap();
         assert_eq!(build.progress(), "0.0 min");
         build.run(&["sh", "-c", "echo '  CC a.o'; echo one"], &build.folder).unwrap();
         assert_eq!(build.progress(), "0.0 min, 1 files compiled");
@@ -288,17 +292,17 @@ mod tests {
     fn the_folder_of_a_build_is_removed_unless_it_is_to_stay() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let kept = BuildOptions { keep: true, ..MANNER };
+        let kept = BuildOptions { keep: true, ..OPTIONS };
         let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
         let place = build.folder.clone();
         fs::write(place.join("old"), "").unwrap();
         // Only one build per name runs at a time.
-        let error = Build::begin("thing", MANNER, &cache, &|_| ()).err().unwrap().to_string();
+        let error = Build::begin("thing", OPTIONS, &cache, &|_| ()).err().unwrap().to_string();
         assert!(error.contains("another process is building it"), "{error}");
         assert_eq!(build.done("1".into()).folder, Some(place.clone()));
         drop(build);
         assert!(place.join("old").is_file());
-        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        let build = Build::begin("thing", OPTIONS, &cache, &|_| ()).unwrap();
         assert!(!place.join("old").exists() && place.is_dir());
         assert_eq!(build.done("1".into()).folder, None);
         drop(build);
@@ -307,9 +311,9 @@ mod tests {
 
     #[test]
     fn all_processes_of_a_command_end_with_the_one_that_started_it() {
-        let prefix: &[&str] = if is_root() { &KILLED } else { &KILLED_AS_USER };
-        if !runs(prefix) {
-            return println!("skipped: this user may not create namespaces");
+        let prefix = in_namespaces(&[], "--map-current-user");
+        if let Some(why) = problem_of(&[&prefix[..], &["true"]].concat()) {
+            return println!("skipped: this user may not create namespaces: {why}");
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("alive");
@@ -350,7 +354,7 @@ mod tests {
     fn a_text_that_does_not_occur_once_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let build = Build::begin("thing", MANNER, &cache, &|_| ()).unwrap();
+        let build = Build::begin("thing", OPTIONS, &cache, &|_| ()).unwrap();
         let file = folder.path().join("a.c");
         fs::write(&file, "one two two").unwrap();
         replace_once(&build, &file, "one", "1").unwrap();

@@ -65,7 +65,7 @@ pub struct Sources {
 /// A missing program or source, a source of a different version, or [`LabError::NotBuilt`].
 pub fn reiser4(
     sources: &Sources,
-    manner: BuildOptions,
+    options: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<BuildResult, LabError> {
@@ -77,7 +77,7 @@ pub fn reiser4(
         check_linux(source, path)?;
     }
     check_needs(NAME, NEEDS)?;
-    let build = Build::begin(NAME, manner, cache, say)?;
+    let build = Build::begin(NAME, options, cache, say)?;
     let tree = build.folder.join("linux");
     // Debian's package stays on disk until the source in it has been unpacked.
     let (linux, _package) = match linux {
@@ -90,7 +90,7 @@ pub fn reiser4(
     module.copy(&build, &place)?;
     let origin = prepare(&build, &tree, &place)?;
     build.step("compiling (about eight minutes of CPU time)");
-    let jobs = format!("-j{}", manner.jobs);
+    let jobs = format!("-j{}", options.jobs);
     build.run(&["make", &jobs, "bzImage", "modules"], &tree)?;
     let release = install(&build, &tree, &origin, cache)?;
     Ok(build.done(release))
@@ -295,9 +295,9 @@ mod tests {
         let refused = |linux: Option<&Path>, reiser4: &Path| {
             let linux = linux.map(Path::to_path_buf);
             let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
-            let manner = BuildOptions { jobs: 1, keep: false };
+            let options = BuildOptions { jobs: 1, keep: false };
             let said = |line: &str| panic!("it began: {line}");
-            let error = super::reiser4(&sources, manner, &cache, &said).unwrap_err();
+            let error = super::reiser4(&sources, options, &cache, &said).unwrap_err();
             assert!(!place.path().join("cache").exists());
             error.to_string()
         };

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Build, FIXED};
+use super::{Build, FIXED, in_namespaces, problem_of};
 use crate::apt::Apt;
 use crate::error::LabError;
 
@@ -141,8 +141,7 @@ impl Root {
         let folder = self.folder.display().to_string();
         let fixed: Vec<String> =
             FIXED.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let mut command: Vec<&str> = vec!["unshare"];
-        command.extend(namespaces());
+        let mut command = in_root_namespaces();
         command.extend(["sh", "-c", SCRIPT, "sh", &folder, place, SEARCH_PATH]);
         command.extend(fixed.iter().map(String::as_str));
         command.extend(words);
@@ -150,24 +149,16 @@ impl Root {
     }
 }
 
-/// Returns the options of unshare(1) for a command in a root: with `--kill-child` all its processes end with unshare.
-fn namespaces() -> Vec<&'static str> {
-    let mut options = vec!["--mount", "--pid", "--fork", "--kill-child", "--net"];
-    if !super::is_root() {
-        options.extend(["--user", "--map-root-user"]);
-    }
-    options
+/// Returns the words that run a command in the namespaces of a root.
+fn in_root_namespaces() -> Vec<&'static str> {
+    in_namespaces(&["--mount", "--net"], "--map-root-user")
 }
 
 /// Returns the reason why this user can run nothing in a root, if there is one.
 pub(super) fn problem() -> Option<String> {
-    let mut command = Command::new("unshare");
-    command.args(namespaces()).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).env("LC_ALL", "C");
-    match command.stdin(Stdio::null()).output() {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(crate::apt::last_line(&output.stderr)),
-        Err(error) => Some(format!("unshare: {error}")),
-    }
+    let mut words = in_root_namespaces();
+    words.extend(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    problem_of(&words)
 }
 
 /// Reports whether the rest of a name is a version: `-2.4.4`.

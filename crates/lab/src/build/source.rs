@@ -141,8 +141,8 @@ mod tests {
         fs::write(tree.join("sub/Makefile"), "inner").unwrap();
         fs::write(tree.join(".git/HEAD"), "x").unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
-        let manner = BuildOptions { jobs: 1, keep: false };
-        let build = Build::begin("thing", manner, &cache, &|_| ()).unwrap();
+        let options = BuildOptions { jobs: 1, keep: false };
+        let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
         let archive = folder.path().join("tree.tar");
         let words = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];
         build.run(&words, folder.path()).unwrap();

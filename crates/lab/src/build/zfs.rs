@@ -57,7 +57,7 @@ const TOOLS: &[&str] = &[
 /// a missing program or permission; [`LabError::NotBuilt`].
 pub fn zfs(
     wish: Option<&str>,
-    manner: BuildOptions,
+    options: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<BuildResult, LabError> {
@@ -73,7 +73,7 @@ pub fn zfs(
     }
     let headers = format!("linux-headers-{release}");
     let lists = with_package(&headers, release, cache, say)?;
-    let build = Build::begin(NAME, manner, cache, say)?;
+    let build = Build::begin(NAME, options, cache, say)?;
     let mut packages = vec![headers.as_str(), SOURCE];
     packages.extend(TOOLS);
     build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
@@ -89,7 +89,7 @@ pub fn zfs(
     build.step("configuring (about three minutes of CPU time)");
     let [cc, jobs, linux, objects] = [
         format!("CC={compiler}"),
-        format!("TEST_JOBS={}", manner.jobs),
+        format!("TEST_JOBS={}", options.jobs),
         format!("--with-linux=/lib/modules/{release}/source"),
         format!("--with-linux-obj=/lib/modules/{release}/build"),
     ];
@@ -106,7 +106,7 @@ pub fn zfs(
     ];
     root.run(&build, &source, &configure)?;
     build.step("compiling (about three minutes of CPU time)");
-    root.run(&build, &source, &["make", &format!("-j{}", manner.jobs)])?;
+    root.run(&build, &source, &["make", &format!("-j{}", options.jobs)])?;
     let mut strip = vec!["strip", "--strip-debug"];
     strip.extend(MODULES);
     root.run(&build, &source, &strip)?;
