@@ -3,8 +3,10 @@
 //! Debian's suites, or of Ubuntu's suite for a full Ubuntu release.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use fsdyno_record::Bytes;
 use tempfile::TempDir;
@@ -279,17 +281,39 @@ impl Found {
     }
 }
 
-/// Creates a folder that is removed when its handle is dropped.
+/// The beginning of the names of temporary folders in the cache.
+const TEMPORARY: &str = ".unpack-";
+
+/// The age at which a temporary folder is one that a killed process left.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
+
+/// Creates a folder that is removed when its handle is dropped. Folders that killed processes left are removed.
 fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
     let folder = cache.folder("")?;
-    let made = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&folder);
+    remove_left(&folder, SystemTime::now());
+    let made = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&folder);
     made.map_err(LabError::io("create a folder in", &folder))
+}
+
+/// Removes temporary folders that have not changed for [`LEFT`], as far as possible.
+fn remove_left(folder: &Path, now: SystemTime) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
+        let is_left = |metadata: fs::Metadata| {
+            // Not the modification time, which unpacking sets to that of the package.
+            let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
+            now > SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + LEFT
+        };
+        if is_temporary && entry.metadata().is_ok_and(is_left) {
+            // Another process may remove it at the same time.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
-    use std::time::Duration;
 
     use super::*;
     use crate::lists::tests::keep;
@@ -372,5 +396,20 @@ mod tests {
         );
         let (found, _, messages) = wished(None, None);
         assert!(found.unwrap_err().contains("no network") && messages.is_empty());
+    }
+
+    #[test]
+    fn folders_that_a_killed_process_left_are_removed_after_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [".unpack-abc/usr", ".unpack-def", "kernels"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let left = |now| {
+            remove_left(folder.path(), now);
+            fs::read_dir(folder.path()).unwrap().count()
+        };
+        assert_eq!(left(SystemTime::now()), 3);
+        assert_eq!(left(SystemTime::now() + LEFT + HOUR), 1);
+        assert!(folder.path().join("kernels").is_dir());
     }
 }

@@ -32,7 +32,8 @@ use crate::payload;
 use crate::release::{begins, by_version};
 use crate::series::{Series, SeriesRange};
 
-/// Finds the requested kernel, or downloads it.
+/// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it may
+/// differ from the distribution's of the same release.
 ///
 /// # Errors
 /// [`LabError::WrongKernel`] for a request that cannot be met, [`LabError::NoKernel`] if none is
@@ -43,8 +44,8 @@ pub fn find(
     offline: bool,
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
-    match wish {
-        Some(wish) if wish.contains('/') => at_path(wish),
+    let kernel = match wish {
+        Some(wish) if wish.contains('/') => return at_path(wish),
         Some(wish) if wish.contains(',') => Err(LabError::WrongKernel {
             what: wish.into(),
             reason: "this command takes one kernel at a time".into(),
@@ -60,7 +61,13 @@ pub fn find(
             }
         }
         None => default(cache, offline, say),
-    }
+    };
+    kernel.map(|kernel| with_built_modules(kernel, cache))
+}
+
+/// Adds the modules that were built for a kernel on this host.
+fn with_built_modules(kernel: Kernel, cache: &Cache) -> Kernel {
+    Kernel { built_modules: build::modules_for(&kernel.release, cache), ..kernel }
 }
 
 /// Returns the release of the kernel that [`find`] would return. If it would have to be downloaded, the release is
@@ -114,7 +121,7 @@ pub fn local_kernels(cache: &Cache) -> Vec<Kernel> {
     }
     kernels.sort_by(|a, b| by_version(&b.release, &a.release));
     kernels.dedup_by(|a, b| a.release == b.release);
-    kernels
+    kernels.into_iter().map(|kernel| with_built_modules(kernel, cache)).collect()
 }
 
 /// A kernel that can be requested by its release.
@@ -185,7 +192,7 @@ fn in_range(range: SeriesRange, kernels: &[Available]) -> Result<Vec<String>, St
 
 /// Returns the kernel that [`find`] uses if none is requested, provided that it needs no download.
 pub fn default_kernel(cache: &Cache) -> Option<Kernel> {
-    default(cache, true, &|_| ()).ok()
+    find(None, cache, true, &|_| ()).ok()
 }
 
 /// The cache folder of unpacked kernels, with one root folder per kernel.
@@ -278,7 +285,7 @@ fn at_path(wish: &str) -> Result<Kernel, LabError> {
         let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         wrong(format!("no modules for {release} in any of {}", tried.join(", ")))
     })?;
-    Ok(Kernel { release, image, modules })
+    Ok(Kernel { release, image, modules, built_modules: None })
 }
 
 fn newest(kernels: Vec<Kernel>, wanted: impl Fn(&Kernel) -> bool) -> Option<Kernel> {
@@ -399,7 +406,8 @@ mod tests {
         assert_eq!(in_root(root.path()), []);
         let image = folder.join("vmlinuz");
         fs::write(&image, b"\x7fELF Linux version 7.3.4-amd64 (me)").unwrap();
-        let kernel = Kernel { release: "7.3.4-amd64".into(), image, modules: folder };
+        let kernel =
+            Kernel { release: "7.3.4-amd64".into(), image, modules: folder, built_modules: None };
         assert_eq!(in_root(root.path()), std::slice::from_ref(&kernel));
         let named = at_path(kernel.image.to_str().unwrap()).unwrap();
         assert_eq!(fs::canonicalize(named.modules).unwrap(), kernel.modules);

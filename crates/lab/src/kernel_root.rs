@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::build;
+
 /// A kernel on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -12,6 +14,24 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder that contains `kernel/` and modules.dep.
     pub modules: PathBuf,
+    /// The folder of the modules that were built for it on this host (`fsdyno kernel build zfs`), if it is used with them.
+    pub built_modules: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// Returns what of this kernel was built on this host: `kernel` for all of it, otherwise the names of the builds of
+    /// modules (`zfs`).
+    pub fn built_here(&self) -> Vec<String> {
+        if build::origin(&self.modules).is_some() {
+            return vec!["kernel".into()];
+        }
+        let builds = self.built_modules.iter().flat_map(|folder| folders(folder));
+        let mut names: Vec<String> = builds
+            .filter_map(|build| Some(build.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        names.sort();
+        names
+    }
 }
 
 /// Returns the kernel with this release below a root folder.
@@ -33,7 +53,7 @@ pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
             let image = images.into_iter().find(|image| fs::File::open(image).is_ok());
             let Some(image) = image.filter(|_| modules.join("kernel").is_dir()) else { continue };
             if kernels.iter().all(|kernel: &Kernel| kernel.release != release) {
-                kernels.push(Kernel { release, image, modules });
+                kernels.push(Kernel { release, image, modules, built_modules: None });
             }
         }
     }

@@ -161,11 +161,7 @@ impl Lab {
     pub fn find(options: &LabOptions, say: &dyn Fn(&str)) -> Result<Lab, LabError> {
         let qemu = probe_qemu(options.qemu.as_deref())?;
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
-        let modules = match &options.kernel {
-            // A kernel of the user may differ from the distribution's of the same release.
-            Some(wish) if wish.contains('/') => Modules::open(&kernel.modules, &kernel.release),
-            _ => Modules::of(&kernel, &options.cache),
-        }?;
+        let modules = Modules::of(&kernel)?;
         let boots = Arc::new(vmlinux::of(&kernel, &options.cache)?);
         Ok(Lab { qemu, kernel, request: None, modules, boots })
     }

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::bounded::{self, PARTS};
 
 use crate::build;
-use crate::cache::Cache;
 use crate::elf::Elf;
 use crate::error::LabError;
 use crate::kernel_root::Kernel;
@@ -75,15 +74,15 @@ impl Modules {
         })
     }
 
-    /// Lists the modules of a distribution's kernel, plus those that were built for it on this host and that it lacks.
+    /// Lists the modules of a kernel, plus those that were built for it on this host and that it lacks.
     ///
     /// # Errors
     /// [`LabError::Io`] if a folder cannot be read.
-    pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Modules, LabError> {
+    pub fn of(kernel: &Kernel) -> Result<Modules, LabError> {
         let mut modules = Modules::open(&kernel.modules, &kernel.release)?;
-        if let Some(added) = build::added_modules(&kernel.release, cache) {
+        if let Some(built) = &kernel.built_modules {
             let mut files = BTreeMap::new();
-            walk(&added, &mut files)?;
+            walk(built, &mut files)?;
             files.extend(std::mem::take(&mut modules.files));
             modules.files = files;
         }

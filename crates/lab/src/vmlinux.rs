@@ -116,7 +116,8 @@ mod tests {
         let image = folder.path().join("vmlinuz");
         let vmlinux = pvh_kernel();
         fs::write(&image, bz_image(&zstd::encode_all(&*vmlinux, 1).unwrap())).unwrap();
-        let kernel = Kernel { release: "6.1".into(), image, modules: "/none".into() };
+        let kernel =
+            Kernel { release: "6.1".into(), image, modules: "/none".into(), built_modules: None };
         let first = of(&kernel, &cache).unwrap();
         assert_eq!((bytes(&first.file), first.sha256), (vmlinux.clone(), sha256_hex(&vmlinux)));
         let name = format!(
@@ -137,8 +138,12 @@ mod tests {
         let image = folder.path().join("vmlinux");
         let vmlinux = pvh_kernel();
         fs::write(&image, &vmlinux).unwrap();
-        let kernel =
-            Kernel { release: "6.1".into(), image: image.clone(), modules: "/none".into() };
+        let kernel = Kernel {
+            release: "6.1".into(),
+            image: image.clone(),
+            modules: "/none".into(),
+            built_modules: None,
+        };
         let read = of(&kernel, &Cache::at(folder.path()).unwrap()).unwrap();
         fs::write(&image, b"\x7fELF, half written").unwrap();
         assert_eq!((bytes(&read.file), read.sha256), (vmlinux.clone(), sha256_hex(&vmlinux)));

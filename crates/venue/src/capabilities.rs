@@ -52,7 +52,7 @@ impl Capabilities {
         let cache = fsdyno_lab::Cache::of_user();
         let default = cache.as_ref().ok().and_then(fsdyno_lab::default_kernel);
         let kernel = default.and_then(|kernel| {
-            let modules = Modules::of(&kernel, cache.as_ref().ok()?).ok()?;
+            let modules = Modules::of(&kernel).ok()?;
             Some((kernel.release, modules))
         });
         let kernels = cache.as_ref().map(fsdyno_lab::local_kernels).unwrap_or_default();

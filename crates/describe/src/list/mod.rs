@@ -262,13 +262,23 @@ pub fn kernels() -> Result<Listing, Failure> {
     let rows = fsdyno_lab::local_kernels(&fsdyno_lab::Cache::of_user()?)
         .into_iter()
         .map(|kernel| {
+            let built = match kernel.built_here() {
+                names if names.is_empty() => "-".into(),
+                names => names.join(", "),
+            };
             vec![
                 kernel.release,
+                built,
                 kernel.image.display().to_string(),
                 kernel.modules.display().to_string(),
             ]
         })
         .collect();
     let empty = "no kernel yet; fsdyno run downloads the distribution's (apt-get download)";
-    Ok(Listing { heads: &["release", "image", "modules"], rows, empty, ..Listing::default() })
+    Ok(Listing {
+        heads: &["release", "built here", "image", "modules"],
+        rows,
+        empty,
+        ..Listing::default()
+    })
 }

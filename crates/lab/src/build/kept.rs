@@ -40,7 +40,7 @@ pub fn module_command(module: &str, release: &str) -> Option<String> {
 }
 
 /// Returns the folder of the modules that were built on this host for a kernel, if there are any.
-pub(crate) fn added_modules(release: &str, cache: &Cache) -> Option<PathBuf> {
+pub(crate) fn modules_for(release: &str, cache: &Cache) -> Option<PathBuf> {
     let folder = cache.path().join(MODULES).join(release);
     folder.is_dir().then_some(folder)
 }
@@ -154,7 +154,7 @@ mod tests {
     fn modules_built_again_take_the_place_of_the_earlier_ones() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
-        assert_eq!(added_modules("6.1.0-56-amd64", &cache), None);
+        assert_eq!(modules_for("6.1.0-56-amd64", &cache), None);
         let file = folder.path().join("zfs.ko");
         for version in ["first", "second"] {
             fs::write(&file, version).unwrap();
@@ -163,7 +163,7 @@ mod tests {
             let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
             keep_modules(files, &place, names, version, &cache).unwrap();
         }
-        let kept = added_modules("6.1.0-56-amd64", &cache).unwrap().join("zfs");
+        let kept = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
         assert_eq!(fs::read_to_string(kept.join("zfs.ko")).unwrap(), "second");
         assert_eq!(origin(&kept).as_deref(), Some("second"));
         assert_eq!(fs::read_dir(kept).unwrap().count(), 2);

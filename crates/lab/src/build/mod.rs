@@ -27,7 +27,7 @@ use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
 
-pub(crate) use kept::{FOLDER, added_modules, keep, keep_modules};
+pub(crate) use kept::{FOLDER, keep, keep_modules, modules_for};
 pub use kept::{command_for, is_named, module_command, origin};
 pub use reiser4::{Sources, reiser4};
 pub use zfs::zfs;

@@ -76,8 +76,7 @@ pub fn zfs(
     let build = Build::begin(NAME, options, cache, say)?;
     let mut packages = vec![headers.as_str(), SOURCE];
     packages.extend(TOOLS);
-    build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
-    let root = Root::unpack(&build, &lists.apt, &packages)?;
+    let root = download(&build, &lists, &packages, cache, say)?;
     let source = root.source_of(&build, NAME)?;
     let compiler = root.compiler(&build, &headers)?;
     if let Some(maximum) = newer_than_supported(&root.path(&source), release) {
@@ -114,6 +113,23 @@ pub fn zfs(
     let origin = root.origin(&[SOURCE, &headers], &compiler);
     keep_modules(&files, &build.folder, (NAME, release), &origin, cache)?;
     Ok(build.done(release.to_string()))
+}
+
+/// Downloads packages and their dependencies and unpacks them, with new lists if it fails with these: cached lists may have
+/// packages that the archive has since replaced.
+fn download(
+    build: &Build<'_>,
+    lists: &Lists,
+    packages: &[&str],
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<Root, LabError> {
+    build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
+    Root::unpack(build, &lists.apt, packages).or_else(|_| {
+        build.step("downloading again, with new package lists");
+        let lists = Lists::fetch(Archive::Debian, cache, say)?;
+        Root::unpack(build, &lists.apt, packages)
+    })
 }
 
 fn refused(release: &str, why: &str) -> LabError {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cache::Cache;
 
 /// Returns a file with only a .modinfo section.
 fn module(info: &str) -> Vec<u8> {
@@ -166,14 +167,18 @@ fn modules_built_for_a_kernel_are_found_with_what_they_need_whether_or_not_depmo
         let builds = cache.folder("builds").unwrap();
         build::keep_modules(&files, &builds, ("zfs", "6.1"), "zfs-dkms 2", &cache).unwrap();
         let modules = folder.path().to_path_buf();
-        let mut kernel = Kernel { release: "6.1".into(), image: "image".into(), modules };
-        let needed = Modules::of(&kernel, &cache).unwrap().resolve(&["zfs".into()]).unwrap();
+        let built_modules = build::modules_for("6.1", &cache);
+        let kernel =
+            Kernel { release: "6.1".into(), image: "image".into(), modules, built_modules };
+        assert_eq!(kernel.built_here(), ["zfs"]);
+        let needed = Modules::of(&kernel).unwrap().resolve(&["zfs".into()]).unwrap();
         let names: Vec<&str> = needed.iter().map(|module| module.name.as_str()).collect();
         assert_eq!(names, ["spl", "mbcache", "zfs"], "depmod: {has_depmod}");
-        let modules = Modules::of(&kernel, &cache).unwrap();
+        let modules = Modules::of(&kernel).unwrap();
         assert_eq!(modules.build_of("zfs"), Some(("zfs".into(), "zfs-dkms 2".into())));
         assert!(modules.has("ext4") && modules.build_of("ext4").is_none());
-        kernel.release = "6.1.1".into();
-        assert!(!Modules::of(&kernel, &cache).unwrap().has("zfs"));
+        assert_eq!(build::modules_for("6.1.1", &cache), None);
+        let kernel = Kernel { built_modules: None, ..kernel };
+        assert!(kernel.built_here().is_empty() && !Modules::of(&kernel).unwrap().has("zfs"));
     }
 }
