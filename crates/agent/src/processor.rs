@@ -12,7 +12,7 @@ use fsdyno_record::processor::{EVENTS, ProcessorCounts};
 enum Command {
     /// `START`: starts charging, with empty caches and zeroed counts.
     Start = 1,
-    /// `THREAD_BEGIN`: starts searching for the kernel stack of the calling thread, by its system calls.
+    /// `THREAD_BEGIN`: starts identifying the kernel stack of the calling thread, by watching its system calls.
     ThreadBegin = 2,
     /// `THREAD_END`: ends the search: from now on, a counting model counts only this thread.
     ThreadEnd = 3,
@@ -26,14 +26,14 @@ enum Command {
     Count = 16,
 }
 
-/// Not a command: without a model, the register keeps this value, which is then the answer.
+/// Not a command: a model answers 1; without one, the register keeps this value, which is then the answer.
 const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
 fn ask(command: u64) -> u64 {
     let mut word = command;
-    // The jump ends a block of translated code, so that the NOP starts a new one; its displacement is the mark that the
-    // plugin searches for.
+    // The jump ends a block of translated code, so that the NOP starts a new one; the NOP's displacement is what the
+    // plugin recognizes.
     // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
     unsafe {
         std::arch::asm!(
@@ -74,7 +74,7 @@ pub fn start(counting: bool) -> io::Result<()> {
 }
 
 /// Makes the model charge nothing to the calling thread while `work` runs: that work is part of the instrument, and no
-/// real machine executes it. Its instructions still take their time. Without a model, this only runs `work`.
+/// real machine executes it. Its instructions still advance virtual time. Without a model, this only runs `work`.
 pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
     let send = |command: Command| {
         ask(command as u64);

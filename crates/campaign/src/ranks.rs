@@ -32,7 +32,8 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
             run.axes.issuer
         ));
     }
-    if request.plan.shift >= request.plan.ranks.max(1) && request.plan.shift > 0 {
+    // One rank has no other to be shifted to: the first point of a curve takes the options of the others.
+    if request.plan.shift >= request.plan.ranks && request.plan.ranks > 1 {
         return wrong(format!(
             "--shift {} must be below the number of ranks, {}",
             request.plan.shift, request.plan.ranks

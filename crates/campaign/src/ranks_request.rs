@@ -19,14 +19,4 @@ impl RanksRequest {
     pub fn new(plan: RanksPlan) -> RanksRequest {
         RanksRequest { plan, group: Arc::default() }
     }
-
-    /// Returns the suffix of a row's label.
-    pub(crate) fn label(&self) -> String {
-        let RanksPlan { ranks, own, shift, stonewall } = &self.plan;
-        let own = if *own { ", own" } else { "" };
-        let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
-        let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
-        let s = if *ranks == 1 { "" } else { "s" };
-        format!(", {ranks} rank{s}{own}{shift}{wall}")
-    }
 }

@@ -29,14 +29,82 @@ struct Pace {
     per_op: f64,
     /// Number of trials.
     trials: u32,
+    /// The same trials by their numbers of operations; without those that an earlier version stored.
+    #[serde(default)]
+    line: Line,
 }
 
 impl Pace {
-    fn add(&mut self, fixed: f64, per_op: f64) {
+    /// Adds a trial: its seconds without its phases, those of its phases, and its number of operations.
+    fn add(&mut self, fixed: f64, phases: f64, ops: f64) {
         let before = f64::from(self.trials.min(MEMORY - 1));
         let mean = |old: f64, new: f64| (old * before + new) / (before + 1.0);
-        (self.fixed, self.per_op) = (mean(self.fixed, fixed), mean(self.per_op, per_op));
+        (self.fixed, self.per_op) = (mean(self.fixed, fixed), mean(self.per_op, phases / ops));
         self.trials = self.trials.saturating_add(1);
+        self.line.add(ops, fixed + phases);
+    }
+
+    /// Estimates the seconds of a trial with this number of operations.
+    fn seconds(&self, ops: f64) -> f64 {
+        let (fixed, per_op) = self.line.fit().unwrap_or((self.fixed, self.per_op));
+        fixed + per_op * ops
+    }
+}
+
+/// The sums of a line through the times of trials over their numbers of operations, fitted by least squares of the relative
+/// errors. A short trial spends most of its phases' time on what each phase does once, so that its time per operation
+/// is far above that of a long one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Line {
+    /// Sum of the weights, which are the inverse squares of the times.
+    weights: f64,
+    ops: f64,
+    seconds: f64,
+    ops_squared: f64,
+    ops_by_seconds: f64,
+}
+
+impl Line {
+    /// The variance of the numbers of operations, relative to their mean square, below which trials of about one size do
+    /// not decide a line. [OWN]
+    const MIN_SPREAD: f64 = 0.2;
+
+    fn add(&mut self, ops: f64, seconds: f64) {
+        let weight = seconds.max(1e-3).powi(-2);
+        let keep = 1.0 - 1.0 / f64::from(MEMORY * 4);
+        let sum = |old: f64, new: f64| old * keep + weight * new;
+        self.weights = sum(self.weights, 1.0);
+        self.ops = sum(self.ops, ops);
+        self.seconds = sum(self.seconds, seconds);
+        self.ops_squared = sum(self.ops_squared, ops * ops);
+        self.ops_by_seconds = sum(self.ops_by_seconds, ops * seconds);
+    }
+
+    /// Returns the line through the trials of two lines.
+    fn and(self, other: &Line) -> Line {
+        Line {
+            weights: self.weights + other.weights,
+            ops: self.ops + other.ops,
+            seconds: self.seconds + other.seconds,
+            ops_squared: self.ops_squared + other.ops_squared,
+            ops_by_seconds: self.ops_by_seconds + other.ops_by_seconds,
+        }
+    }
+
+    /// Returns the seconds of a trial without operations and those per operation; `None` if the trials are too few or of
+    /// about one size.
+    fn fit(&self) -> Option<(f64, f64)> {
+        let spread = self.weights * self.ops_squared - self.ops * self.ops;
+        if !(spread > Self::MIN_SPREAD * self.weights * self.ops_squared) {
+            return None;
+        }
+        let per_op = (self.weights * self.ops_by_seconds - self.ops * self.seconds) / spread;
+        let fixed = (self.seconds - per_op * self.ops) / self.weights;
+        match (fixed < 0.0, per_op < 0.0) {
+            (_, true) => None,
+            (true, _) => Some((0.0, self.ops_by_seconds / self.ops_squared)),
+            _ => Some((fixed, per_op)),
+        }
     }
 }
 
@@ -99,7 +167,7 @@ impl Speeds {
         // Without stages, all of the time is attributed to the phases.
         let phases = if phases > 0.0 { phases.min(whole) } else { whole };
         for key in keys(&trial.plan) {
-            self.0.entry(key).or_default().add(whole - phases, phases / ops as f64);
+            self.0.entry(key).or_default().add(whole - phases, phases, ops as f64);
         }
     }
 
@@ -113,7 +181,7 @@ impl Speeds {
         let (mut seconds, mut trials, mut number) = (0.0, u32::MAX, 0_usize);
         for cell in cells.filter(|cell| cell.skip.is_none()) {
             let pace = self.pace(&cell.plan)?;
-            seconds += pace.fixed + pace.per_op * cell.ops() as f64;
+            seconds += pace.seconds(cell.ops() as f64);
             trials = trials.min(pace.trials);
             number += 1;
         }
@@ -145,7 +213,9 @@ impl Speeds {
             alike.clone().map(|pace| of(pace) * f64::from(pace.trials)).sum::<f64>()
                 / f64::from(trials)
         };
-        let pace = || Pace { fixed: mean(|it| it.fixed), per_op: mean(|it| it.per_op), trials };
+        let line = alike.clone().fold(Line::default(), |sum, it| sum.and(&it.line));
+        let (fixed, per_op) = (mean(|it| it.fixed), mean(|it| it.per_op));
+        let pace = || Pace { fixed, per_op, trials, line };
         (trials > 0).then(pace)
     }
 }
@@ -171,14 +241,31 @@ mod tests {
     #[test]
     fn a_pace_is_a_mean_that_forgets() {
         let mut pace = Pace::default();
-        pace.add(10.0, 0.001);
-        pace.add(20.0, 0.003);
+        pace.add(10.0, 0.1, 100.0);
+        pace.add(20.0, 0.3, 100.0);
         assert_eq!((pace.fixed, pace.trials), (15.0, 2));
         assert!((pace.per_op - 0.002).abs() < 1e-12);
         for _ in 0..40 {
-            pace.add(5.0, 0.001);
+            pace.add(5.0, 0.1, 100.0);
         }
         assert!((pace.fixed - 5.0).abs() < 0.1 && pace.trials == 42);
+        assert_eq!(pace.line.fit(), None, "trials of one size");
+    }
+
+    #[test]
+    fn short_trials_do_not_make_the_estimates_of_long_ones_too_high() {
+        let mut pace = Pace::default();
+        // Half a second for what is done once, mostly within the phases, and 20 us for each operation.
+        let time = |ops: f64| 0.4 + 20e-6 * ops;
+        for _ in 0..3 {
+            for ops in [100.0, 400.0, 10_000.0] {
+                pace.add(0.1, time(ops), ops);
+            }
+        }
+        for ops in [50.0, 100_000.0, 1e6] {
+            let (estimate, real) = (pace.seconds(ops), 0.1 + time(ops));
+            assert!((estimate / real - 1.0).abs() < 0.01, "{ops}: {estimate} instead of {real}");
+        }
     }
 
     #[test]

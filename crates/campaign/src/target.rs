@@ -230,7 +230,7 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     fsdyno_media::check(path, &Room::default())?;
     let mut kind = fsdyno_media::directory::kind(path)?;
     if let Some(ranks) = &run.ranks {
-        kind.push_str(&ranks.label());
+        kind.push_str(&ranks.plan.label_suffix());
     }
     let path = std::fs::canonicalize(path)
         .map_err(|error| Failure::invalid_use(format!("failed to find '{on}': {error}")))?;

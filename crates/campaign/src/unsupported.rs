@@ -8,7 +8,7 @@ use crate::spec::RunSpec;
 
 /// Refuses the first option that a target does not support.
 pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Result<(), Failure> {
-    let what = match kind {
+    let target_description = match kind {
         TargetKind::Lab => return Ok(()),
         TargetKind::Model => "a model",
         TargetKind::Directory => "a directory of this host",
@@ -29,7 +29,7 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
     match axis.chain(others).next() {
         None => Ok(()),
         Some((key, targets, why)) => Err(Failure::invalid_use(format!(
-            "--{key} works only {}, but --on {on} is {what}; remove one of them{why}",
+            "--{key} works only {}, but --on {on} is {target_description}; remove one of them{why}",
             places(targets)
         ))),
     }

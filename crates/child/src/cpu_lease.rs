@@ -1,5 +1,5 @@
 //! Exclusive leases of processors among the fsdyno processes of one network namespace.
-//! (Between containers, and with other work, the scheduler decides.)
+//! (Other containers and other programs ignore the leases; with those, the scheduler decides.)
 //!
 //! QEMU's vCPU thread and its main loop pass one lock back and forth whenever the guest waits. On two processors, each
 //! handover wakes an idle processor; on one, the other thread simply continues.
@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub struct CpuLease {
     processor: usize,
     /// An abstract socket name: exclusive, and released when the process ends.
-    _name: UnixListener,
+    _socket: UnixListener,
 }
 
 impl CpuLease {
@@ -32,7 +32,7 @@ impl CpuLease {
 
     fn hold(processor: usize) -> Option<CpuLease> {
         let name = SocketAddr::from_abstract_name(format!("fsdyno-processor-{processor}")).ok()?;
-        Some(CpuLease { processor, _name: UnixListener::bind_addr(&name).ok()? })
+        Some(CpuLease { processor, _socket: UnixListener::bind_addr(&name).ok()? })
     }
 }
 

@@ -8,7 +8,7 @@ use fsdyno_workload::{Contents, Payload};
 use serde::{Deserialize, Serialize};
 
 use crate::content::File;
-use crate::found::{Entry, Kind, RecoveredTree, SECTOR, hash};
+use crate::recovered::{Entry, Kind, RecoveredTree, SECTOR, hash};
 use crate::tree::{Binding, End, Id, Path, Tree};
 
 /// Maximum number of example sentences kept per cut.

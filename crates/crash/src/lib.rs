@@ -2,17 +2,17 @@
 //!
 //! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) holds every byte written and the time at
 //! which each op returned. [`cut`] draws crash points and surviving writes; [`image`] builds the disk that a cut
-//! leaves; a guest mounts it and reports what it finds ([`found`]); [`judge`] compares that with the ops done
-//! ([`tree`]) and with the file system's durability guarantee ([`guarantee`]). All cuts of one file system form a
-//! [`Row`]. Nothing here reads a clock or does I/O.
+//! leaves; a guest mounts it and reports what it finds ([`recovered`]); [`judge`] compares that with the ops done
+//! ([`tree`]) and with the file system's durability guarantee ([`fsdyno_filesystem::Guarantee`]). All cuts of one
+//! file system form a [`Row`] of the results. Nothing here reads a clock or does I/O.
 
 mod atomic_unit;
 mod content;
 pub mod cut;
-pub mod found;
 pub mod image;
 pub mod judge;
-mod recorded;
+mod recording_refusal;
+pub mod recovered;
 mod refusal;
 mod replay;
 pub mod request;
@@ -21,8 +21,8 @@ pub mod tree;
 
 pub use atomic_unit::{AtomicUnit, InvalidAtomicUnit};
 pub use cut::{Cut, DiskFault, SurvivingWrites};
-pub use found::RecoveredTree;
 pub use judge::{Findings, judge};
+pub use recovered::RecoveredTree;
 pub use refusal::refusal;
 pub use replay::{Replay, acknowledged};
 pub use request::RecoveryRequest;

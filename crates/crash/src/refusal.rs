@@ -1,6 +1,6 @@
 //! Refuses workloads that cannot be crash-tested because replaying their ops does not lead to a single tree.
 //!
-//! Reads the ops from the generators, one rank after another, before any work.
+//! Reads the ops from the generators, one rank after another, before anything runs.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet};
@@ -8,38 +8,37 @@ use std::hash::{Hash, Hasher};
 
 use fsdyno_workload::{DirSlot, Effect, Expect, Op, OpenFlags, Share, Workload};
 
-use crate::recorded;
+use crate::recording_refusal;
 use crate::tree::Path;
 
 /// Returns the reason why the ops of a workload cannot be replayed, or `None` if they can.
-pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
-    if work.fills() {
+pub fn refusal(workload: &dyn Workload, threads: u32) -> Option<String> {
+    if workload.fills() {
         return Some("it goes on until its file system is full".into());
     }
-    if work.command().is_some() {
+    if workload.command().is_some() {
         return Some(
-            "it is a program, whose calls are not known; record it, and take workload 'replay'"
-                .into(),
+            "it is a program, whose calls are unknown; record it, and use workload 'replay'".into(),
         );
     }
-    if let Some(recording) = work.recording() {
-        return recorded::refusal(work, &recording, threads);
+    if let Some(recording) = workload.recording() {
+        return recording_refusal::refusal(workload, &recording, threads);
     }
-    if work.prefill().is_some() {
+    if workload.prefill().is_some() {
         return Some("its first phase works on files that no logged op created".into());
     }
     let mut check = ReplayCheck::default();
-    for (index, phase) in work.phases().iter().enumerate() {
-        if work.limit(index).is_some() {
-            return Some(format!("phase {} ends by time", phase.name));
+    for (index, phase) in workload.phases().iter().enumerate() {
+        if workload.limit(index).is_some() {
+            return Some(format!("phase {} ends at a time limit", phase.name));
         }
-        if work.ends_with(index).is_some() {
-            return Some(format!("phase {} ends when one of its threads has", phase.name));
+        if workload.ends_with(index).is_some() {
+            return Some(format!("phase {} ends as soon as one of its threads ends", phase.name));
         }
         check.writers.clear();
         let ranks = phase.threads.of(threads);
         for rank in 0..ranks {
-            let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
+            let (mut source, mut op) = (workload.ops(index, Share { rank, ranks }), Op::default());
             while source.next(&mut op) {
                 if let Some(what) = check.refuse(&op, rank) {
                     return Some(format!("phase {} {what}", phase.name));
@@ -53,14 +52,17 @@ pub fn refusal(work: &dyn Workload, threads: u32) -> Option<String> {
 /// The effects of the ops so far. Paths are kept as hashes, because there may be millions.
 #[derive(Default)]
 struct ReplayCheck {
-    dirs: Dirs,
-    directories: HashSet<u64>,
+    open_dirs: OpenDirs,
+    made_directories: HashSet<u64>,
     /// The rank that opened each file for writing in this phase.
     writers: HashMap<u64, u32>,
 }
 
 impl ReplayCheck {
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
+    #[deny(
+        clippy::wildcard_enum_match_arm,
+        reason = "whether a new effect is replayable must be decided here"
+    )]
     fn refuse(&mut self, op: &Op, rank: u32) -> Option<String> {
         let name = op.name.as_bytes();
         let effect = op.call.facts().effect;
@@ -72,28 +74,28 @@ impl ReplayCheck {
         }
         match effect {
             Effect::OpenDir { dir, slot } => {
-                let path = self.dirs.path(rank, dir, name);
-                self.dirs.open(rank, slot, path);
+                let path = self.open_dirs.path(rank, dir, name);
+                self.open_dirs.open(rank, slot, path);
                 None
             }
             Effect::CloseDir { slot } => {
-                self.dirs.close(rank, slot);
+                self.open_dirs.close(rank, slot);
                 None
             }
             Effect::MakeDir { dir } => {
-                self.directories.insert(hash(&self.dirs.path(rank, dir, name)));
+                self.made_directories.insert(hash(&self.open_dirs.path(rank, dir, name)));
                 None
             }
             Effect::Rename { dir, .. } => {
-                let path = self.dirs.path(rank, dir, name);
-                let moved = self.directories.contains(&hash(&path));
+                let path = self.open_dirs.path(rank, dir, name);
+                let moved = self.made_directories.contains(&hash(&path));
                 moved.then(|| {
                     let path = String::from_utf8_lossy(&path);
                     format!("renames the directory '{path}', whose contents are not tracked")
                 })
             }
             Effect::Open { dir, flags, .. } => {
-                self.refuse_open(self.dirs.path(rank, dir, name), flags, rank)
+                self.refuse_open(self.open_dirs.path(rank, dir, name), flags, rank)
             }
             Effect::None
             | Effect::Lookup { .. }
@@ -132,9 +134,9 @@ impl ReplayCheck {
 
 /// The open directories of all threads, by slot.
 #[derive(Default)]
-struct Dirs(HashMap<(u32, u16), Path>);
+struct OpenDirs(HashMap<(u32, u16), Path>);
 
-impl Dirs {
+impl OpenDirs {
     /// Returns the path of a name in a directory; an unknown directory is treated as the root.
     fn path(&self, thread: u32, dir: DirSlot, name: &[u8]) -> Path {
         match (dir, self.0.get(&(thread, dir.0))) {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::atomic_unit::AtomicUnit;
 use crate::cut::{Cut, DiskFault};
-use crate::found::{RecoveredTree, Recovery};
 use crate::judge::Findings;
+use crate::recovered::{RecoveredTree, Recovery};
 
 /// Name of the rows' file in a result folder.
 pub const ROWS_FILE: &str = "crash.json";
@@ -38,7 +38,7 @@ impl CutOutcome {
         CutOutcome { cut, recovery, findings }
     }
 
-    /// Returns whether two outcomes agree, except for the time of the mount, which depends on what its guest
+    /// Returns whether two outcomes agree, except for the duration of the mount, which depends on what its guest
     /// did before.
     pub fn agrees_with(&self, other: &CutOutcome) -> bool {
         let recovery = Recovery { mount_ns: other.recovery.mount_ns, ..self.recovery.clone() };
@@ -72,8 +72,8 @@ pub struct Row {
     #[serde(default)]
     pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes.
-    #[serde(default)]
-    pub tear: AtomicUnit,
+    #[serde(default, rename = "tear")]
+    pub atomic_unit: AtomicUnit,
     /// Version of the oracle; older rows omit it, and were judged by version 1.
     #[serde(default = "first_oracle")]
     pub oracle: u32,
@@ -85,8 +85,9 @@ pub struct Row {
     /// Speed of the logged trial.
     pub rate: Rate,
     /// The outcomes of all cuts.
-    pub tried: Vec<CutOutcome>,
-    /// Reason why it could not run, in which case there are no outcomes.
+    #[serde(rename = "tried")]
+    pub outcomes: Vec<CutOutcome>,
+    /// Reason why the file system could not be tested, in which case there are no outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
@@ -121,10 +122,29 @@ impl Rate {
 
 impl Row {
     /// Creates the row of a file system, with the physical sector of its disk as the atomic write unit.
-    pub fn new(plan: &Plan, seed: u64, disk: DiskFault, rate: Rate, tried: Vec<CutOutcome>) -> Row {
-        let (label, tear, plan) = (plan.label.clone(), AtomicUnit::of(plan), plan.clone());
+    pub fn new(
+        plan: &Plan,
+        seed: u64,
+        disk: DiskFault,
+        rate: Rate,
+        outcomes: Vec<CutOutcome>,
+    ) -> Row {
+        let (label, atomic_unit, plan) = (plan.label.clone(), AtomicUnit::of(plan), plan.clone());
         let (crash, oracle, lab_id, build, skipped) = (VERSION, ORACLE, None, None, None);
-        Row { crash, label, plan, seed, disk, tear, oracle, lab_id, build, rate, tried, skipped }
+        Row {
+            crash,
+            label,
+            plan,
+            seed,
+            disk,
+            atomic_unit,
+            oracle,
+            lab_id,
+            build,
+            rate,
+            outcomes,
+            skipped,
+        }
     }
 
     /// Creates the row of a file system that cannot run here.
@@ -134,15 +154,15 @@ impl Row {
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is smaller, and thus harsher than the disk.
-    pub fn finer_unit(&self) -> Option<AtomicUnit> {
-        let whole = AtomicUnit::of(&self.plan);
-        (self.tear < whole).then_some(whole)
+    pub fn sector_if_unit_is_finer(&self) -> Option<AtomicUnit> {
+        let sector = AtomicUnit::of(&self.plan);
+        (self.atomic_unit < sector).then_some(sector)
     }
 
     /// Returns the physical sector of its disk if the atomic write unit is larger, and thus milder than the disk.
-    pub fn coarser_unit(&self) -> Option<AtomicUnit> {
-        let whole = AtomicUnit::of(&self.plan);
-        (self.tear > whole).then_some(whole)
+    pub fn sector_if_unit_is_coarser(&self) -> Option<AtomicUnit> {
+        let sector = AtomicUnit::of(&self.plan);
+        (self.atomic_unit > sector).then_some(sector)
     }
 
     /// Returns whether its cuts were judged by an older oracle, which accepted a synced file under an old name.
@@ -152,21 +172,21 @@ impl Row {
 
     /// Returns the number of cuts after which the file system could not be examined, so that nothing was judged.
     pub fn unmountable(&self) -> usize {
-        self.count(|tried| tried.recovery.lost.is_some())
+        self.count(|outcome| outcome.recovery.lost.is_some())
     }
 
-    /// Returns whether anything acknowledged is lost, or may be lost because it could not be examined.
-    pub fn is_bad(&self) -> bool {
+    /// Returns whether anything acknowledged is lost, or may be lost because the file system could not be examined.
+    pub fn may_lose_data(&self) -> bool {
         self.violations() > 0 || self.unmountable() > 0
     }
 
     fn each<T>(&self, of: impl Fn(&CutOutcome) -> T) -> impl Iterator<Item = T> {
-        self.tried.iter().map(of)
+        self.outcomes.iter().map(of)
     }
 
     /// Returns the number of violations of all cuts.
     pub fn violations(&self) -> u64 {
-        self.sum(|tried| tried.findings.violations())
+        self.sum(|outcome| outcome.findings.violations())
     }
 
     /// Returns the sum of a figure over all cuts.
@@ -182,8 +202,8 @@ impl Row {
     }
 
     /// Returns the number of cuts that satisfy a condition.
-    pub fn count(&self, so: impl Fn(&CutOutcome) -> bool) -> usize {
-        self.each(so).filter(|so| *so).count()
+    pub fn count(&self, condition: impl Fn(&CutOutcome) -> bool) -> usize {
+        self.each(condition).filter(|met| *met).count()
     }
 }
 
@@ -201,31 +221,32 @@ pub struct Finding {
     /// Fault of the disk.
     pub disk: DiskFault,
     /// Atomic write unit of the disk, in bytes; older files omit it, and were made with 512.
-    #[serde(default)]
-    pub tear: AtomicUnit,
+    #[serde(default, rename = "tear")]
+    pub atomic_unit: AtomicUnit,
     /// Identity of the lab in which the crash point is reproducible.
     pub lab_id: Option<String>,
     /// Build of fsdyno that made this finding, if its commit is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
     /// The outcome of the cut.
-    pub tried: CutOutcome,
+    #[serde(rename = "tried")]
+    pub outcome: CutOutcome,
 }
 
 /// Returns the first `max` findings of a row as files, and the number of the others.
 pub fn findings(row: &Row, deadline: Nanos, max: usize) -> (Vec<Finding>, usize) {
-    let all = row.tried.iter().filter(|tried| tried.is_finding());
+    let all = row.outcomes.iter().filter(|outcome| outcome.is_finding());
     let more = all.clone().count().saturating_sub(max);
-    let file = |tried: &CutOutcome| Finding {
+    let file = |outcome: &CutOutcome| Finding {
         crash_finding: VERSION,
         plan: row.plan.clone(),
         seed: row.seed,
         deadline,
         disk: row.disk,
-        tear: row.tear,
+        atomic_unit: row.atomic_unit,
         build: row.build.clone(),
         lab_id: row.lab_id.clone(),
-        tried: tried.clone(),
+        outcome: outcome.clone(),
     };
     (all.take(max).map(file).collect(), more)
 }
@@ -238,14 +259,14 @@ fn first_oracle() -> u32 {
     1
 }
 
-/// The error for text that is not a result of `fsdyno crash`, with its line if known.
+/// The message for a text that is not a result of `fsdyno crash`, with the line of the error if known.
 pub type Unreadable = String;
 
 impl Finding {
     /// Parses a finding's file.
     ///
     /// # Errors
-    /// The error in the text.
+    /// The text is not a finding, or has a different format version.
     pub fn read(text: &str) -> Result<Finding, Unreadable> {
         let finding: Finding = parse(text)?;
         check_version(finding.crash_finding).map(|()| finding)
@@ -255,7 +276,7 @@ impl Finding {
 /// Parses the text of [`ROWS_FILE`].
 ///
 /// # Errors
-/// The error in the text.
+/// The text is not a list of rows, or a row has a different format version.
 pub fn rows(text: &str) -> Result<Vec<Row>, Unreadable> {
     let rows: Vec<Row> = parse(text)?;
     rows.iter().try_for_each(|row| check_version(row.crash)).map(|()| rows)

@@ -44,7 +44,7 @@ impl From<Halt> for Cause {
     fn from(halt: Halt) -> Cause {
         match halt {
             Halt::Stopped => Cause::Stopped,
-            Halt::Never(after) => Cause::Never(after),
+            Halt::Unreachable(after) => Cause::Never(after),
         }
     }
 }

@@ -25,12 +25,12 @@ pub enum Halt {
     /// Another thread has failed.
     Stopped,
     /// The op that it waits for can never return.
-    Never(ProgressPoint),
+    Unreachable(ProgressPoint),
 }
 
 /// The ranks of a phase that run in other processes.
 pub trait RemoteRanks: Send + Sync {
-    /// Waits until that many ops of that rank have returned.
+    /// Waits until `point.ops` ops of rank `point.thread` have returned.
     ///
     /// # Errors
     /// The phase was stopped, or its other processes are lost.
@@ -46,7 +46,7 @@ pub struct PhaseProgress {
     /// Ops of all ranks, as of their last ticks.
     reported: AtomicU64,
     stopped: AtomicBool,
-    missed: AtomicU64,
+    missed_alarms: AtomicU64,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -93,13 +93,13 @@ impl PhaseProgress {
             ranks: (0..ranks.max(1)).map(rank).collect(),
             reported: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-            missed: AtomicU64::new(0),
+            missed_alarms: AtomicU64::new(0),
             waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
             changed: Condvar::new(),
         }
     }
 
-    /// Makes this part of a phase of several processes: its ranks are numbered from `first` on, and others are
+    /// Makes this one process's share of a phase of several: its ranks are numbered from `first` on, and others are
     /// waited for through `remote_ranks`.
     pub fn with_remote_ranks(
         self,
@@ -114,7 +114,7 @@ impl PhaseProgress {
         &self.ranks[rank as usize]
     }
 
-    /// Returns the number of ops so far of `ranks` ranks from `first` on.
+    /// Returns the number of ops that the ranks `first` to `first + ranks - 1` have done so far.
     pub(crate) fn done_by(&self, first: u32, ranks: u32) -> u64 {
         let ranks = first as usize..(first + ranks) as usize;
         self.ranks.get(ranks).unwrap_or_default().iter().map(RankProgress::done).sum()
@@ -125,7 +125,7 @@ impl PhaseProgress {
         self.ranks.iter().map(RankProgress::done).sum()
     }
 
-    /// Returns true if that many ops of that rank have returned.
+    /// Returns true if `point.ops` ops of rank `point.thread` have returned.
     pub fn reached(&self, point: ProgressPoint) -> bool {
         let progress = self.ranks.get(point.thread as usize);
         progress.is_some_and(|progress| progress.done() >= point.ops)
@@ -143,8 +143,8 @@ impl PhaseProgress {
     }
 
     /// Returns the number of waits that ended by [`SAFETY_NET`] rather than by a rank at its alarm.
-    pub fn missed(&self) -> u64 {
-        self.missed.load(Ordering::Relaxed)
+    pub fn missed_alarms(&self) -> u64 {
+        self.missed_alarms.load(Ordering::Relaxed)
     }
 
     /// Handles a reached alarm: wakes waiting threads, sets the next alarm, and ticks if due.
@@ -166,9 +166,9 @@ impl PhaseProgress {
         let alarm = ahead.map(|at| at.ops).fold(next_tick, u64::min);
         progress.alarm.store(alarm, Ordering::Relaxed);
         // Waking is a system call even if no thread sleeps.
-        let come = waiting.points.iter().any(|at| at.thread == rank && at.ops <= done);
+        let any_reached = waiting.points.iter().any(|at| at.thread == rank && at.ops <= done);
         drop(waiting);
-        if come {
+        if any_reached {
             self.changed.notify_all();
         }
         true
@@ -188,14 +188,14 @@ impl PhaseProgress {
         }
     }
 
-    /// Waits on behalf of a different process until a point of this one is reached; `point` numbers its rank among all.
+    /// Waits on behalf of another process until a rank of this one reaches `point` (numbered across processes).
     ///
     /// # Errors
     /// Same as [`PhaseProgress::wait`].
-    pub fn observe(&self, point: ProgressPoint) -> Result<(), Halt> {
+    pub fn wait_for_local_rank(&self, point: ProgressPoint) -> Result<(), Halt> {
         match self.local(point) {
             Some(point) => self.wait_here(&[point], 0),
-            None => Err(Halt::Never(point)),
+            None => Err(Halt::Unreachable(point)),
         }
     }
 
@@ -213,22 +213,22 @@ impl PhaseProgress {
         let mut waiting = self.lock();
         waiting.running -= threads;
         waiting.points.extend_from_slice(points);
-        let mut netted = false;
-        let ended = loop {
+        let mut timed_out = false;
+        let outcome = loop {
             if self.stopped() {
                 break Err(Halt::Stopped);
             }
             self.set_alarms(points);
             if points.iter().any(|point| self.reached(*point)) {
-                self.missed.fetch_add(u64::from(netted), Ordering::Relaxed);
+                self.missed_alarms.fetch_add(u64::from(timed_out), Ordering::Relaxed);
                 break Ok(());
             }
             if let Some(never) = self.unreachable(points, &waiting, threads > 0) {
-                break Err(Halt::Never(never));
+                break Err(Halt::Unreachable(never));
             }
             let woken = self.changed.wait_timeout(waiting, SAFETY_NET);
             let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
-            (waiting, netted) = (locked, timeout.timed_out());
+            (waiting, timed_out) = (locked, timeout.timed_out());
         };
         waiting.running += threads;
         for point in points {
@@ -236,7 +236,7 @@ impl PhaseProgress {
                 waiting.points.swap_remove(at);
             }
         }
-        ended
+        outcome
     }
 
     fn set_alarms(&self, points: &[ProgressPoint]) {
@@ -257,7 +257,7 @@ impl PhaseProgress {
         waiting: &Waiting,
         is_thread: bool,
     ) -> Option<ProgressPoint> {
-        let over = |point: &&ProgressPoint| {
+        let past_end = |point: &&ProgressPoint| {
             let progress = self.ranks.get(point.thread as usize);
             progress.is_none_or(|progress| {
                 progress.ended.load(Ordering::Acquire) && progress.done() < point.ops
@@ -268,7 +268,7 @@ impl PhaseProgress {
                 && waiting.running == 0
                 && !waiting.points.iter().any(|point| self.reached(*point))
         };
-        points.iter().find(over).or_else(|| points.first().filter(|_| stuck())).copied()
+        points.iter().find(past_end).or_else(|| points.first().filter(|_| stuck())).copied()
     }
 
     /// Marks a rank as ended; returns its number of ops.
@@ -282,14 +282,14 @@ impl PhaseProgress {
         done
     }
 
-    /// Wakes waiting threads; the lock excludes one that is about to sleep.
+    /// Wakes waiting threads. Taking the lock first ensures that none is between its last check and its sleep.
     fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
     /// Marks a thread as ended.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn end_thread(&self) {
         self.lock().running -= 1;
         self.changed.notify_all();
     }
@@ -342,11 +342,11 @@ mod tests {
         let progress = PhaseProgress::new(2, 2);
         step(&progress, 0);
         progress.end(0, &mut |_| {});
-        progress.leave();
+        progress.end_thread();
         let never = ProgressPoint { thread: 0, ops: 2 };
-        assert_eq!(progress.wait(&[never]), Err(Halt::Never(never)));
+        assert_eq!(progress.wait(&[never]), Err(Halt::Unreachable(never)));
         let missing = ProgressPoint { thread: 7, ops: 1 };
-        assert_eq!(progress.wait(&[missing]), Err(Halt::Never(missing)));
+        assert_eq!(progress.wait(&[missing]), Err(Halt::Unreachable(missing)));
         assert_eq!(progress.wait(&[ProgressPoint { thread: 0, ops: 1 }]), Ok(()));
     }
 
@@ -365,7 +365,7 @@ mod tests {
             [mine, other.join().unwrap()]
         });
         assert!(halts.iter().all(Result::is_err), "{halts:?}");
-        assert!(halts.iter().any(|halt| matches!(halt, Err(Halt::Never(_)))), "{halts:?}");
+        assert!(halts.iter().any(|halt| matches!(halt, Err(Halt::Unreachable(_)))), "{halts:?}");
     }
 
     #[test]

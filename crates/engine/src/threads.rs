@@ -334,7 +334,7 @@ struct StopUnlessOk<'a> {
 impl Drop for StopUnlessOk<'_> {
     fn drop(&mut self) {
         if self.ok {
-            self.progress.leave();
+            self.progress.end_thread();
         } else {
             self.progress.stop();
         }

@@ -11,7 +11,7 @@ use crate::volume::{DESCRIPTOR, FIRST_INODE, INODE, Volume};
 /// Features of the superblock: compat dir_index, incompat filetype (include/linux/ext3_fs.h).
 const DIR_INDEX: u32 = 0x20;
 const FILETYPE: u32 = 0x2;
-/// `s_flags`: bytes are signed in hashes.
+/// `s_flags`: hashes treat characters as signed (EXT2_FLAGS_SIGNED_HASH).
 const SIGNED_HASH: u32 = 0x1;
 /// `i_flags` of an indexed directory (EXT3_INDEX_FL).
 const INDEX_FLAG: u32 = 0x1000;
@@ -33,22 +33,23 @@ impl Fields {
     }
 }
 
-/// Writes the volume as a sparse image, with holes for zeros.
+/// Writes the volume as a sparse image: blocks without content are left as holes.
 ///
 /// # Errors
-/// The errors of the writer.
+/// The writer fails, or no block is free for an indirect block (`StorageFull`).
 pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     let layout = ext2.volume.layout;
     // The model has no indirect blocks; the image needs them, so they are allocated here.
     let mut volume = ext2.volume.clone();
-    let mut maps: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut indirect_blocks: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut inodes: Vec<(u32, Vec<u8>)> = Vec::new();
     for (number, directory) in &ext2.directories {
         let mut new_block = || {
             let full = |_| io::Error::from(io::ErrorKind::StorageFull);
             volume.new_block(*number, None).map_err(full)
         };
-        let inode = directory_inode(directory, &mut maps, layout.block_size, &mut new_block)?;
+        let inode =
+            directory_inode(directory, &mut indirect_blocks, layout.block_size, &mut new_block)?;
         inodes.push((*number, inode));
     }
     inodes.extend(ext2.files.iter().map(|file| (*file, file_inode())));
@@ -75,7 +76,7 @@ pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
             put(*address, 0, directory.blocks.bytes(number))?;
         }
     }
-    maps.iter().try_for_each(|(block, bytes)| put(*block, 0, bytes))
+    indirect_blocks.iter().try_for_each(|(block, bytes)| put(*block, 0, bytes))
 }
 
 /// Returns the inode of an empty file.
@@ -97,9 +98,9 @@ fn superblock(ext2: &Ext2, volume: &Volume, group: u64) -> Vec<u8> {
     fields.put32(12, group_counts().map(|(blocks, _, _)| blocks).sum());
     fields.put32(16, group_counts().map(|(_, inodes, _)| inodes).sum());
     fields.put32(20, layout.first_block());
-    let log = u64::from(layout.block_size.trailing_zeros()) - 10;
-    fields.put32(24, log);
-    fields.put32(28, log);
+    let log_block_size = u64::from(layout.block_size.trailing_zeros()) - 10;
+    fields.put32(24, log_block_size);
+    fields.put32(28, log_block_size);
     fields.put32(32, layout.blocks_per_group());
     fields.put32(36, layout.blocks_per_group());
     fields.put32(40, layout.inodes_per_group());
@@ -133,7 +134,7 @@ fn descriptors(volume: &Volume) -> Vec<u8> {
         fields.put32(at + 8, layout.inode_table(group));
         fields.put16(at + 12, blocks);
         fields.put16(at + 14, inodes);
-        // The root was created by mke2fs.
+        // The volume does not count the root directory, which mke2fs creates.
         fields.put16(at + 16, directories + u64::from(group == 0));
     }
     fields.0
@@ -143,20 +144,20 @@ fn descriptors(volume: &Volume) -> Vec<u8> {
 /// double-indirect one.
 fn directory_inode(
     directory: &Directory,
-    indirect: &mut Vec<(u64, Vec<u8>)>,
+    indirect_blocks: &mut Vec<(u64, Vec<u8>)>,
     block_size: u64,
     new_block: &mut dyn FnMut() -> io::Result<u64>,
 ) -> io::Result<Vec<u8>> {
     let mut fields = Fields::new(INODE);
     let addresses = &directory.addresses;
-    let each = (block_size / 4) as usize;
-    let mut map_blocks = 0;
-    let mut map = |addresses: &[u64]| -> io::Result<u64> {
+    let addresses_per_block = (block_size / 4) as usize;
+    let mut indirect_count = 0;
+    let mut add_indirect_block = |addresses: &[u64]| -> io::Result<u64> {
         let block = new_block()?;
-        map_blocks += 1;
+        indirect_count += 1;
         let mut fields = Fields::new(block_size);
         addresses.iter().enumerate().for_each(|(at, address)| fields.put32(4 * at, *address));
-        indirect.push((block, fields.0));
+        indirect_blocks.push((block, fields.0));
         Ok(block)
     };
     for (at, address) in addresses.iter().take(12).enumerate() {
@@ -164,23 +165,26 @@ fn directory_inode(
     }
     let rest = addresses.get(12..).unwrap_or_default();
     if !rest.is_empty() {
-        fields.put32(40 + 48, map(&rest[..rest.len().min(each)])?);
+        fields.put32(40 + 48, add_indirect_block(&rest[..rest.len().min(addresses_per_block)])?);
     }
-    let rest = rest.get(each..).unwrap_or_default();
+    let rest = rest.get(addresses_per_block..).unwrap_or_default();
     if !rest.is_empty() {
-        let maps: Vec<u64> = rest.chunks(each).map(&mut map).collect::<io::Result<_>>()?;
-        fields.put32(40 + 52, map(&maps)?);
+        let single_indirect: Vec<u64> = rest
+            .chunks(addresses_per_block)
+            .map(&mut add_indirect_block)
+            .collect::<io::Result<_>>()?;
+        fields.put32(40 + 52, add_indirect_block(&single_indirect)?);
     }
     fields.put16(0, 0o040_755);
     fields.put32(4, addresses.len() as u64 * block_size);
     fields.put16(26, u64::from(directory.links));
-    fields.put32(28, (addresses.len() as u64 + map_blocks) * block_size / 512);
+    fields.put32(28, (addresses.len() as u64 + indirect_count) * block_size / 512);
     fields.put32(32, if directory.find.has_index() { INDEX_FLAG.into() } else { 0 });
     Ok(fields.0)
 }
 
-/// Checks the model's directories and returns the faults, as sentences: records fill their blocks, names are unique,
-/// inodes exist, and the search finds every name.
+/// Checks that, in the model's directories, records fill their blocks, names are unique,
+/// inodes exist, and the search finds every name. Returns a sentence for each fault.
 pub fn check(ext2: &Ext2) -> Vec<String> {
     let mut problems = Vec::new();
     for (inode, directory) in &ext2.directories {
@@ -191,14 +195,15 @@ pub fn check(ext2: &Ext2) -> Vec<String> {
             for (at, entry) in dirent::each(bytes) {
                 end = at + entry.record;
                 if entry.record < entry.needs() || entry.record % 4 != 0 {
-                    problems
-                        .push(format!("directory {inode}, block {number}: a record is too short"));
+                    problems.push(format!(
+                        "directory {inode}, block {number}: a record is too short or not 4-aligned"
+                    ));
                 }
                 let known = ext2.files.contains(&entry.inode)
                     || ext2.directories.contains_key(&entry.inode);
                 if entry.inode != 0 && !known {
                     problems.push(format!(
-                        "directory {inode}: entry of the missing inode {}",
+                        "directory {inode}: an entry refers to inode {}, which does not exist",
                         entry.inode
                     ));
                 }

@@ -52,9 +52,9 @@ const fn flag(name: &'static str, bits: u64, sets: bool) -> Flag {
     Flag { name, bits, sets }
 }
 
-/// An error in mount options; it completes "failed to read '...': ".
+/// An error in mount options; the message completes "failed to read the spec '...': ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MountError {
+pub enum MountOptionError {
     /// Two commas in a row, or one at an end.
     #[error("an empty mount option")]
     Empty,
@@ -77,16 +77,17 @@ const ACCESS_TIMES: &[&str] =
 pub fn same_setting(a: &str, b: &str) -> bool {
     let name = |option: &str| option.split('=').next().unwrap_or_default().to_string();
     let (a, b) = (name(a), name(b));
-    let access = ACCESS_TIMES.contains(&a.as_str()) && ACCESS_TIMES.contains(&b.as_str());
+    let both_access_times =
+        ACCESS_TIMES.contains(&a.as_str()) && ACCESS_TIMES.contains(&b.as_str());
     let opposite = |a: &str, b: &str| a.strip_prefix("no") == Some(b);
-    access || a == b || opposite(&a, &b) || opposite(&b, &a)
+    both_access_times || a == b || opposite(&a, &b) || opposite(&b, &a)
 }
 
 /// Splits comma-separated mount options; a comma inside double quotes does not separate.
 ///
 /// # Errors
-/// [`MountError`].
-pub fn items(options: &str) -> Result<Vec<String>, MountError> {
+/// [`MountOptionError`].
+pub fn items(options: &str) -> Result<Vec<String>, MountOptionError> {
     let mut items = vec![String::new()];
     let mut quoted = false;
     for c in options.chars() {
@@ -98,10 +99,10 @@ pub fn items(options: &str) -> Result<Vec<String>, MountError> {
         }
     }
     if quoted {
-        return Err(MountError::OpenQuote);
+        return Err(MountOptionError::OpenQuote);
     }
     if items.iter().any(String::is_empty) {
-        return Err(MountError::Empty);
+        return Err(MountOptionError::Empty);
     }
     Ok(items)
 }
@@ -109,8 +110,8 @@ pub fn items(options: &str) -> Result<Vec<String>, MountError> {
 /// Splits mount options into the flags of mount(2), in the given order, and its data string.
 ///
 /// # Errors
-/// [`MountError`]; an empty string is not an error.
-pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountError> {
+/// [`MountOptionError`]; an empty string is not an error.
+pub fn split(options: &str) -> Result<(Vec<Flag>, String), MountOptionError> {
     let items = if options.is_empty() { Vec::new() } else { items(options)? };
     let mut flags = Vec::new();
     let mut data = Vec::new();
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_one_setting_share_a_name_differ_by_no_or_set_access_times() {
+    fn options_of_one_setting_share_a_name_or_differ_by_the_prefix_no_or_both_set_access_times() {
         for (a, b) in [
             ("barrier=0", "nobarrier"),
             ("data=ordered", "data=journal"),
@@ -165,9 +166,9 @@ mod tests {
     #[test]
     fn a_quoted_comma_does_not_separate_and_an_open_quote_is_an_error() {
         assert_eq!(split(r#"context="a,b",ro"#).unwrap().1, r#"context="a,b""#);
-        assert_eq!(split(r#"context="a"#), Err(MountError::OpenQuote));
+        assert_eq!(split(r#"context="a"#), Err(MountOptionError::OpenQuote));
         for empty in [",", "a,", ",a", "a,,b"] {
-            assert_eq!(split(empty), Err(MountError::Empty), "{empty}");
+            assert_eq!(split(empty), Err(MountOptionError::Empty), "{empty}");
         }
     }
 

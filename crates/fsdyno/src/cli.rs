@@ -77,7 +77,7 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
     Demo(Demo),
-    /// Ask what you need, and print the commands that answer it, with their times
+    /// Ask what you want to know, and print the commands that find it out, with the time of each
     Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
@@ -389,7 +389,7 @@ Examples:
   fsdyno run dirops --on lab --cpu ./my-cpu.toml
 
 'fit cpu' measures this machine's processor: the workload 'calls' on tmpfs and, as root, on ext2, ext4, xfs and
-btrfs in memory, against counts of the same calls in the lab. It takes about seven minutes of an idle
+btrfs in memory, against counts of the same calls in the lab. It takes about seven minutes on an idle
 machine. The head of the profile states the error for operations that were not used for the fit.
 
 The device is opened read-only and never written, so it may be mounted; but other use of it during the
@@ -407,7 +407,7 @@ pub struct Fit {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need less); longer is
-    /// more exact
+    /// more accurate
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole_number::<u64>(10..=86_400))]
     pub seconds: u64,
     /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]

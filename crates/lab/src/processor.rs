@@ -14,16 +14,17 @@ use fsdyno_record::processor::{EVENTS, Processor};
 /// The plugin, an ELF shared object for the host.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processor.so"));
 
-/// The number of units per tick in which the plugin counts costs.
-const PARTS: u64 = 1024;
+/// The number of cost units of the plugin in the time of one instruction.
+const UNITS_PER_INSTRUCTION: u64 = 1024;
 
 /// Returns the plugin's arguments for a processor; costs are in 1/1024 of the time of an instruction.
 pub fn arguments(processor: &Processor) -> String {
     let Processor { instructions_per_us, costs_ps, caches, counting, .. } = processor;
     let cost = |event: &&str| {
         let ps = u128::from(costs_ps.get(*event).copied().unwrap_or_default());
-        let parts = ps * u128::from(*instructions_per_us) * u128::from(PARTS) / 1_000_000;
-        format!("{event}={parts}")
+        let units =
+            ps * u128::from(*instructions_per_us) * u128::from(UNITS_PER_INSTRUCTION) / 1_000_000;
+        format!("{event}={units}")
     };
     let mut words: Vec<String> = EVENTS.iter().map(cost).collect();
     words.push(format!("speed={instructions_per_us}"));

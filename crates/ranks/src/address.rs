@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Returns the addresses at which other hosts may reach this one, IPv4 first, excluding loopback and link-local ones.
 pub fn of_host() -> Vec<IpAddr> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `first` is valid for writes; on success it is a list that freeifaddrs(3) takes back below.
+    // SAFETY: `first` is valid for writes; on success it is a list, which freeifaddrs(3) frees below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Vec::new();
     }
@@ -42,9 +42,9 @@ fn address(from: *const libc::sockaddr) -> Option<IpAddr> {
         }
         _ => return None,
     };
-    let of_link = match address {
+    let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => (address.segments()[0] & 0xffc0) == 0xfe80,
     };
-    (!address.is_loopback() && !of_link).then_some(address)
+    (!address.is_loopback() && !is_link_local).then_some(address)
 }

@@ -1,7 +1,7 @@
 //! Starts ranks over ssh(1) without a launcher, on hosts that the user names.
 //!
 //! ssh's command line contains the host and the path of the program; the secret is passed through standard input, which
-//! stays open: a worker ends when its ssh is gone.
+//! stays open: a worker ends when its ssh ends and thus closes it.
 
 use std::io::Write;
 use std::path::Path;
@@ -44,10 +44,10 @@ impl Host {
     /// The text is not the name of a host or user, or ssh would interpret it as an option.
     pub fn parse(text: &str) -> Result<Host, String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
-        let fits =
+        let is_valid =
             |part: &str| !part.is_empty() && !part.starts_with('-') && part.chars().all(plain);
         let (user, host) = text.split_once('@').unwrap_or(("user", text));
-        match text.len() < 256 && fits(user) && fits(host) {
+        match text.len() < 256 && is_valid(user) && is_valid(host) {
             true => Ok(Host(text.to_string())),
             false => Err(format!(
                 "'{}' is not the name of a host, such as node7 or user@node7.example.org",
@@ -65,7 +65,7 @@ impl Host {
 /// Parses a comma-separated list of hosts.
 ///
 /// # Errors
-/// An item is not a host; the message contains the first one.
+/// An item is not a host; the message names the first such item.
 pub fn hosts(text: &str) -> Result<Vec<Host>, String> {
     text.split(',').map(Host::parse).collect()
 }
@@ -79,7 +79,7 @@ pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
     match ranks >= hosts.len() && ranks <= MAX_RANKS as usize {
         true => Ok(ranks as u32),
         false => Err(format!(
-            "--ranks={ranks} on {} hosts: each host gets at least one rank, and all together at most {MAX_RANKS}",
+            "--ranks={ranks} on {} hosts is invalid: each host needs at least one rank, and {MAX_RANKS} is the maximum",
             hosts.len()
         )),
     }
@@ -107,26 +107,27 @@ pub struct RemoteWorkers {
 }
 
 impl RemoteWorkers {
-    /// Starts a worker for each rank; `join` returns the parameters of a rank's worker, and `program` is the path of
-    /// fsdyno on all hosts. Failures are reported to rank 0.
+    /// Starts a worker for each rank; `parameters_of` returns the parameters of a rank's worker, and `program` is the
+    /// path of fsdyno on all hosts. Failures are reported to rank 0.
     pub fn start(
         hosts: &[Host],
         program: &Path,
         (ranks, version): (u32, &str),
         meeting: &Meeting,
-        join: &dyn Fn(u32) -> Join,
+        parameters_of: &dyn Fn(u32) -> Join,
     ) -> RemoteWorkers {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for rank in 0..ranks {
             let Some(host) = host_of(hosts, ranks, rank) else { continue };
             let hello = parent::hello(rank, ranks, version).at(host.name());
-            let (command, join) = (command(host, program), Join { tied: true, ..join(rank) });
+            let (command, join) =
+                (command(host, program), Join { tied: true, ..parameters_of(rank) });
             let (meeting, stop) = (meeting.clone(), Arc::clone(&stop));
             threads.push(std::thread::spawn(move || {
                 // The kernel kills ssh when this thread ends.
                 let ended = start_ssh(command, &join)
-                    .and_then(|(ssh, _open)| parent::attend_until(ssh, &meeting, &hello, &stop));
+                    .and_then(|(ssh, _stdin)| parent::attend_until(ssh, &meeting, &hello, &stop));
                 if let Err(why) | Ok(WorkerEnd::Hanging(why)) = ended {
                     parent::report(&meeting, &hello, &why);
                 }
@@ -147,8 +148,8 @@ impl Drop for RemoteWorkers {
     fn drop(&mut self) {
         let begin = Instant::now();
         let is_stopped = || self.stop.load(Ordering::Relaxed);
-        let runs = || self.threads.iter().any(|thread| !thread.is_finished());
-        while begin.elapsed() < GRACE && !is_stopped() && runs() {
+        let is_any_running = || self.threads.iter().any(|thread| !thread.is_finished());
+        while begin.elapsed() < GRACE && !is_stopped() && is_any_running() {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.stop.store(true, Ordering::Relaxed);

@@ -135,7 +135,7 @@ fn winners(sections: &[&Section<'_>]) -> String {
             join_list(&names)
         };
         if !open_with.is_empty() || !inside.is_empty() {
-            let why = if inside.is_empty() { "" } else { ", within the processor model's error" };
+            let why = if inside.is_empty() { "" } else { " (within the processor model's error)" };
             let all = [like, open_with, inside].concat();
             open.push(format!("{} is undecided between {}{why}", section.title(), named(&all)));
         } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {

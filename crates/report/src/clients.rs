@@ -6,6 +6,7 @@ use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
 use crate::number::{format_scaled, percent, sanitize};
+use crate::scaling::{self, Scaling, scaling};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The clients of a result.
@@ -18,10 +19,6 @@ pub struct Clients<'a> {
 /// clients and write back for the server; the others serve interrupts.
 const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
 
-/// The gain per additional client, as a fraction of the average rate per client, below which a curve is past its
-/// knee.
-const MIN_GAIN: f64 = 0.5;
-
 /// A phase of a trial: one point of a curve over the number of clients.
 struct Point<'a> {
     trial: &'a Trial,
@@ -29,10 +26,7 @@ struct Point<'a> {
     clients: u32,
     network: &'a str,
     rate: f64,
-    /// The rate relative to that with the fewest clients; none if the result has only one number of clients.
-    scaling: Option<f64>,
-    /// True if this point is the knee of its curve.
-    knee: bool,
+    scaling: Scaling,
 }
 
 impl Point<'_> {
@@ -86,40 +80,16 @@ fn phases(trials: &[Trial]) -> Vec<Point<'_>> {
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else { continue };
         for phase in &trial.measured.phases {
             let (network, rate) = (network.name.as_str(), rate(phase));
-            let (scaling, knee) = (None, false);
-            all.push(Point { trial, phase, clients, network, rate, scaling, knee });
+            let scaling = Scaling::default();
+            all.push(Point { trial, phase, clients, network, rate, scaling });
         }
     }
-    let points: Vec<(usize, u32, f64)> =
-        all.iter().enumerate().map(|(at, it)| (at, it.clients, it.rate)).collect();
-    let mut found = Vec::new();
-    for (at, it) in all.iter().enumerate() {
-        let mut curve: Vec<(usize, u32, f64)> = points
-            .iter()
-            .filter(|(other, ..)| all[*other].curve() == it.curve())
-            .copied()
-            .collect();
-        curve.sort_by_key(|(_, clients, _)| *clients);
-        let several = curve.len() > 1;
-        let first = curve.first().map_or(0.0, |(.., rate)| *rate);
-        let scaling = (several && first > 0.0).then(|| it.rate / first);
-        found.push((scaling, knee(&curve) == Some(at)));
-    }
-    for (it, (scaling, knee)) in all.iter_mut().zip(found) {
-        (it.scaling, it.knee) = (scaling, knee);
+    let points: Vec<_> = all.iter().map(|it| (it.curve(), it.clients, it.rate)).collect();
+    let found = scaling(&points);
+    for (it, scaling) in all.iter_mut().zip(found) {
+        it.scaling = scaling;
     }
     all
-}
-
-/// The index of the first point of a curve after which each additional client gains less than [`MIN_GAIN`] of the
-/// average rate per client; none if all gain more.
-fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
-    curve.windows(2).find_map(|pair| {
-        let ((at, few, low), (_, many, high)) = (pair[0], pair[1]);
-        let average = low / f64::from(few.max(1));
-        let gain = (high - low) / f64::from(many.saturating_sub(few).max(1));
-        (gain < MIN_GAIN * average).then_some(at)
-    })
 }
 
 fn name_of(trial: &Trial) -> String {
@@ -138,12 +108,9 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
         Column::number("ops/s", |it: &Point<'_>| format_scaled(it.rate))
             .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),
-        Column::number("scaling", |it: &Point<'_>| it.scaling.map(format_scaled).unwrap_or_default())
+        Column::number("scaling", |it: &Point<'_>| it.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
-        Column::words("knee", |it: &Point<'_>| {
-            if it.knee { "knee".to_string() } else { String::new() }
-        })
-        .means("each further client adds less than half of what a client has on average here"),
+        Column::words("knee", |it: &Point<'_>| it.scaling.mark().to_string()).means(scaling::KNEE),
         Column::number("clients' CPU", |it: &Point<'_>| it.share(it.phase.cpu_ns))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
         Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(false)))
@@ -191,7 +158,7 @@ impl Output for Clients<'_> {
             Column::words("phase", |it: &Point<'_>| it.phase.name.clone()),
             Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
             Column::number("ops_per_s", |it: &Point<'_>| it.rate.to_string()),
-            Column::words("knee", |it: &Point<'_>| it.knee.to_string()),
+            Column::words("knee", |it: &Point<'_>| it.scaling.knee.to_string()),
             time("returned_ns", |it| it.phase.returned_ns),
             time("length_ns", |it| it.length()),
             time("clients_cpu_ns", |it| it.phase.cpu_ns),
@@ -210,7 +177,7 @@ impl Output for Clients<'_> {
                 serde_json::json!({
                     "trial_id": it.trial.trial_id, "label": it.trial.plan.label, "seed": it.trial.seed,
                     "network": it.network, "phase": it.phase.name, "clients": it.clients,
-                    "ops_per_s": it.rate, "knee": it.knee, "length_ns": it.length(),
+                    "ops_per_s": it.rate, "knee": it.scaling.knee, "length_ns": it.length(),
                     "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.kernel_cpu(false),
                     "common_cpu_ns": it.kernel_cpu(true), "instrument_cpu_ns": it.instrument(),
                     "idle_ns": it.idle(),
@@ -254,7 +221,7 @@ mod tests {
             (one.kernel_cpu(false), one.kernel_cpu(true)),
             (Nanos(350_000_000), Nanos(100_000_000))
         );
-        assert_eq!((one.idle(), one.scaling), (Nanos(350_000_000), None));
+        assert_eq!((one.idle(), one.scaling.ratio), (Nanos(350_000_000), None));
     }
 
     #[test]
@@ -266,14 +233,13 @@ mod tests {
             trial(8, 290_000_000),
         ];
         let all = phases(&trials);
-        let knees: Vec<u32> = all.iter().filter(|it| it.knee).map(|it| it.clients).collect();
+        let knees: Vec<u32> =
+            all.iter().filter(|it| it.scaling.knee).map(|it| it.clients).collect();
         // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
         assert_eq!(knees, [4]);
         let scaling: Vec<String> =
-            all.iter().map(|it| format!("{:.2}", it.scaling.unwrap())).collect();
+            all.iter().map(|it| format!("{:.2}", it.scaling.ratio.unwrap())).collect();
         assert_eq!(scaling, ["3.01", "1.00", "2.00", "3.10"]);
-        assert_eq!(knee(&[(0, 1, 10.0), (1, 2, 19.0), (2, 4, 36.0)]), None);
-        assert_eq!(knee(&[(0, 1, 10.0), (1, 2, 12.0)]), Some(0));
     }
 
     #[test]

@@ -36,17 +36,17 @@ pub const COLUMN_NAMES: &[&str] = &[
 /// default ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
-        true => it.on != On::Page,
-        false => it.choice.is_empty() || chosen.contains(&it.choice),
+        true => it.outputs != Outputs::Page,
+        false => it.name.is_empty() || chosen.contains(&it.name),
     });
-    let columns = columns.map(|Placed { mut column, .. }| {
+    let columns = columns.map(|OutputColumn { mut column, .. }| {
         // A requested column is not omitted.
         if !chosen.is_empty() {
             column.head.priority = 0;
         }
         column
     });
-    let mut table = of(columns.collect(), section);
+    let mut table = build_table(columns.collect(), section);
     table.title = section.title();
     table
 }
@@ -54,8 +54,8 @@ pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Tab
 /// The table of a section on a page, which has room for all columns and shows flags below their row.
 pub fn page_table(section: &Section<'_>) -> Table {
     let all = std::slice::from_ref(section);
-    let columns = columns(section, all).into_iter().filter(|it| it.on != On::Text);
-    let mut table = of(columns.map(|it| it.column).collect(), section);
+    let columns = columns(section, all).into_iter().filter(|it| it.outputs != Outputs::Text);
+    let mut table = build_table(columns.map(|it| it.column).collect(), section);
     for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
         cells.flags = row.flags.iter().map(|flag| flag.name()).collect();
     }
@@ -66,14 +66,14 @@ pub fn page_table(section: &Section<'_>) -> Table {
 pub fn meanings(sections: &[Section<'_>]) -> Vec<Term> {
     let table = |section| {
         let columns = columns(section, sections).into_iter().map(|it| it.column);
-        self::of(columns.collect(), section)
+        build_table(columns.collect(), section)
     };
     let tables: Vec<Table> = sections.iter().map(table).collect();
     let heads = |table| Table::shown(table).map(|at| (at, &table.heads[at])).collect::<Vec<_>>();
     legend(tables.iter().flat_map(heads))
 }
 
-fn of<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> Table {
+fn build_table<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> Table {
     let mut table = Table::of(columns, &section.rows);
     let best = |row: &Row<'_>| if row.best { Tone::Good } else { Tone::Plain };
     let rows: &mut Vec<Cells> = &mut table.rows;
@@ -83,7 +83,7 @@ fn of<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> Table {
 
 /// The outputs that have a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
+enum Outputs {
     All,
     Page,
     /// Only text: a page shows these values in a separate figure.
@@ -91,29 +91,29 @@ enum On {
 }
 
 /// A column, the outputs that have it, and its name in [`COLUMN_NAMES`]; a column with an empty name is always shown.
-struct Placed<'s, 'a> {
+struct OutputColumn<'s, 'a> {
     column: Column<'s, Row<'a>>,
-    on: On,
-    choice: &'static str,
+    outputs: Outputs,
+    name: &'static str,
 }
 
 /// Every column, in order. If space is short, the column with the highest priority number is omitted first.
-fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
+fn columns<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<OutputColumn<'s, 'a>> {
     let mut columns = times(all);
     columns.extend(rates(section, all));
     columns
 }
 
-fn everywhere<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
-    Placed { column, on: On::All, choice }
+fn everywhere<'s, 'a>(name: &'static str, column: Column<'s, Row<'a>>) -> OutputColumn<'s, 'a> {
+    OutputColumn { column, outputs: Outputs::All, name }
 }
 
-fn on_pages<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
-    Placed { column, on: On::Page, choice }
+fn on_pages<'s, 'a>(name: &'static str, column: Column<'s, Row<'a>>) -> OutputColumn<'s, 'a> {
+    OutputColumn { column, outputs: Outputs::Page, name }
 }
 
-fn in_text<'s, 'a>(choice: &'static str, column: Column<'s, Row<'a>>) -> Placed<'s, 'a> {
-    Placed { column, on: On::Text, choice }
+fn in_text<'s, 'a>(name: &'static str, column: Column<'s, Row<'a>>) -> OutputColumn<'s, 'a> {
+    OutputColumn { column, outputs: Outputs::Text, name }
 }
 
 fn dash(text: Option<String>) -> String {
@@ -121,7 +121,7 @@ fn dash(text: Option<String>) -> String {
 }
 
 /// The file system, the number of trials, and the times.
-fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
+fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<OutputColumn<'s, 'a>> {
     let mean = |summary: &Summary| number::seconds(summary.mean);
     let kernel =
         |phase: &Phase| Some(phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>());
@@ -155,7 +155,7 @@ fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
         everywhere(
             "durable",
             Column::number("durable", move |row: &Row<'_>| dash(row.durable.as_ref().map(mean)))
-                .means(durable(all)),
+                .means(durable_meaning(all)),
         ),
         everywhere(
             "durable",
@@ -163,7 +163,9 @@ fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
         ),
         everywhere(
             "cpu",
-            Column::number("CPU", move |row: &Row<'_>| mean(&row.cpu)).priority(6).means(cpu(all)),
+            Column::number("CPU", move |row: &Row<'_>| mean(&row.cpu))
+                .priority(6)
+                .means(cpu_meaning(all)),
         ),
         on_pages(
             "kernel-threads",
@@ -175,10 +177,10 @@ fn times<'s, 'a>(all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
 }
 
 /// The rate, latencies, throughput, ratio and flags.
-fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s, 'a>> {
+fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<OutputColumn<'s, 'a>> {
     // A single row has nothing to be compared with.
-    let alone = section.rows.len() < 2;
-    let with_op = |column| latency_op(section, column);
+    let single_row = section.rows.len() < 2;
+    let with_op = |column| with_latency_note(section, column);
     vec![
         everywhere(
             "rate",
@@ -215,10 +217,10 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<Placed<'s
         everywhere(
             "ratio",
             Column::number(section.ratio_head(), move |row: &Row<'_>| match row.ratio {
-                Some(ratio) if !alone => ratio.to_string(),
+                Some(ratio) if !single_row => ratio.to_string(),
                 _ => "-".into(),
             })
-            .means(ratio(all)),
+            .means(ratio_meaning(all)),
         ),
         in_text(
             "",
@@ -244,7 +246,10 @@ fn spread_of(summary: &Summary) -> String {
 }
 
 /// A latency column, with a note if its op is different from the one that the rate counts.
-fn latency_op<'c, 'a>(section: &Section<'_>, mut it: Column<'c, Row<'a>>) -> Column<'c, Row<'a>> {
+fn with_latency_note<'c, 'a>(
+    section: &Section<'_>,
+    mut it: Column<'c, Row<'a>>,
+) -> Column<'c, Row<'a>> {
     it.head.subject = section.latency_note();
     it
 }
@@ -270,11 +275,11 @@ fn rows<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = &'s Row<'a>
 }
 
 /// The meaning of the column `durable`: memory below a loop device has no cache to empty.
-fn durable(sections: &[Section<'_>]) -> String {
-    let rows = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
+fn durable_meaning(sections: &[Section<'_>]) -> String {
+    let trials = || sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let in_memory = |(trial, _): &Run<'_>| matches!(trial.plan.medium, MediumPlan::Ram(_));
     let cache = "until the device's own cache was also empty";
-    match (rows().any(in_memory), rows().all(in_memory)) {
+    match (trials().any(in_memory), trials().all(in_memory)) {
         (false, _) => cache.to_string(),
         (_, true) => "until all data was written to the device, which is in memory".to_string(),
         _ => format!("{cache}; ram:SIZE is in memory and has none"),
@@ -296,27 +301,27 @@ fn throughput_meaning(sections: &[Section<'_>]) -> &'static str {
 fn spread_meaning(sections: &[Section<'_>]) -> &'static str {
     let mut rows = sections.iter().flat_map(|section| &section.rows);
     if rows.all(|row| row.trials.iter().all(|(trial, _)| trial.lab_id.is_some())) {
-        "95 % interval of the mean over n seeds; comparisons pair trials of equal seed"
+        "95 % interval of the mean over n seeds; comparisons pair trials with the same seed"
     } else {
         "95 % interval of the mean over n trials"
     }
 }
 
-fn cpu(sections: &[Section<'_>]) -> &'static str {
+fn cpu_meaning(sections: &[Section<'_>]) -> &'static str {
     if rows(sections).all(|row| row.durable.is_some()) {
         "of the threads that issue the calls, until durable"
     } else {
-        "of the threads that issue the calls, until durable, if known, else until synced"
+        "of the threads that issue the calls, until durable, or until synced if durable is unknown"
     }
 }
 
 /// The note on ratios: a comparison uses logarithms (stats::compare), so its ratio is that of geometric means.
-const MEANS: &str = " (geometric means)";
+const GEOMETRIC_MEANS: &str = " (geometric means)";
 
 /// The meaning of a ratio: the times that it relates, and its base.
-fn ratio(sections: &[Section<'_>]) -> String {
+fn ratio_meaning(sections: &[Section<'_>]) -> String {
     let by = |measure| sections.iter().filter(|section| section.measure == measure).count();
-    let (space, each) = (by(Measure::Space), by(Measure::Operation));
+    let (space, per_operation) = (by(Measure::Space), by(Measure::Operation));
     let time = match (by(Measure::Durable), by(Measure::Returned)) {
         (_, 0) => "the time to durable",
         (0, _) => "the time to returned",
@@ -326,20 +331,22 @@ fn ratio(sections: &[Section<'_>]) -> String {
     let of_each = "the time per operation";
     let time = match sections.len() {
         all if space == all => of_space.to_string(),
-        all if each == all => of_each.to_string(),
+        all if per_operation == all => of_each.to_string(),
         all => {
-            let filled = format!(", if file systems were filled {of_space}");
-            let ended = format!(", if a phase ended by time {of_each}");
-            let parts = [(space, filled), (each, ended)]
+            let filled = format!(", {of_space} where file systems were filled");
+            let ended = format!(", {of_each} where a phase ended by time");
+            let parts = [(space, filled), (per_operation, ended)]
                 .map(|(n, text)| if n > 0 { text } else { String::new() });
-            let comma = if space + each > 0 { "," } else { "" };
-            let base = if space + each == all { "" } else { time };
+            let comma = if space + per_operation > 0 { "," } else { "" };
+            let base = if space + per_operation == all { "" } else { time };
             format!("{base}{}{comma}", parts.concat()).trim_start_matches(", ").to_string()
         }
     };
     match sections.first().map(|section| section.versus.as_str()) {
-        Some("best") | None => format!("{time} over that of the best in the table{MEANS}"),
-        Some(label) => format!("{time} over that of {label}{MEANS}"),
+        Some("best") | None => {
+            format!("{time} over that of the best in the table{GEOMETRIC_MEANS}")
+        }
+        Some(label) => format!("{time} over that of {label}{GEOMETRIC_MEANS}"),
     }
 }
 
@@ -388,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_columns_of_a_table_except_latencies_and_more() {
+    fn a_page_has_more_columns_than_a_text_table_but_no_latencies() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let (page, table) = (page_table(&sections[0]), table(&sections[0], &sections, &[]));
@@ -426,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_pairs_nothing_and_is_measured_by_returned() {
+    fn host_trials_are_not_paired_and_are_compared_by_returned() {
         let trials = fixture::on_a_host();
         let sections = view::sections(&trials, Some("ext4"));
         let all = meanings_of(&sections, &["±", "vs ext4"]);

@@ -23,7 +23,7 @@ fn columns() -> Vec<Column<'static, Row>> {
         Column::number("speed", |row: &Row| format!("{:.1} {}/s", row.rate.per_second, number::sanitize(&row.rate.unit)))
             .means("of the longest phase, until durable, in the logged pass: close to that \
                  of `fsdyno run`, and not bit-identical (docs/crash.md)"),
-        Column::number("cuts", |row: &Row| row.tried.len().to_string()),
+        Column::number("cuts", |row: &Row| row.outcomes.len().to_string()),
         Column::number("VIOLATIONS", |row: &Row| row.violations().to_string())
             .means("acknowledged bytes or names that are missing, over all cuts; must be 0"),
         Column::number("lost s", |row: &Row| {
@@ -122,8 +122,8 @@ pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
             if namesakes().any(|other| other.disk != row.disk) {
                 label += &fault_suffix(row.disk);
             }
-            if namesakes().any(|other| other.tear != row.tear) {
-                label += &format!(", torn at {}", row.tear);
+            if namesakes().any(|other| other.atomic_unit != row.atomic_unit) {
+                label += &format!(", torn at {}", row.atomic_unit);
             }
             // Rows with equal conditions are numbered.
             let numbered = (2..).map(|number| format!("{label} ({number})"));
@@ -226,7 +226,7 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
         }),
         always("disk", |row| row.plan.disk_name().unwrap_or_default().into()),
         always("misbehave", move |row| fault(row).into()),
-        always("tear", |row| row.tear.bytes().to_string()),
+        always("tear", |row| row.atomic_unit.bytes().to_string()),
         always("kernel", |row| {
             row.plan.lab().map(|lab| lab.kernel.release.clone()).unwrap_or_default()
         }),
@@ -235,7 +235,7 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
         measured("phase", |row| row.rate.phase.clone()),
         measured("unit", |row| row.rate.unit.clone()),
         measured("per_second", |row| row.rate.per_second.to_string()),
-        measured("cuts", |row| row.tried.len().to_string()),
+        measured("cuts", |row| row.outcomes.len().to_string()),
         sum("acknowledged_lost", |tried| tried.findings.acknowledged_lost),
         sum("acknowledged_names", |tried| tried.findings.acknowledged_names),
         count("unclean", |tried| tried.recovery.unclean.is_some()),

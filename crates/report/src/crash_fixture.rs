@@ -5,7 +5,7 @@ use fsdyno_record::Nanos;
 /// Power cuts of two file systems, the second on a faulty disk.
 pub fn crashed() -> Vec<fsdyno_crash::Row> {
     use fsdyno_crash::cut::{Moment, SurvivingWrites};
-    use fsdyno_crash::found::Recovery;
+    use fsdyno_crash::recovered::Recovery;
     use fsdyno_crash::{Cut, CutOutcome, DiskFault, Findings, Rate, Row};
 
     let tried = |number: u32, findings: Findings, recovery: Recovery| {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fsdyno_stats::describe;
 use fsdyno_stats::drift::{Drift, drift};
 use fsdyno_stats::interval::LEVEL;
-use fsdyno_stats::levels::{Levels, one_way};
+use fsdyno_stats::levels::{VarianceComponents, one_way};
 use fsdyno_stats::outlier::{Outlier, outliers};
 use fsdyno_stats::warmup::{Warmup, warmup};
 
@@ -40,7 +40,7 @@ pub struct Described {
     /// The difference of the first run from the rest; none in the lab.
     pub warmup: Option<Warmup>,
     /// The split of the variance between seeds and between trials of one seed; none if no seed ran twice.
-    pub levels: Option<Levels>,
+    pub levels: Option<VarianceComponents>,
 }
 
 impl Described {

@@ -44,6 +44,7 @@ mod records;
 mod repeatability;
 mod repeats;
 mod run;
+mod scaling;
 pub mod schemas;
 pub mod seconds;
 mod series;

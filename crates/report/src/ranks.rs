@@ -1,10 +1,12 @@
-//! Trials that several processes shared: tables of their phases, clients and ranks.
+//! Trials that several processes shared: tables of their scaling, phases, clients and ranks.
 
+use fsdyno_record::plan::VenuePlan;
 use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewall, View};
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
 use crate::number::{format_scaled, sanitize};
+use crate::scaling::{self, Scaling, scaling};
 use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
 
 /// The ranks of a result.
@@ -25,6 +27,17 @@ struct RankRow<'a> {
     phase: &'a RanksPhase,
     rank: &'a RankPhase,
     member: Option<&'a Member>,
+}
+
+/// A phase with a number of ranks: one point of a curve over the number of ranks.
+struct ScalingRow {
+    /// The workload and the file system, without the number of ranks.
+    subject: String,
+    phase: String,
+    ranks: u32,
+    /// The items per second of each trial.
+    rates: Vec<f64>,
+    scaling: Scaling,
 }
 
 /// All ranks of one client in a phase.
@@ -63,6 +76,69 @@ fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
     all
 }
 
+/// Returns the points of all curves, the phases of a subject in the order of its trials, with the fewest ranks first.
+fn points(trials: &[Trial]) -> Vec<ScalingRow> {
+    let mut all: Vec<ScalingRow> = Vec::new();
+    for it in phases(trials) {
+        let VenuePlan::Ranks(plan) = &it.trial.plan.venue else { continue };
+        let label = &it.trial.plan.label;
+        let subject = label.strip_suffix(&plan.label_suffix()).unwrap_or(label);
+        let own = if plan.own { ", own" } else { "" };
+        let subject = sanitize(&format!("{} {subject}{own}", it.trial.plan.workload.name));
+        let (phase, ranks) = (sanitize(&it.phase.name), plan.ranks);
+        let rate = rate(it.items(), it.phase.last_done_ns);
+        let key = (&subject, &phase, ranks);
+        match all.iter_mut().find(|row| (&row.subject, &row.phase, row.ranks) == key) {
+            Some(row) => row.rates.push(rate),
+            None => all.push(ScalingRow {
+                subject,
+                phase,
+                ranks,
+                rates: vec![rate],
+                scaling: Scaling::default(),
+            }),
+        }
+    }
+    let curve_of = |row: &ScalingRow| (row.subject.clone(), row.phase.clone());
+    let curves: Vec<(String, String)> = all.iter().map(curve_of).collect();
+    let place = |row: &ScalingRow| curves.iter().position(|curve| *curve == curve_of(row));
+    all.sort_by_key(|row| (place(row), row.ranks));
+    let rates: Vec<_> = all.iter().map(|row| (curve_of(row), row.ranks, row.rate())).collect();
+    for (row, scaling) in all.iter_mut().zip(scaling(&rates)) {
+        row.scaling = scaling;
+    }
+    all
+}
+
+/// The curves over the number of ranks, if any has several points.
+fn scaling_table(trials: &[Trial]) -> Option<Table> {
+    let mut rows = points(trials);
+    rows.retain(|row| row.scaling.ratio.is_some());
+    if rows.is_empty() {
+        return None;
+    }
+    let columns: Vec<Column<'_, ScalingRow>> = vec![
+        Column::words("file system", |it: &ScalingRow| it.subject.clone()),
+        Column::words("phase", |it: &ScalingRow| it.phase.clone()),
+        Column::number("ranks", |it: &ScalingRow| it.ranks.to_string()),
+        Column::number("n", |it: &ScalingRow| it.rates.len().to_string()).means("trials"),
+        Column::number("items/s", |it: &ScalingRow| format_scaled(it.rate()))
+            .means("calls of the phase's most frequent kind, by all ranks, until the last one was done; the mean of the trials"),
+        Column::number("scaling", |it: &ScalingRow| it.scaling.ratio.map(format_scaled).unwrap_or_default())
+            .means("the rate relative to that with the fewest ranks"),
+        Column::words("knee", |it: &ScalingRow| it.scaling.mark().to_string()).means(scaling::KNEE),
+    ];
+    let mut table = Table::of(columns, &rows);
+    table.title = "Scaling".into();
+    table.column_group = COLUMN_GROUP - 1;
+    Some(table)
+}
+
+/// Returns the table of a report: the curves over the number of ranks, or, if there are none, the phases of each trial.
+pub(crate) fn table(trials: &[Trial]) -> Option<Table> {
+    scaling_table(trials).or_else(|| summary(trials))
+}
+
 /// Items per second.
 fn rate(items: u64, time: Nanos) -> f64 {
     if time.is_zero() { 0.0 } else { items as f64 * 1e9 / time.0 as f64 }
@@ -76,6 +152,12 @@ fn per_second(rate: f64, unit: &str) -> String {
 
 fn name_of(trial: &Trial) -> String {
     sanitize(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
+}
+
+impl ScalingRow {
+    fn rate(&self) -> f64 {
+        self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
+    }
 }
 
 impl PhaseRow<'_> {
@@ -134,7 +216,7 @@ impl PhaseRow<'_> {
 const COLUMN_GROUP: usize = usize::MAX - 2;
 
 /// The table of phases, if any of the trials has ranks.
-pub(crate) fn summary(trials: &[Trial]) -> Option<Table> {
+fn summary(trials: &[Trial]) -> Option<Table> {
     let rows = phases(trials);
     if rows.is_empty() {
         return None;
@@ -296,12 +378,9 @@ impl Output for Ranks<'_> {
             let none = "No trial of this result was shared by ranks (fsdyno run --ranks).";
             return Document(vec![Block::Paragraph(none.into())]);
         };
-        Document(vec![
-            Block::Table(summary),
-            Block::Table(client_table(self.trials)),
-            Block::Table(rank_table(self.trials)),
-            Block::Legend(Legend::default()),
-        ])
+        let all = [summary, client_table(self.trials), rank_table(self.trials)];
+        let tables = scaling_table(self.trials).into_iter().chain(all).map(Block::Table);
+        Document(tables.chain([Block::Legend(Legend::default())]).collect())
     }
 
     /// One row for each trial, phase and rank. Unknown values are empty.

@@ -1,6 +1,6 @@
 //! Trials as `fsdyno report` and `fsdyno run` print them.
 
-use crate::validity::Flag;
+use crate::validity::{self, Flag};
 use fsdyno_record::Trial;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -115,7 +115,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         table.more = units.into_iter().chain(calls).collect();
         out.0.push(Block::Table(table));
     }
-    out.0.extend(ranks::summary(trials).map(Block::Table));
+    out.0.extend(ranks::table(trials).map(Block::Table));
     let curves = curve::curves(trials);
     for curve in &curves {
         out.0.push(Block::Table(curve::table(curve)));
@@ -172,8 +172,23 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let marks: Vec<String> = marks.into_iter().flatten().collect();
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
     let flags = flags(sections, curves);
-    let flags = flags.iter().map(|flag| format!("{flag}: {}", flag.brief()));
+    let flags = flags.iter().map(|flag| {
+        let more = Some(flag).filter(|it| **it == Flag::TooShort).and_then(|_| work(sections));
+        format!("{flag}: {}{}", flag.brief(), more.unwrap_or_default())
+    });
     marks.into_iter().chain(flags).collect()
+}
+
+/// How much more work would suffice for all rows that are [`Flag::TooShort`], if time grows with the work.
+fn work(sections: &[Section<'_>]) -> Option<String> {
+    let rows = sections.iter().flat_map(|section| &section.rows);
+    let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
+    let factor = short.map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
+    // One digit: it is an estimate.
+    let unit = 10_f64.powf(factor.log10().floor());
+    let factor = (factor / unit).ceil() * unit;
+    (factor.is_finite() && factor > 1.0)
+        .then(|| format!(" (about {factor} times as much is enough)"))
 }
 
 /// The meaning of `~`, `=` and `?` before a ratio, only for the marks that occur.

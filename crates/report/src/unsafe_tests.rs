@@ -108,7 +108,7 @@ fn power_cuts_mark_unsafe_rows_even_without_a_loss() {
     let filesystem = rows[0].plan.filesystem.as_mut().unwrap();
     (filesystem.kind, filesystem.mount_options) = ("ext4".into(), "barrier=0".into());
     rows[0].disk = fsdyno_crash::DiskFault::Honest;
-    rows[0].tried = rows[1].tried.clone();
+    rows[0].outcomes = rows[1].outcomes.clone();
     for (_, _, format) in Format::ALL.iter().filter(|(name, ..)| *name != "json") {
         let text = format.write(&CrashReport(&rows), Style::default()).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

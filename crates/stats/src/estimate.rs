@@ -1,7 +1,7 @@
 //! Compares an estimated number with bounds, to test a claim about it.
 //!
 //! The number may be a ratio, a mean or an exponent of growth. Its interval is the displayed one; the p-value is that
-//! of the same t test, moved from 1 or 0 to the bound.
+//! of the same t test, with the bound as its null hypothesis instead of 1 or 0.
 
 use crate::compare::{Comparison, Method};
 use crate::growth::Growth;
@@ -26,11 +26,11 @@ pub struct Estimate {
     /// Standard error and degrees of freedom (for a ratio, of its logarithm); none if no spread was observed.
     error: Option<(f64, f64)>,
     /// True if it is a ratio.
-    ratio: bool,
+    is_ratio: bool,
     /// The permutation test at a ratio of 1.
-    relabelled: Option<Permutation>,
+    permutation_at_1: Option<Permutation>,
     /// The permutation test at a different ratio ([`Estimate::with_permutation_at`]).
-    moved: Option<(f64, Permutation)>,
+    permutation_at_bound: Option<(f64, Permutation)>,
 }
 
 impl Estimate {
@@ -42,9 +42,9 @@ impl Estimate {
             interval: comparison.interval,
             exact: comparison.exact,
             error: comparison.error,
-            ratio: true,
-            relabelled: comparison.relabelled.filter(|_| comparison.method == Method::Welch),
-            moved: None,
+            is_ratio: true,
+            permutation_at_1: comparison.relabelled.filter(|_| comparison.method == Method::Welch),
+            permutation_at_bound: None,
         }
     }
 
@@ -58,9 +58,9 @@ impl Estimate {
             interval: summary.interval(),
             exact: summary.exact(),
             error,
-            ratio: false,
-            relabelled: None,
-            moved: None,
+            is_ratio: false,
+            permutation_at_1: None,
+            permutation_at_bound: None,
         }
     }
 
@@ -73,9 +73,9 @@ impl Estimate {
             interval: growth.interval,
             exact: growth.error == Some(0.0),
             error: error.map(|error| (error, growth.n.saturating_sub(2) as f64)),
-            ratio: false,
-            relabelled: None,
-            moved: None,
+            is_ratio: false,
+            permutation_at_1: None,
+            permutation_at_bound: None,
         }
     }
 
@@ -85,8 +85,8 @@ impl Estimate {
             interval: None,
             exact: false,
             error: None,
-            relabelled: None,
-            moved: None,
+            permutation_at_1: None,
+            permutation_at_bound: None,
             ..self
         }
     }
@@ -95,16 +95,16 @@ impl Estimate {
     /// `bound`, so that the two sides are equal exactly if the ratio is the bound.
     pub fn with_permutation_at(self, bound: f64, moved: &Comparison) -> Estimate {
         let test = moved.relabelled.filter(|_| moved.method == Method::Welch);
-        Estimate { moved: test.map(|test| (bound, test)), ..self }
+        Estimate { permutation_at_bound: test.map(|test| (bound, test)), ..self }
     }
 
-    /// Returns the probability of an estimate at least that far from `bound` if the true number is the bound; none if
+    /// Returns the probability of an estimate this far from `bound` or farther if the true number is the bound; none if
     /// no spread was observed, or if the number is a ratio and the bound is not positive. If a permutation test was
-    /// made at the bound (1, or that of [`Estimate::with_permutation_at`]), p is the larger of the two probabilities.
+    /// made at the bound (1, or that of [`Estimate::with_permutation_at`]) and can reach 5 %, p is the larger one.
     pub fn p(&self, bound: f64) -> Option<f64> {
-        let (error, freedom) = self.error?;
-        let p = two_sided_tail(self.distance(bound)? / error, freedom);
-        let tests = [self.relabelled.map(|test| (1.0, test)), self.moved];
+        let (error, degrees_of_freedom) = self.error?;
+        let p = two_sided_tail(self.distance(bound)? / error, degrees_of_freedom);
+        let tests = [self.permutation_at_1.map(|test| (1.0, test)), self.permutation_at_bound];
         let mut of_bound = tests.into_iter().flatten().filter(|(at, _)| *at == bound);
         let permuted =
             of_bound.next().map(|(_, test)| test).filter(|test| test.least < 1.0 - LEVEL);
@@ -115,7 +115,7 @@ impl Estimate {
     /// spread are correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
     /// misses one difference in twenty. At least three; none if no spread was observed, or if more than [`MOST`] are
     /// needed.
-    pub fn n_to_tell_from(&self, bound: f64) -> Option<u32> {
+    pub fn n_to_separate_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
         let n = (z * error / self.distance(bound)?).powi(2) * self.n as f64;
@@ -124,7 +124,7 @@ impl Estimate {
 
     /// Returns the distance from a bound, on the scale of the error.
     fn distance(&self, bound: f64) -> Option<f64> {
-        let apart = if self.ratio { (self.value / bound).ln() } else { self.value - bound };
+        let apart = if self.is_ratio { (self.value / bound).ln() } else { self.value - bound };
         apart.is_finite().then_some(apart)
     }
 }
@@ -158,8 +158,8 @@ mod tests {
         assert!((estimate.p(1.0).unwrap() - 0.0474).abs() < 1e-4);
         assert_eq!(estimate.p(3.0), Some(1.0));
         // z = 1.960 + 1.645; (3.605 * sqrt(0.5) / 2)^2 * 5 = 8.1.
-        assert_eq!(estimate.n_to_tell_from(1.0), Some(9));
-        assert_eq!(estimate.n_to_tell_from(3.0), None);
+        assert_eq!(estimate.n_to_separate_from(1.0), Some(9));
+        assert_eq!(estimate.n_to_separate_from(3.0), None);
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         assert!(still.exact && still.p(1.0).is_none() && still.interval == Some((2.0, 2.0)));
         let alone = Estimate::of_ratio(&paired(&[(1.0, 2.0)]).unwrap());
         assert!(!alone.exact && alone.p(1.0).is_none() && alone.interval.is_none());
-        assert_eq!(alone.n_to_tell_from(1.0), None);
+        assert_eq!(alone.n_to_separate_from(1.0), None);
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn relabelling_tests_another_ratio_once_the_base_is_moved_there() {
+    fn a_permutation_test_at_another_ratio_uses_the_scaled_base() {
         let (base, new) = ([10.0, 10.1, 10.2, 10.3], [9.5, 9.6, 9.7, 10.05]);
         let longer = new.map(|value| value * 1.05);
         let plain = Estimate::of_ratio(&welch(&base, &longer).unwrap());
@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_interval_excludes_a_bound_just_where_its_p_is_below_five_percent(
+        fn the_interval_excludes_a_bound_exactly_if_its_p_is_below_five_percent(
             values in prop::collection::vec(0.1..10.0f64, 2..9), bound in 0.1..10.0f64,
         ) {
             let estimate = Estimate::of_mean(&Summary::of(&values).unwrap());

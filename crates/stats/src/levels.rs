@@ -10,7 +10,7 @@ use crate::student::incomplete_beta;
 
 /// The variance of values in groups, split into two levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Levels {
+pub struct VarianceComponents {
     /// Number of groups.
     pub groups: usize,
     /// Number of values in all groups.
@@ -20,8 +20,8 @@ pub struct Levels {
     /// Variance of the groups' means beyond what `within` explains, in the unit squared; at least zero.
     pub between: f64,
     /// True if the estimate of `between` was negative and was set to zero: the groups' means lie
-    /// closer together than chance explains.
-    pub cut: bool,
+    /// closer together than expected by chance.
+    pub clamped: bool,
     /// The share of `between` in the total, 0 to 1 (the intraclass correlation); none if nothing
     /// varies.
     pub share: Option<f64>,
@@ -35,7 +35,7 @@ pub struct Levels {
 ///
 /// `None` for fewer than two groups, an empty group, groups of one value each (whose levels cannot be separated), or a
 /// value that is not finite.
-pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
+pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<VarianceComponents> {
     let means = groups.iter().map(|group| mean(group.as_ref())).collect::<Option<Vec<f64>>>()?;
     let sizes: Vec<f64> = groups.iter().map(|group| group.as_ref().len() as f64).collect();
     let n: f64 = sizes.iter().sum();
@@ -44,35 +44,35 @@ pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<Levels> {
         return None;
     }
     let grand = means.iter().zip(&sizes).map(|(mean, size)| mean * size).sum::<f64>() / n;
-    let apart: f64 =
+    let between_squares: f64 =
         means.iter().zip(&sizes).map(|(mean, size)| size * (mean - grand).powi(2)).sum();
-    let inside: f64 = groups
+    let within_squares: f64 = groups
         .iter()
         .zip(&means)
         .map(|(group, mean)| group.as_ref().iter().map(|v| (v - mean).powi(2)).sum::<f64>())
         .sum();
-    let (apart, within) = (apart / freedom.0, inside / freedom.1);
-    let size = (n - sizes.iter().map(|size| size * size).sum::<f64>() / n) / freedom.0;
-    let between = (apart - within) / size;
-    let (between, cut) = (between.max(0.0), between < 0.0);
+    let (between_mean_square, within) = (between_squares / freedom.0, within_squares / freedom.1);
+    let effective_size = (n - sizes.iter().map(|size| size * size).sum::<f64>() / n) / freedom.0;
+    let between = (between_mean_square - within) / effective_size;
+    let (between, clamped) = (between.max(0.0), between < 0.0);
     let whole = within + between;
-    Some(Levels {
+    Some(VarianceComponents {
         groups: groups.len(),
         n: n as usize,
         within,
         between,
-        cut,
+        clamped,
         share: (whole > 0.0).then(|| between / whole),
-        p: (within > 0.0).then(|| f_tail(apart / within, freedom)),
+        p: (within > 0.0).then(|| f_tail(between_mean_square / within, freedom)),
     })
 }
 
 /// Returns P(F > f) for these degrees of freedom (Abramowitz and Stegun 1964, 26.6.2).
-fn f_tail(f: f64, (upper, lower): (f64, f64)) -> f64 {
-    incomplete_beta(lower / (lower + upper * f), lower / 2.0, upper / 2.0)
+fn f_tail(f: f64, (numerator, denominator): (f64, f64)) -> f64 {
+    incomplete_beta(denominator / (denominator + numerator * f), denominator / 2.0, numerator / 2.0)
 }
 
-impl Levels {
+impl VarianceComponents {
     /// Returns the number of values per group that gives the narrowest interval in a given time: the square root of
     /// (cost of a new group over cost of one more value) times (within over between) (Kalibera and Jones 2013); at
     /// least one.
@@ -92,7 +92,7 @@ mod tests {
     use fsdyno_record::seed;
 
     #[test]
-    fn the_split_is_that_of_the_oracle_for_equal_and_unequal_groups() {
+    fn the_split_matches_the_reference_for_equal_and_unequal_groups() {
         // tests/oracle/levels.py: F and p by scipy.stats.f_oneway, the components by the sums
         // written out there.
         let equal = [[10.0, 10.4, 9.8], [12.1, 11.7, 12.0], [9.0, 9.5, 9.4], [10.9, 11.2, 10.6]];
@@ -105,13 +105,13 @@ mod tests {
         assert!((levels.within - 1.633_333_33).abs() < 1e-7);
         assert!((levels.between - 1.461_403_51).abs() < 1e-7);
         assert!((levels.p.unwrap() - 0.131_687).abs() < 1e-5);
-        assert_eq!((levels.groups, levels.n, levels.cut), (3, 8, false));
+        assert_eq!((levels.groups, levels.n, levels.clamped), (3, 8, false));
     }
 
     #[test]
-    fn groups_alike_have_no_share_and_groups_without_inner_spread_have_all_of_it() {
+    fn equal_groups_have_share_0_and_groups_without_inner_spread_have_share_1() {
         let alike = one_way(&[[1.0, 3.0], [3.0, 1.0], [2.0, 2.0]]).unwrap();
-        assert_eq!((alike.between, alike.cut, alike.share), (0.0, true, Some(0.0)));
+        assert_eq!((alike.between, alike.clamped, alike.share), (0.0, true, Some(0.0)));
         assert_eq!(alike.best_per_group(10.0, 1.0), None);
         let rigid = one_way(&[[1.0, 1.0], [2.0, 2.0]]).unwrap();
         assert_eq!((rigid.within, rigid.share, rigid.p), (0.0, Some(1.0), None));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_at_each_level_comes_out() {
+    fn the_variance_simulated_at_each_level_is_estimated() {
         // Uniform noise of width w has the variance w^2 / 12.
         let mut draws = seed::stream(3, "levels");
         let mut noise = |width: f64| (draws.draw() as f64 / u64::MAX as f64 - 0.5) * width;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_nothing_parts_have_no_split() {
+    fn inseparable_levels_and_invalid_values_have_no_split() {
         assert_eq!(one_way(&[[1.0], [2.0]]), None);
         assert_eq!(one_way(&[[1.0, 2.0]]), None);
         assert_eq!(one_way(&[vec![1.0, 2.0], vec![]]), None);

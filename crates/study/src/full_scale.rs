@@ -10,7 +10,7 @@ const TABLE: &str = include_str!("../../../catalog/full-scale.json");
 
 /// The verdict of a study's claim under one set of conditions.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Known {
+pub struct FullScaleVerdict {
     /// The study's title.
     pub study: String,
     /// `as then`, `as today`, `as it stands`.
@@ -24,21 +24,21 @@ pub struct Known {
 }
 
 /// Returns the table, in the order of the archives; of several verdicts of one claim, the last one counts.
-pub fn known() -> Vec<Known> {
-    // The file is part of the program, and a test parses it.
+pub fn full_scale_verdicts() -> Vec<FullScaleVerdict> {
+    // Parsing cannot fail: the file is compiled into the program, and a test parses it.
     serde_json::from_str(TABLE).unwrap_or_default()
 }
 
 /// Adds the known verdicts at full scale to those at a reduced scale.
-pub fn put_next_to(judged: &mut Judged) {
-    let known = known();
+pub fn add_full_scale_verdicts(judged: &mut Judged) {
+    let verdicts = full_scale_verdicts();
     for variant in judged.variants.iter_mut().filter(|variant| variant.scale != 1) {
         for claim in variant.claims.iter_mut().filter(|claim| claim.is_judged()) {
-            let same = |it: &&Known| {
+            let same = |it: &&FullScaleVerdict| {
                 (&it.study, &it.conditions) == (&judged.title, &variant.conditions)
                     && (&it.id, &it.text) == (&claim.id, &claim.text)
             };
-            claim.full_scale = known.iter().rev().find(same).map(|it| it.full_scale.clone());
+            claim.full_scale = verdicts.iter().rev().find(same).map(|it| it.full_scale.clone());
         }
     }
 }
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn the_shipped_table_can_be_parsed() {
-        let known = known();
-        assert!(known.iter().any(|it| it.study == "ext4 unlinks more slowly than ext3"));
-        assert!(known.iter().all(|it| it.full_scale.result.starts_with("20")));
+        let verdicts = full_scale_verdicts();
+        assert!(verdicts.iter().any(|it| it.study == "ext4 unlinks more slowly than ext3"));
+        assert!(verdicts.iter().all(|it| it.full_scale.result.starts_with("20")));
     }
 }

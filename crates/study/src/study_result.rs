@@ -71,7 +71,7 @@ impl StudyResult {
     pub fn of(folder: &Path, file: &StudyFile) -> Result<StudyResult, Failure> {
         let results: Vec<RunResult> = stored::results(folder, file)?;
         let mut judged = judge(file, &results);
-        full_scale::put_next_to(&mut judged);
+        full_scale::add_full_scale_verdicts(&mut judged);
         let not_run = not_run(file, &judged);
         let (mut trials, mut ran): (Vec<Trial>, Vec<Ran>) = Default::default();
         for RunResult { run, variant, kernel, trials: own, .. } in results {

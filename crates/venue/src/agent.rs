@@ -1,4 +1,4 @@
-//! The agent's file: its location, and whether it fits this program.
+//! The agent's file: its location, and whether its protocol is that of this program.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use fsdyno_record::bounded;
 
 use crate::error::VenueError;
 
-/// An agent that fits this program, held open so that all trials of a command run the same file, even if it is
+/// An agent with this program's protocol, held open so that all trials of a command run the same file, even if it is
 /// replaced in the meantime.
 #[derive(Debug)]
 pub struct Agent(File);
@@ -37,7 +37,7 @@ impl Agent {
             Some(Ok(other)) => Err(missing(&format!(
                 "belongs to a different fsdyno: its protocol is {other}, this program's is {PROTOCOL}; {INSTALL}"
             ))),
-            _ => Err(missing(&format!("is not a {NAME}; {INSTALL}"))),
+            _ => Err(missing(&format!("is not an {NAME}; {INSTALL}"))),
         }
     }
 
@@ -68,8 +68,8 @@ fn agent_of(program: &Path) -> PathBuf {
 }
 
 /// The commands that install the agent.
-const INSTALL: &str = "'make build' in a checkout puts it next to fsdyno, 'cargo install --locked --path crates/agent' \
-     next to a fsdyno that cargo installed, and FSDYNO_AGENT=/path/to/fsdyno-agent names another";
+const INSTALL: &str = "'make build' in a checkout puts it next to fsdyno; 'cargo install --locked --path crates/agent' \
+     puts it next to an fsdyno that cargo installed; FSDYNO_AGENT=/path/to/fsdyno-agent selects another";
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +88,7 @@ mod tests {
     static OTHER: [u8; 4] = (PROTOCOL + 1).to_le_bytes();
 
     #[test]
-    fn an_agent_that_is_missing_or_does_not_fit_is_refused_with_what_installs_one() {
+    fn a_missing_or_incompatible_agent_is_refused_with_the_commands_that_install_one() {
         for (path, why) in [
             ("/no/such/agent", "cannot be opened: No such file"),
             ("/dev/null", "it is a device"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_of_a_package_is_in_its_own_folder() {
+    fn a_packaged_agent_is_found_in_lib_fsdyno() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let program = at("bin/fsdyno");

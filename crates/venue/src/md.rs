@@ -10,11 +10,11 @@ use fsdyno_lab::find_program;
 
 use crate::error::{VenueError, from_lab};
 
-/// The time limit for stopping an array: mounts of a namespace are released shortly after its last process has ended.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit for stopping an array: it stays busy until the mounts of the trial's namespace are released.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The numbers of our arrays: high ones, but well below those that auto-assembly uses first (127, 126, 125 and so on).
-const NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
+const MD_NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 
 /// An array, stopped on drop.
 #[derive(Debug)]
@@ -30,14 +30,16 @@ impl Array {
     ///
     /// # Errors
     /// All numbers are taken.
-    pub fn free(members: Vec<PathBuf>) -> Result<Array, VenueError> {
+    pub fn with_free_node(members: Vec<PathBuf>) -> Result<Array, VenueError> {
         let taken = |number: &u32| {
             let name = format!("md{number}");
             Path::new("/sys/block").join(&name).exists() || Path::new("/dev").join(name).exists()
         };
-        let number = NUMBERS.rev().find(|number| !taken(number));
+        let number = MD_NUMBERS.rev().find(|number| !taken(number));
         let device = number.map(|number| PathBuf::from(format!("/dev/md{number}")));
-        let device = device.ok_or_else(|| VenueError::Missing("no md number is free".into()))?;
+        let device = device.ok_or_else(|| {
+            VenueError::Missing("no md device number from 64 to 119 is free".into())
+        })?;
         Ok(Array { device, members })
     }
 }
@@ -49,11 +51,11 @@ impl Drop for Array {
         let begin = Instant::now();
         loop {
             let ours = arrays_over(&self.members);
-            if ours.is_empty() || begin.elapsed() >= PATIENCE {
+            if ours.is_empty() || begin.elapsed() >= STOP_TIMEOUT {
                 return;
             }
             for array in ours {
-                // An array that cannot be stopped is found later by the marks on its members.
+                // `fsdyno doctor --clean` finds an array that cannot be stopped by the owner marks of its loop devices.
                 let _ = stop(&array);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -78,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_node_does_not_exist_and_nothing_is_stopped() {
-        let array = Array::free(Vec::new()).unwrap();
+    fn the_chosen_node_is_free_and_dropping_an_array_without_members_stops_none() {
+        let array = Array::with_free_node(Vec::new()).unwrap();
         assert!(!array.device.exists());
         let number: u32 = array.device.to_str().unwrap()[7..].parse().unwrap();
         assert!(number < 120, "auto-assembly takes {number} soon");

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fsdyno_crash::Cut;
-use fsdyno_crash::found::{self, RecoveredTree, Recovery};
+use fsdyno_crash::recovered::{self, RecoveredTree, Recovery};
 use fsdyno_crash::request::{self, RECORDS, RecoveryRequest};
 use fsdyno_disk::store::Memory;
 use fsdyno_filesystem::Guarantee;
@@ -241,8 +241,8 @@ fn read_findings(finished: &Finished) -> Result<Vec<RecoveredTree>, VenueError> 
         (request::RESULTS_OFFSET + RECORDS, request::RESULTS_OFFSET + RECORDS + length);
     let mut all = Vec::new();
     while at < end {
-        let length = found::length(region.slice(at, 24)).ok_or_else(damaged)?;
-        all.push(found::read(region.slice(at, length)).ok_or_else(damaged)?);
+        let length = recovered::length(region.slice(at, 24)).ok_or_else(damaged)?;
+        all.push(recovered::read(region.slice(at, length)).ok_or_else(damaged)?);
         at += length as u64;
     }
     Ok(all)

@@ -13,7 +13,7 @@ use fsdyno_record::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::map::{Map, Structure};
-use crate::time::own_parts;
+use crate::time::own_shares;
 
 /// The cause of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -158,7 +158,7 @@ impl Account {
                 .iter()
                 .filter_map(|moment| moment.map.as_ref())
                 .any(|map| map.ranges().any(|(_, structure)| structure == Structure::Journal));
-        let parts = own_parts(entries);
+        let parts = own_shares(entries);
         let seeks = seeks(entries);
         let mut account = Account::default();
         let mut around = MapsAround { moments, at: 0 };

@@ -2,7 +2,7 @@
 //!
 //! A disk is busy while at least one request is unanswered. Each instant of that time is charged to the request that is
 //! answered first among those that have arrived: a disk that serves one request at a time works on it (a request in
-//! service is answered before those that wait). A disk that serves several at once charges each with what it adds to
+//! service is answered before those that wait). If a disk serves several at once, each is charged with what it adds to
 //! the total. The shares of all requests of a disk therefore add up to its busy time, to the nanosecond; the time that
 //! a request waited for others is not part of its own share.
 
@@ -13,7 +13,7 @@ use fsdyno_disk::log::Entry;
 use fsdyno_record::Nanos;
 
 /// Returns each entry's own share of its disk's busy time, in the order of the entries.
-pub fn own_parts(entries: &[Entry]) -> Vec<Nanos> {
+pub fn own_shares(entries: &[Entry]) -> Vec<Nanos> {
     let mut parts = vec![Nanos(0); entries.len()];
     for disk in 0..=u8::MAX {
         let mut of_disk: Vec<usize> =
@@ -58,7 +58,7 @@ fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
 }
 
 /// Returns the time during which a disk had a request to answer, by definition: the length of the union of all
-/// intervals from arrival to answer. It equals the sum of [`own_parts`].
+/// intervals from arrival to answer. It equals the sum of [`own_shares`].
 pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
     union(entries.iter().filter(|entry| entry.disk == disk))
 }
@@ -104,7 +104,7 @@ pub(crate) mod tests {
 
     fn parts(requests: &[(u64, u64)]) -> Vec<u64> {
         let entries: Vec<Entry> = requests.iter().map(|(at, took)| request(*at, *took)).collect();
-        own_parts(&entries).iter().map(|part| part.0).collect()
+        own_shares(&entries).iter().map(|part| part.0).collect()
     }
 
     #[test]
@@ -127,14 +127,14 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn the_parts_of_all_are_the_busy_time(
+        fn the_shares_of_all_requests_add_up_to_the_busy_time(
             requests in proptest::collection::vec((0u64..200, 0u64..50, 0u8..3), 0..60)
         ) {
             let entries: Vec<Entry> = requests
                 .iter()
                 .map(|(at, took, disk)| Entry { disk: *disk, ..request(*at, *took) })
                 .collect();
-            let parts = own_parts(&entries);
+            let parts = own_shares(&entries);
             for disk in 0..3 {
                 let of_disk = entries.iter().zip(&parts).filter(|(entry, _)| entry.disk == disk);
                 let sum: u64 = of_disk.map(|(_, part)| part.0).sum();

@@ -6,7 +6,7 @@ use crate::item_limit::ItemLimit;
 use crate::op::Op;
 use crate::op_source::OpSource;
 
-/// The items of a share, each of at least one op.
+/// The items of a share. An item is a unit of work, such as a file, and usually has at least one op.
 pub trait Items: OpSource {
     /// Returns the number of items done, and true if another item follows; none if the next op belongs to an item that
     /// has begun, or does not belong to an item.
@@ -16,10 +16,10 @@ pub trait Items: OpSource {
     fn end_after(&mut self, most: u64);
 }
 
-/// The ops of a share that consults a wall before each item.
+/// The ops of a share that consults an item limit before each item.
 pub(crate) struct LimitedOps<'a> {
     ops: Box<dyn Items + Send + 'a>,
-    wall: Box<dyn ItemLimit + 'a>,
+    limit: Box<dyn ItemLimit + 'a>,
     done: u64,
     begun: bool,
 }
@@ -27,9 +27,9 @@ pub(crate) struct LimitedOps<'a> {
 impl<'a> LimitedOps<'a> {
     pub(crate) fn new(
         ops: Box<dyn Items + Send + 'a>,
-        wall: Box<dyn ItemLimit + 'a>,
+        limit: Box<dyn ItemLimit + 'a>,
     ) -> LimitedOps<'a> {
-        LimitedOps { ops, wall, done: 0, begun: false }
+        LimitedOps { ops, limit, done: 0, begun: false }
     }
 }
 
@@ -37,12 +37,12 @@ impl OpSource for LimitedOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if !self.begun {
             self.begun = true;
-            self.wall.begin();
+            self.limit.begin();
         }
         let mut waited = Nanos(0);
         if let Some((done, more)) = self.ops.item_boundary() {
             self.done = done;
-            let pass = self.wall.pass(done, more);
+            let pass = self.limit.pass(done, more);
             waited = pass.waited_until;
             if pass.most < u64::MAX {
                 self.ops.end_after(pass.most);
@@ -52,7 +52,7 @@ impl OpSource for LimitedOps<'_> {
         if !has_op && let Some((done, _)) = self.ops.item_boundary() {
             // The last items may not have had any ops.
             self.done = done;
-            self.wall.pass(done, false);
+            self.limit.pass(done, false);
         }
         // The op's own compute time follows the wait, and is not part of its latency either.
         op.due = if waited == Nanos(0) { waited } else { waited + op.compute };

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::netlink::{End, HardwareAddress, Netlink, Queue};
 
 /// The length of the network's prefix in bits.
-const BITS: u8 = 16;
+const PREFIX_LENGTH: u8 = 16;
 
 /// The name of the host's end of a link.
 const HOST_END: &str = "net0";
@@ -32,7 +32,7 @@ impl Host {
     }
 
     /// Returns the hardware address of the host's end of the link, locally administered.
-    fn hardware(self) -> HardwareAddress {
+    fn hardware_address(self) -> HardwareAddress {
         let [high, low] = self.0.to_be_bytes();
         [2, 0, 0, 0, high, low]
     }
@@ -46,24 +46,24 @@ impl Host {
 }
 
 /// The two namespaces of a host: its network and its host name.
-pub struct Namespace {
+pub struct HostNamespaces {
     network: File,
     name: File,
 }
 
-impl Namespace {
-    /// Returns the namespaces of this process.
-    pub fn own() -> io::Result<Namespace> {
+impl HostNamespaces {
+    /// Returns the namespaces of this thread.
+    pub fn own() -> io::Result<HostNamespaces> {
         let open = |what: &str| File::open(format!("/proc/thread-self/ns/{what}"));
-        Ok(Namespace { network: open("net")?, name: open("uts")? })
+        Ok(HostNamespaces { network: open("net")?, name: open("uts")? })
     }
 
-    /// Creates new namespaces. The kernel's NFS client distinguishes clients by the host name.
-    fn new(name: &str) -> io::Result<Namespace> {
-        let own = Namespace::own()?;
+    /// Creates new namespaces. The kernel's NFS client identifies itself to the server by the host name.
+    fn new(name: &str) -> io::Result<HostNamespaces> {
+        let own = HostNamespaces::own()?;
         // SAFETY: takes only a number.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
-        let made = set_host_name(name).and_then(|()| Namespace::own());
+        let made = set_host_name(name).and_then(|()| HostNamespaces::own());
         own.enter()?;
         made
     }
@@ -79,7 +79,7 @@ impl Namespace {
 
     /// Runs `work` in these namespaces.
     pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let own = Namespace::own()?;
+        let own = HostNamespaces::own()?;
         self.enter()?;
         let done = work();
         own.enter()?;
@@ -90,17 +90,17 @@ impl Namespace {
 /// The hosts of a network; the server is in the namespaces of this process.
 pub struct Network {
     /// The clients, starting with host 1.
-    pub clients: Vec<Namespace>,
+    pub clients: Vec<HostNamespaces>,
     /// Keeps the switch alive.
-    _switch: Namespace,
+    _switch: HostNamespaces,
 }
 
 impl Network {
     /// Builds a network of a server and `clients` clients.
     pub fn build(clients: u16, queue: Queue) -> io::Result<Network> {
-        let server = Namespace::own()?;
+        let server = HostNamespaces::own()?;
         set_host_name(&Host::SERVER.name())?;
-        let switch = Namespace::new(BRIDGE)?;
+        let switch = HostNamespaces::new(BRIDGE)?;
         let hosts: Vec<Host> = (0..=clients).map(Host).collect();
         switch.within(|| {
             disable_ipv6()?;
@@ -112,7 +112,7 @@ impl Network {
         for host in &hosts {
             let namespace = match *host {
                 Host::SERVER => None,
-                Host(_) => Some(Namespace::new(&host.name())?),
+                Host(_) => Some(HostNamespaces::new(&host.name())?),
             };
             namespace.as_ref().unwrap_or(&server).within(|| {
                 disable_ipv6()?;
@@ -133,13 +133,18 @@ impl Network {
 }
 
 /// Connects a host to the switch.
-fn connect(host: Host, namespace: &Namespace, switch: &Namespace, queue: Queue) -> io::Result<()> {
+fn connect(
+    host: Host,
+    namespace: &HostNamespaces,
+    switch: &HostNamespaces,
+    queue: Queue,
+) -> io::Result<()> {
     let port = format!("port{}", host.0);
     let [high, low] = host.0.to_be_bytes();
     switch.within(|| {
         let mut netlink = Netlink::open()?;
         let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
-        let there = End { name: HOST_END, address: host.hardware() };
+        let there = End { name: HOST_END, address: host.hardware_address() };
         netlink.add_pair(here, there, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
@@ -148,7 +153,7 @@ fn connect(host: Host, namespace: &Namespace, switch: &Namespace, queue: Queue) 
     namespace.within(|| {
         let mut netlink = Netlink::open()?;
         netlink.set_queue(HOST_END, queue)?;
-        netlink.add_address(HOST_END, host.address(), BITS)?;
+        netlink.add_address(HOST_END, host.address(), PREFIX_LENGTH)?;
         netlink.up(HOST_END)
     })
 }
@@ -158,7 +163,7 @@ fn add_neighbours(host: Host, hosts: &[Host]) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     for other in hosts.iter().filter(|other| **other != host) {
         if host == Host::SERVER || *other == Host::SERVER {
-            netlink.add_neighbour(HOST_END, other.address(), other.hardware())?;
+            netlink.add_neighbour(HOST_END, other.address(), other.hardware_address())?;
         }
     }
     Ok(())

@@ -13,8 +13,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use fsdyno_crash::found::{self, Recovery};
 use fsdyno_crash::image::Builder;
+use fsdyno_crash::recovered::{self, Recovery};
 use fsdyno_crash::request::{self, RECORDS, RecoveryJob, RecoveryRequest};
 use fsdyno_disk::log::data::DataLog;
 use fsdyno_disk::log::region;
@@ -322,7 +322,7 @@ fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
     let head = windows.slice(request::RESULTS_OFFSET + 8, 8);
     let end = head.try_into().map(u64::from_le_bytes).unwrap_or_default();
-    let record = found::record(recovery, tree);
+    let record = recovered::record(recovery, tree);
     if RECORDS + end + record.len() as u64 > request::RESULTS_MAX {
         return Err(io::Error::other("no space left for the results"));
     }

@@ -6,39 +6,39 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use fsdyno_crash::found::{self, Entry, Kind, SECTOR};
+use fsdyno_crash::recovered::{self, Entry, Kind, SECTOR};
 
-/// Appends all entries below `root` to the bytes of a tree. An entry that cannot be read is marked as such.
+/// Appends all entries below `root` to an encoded tree. An entry that cannot be read gets its error number.
 pub fn walk(root: &Path, tree: &mut Vec<u8>) {
-    let mut open = vec![root.to_path_buf()];
-    while let Some(folder) = open.pop() {
+    let mut pending = vec![root.to_path_buf()];
+    while let Some(folder) = pending.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) => {
-                found::put(tree, &unreadable(root, &folder, &error));
+                recovered::put(tree, &unreadable(root, &folder, &error));
                 continue;
             }
         };
-        for entry in entries {
-            match entry {
+        for listed in entries {
+            match listed {
                 Err(error) => {
-                    found::put(tree, &unreadable(root, &folder, &error));
+                    recovered::put(tree, &unreadable(root, &folder, &error));
                     break;
                 }
-                Ok(entry) => {
-                    let path = entry.path();
-                    let seen = look(root, &path);
-                    if seen.kind == Kind::Directory && seen.error == 0 {
-                        open.push(path);
+                Ok(listed) => {
+                    let path = listed.path();
+                    let entry = read_entry(root, &path);
+                    if entry.kind == Kind::Directory && entry.error == 0 {
+                        pending.push(path);
                     }
-                    found::put(tree, &seen);
+                    recovered::put(tree, &entry);
                 }
             }
         }
     }
 }
 
-fn below(root: &Path, path: &Path) -> Vec<u8> {
+fn relative_path(root: &Path, path: &Path) -> Vec<u8> {
     path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec()
 }
 
@@ -47,20 +47,20 @@ fn errno(error: &io::Error) -> u8 {
 }
 
 fn unreadable(root: &Path, path: &Path, error: &io::Error) -> Entry {
-    let (kind, path) = (Kind::Directory, below(root, path));
+    let (kind, path) = (Kind::Directory, relative_path(root, path));
     Entry { kind, error: errno(error), path, size: 0, inode: 0, hashes: Vec::new() }
 }
 
-fn look(root: &Path, path: &Path) -> Entry {
+fn read_entry(root: &Path, path: &Path) -> Entry {
     let mut entry = Entry {
         kind: Kind::Other,
         error: 0,
-        path: below(root, path),
+        path: relative_path(root, path),
         size: 0,
         inode: 0,
         hashes: Vec::new(),
     };
-    let seen = path.symlink_metadata().and_then(|status| {
+    let result = path.symlink_metadata().and_then(|status| {
         (entry.size, entry.inode) = (status.len(), status.ino());
         entry.kind = match () {
             () if status.is_file() => Kind::File,
@@ -72,7 +72,7 @@ fn look(root: &Path, path: &Path) -> Entry {
         }
         Ok(())
     });
-    entry.error = seen.err().map_or(0, |error| errno(&error));
+    entry.error = result.err().map_or(0, |error| errno(&error));
     entry
 }
 
@@ -88,7 +88,7 @@ fn hashes(path: &Path) -> io::Result<Vec<u32>> {
                 got => filled += got,
             }
         }
-        hashes.extend(buffer[..filled].chunks(SECTOR).map(found::hash));
+        hashes.extend(buffer[..filled].chunks(SECTOR).map(recovered::hash));
         if filled < buffer.len() {
             return Ok(hashes);
         }

@@ -161,7 +161,7 @@ impl Formatted {
     /// # Errors
     /// Errors from reading the mount table.
     pub fn is_mounted(&self) -> io::Result<bool> {
-        for place in [&self.seen_at(), &self.place_below()] {
+        for place in [&self.access_path(), &self.place_below()] {
             if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
                 return Ok(true);
             }
@@ -205,7 +205,7 @@ impl Formatted {
             conditions.mount = format!("none: {} itself", self.device_path().display());
             return Ok(());
         }
-        let at = self.seen_at();
+        let at = self.access_path();
         let at = at.to_string_lossy();
         conditions.mount = mount_info::in_effect(&at)?
             .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;

@@ -10,26 +10,27 @@ use super::formatted::Formatted;
 use crate::nfs;
 
 impl Formatted {
-    /// Mounts the file system, exports it, and mounts it for each client.
+    /// Mounts the file system (from its pool, if any), exports it over NFS, and mounts it for each client.
     pub(super) fn mount_shared(&mut self, below: &BelowPlan) -> io::Result<()> {
-        let place = self.place_below();
-        fs::create_dir_all(&place)?;
+        let server_mount = self.place_below();
+        fs::create_dir_all(&server_mount)?;
         self.import()?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
-        self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
-        let shared = self.shared.as_mut().ok_or_else(|| io::Error::other("no network"))?;
-        shared.mount(&place)?;
+        self.mount_by_kernel(&self.source(kind), kind, options, &server_mount)?;
+        let shared =
+            self.shared.as_mut().ok_or_else(|| io::Error::other("the clients have no network"))?;
+        shared.mount(&server_mount)?;
         let first = shared.roots().first().map(|root| root.try_clone_to_owned()).transpose()?;
         self.root = first;
         self.mounted = true;
         Ok(())
     }
 
-    /// Unmounts it for all clients and on the server, if it is shared.
+    /// Unmounts a shared file system for all clients and on the server, and exports its pool, if any.
     pub(super) fn unmount_shared(&mut self) -> io::Result<()> {
-        let below = self.place_below();
+        let server_mount = self.place_below();
         if let Some(shared) = self.shared.as_mut().filter(|_| self.mounted) {
-            shared.unmount(&below)?;
+            shared.unmount(&server_mount)?;
             self.mounted = false;
             self.export()?;
         }
@@ -42,8 +43,8 @@ impl Formatted {
         Ok(rustix::fs::syncfs(File::open(self.place_below())?)?)
     }
 
-    /// Returns the path at which users access the file system: the first, if there are several mounts.
-    pub(super) fn seen_at(&self) -> PathBuf {
+    /// Returns the mount point at which the file system is accessed; that of the first client, if clients share it.
+    pub(super) fn access_path(&self) -> PathBuf {
         self.shared.as_ref().map_or(self.mount_point.clone(), nfs::Shared::first)
     }
 }

@@ -120,7 +120,7 @@ impl ResultFolder {
     pub fn findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
         let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
         for finding in &kept {
-            let file = format!("{name}-{:04}.json", finding.tried.cut.number);
+            let file = format!("{name}-{:04}.json", finding.outcome.cut.number);
             write(&self.path.join(FINDINGS).join(file), &pretty(finding)?)?;
         }
         if !kept.is_empty() {

@@ -52,7 +52,7 @@ pub fn replay(
         );
     }
     let logged = test.logged(&job)?;
-    let (cuts, disk, tear) = (vec![finding.tried.cut], finding.disk, finding.tear);
+    let (cuts, disk, tear) = (vec![finding.outcome.cut], finding.disk, finding.atomic_unit);
     let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
     if let Some(path) = image {
         keep::image(path, venue.image_of_cut(&job, &logged, &request)?)?;

@@ -148,7 +148,7 @@ impl CrashRun {
     fn row(&self, stored: Option<Row>, cell: &Cell, test: &CrashTest<'_>) -> Result<Row, Failure> {
         match stored {
             Some(row) => {
-                let cuts = counted(row.tried.len(), "crash point");
+                let cuts = counted(row.outcomes.len(), "crash point");
                 say(&format!("fsdyno: {}: {cuts} are stored", row.label));
                 Ok(row)
             }
@@ -195,9 +195,9 @@ impl CrashRun {
     /// Tests whether a stored row is that of a cell under these settings.
     fn is_of(&self, row: &Row, cell: &Cell) -> bool {
         let Cuts { count, seed, disk, .. } = self.cuts;
-        let of = (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.tear);
+        let of = (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.atomic_unit);
         // A trial without a timed phase has no crash points.
-        let all = row.tried.is_empty() || row.tried.len() == count as usize;
+        let all = row.outcomes.is_empty() || row.outcomes.len() == count as usize;
         let here = (cell.plan.label.as_str(), cell.plan.hash.as_str(), seed, disk);
         all && of == (here.0, here.1, here.2, here.3, self.tear(cell))
     }
@@ -211,7 +211,7 @@ impl CrashRun {
     fn skipped_row(&self, cell: &Cell, failure: &Failure, build: Option<&Build>) -> Row {
         let reason = failure.message.clone();
         let row = Row::skipped(&cell.plan, self.cuts.seed, self.cuts.disk, reason);
-        Row { tear: self.tear(cell), build: build.cloned(), ..row }
+        Row { atomic_unit: self.tear(cell), build: build.cloned(), ..row }
     }
 }
 

@@ -126,10 +126,11 @@ impl CrashTest<'_> {
         drop(bytes);
         let (disk, tear) = (self.disk, self.tear(&job.plan));
         let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
-        let tried = self.recover(job, &logged, request)?;
+        let outcomes = self.recover(job, &logged, request)?;
         let rate = Rate::of(&logged.report);
         let build = self.build.cloned();
-        Ok(Row { lab_id, build, tear, ..Row::new(&job.plan, job.seed, disk, rate, tried) })
+        let row = Row::new(&job.plan, job.seed, disk, rate, outcomes);
+        Ok(Row { lab_id, build, atomic_unit: tear, ..row })
     }
 
     /// Runs the logged trial.

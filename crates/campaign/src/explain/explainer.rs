@@ -177,7 +177,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
         (node.calls > calls).then_some(node.function)
     };
     let late = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
-    let calls = kernel::Calls { all, late, codes: last.counts.codes.clone() };
+    let calls = kernel::Calls { all, late, code_by_address: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
     for pair in profiled.stages.windows(2) {

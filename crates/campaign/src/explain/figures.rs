@@ -18,37 +18,39 @@ use crate::notes::say;
 /// A file that cannot be written.
 pub fn write_files(
     folder: &Path,
-    it: &Explained,
-    other: Option<&Explained>,
+    explained: &Explained,
+    compared_with: Option<&Explained>,
     written: &mut BTreeSet<String>,
 ) -> Result<(), Failure> {
     make_folder(folder)?;
     let mut add = |name: &str, text: &str| -> Result<(), Failure> {
         write_file(&folder.join(unused_name(name, written)), text)
     };
-    let figures = why_charts(it, other);
+    let figures = why_charts(explained, compared_with);
     for figure in &figures {
         add(&figure.name, &figure.svg)?;
     }
     // A label may contain any character; a file name may not.
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
-    let name: String =
-        format!("{}-{}-why.json", it.workload, it.label).chars().map(plain).collect();
-    add(&name, &Format::Json.write(&Explanation { it, other }, Style::default())?)?;
-    say(&format!("files: {} in {}", figures.len() + 1, folder.display()));
+    let to_safe_character =
+        |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
+    let name = format!("{}-{}-why.json", explained.workload, explained.label);
+    let name: String = name.chars().map(to_safe_character).collect();
+    let explanation = Explanation { it: explained, other: compared_with };
+    add(&name, &Format::Json.write(&explanation, Style::default())?)?;
+    say(&format!("{} files written to {}", figures.len() + 1, folder.display()));
     Ok(())
 }
 
 /// Adds a number to a file name that this command has already used: different labels may yield the same file name.
 fn unused_name(name: &str, written: &mut BTreeSet<String>) -> String {
-    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-    let mut free = name.to_string();
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    let mut candidate = name.to_string();
     let mut number = 1;
-    while !written.insert(free.clone()) {
+    while !written.insert(candidate.clone()) {
         number += 1;
-        free = format!("{stem}-{number}.{ending}");
+        candidate = format!("{stem}-{number}.{extension}");
     }
-    free
+    candidate
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl Cuts<'_> {
         let default = space.default_point();
         let (base, base_row) = self.candidate(space, &default, objective, points)?;
         safety.front.push(base);
-        let is_bad = |row: &Option<Row>| row.as_ref().is_some_and(Row::is_bad);
+        let is_bad = |row: &Option<Row>| row.as_ref().is_some_and(Row::may_lose_data);
         let default_is_bad = is_bad(&base_row);
         let mut tested = vec![default.clone()];
         for winner in ranked(found).take(MAX_REFUSED + 1) {
@@ -142,7 +142,7 @@ impl Cuts<'_> {
         let row = test.row(&job(&plan, SEED, cell.deadline))?;
         let lost =
             row.count(|it| it.findings.violations() > 0 || it.recovery.lost.is_some()) as u64;
-        let cuts = row.tried.len() as u64;
+        let cuts = row.outcomes.len() as u64;
         it.losses = Some(lost);
         it.cuts = cuts;
         it.bound = Some(proportion::interval(lost, cuts, 0.95).1).filter(|bound| bound.is_finite());

@@ -7,8 +7,8 @@ use fsdyno_workload::{
 
 use super::*;
 use crate::Replay;
-use crate::found::{Entry, Kind, RecoveredTree, SECTOR, hash};
 use crate::judge::{Findings, judge};
+use crate::recovered::{Entry, Kind, RecoveredTree, SECTOR, hash};
 use fsdyno_workload::Contents;
 
 /// A script of ops, executed one after the other, a nanosecond apart.

@@ -102,7 +102,7 @@ fn of_trials(mut trials: Vec<Trial>) -> [String; 4] {
 fn of_crash(result: &Path) -> [String; 4] {
     match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::ROWS_FILE)) {
         Ok(rows) => {
-            let cuts: usize = rows.iter().map(|row| row.tried.len()).sum();
+            let cuts: usize = rows.iter().map(|row| row.outcomes.len()).sum();
             let [workloads, labels] = names(rows.iter().map(|row| &row.plan));
             ["-".into(), format!("{workloads} (crash)"), labels, counted(cuts, "cut")]
         }

@@ -1,6 +1,6 @@
 //! The volatile write cache of a store: persisting cached sectors, and listing them.
 
-use super::layout::{ALL, BLOCK, Content, Entry, PAGE_ENTRIES};
+use super::layout::{ALL_SECTORS, BLOCK, Content, Entry, PAGE_ENTRIES};
 use super::{Memory, Store};
 
 /// Bytes in a sector, the unit of writes to the medium.
@@ -11,7 +11,7 @@ const PER_BLOCK: u64 = BLOCK / SECTOR;
 pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
     let first = from.saturating_sub(start) / SECTOR;
     let end = to.min(start + BLOCK).saturating_sub(start).div_ceil(SECTOR);
-    let below = |count: u64| if count >= PER_BLOCK { ALL } else { (1 << count) - 1 };
+    let below = |count: u64| if count >= PER_BLOCK { ALL_SECTORS } else { (1 << count) - 1 };
     below(end) & !below(first)
 }
 

@@ -23,7 +23,7 @@ pub const BLOCK: u64 = 4096;
 /// Number of entries in a page, and hence of blocks in a chunk.
 pub const PAGE_ENTRIES: u64 = BLOCK / 8;
 /// The mask of a block with only volatile sectors.
-pub const ALL: u8 = 0xff;
+pub const ALL_SECTORS: u8 = 0xff;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynost");
 const VERSION: u64 = 2;
@@ -65,12 +65,12 @@ impl Content {
     }
 }
 
-/// The visible and the medium's content of a block.
+/// The visible content of a block, and its content on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Content that a read returns.
     pub visible: Content,
-    /// The medium's content of the sectors in `mask`.
+    /// What the medium holds in the sectors in `mask`.
     pub medium: Content,
     /// Mask of the volatile sectors, the first in the lowest bit. The medium holds the visible content of all
     /// others.
@@ -94,7 +94,7 @@ pub struct Header {
     pub capacity: Bytes,
     /// Number of slots in the region.
     slots: u64,
-    /// The lowest slot that was never allocated.
+    /// The end of the allocated slots: this slot and all above are unallocated and not in the free list.
     next: u64,
     /// Head of the free list; 0 if it is empty.
     free: u64,
@@ -112,13 +112,13 @@ pub fn chunks(capacity: Bytes) -> u64 {
 }
 
 /// Returns the offset of the slots.
-pub fn data_at(capacity: Bytes) -> u64 {
+pub fn slots_at(capacity: Bytes) -> u64 {
     BLOCK + (chunks(capacity) * 4).div_ceil(BLOCK) * BLOCK
 }
 
 impl Header {
     pub fn new(capacity: Bytes, size: u64) -> Result<Header, OpenError> {
-        let least = data_at(capacity);
+        let least = slots_at(capacity);
         if size < least {
             let (size, least) = (Bytes(size), Bytes(least));
             return Err(OpenError::TooSmall { capacity, size, least });
@@ -167,7 +167,7 @@ impl Header {
 
     /// Clears the table, writing only blocks that are not zero, so that a sparse file stays sparse.
     pub fn clear_table(&self, memory: &mut impl Memory) {
-        for at in (BLOCK..data_at(self.capacity)).step_by(BLOCK as usize) {
+        for at in (BLOCK..slots_at(self.capacity)).step_by(BLOCK as usize) {
             let page = memory.slice(at, BLOCK as usize);
             if page.iter().any(|byte| *byte != 0) {
                 page.fill(0);
@@ -188,7 +188,7 @@ impl Header {
     }
 
     pub fn offset_of(&self, slot: u32) -> u64 {
-        data_at(self.capacity) + (u64::from(slot) - 1) * BLOCK
+        slots_at(self.capacity) + (u64::from(slot) - 1) * BLOCK
     }
 
     pub fn entry_address(&mut self, memory: &mut impl Memory, block: u64) -> Option<EntryAddress> {
@@ -271,7 +271,7 @@ impl Header {
         if self.free != 0 {
             let slot = self.free as u32;
             let next = u64::from(u32_at(memory, self.offset_of(slot)));
-            // A list that contains a slot that was never allocated is damaged; it ends here.
+            // A list that contains a slot at or above `next` is damaged; it is cut off here.
             self.free = if next < self.next { next } else { 0 };
             return Some(slot);
         }

@@ -13,7 +13,7 @@ mod layout;
 mod write;
 
 use fsdyno_record::Bytes;
-use layout::{ALL, BLOCK, Content, Entry, EntryAddress, Header, PAGE_ENTRIES};
+use layout::{ALL_SECTORS, BLOCK, Content, Entry, EntryAddress, Header, PAGE_ENTRIES};
 
 pub use write::Destination;
 
@@ -104,7 +104,7 @@ impl ViewedBlock {
     fn of(entry: Entry, view: View) -> ViewedBlock {
         match (view, entry.mask) {
             (View::Visible, _) | (View::Medium, 0) => ViewedBlock::Whole(entry.visible),
-            (View::Medium, ALL) => ViewedBlock::Whole(entry.medium),
+            (View::Medium, ALL_SECTORS) => ViewedBlock::Whole(entry.medium),
             (View::Medium, _) => ViewedBlock::Mixed(entry),
         }
     }
@@ -121,7 +121,7 @@ pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
     let blocks = limit.0.div_ceil(BLOCK);
     // In the worst case each stored block needs its own page of entries.
     let pages = layout::chunks(capacity).min(blocks);
-    layout::data_at(capacity) + (blocks + pages) * BLOCK
+    layout::slots_at(capacity) + (blocks + pages) * BLOCK
 }
 
 impl<M: Memory> Store<M> {

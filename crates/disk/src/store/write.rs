@@ -4,7 +4,7 @@
 //! persisted. Bytes are copied only if a part of a block is written.
 
 use super::cache::sectors;
-use super::layout::{ALL, BLOCK, Content, Entry, EntryAddress};
+use super::layout::{ALL_SECTORS, BLOCK, Content, Entry, EntryAddress};
 use super::{MAX_SLICE, Memory, Store, StoreError};
 
 /// The destination of written bytes.
@@ -112,7 +112,7 @@ impl<M: Memory> Store<M> {
             return false;
         };
         let entry = self.entry(address);
-        if to == Destination::Cache && entry.mask != 0 && entry.mask != ALL {
+        if to == Destination::Cache && entry.mask != 0 && entry.mask != ALL_SECTORS {
             return false;
         }
         match writable_slot(to, entry) {

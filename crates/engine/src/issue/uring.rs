@@ -147,7 +147,7 @@ impl Uring {
             state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
         state.progress.wait(&points).map_err(|halt| {
             let unreachable =
-                |at: &&usize| matches!(halt, Halt::Never(p) if p == self.lanes[**at].op.after);
+                |at: &&usize| matches!(halt, Halt::Unreachable(p) if p == self.lanes[**at].op.after);
             let at = state.waiting.iter().find(unreachable).or(state.waiting.first());
             let lane = &self.lanes[at.copied().unwrap_or(0)];
             state.meter.failure(&lane.op, lane.own.path_of(&lane.op), halt)

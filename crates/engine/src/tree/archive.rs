@@ -6,7 +6,7 @@ use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::RECORD;
 
 use crate::failure::Failure;
-use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
+use crate::tree::calls::{Attributes, Calls, NEW_FILE_FLAGS, TreePath};
 use crate::tree::ustar::{BLOCK, Header};
 
 const READ: i32 = libc::O_RDONLY | libc::O_NOFOLLOW;
@@ -23,7 +23,7 @@ pub fn pack(
     archive: TreePath,
     compute: Nanos,
 ) -> Result<(), Failure> {
-    let file = calls.open(OpKind::Create, &archive, NEW, 0o644)?;
+    let file = calls.open(OpKind::Create, &archive, NEW_FILE_FLAGS, 0o644)?;
     let mut records = Records { file, archive, record: Vec::with_capacity(LONG), compute };
     member(calls, &mut from, &mut records, &mut [0; LONG])?;
     // Two blocks of zeros end an archive, and zeros fill its last record.
@@ -182,7 +182,7 @@ fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: TreePath) -> Resu
             calls.make_directory(&next)?;
             waiting.push((next.path.as_bytes().len(), attributes));
         } else {
-            let file = calls.open(OpKind::Create, &next, NEW, 0o600)?;
+            let file = calls.open(OpKind::Create, &next, NEW_FILE_FLAGS, 0o600)?;
             data(calls, source, (&file, &next), header.size, &mut buffer)?;
             calls.set_file_attributes(&file, &next, attributes)?;
             calls.close(file);
@@ -206,7 +206,7 @@ fn set_finished(
             waiting.push((length, attributes));
             break;
         }
-        calls.set_attributes(last, attributes)?;
+        calls.set_directory_attributes(last, attributes)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::meter::Meter;
 use crate::scan::Directory;
 
 /// Flags to open a new file.
-pub const NEW: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+pub const NEW_FILE_FLAGS: i32 = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
 
 /// A path below an open directory.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl TreePath {
         TreePath { dir, path: path.clone() }
     }
 
-    fn at(&self) -> *const libc::c_char {
+    fn as_ptr(&self) -> *const libc::c_char {
         self.path.as_bytes_with_nul().as_ptr().cast()
     }
 
@@ -74,10 +74,10 @@ impl<'a, 'm> Calls<'a, 'm> {
 
     /// Returns the failure of a call, or of a call not made because it would fail.
     pub fn fail<T>(&self, op: OpKind, path: &TreePath, errno: i32) -> Result<T, Failure> {
-        self.end(op, path, Errno(errno).into())
+        self.fail_because(op, path, Errno(errno).into())
     }
 
-    fn end<T>(&self, op: OpKind, path: &TreePath, cause: Cause) -> Result<T, Failure> {
+    fn fail_because<T>(&self, op: OpKind, path: &TreePath, cause: Cause) -> Result<T, Failure> {
         Err(Failure { op, path: path.path.display(), cause, done: self.meter.done() })
     }
 
@@ -85,12 +85,12 @@ impl<'a, 'm> Calls<'a, 'm> {
     fn returned(&mut self, op: OpKind, path: &TreePath) -> Result<(), Failure> {
         match self.meter.returned(op) {
             true => Ok(()),
-            false => self.end(op, path, Cause::Stopped),
+            false => self.fail_because(op, path, Cause::Stopped),
         }
     }
 
-    /// Checks the result of a call that returns -1 on failure.
-    fn done(&mut self, op: OpKind, path: &TreePath, result: i64) -> Result<i64, Failure> {
+    /// Counts a call, or returns its failure if its result is -1.
+    fn finish(&mut self, op: OpKind, path: &TreePath, result: i64) -> Result<i64, Failure> {
         if result < 0 {
             return self.fail(op, path, Errno::last().0);
         }
@@ -98,7 +98,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         Ok(result)
     }
 
-    /// Spins for the processor time of the program that makes the calls.
+    /// Spins for the think time between two calls of the program that the op stands for.
     pub fn compute(&mut self, time: Nanos) {
         self.meter.compute_between(time);
     }
@@ -108,9 +108,10 @@ impl<'a, 'm> Calls<'a, 'm> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
         let at = status.as_mut_ptr();
         // SAFETY: the path ends in NUL, `at` is valid for writes of one `stat`.
-        let result = unsafe { libc::fstatat(path.dir, path.at(), at, libc::AT_SYMLINK_NOFOLLOW) };
-        self.done(OpKind::Stat, path, result.into())?;
-        // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
+        let result =
+            unsafe { libc::fstatat(path.dir, path.as_ptr(), at, libc::AT_SYMLINK_NOFOLLOW) };
+        self.finish(OpKind::Stat, path, result.into())?;
+        // SAFETY: zeroed before, and filled by the call; every bit pattern is a valid `stat`.
         let status = unsafe { status.assume_init() };
         Ok(Status {
             kind: status.st_mode & libc::S_IFMT,
@@ -128,8 +129,8 @@ impl<'a, 'm> Calls<'a, 'm> {
         mode: u32,
     ) -> Result<OwnedFd, Failure> {
         // SAFETY: the path ends in NUL and lives as long as the call.
-        let fd = unsafe { libc::openat(path.dir, path.at(), flags | libc::O_CLOEXEC, mode) };
-        self.done(op, path, fd.into())?;
+        let fd = unsafe { libc::openat(path.dir, path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+        self.finish(op, path, fd.into())?;
         // SAFETY: the descriptor is new and owned by no one else.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
@@ -143,8 +144,8 @@ impl<'a, 'm> Calls<'a, 'm> {
     /// Calls mkdirat(2) with access for the owner only, until the attributes are set.
     pub fn make_directory(&mut self, path: &TreePath) -> Result<(), Failure> {
         // SAFETY: the path ends in NUL and lives as long as the call.
-        let result = unsafe { libc::mkdirat(path.dir, path.at(), 0o700) };
-        self.done(OpKind::Mkdir, path, result.into()).map(drop)
+        let result = unsafe { libc::mkdirat(path.dir, path.as_ptr(), 0o700) };
+        self.finish(OpKind::Mkdir, path, result.into()).map(drop)
     }
 
     /// Calls read(2); returns the number of bytes read.
@@ -156,7 +157,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     ) -> Result<usize, Failure> {
         // SAFETY: the buffer is valid for writes of its whole length.
         let got = unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        let got = self.done(OpKind::Read, path, got as i64)?;
+        let got = self.finish(OpKind::Read, path, got as i64)?;
         self.meter.add_bytes(OpKind::Read, got);
         Ok(got as usize)
     }
@@ -188,33 +189,33 @@ impl<'a, 'm> Calls<'a, 'm> {
         let (fd, times, (uid, gid)) = (file.as_raw_fd(), times(attributes.mtime), self.owner);
         // SAFETY: the times live as long as the call.
         let result = unsafe { libc::futimens(fd, times.as_ptr()) };
-        self.done(OpKind::Utimes, path, result.into())?;
-        // SAFETY: these two take only numbers.
+        self.finish(OpKind::Utimes, path, result.into())?;
+        // SAFETY: fchown(2) and fchmod(2) take only numbers.
         let result = unsafe { libc::fchown(fd, uid, gid) };
-        self.done(OpKind::Chown, path, result.into())?;
+        self.finish(OpKind::Chown, path, result.into())?;
         // SAFETY: as above.
         let result = unsafe { libc::fchmod(fd, attributes.mode) };
-        self.done(OpKind::Chmod, path, result.into()).map(drop)
+        self.finish(OpKind::Chmod, path, result.into()).map(drop)
     }
 
     /// Sets time, owner and mode of a directory.
-    pub fn set_attributes(
+    pub fn set_directory_attributes(
         &mut self,
         path: &TreePath,
         attributes: Attributes,
     ) -> Result<(), Failure> {
         let (dir, at, times, (uid, gid)) =
-            (path.dir, path.at(), times(attributes.mtime), self.owner);
+            (path.dir, path.as_ptr(), times(attributes.mtime), self.owner);
         const NOFOLLOW: i32 = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the path ends in NUL; it and the times live as long as the call.
         let result = unsafe { libc::utimensat(dir, at, times.as_ptr(), NOFOLLOW) };
-        self.done(OpKind::Utimes, path, result.into())?;
+        self.finish(OpKind::Utimes, path, result.into())?;
         // SAFETY: the path ends in NUL and lives as long as the call.
         let result = unsafe { libc::fchownat(dir, at, uid, gid, NOFOLLOW) };
-        self.done(OpKind::Chown, path, result.into())?;
+        self.finish(OpKind::Chown, path, result.into())?;
         // SAFETY: as above.
         let result = unsafe { libc::fchmodat(dir, at, attributes.mode, 0) };
-        self.done(OpKind::Chmod, path, result.into()).map(drop)
+        self.finish(OpKind::Chmod, path, result.into()).map(drop)
     }
 
     /// Returns all names of a directory in the order read, each followed by NUL.

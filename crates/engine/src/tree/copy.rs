@@ -4,7 +4,7 @@ use fsdyno_record::OpKind;
 use fsdyno_workload::COPY_BUFFER;
 
 use crate::failure::Failure;
-use crate::tree::calls::{Attributes, Calls, NEW, TreePath};
+use crate::tree::calls::{Attributes, Calls, NEW_FILE_FLAGS, TreePath};
 
 /// Copies `from`, a directory or a file, to `to`, which must not exist.
 ///
@@ -37,7 +37,7 @@ fn tree(
         from.path.truncate(above);
         to.path.truncate(above_to);
     }
-    calls.set_attributes(to, status.attributes)
+    calls.set_directory_attributes(to, status.attributes)
 }
 
 fn file(
@@ -48,7 +48,7 @@ fn file(
     buffer: &mut [u8],
 ) -> Result<(), Failure> {
     let source = calls.open(OpKind::Open, from, libc::O_RDONLY | libc::O_NOFOLLOW, 0)?;
-    let target = calls.open(OpKind::Create, to, NEW, 0o600)?;
+    let target = calls.open(OpKind::Create, to, NEW_FILE_FLAGS, 0o600)?;
     loop {
         let got = calls.read(&source, from, buffer)?;
         if got == 0 {

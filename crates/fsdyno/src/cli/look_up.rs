@@ -87,6 +87,7 @@ Examples:
   fsdyno show series fsdyno-results/demo
   fsdyno show series fsdyno-results/demo --format csv > series.csv
   fsdyno show ranks fsdyno-results/demo
+  fsdyno show ranks n1 n2 n4 n8        # rates over the number of ranks
   fsdyno show trace build.trace
   fsdyno show log fsdyno-results/RUN/logs/TRIAL.log --format json")]
 pub struct Show {
@@ -94,8 +95,9 @@ pub struct Show {
     #[arg(value_enum)]
     pub kind: Showable,
     /// The item's name; for a machine, a disk, a space or a study also the path of its file; for a log or a trace its
-    /// file; for series and ranks a result folder or its name
-    pub name: String,
+    /// file; for series, clients and ranks a result folder or its name, or several
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
     /// For a workload: its definition, the accepted values, counts of calls, and the source of each
     #[arg(long)]
     pub sources: bool,

@@ -218,8 +218,15 @@ pub enum Showable {
     Series,
     /// The clients of a result: rate by their number, the knee, CPU time of clients and server
     Clients,
-    /// Each rank of a result: rates, latencies, clocks, stragglers
+    /// The ranks of results: rate by their number, the knee; rates, latencies, clocks, stragglers
     Ranks,
+}
+
+impl Showable {
+    /// Reports whether the items are results, of which several can be shown together.
+    pub fn is_of_results(self) -> bool {
+        matches!(self, Showable::Series | Showable::Clients | Showable::Ranks)
+    }
 }
 
 /// Returns a parser of the names in a table of `(name, description, value)`. The table is defined with the value's

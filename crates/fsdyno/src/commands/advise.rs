@@ -26,20 +26,20 @@ Examples:
   fsdyno advise --for own --on laptop-2026 -- make -j4
 
 On a terminal it asks about what the options leave open: at most five questions. It prints the fsdyno
-commands that answer, with the time of each from earlier trials on this machine, and runs them only after a yes or
+commands that find it out, each with its time in earlier trials on this machine, and runs them only after a yes or
 with --yes. If a command fails, those after it are not run, and its exit code is returned.")]
 pub struct Advise {
     /// What the file system is for; the workload of each purpose is in the command that is printed
     #[arg(long = "for", value_name = "PURPOSE", value_parser = purpose::parse,
           help = format!("What the file system is for: {}", purpose::names(", ")))]
     purpose: Option<&'static Purpose>,
-    /// On what: a machine of `fsdyno list machines`, a directory of this host, or loop:SIZE
+    /// Where to test: a machine of `fsdyno list machines`, a directory of this host, or loop:SIZE
     #[arg(long, value_name = "WHAT", value_parser = answers::parse_trial_target)]
     on: Option<TrialTarget>,
     /// Which options may be tried [default: safe]
     #[arg(long, value_name = "safe|unsafe", value_parser = named(SAFETY))]
     safety: Option<Safety>,
-    /// How long all of it may take, such as 30m or 2h [default: 30m]
+    /// How long all commands together may take, such as 30m or 2h [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = answers::limit)]
     time: Option<Duration>,
     /// The file systems, separated by commas [default: those whose options can be searched]

@@ -71,7 +71,7 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
 
 /// Returns the failure for a command with only one result; it names the axes along which its trials can be compared.
 fn second_result(args: &Compare) -> Result<Failure, Failure> {
-    let by: Vec<String> = compare::axes(&read_all(&find(&args.base)?)?)
+    let by: Vec<String> = compare::axes_with_steps(&read_all(&find(&args.base)?)?)
         .into_iter()
         .map(|axis| format!("--by {}", axis.key))
         .collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fsdyno_campaign::about::find;
 
-use crate::cli::{Command, Showable};
+use crate::cli::Command;
 use crate::exit::Failure;
 
 /// Returns the command with each name of a result replaced by its path.
@@ -17,8 +17,10 @@ pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
         *path = find(path)?;
     }
     match &mut command {
-        Command::Show(show) if [Showable::Series, Showable::Ranks].contains(&show.kind) => {
-            show.name = find(Path::new(&show.name))?.to_string_lossy().into_owned();
+        Command::Show(show) if show.kind.is_of_results() => {
+            for name in &mut show.names {
+                *name = find(Path::new(name))?.to_string_lossy().into_owned();
+            }
         }
         // The name of a study takes precedence.
         Command::Study(study) if study.check.is_some() && !is_study(&study.study) => {

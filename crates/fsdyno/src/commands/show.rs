@@ -16,7 +16,7 @@ use crate::output::{self, prose};
 /// Shows one item.
 pub fn run(show: &Show) -> Result<Exit, Failure> {
     check(show)?;
-    let name = show.name.as_str();
+    let name = show.names[0].as_str();
     let (text, value) = match show.kind {
         Showable::Log
         | Showable::Series
@@ -49,11 +49,17 @@ fn check(show: &Show) -> Result<(), Failure> {
     if show.sources && show.kind != Showable::Workload {
         return Err(Failure::invalid_use("--sources is for 'fsdyno show workload'"));
     }
+    if show.names.len() > 1 && !show.kind.is_of_results() {
+        return Err(Failure::invalid_use(format!(
+            "'{}': only `show series`, `show clients` and `show ranks` accept several names",
+            show.names[1]
+        )));
+    }
     let data = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
         && !data
-        && ![Showable::Series, Showable::Ranks, Showable::Clients, Showable::Trace]
-            .contains(&show.kind)
+        && !show.kind.is_of_results()
+        && show.kind != Showable::Trace
     {
         return Err(Failure::invalid_use(format!(
             "--format {name} is for `fsdyno show series`, `show ranks`, `show clients` and `show trace`; use text or json"
@@ -64,22 +70,17 @@ fn check(show: &Show) -> Result<(), Failure> {
 
 /// Shows the contents of a file or a result.
 fn stored(show: &Show) -> Result<(), Failure> {
+    let (names, format) = (&show.names, show.format);
     match show.kind {
-        Showable::Log => {
-            item::log(&show.name, show.format == Format::Json, |rows| output::lines(rows))
-        }
-        Showable::Trace => output::print(&trace(Path::new(&show.name))?, show.format),
-        Showable::Ranks => {
-            output::print(&Ranks { trials: &results::load(&[&show.name])? }, show.format)
-        }
-        Showable::Clients => {
-            output::print(&Clients { trials: &results::load(&[&show.name])? }, show.format)
-        }
+        Showable::Log => item::log(&names[0], format == Format::Json, |rows| output::lines(rows)),
+        Showable::Trace => output::print(&trace(Path::new(&names[0]))?, format),
+        Showable::Ranks => output::print(&Ranks { trials: &results::load(names)? }, format),
+        Showable::Clients => output::print(&Clients { trials: &results::load(names)? }, format),
         _ => {
-            let trials = results::load(&[&show.name])?;
-            let series = results::over_time(&[&show.name], &trials)?;
+            let trials = results::load(names)?;
+            let series = results::over_time(names, &trials)?;
             let it = OverTime { series: &series, trials: &trials, style: output::style() };
-            output::print(&it, show.format)
+            output::print(&it, format)
         }
     }
 }

@@ -229,7 +229,7 @@ fn observe(state: &Arc<State>, point: Point) {
         let progress = state.lock().progress.clone();
         let after = ProgressPoint { thread: point.thread, ops: point.ops };
         // A failure of the phase also stops the waiting rank.
-        if progress.is_some_and(|progress| progress.observe(after).is_ok()) {
+        if progress.is_some_and(|progress| progress.wait_for_local_rank(after).is_ok()) {
             let _ = state.wire.send(&FromRank::Reached(point));
         }
     });

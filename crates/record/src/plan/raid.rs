@@ -1,4 +1,4 @@
-//! The array of a plan's medium.
+//! The RAID array of a plan's medium.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,11 +17,11 @@ pub struct RaidPlan {
     pub level: u32,
     /// Number of disks.
     pub disks: u32,
-    /// Consecutive bytes on one disk; none leaves it to mdadm.
+    /// Chunk size: the number of consecutive bytes on one disk; none leaves the choice to mdadm.
     pub chunk: Option<Bytes>,
 }
 
-/// Maximum number of disks of an array: each is a PCI device and a server of the guest.
+/// Maximum number of disks of an array: each takes a PCI device and an NBD server in the guest.
 const MAX_DISKS: u32 = 8;
 
 /// Offset of an array's data on each of its disks. mdadm's own choice grows with the disk (up
@@ -33,7 +33,7 @@ const MIN_CHUNK: u64 = 4 << 10;
 const MAX_CHUNK: u64 = 1 << 20;
 
 impl RaidPlan {
-    /// The capacity of the array in half disks: a whole number for RAID 10 over an odd number of disks, too.
+    /// The capacity of the array in half disks, which is a whole number even for RAID 10 over an odd number of disks.
     pub fn half_disks_of_data(self) -> u64 {
         let disks = u64::from(self.disks);
         match self.level {
@@ -64,7 +64,7 @@ impl FromStr for RaidPlan {
             Some(RaidPlan { level: level.parse().ok()?, disks: disks.parse().ok()?, chunk: None })
         });
         let mut raid = parts.ok_or(format!(
-            "'{text}' is not a RAID; write LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
+            "'{text}' is not a RAID layout; write LEVELxDISKS, such as 5x3, or with a chunk size: 5x3:64K"
         ))?;
         let min = match raid.level {
             0 | 1 | 10 => 2,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_of_a_raid_is_its_recorded_form() {
+    fn raid_plans_round_trip_as_text_and_errors_say_what_to_write() {
         for text in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
             assert_eq!(text.parse::<RaidPlan>().unwrap().to_string(), text);
         }

@@ -65,6 +65,16 @@ impl RanksPlan {
         let moved = u64::from(self.shift) * (phase as u64 % ranks) % ranks;
         ((u64::from(share) + ranks - moved) % ranks) as u32
     }
+
+    /// Returns the suffix of a row's label: `, 8 ranks, own`.
+    pub fn label_suffix(&self) -> String {
+        let RanksPlan { ranks, own, shift, stonewall } = self;
+        let own = if *own { ", own" } else { "" };
+        let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
+        let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
+        let s = if *ranks == 1 { "" } else { "s" };
+        format!(", {ranks} rank{s}{own}{shift}{wall}")
+    }
 }
 
 /// A guest: its kernel, its memory and its CPU.

@@ -1,4 +1,4 @@
-//! Imports calls on a path or descriptor: attributes, access, links, extended attributes.
+//! Imports calls on a path or descriptor: status, attributes, size, access, symbolic link, extended attributes, chdir.
 
 use fsdyno_trace::{At, Call, Kind, Object, StatKind, Target, UtimeChange, XattrName};
 
@@ -6,7 +6,7 @@ use super::parsed_call::{ParseError, ParsedCall, field};
 use super::symbols::number;
 use super::world::{Fault, ImportState, Outside, Thread};
 
-/// Returns the kind of a stat.
+/// Returns the variant of stat(2) that a call is.
 fn stat_of(parsed: &ParsedCall<'_>) -> StatKind {
     let follow = !parsed.args.iter().any(|it| it.contains("AT_SYMLINK_NOFOLLOW"));
     match (parsed.name == "statx", follow && !parsed.name.starts_with('l')) {
@@ -33,13 +33,13 @@ fn changes_of(times: &str) -> (UtimeChange, UtimeChange) {
 fn xattr_of(parsed: &ParsedCall<'_>) -> Result<XattrName, ParseError> {
     let xattr = parsed.text(1)?;
     if xattr.is_empty() || xattr.len() > 255 || xattr.contains(&0) {
-        return Err("the name of an extended attribute has no valid length".into());
+        return Err("the name of an extended attribute is empty, too long or contains a NUL".into());
     }
     Ok(xattr.into())
 }
 
 /// True for a call with a directory argument before its path.
-fn is_at(parsed: &ParsedCall<'_>) -> bool {
+fn has_dirfd(parsed: &ParsedCall<'_>) -> bool {
     let name = parsed.name;
     (name.ends_with("at") && !["stat", "lstat", "fstat"].contains(&name))
         || ["statx", "newfstatat", "fstatat64", "faccessat2", "fchmodat2"].contains(&name)
@@ -47,12 +47,12 @@ fn is_at(parsed: &ParsedCall<'_>) -> bool {
 
 /// True for a call on a descriptor.
 fn is_by_descriptor(parsed: &ParsedCall<'_>) -> bool {
-    parsed.name.starts_with('f') && !is_at(parsed)
+    parsed.name.starts_with('f') && !has_dirfd(parsed)
 }
 
 /// Returns the index of the first argument after the path or descriptor.
-fn behind(parsed: &ParsedCall<'_>) -> usize {
-    usize::from(is_at(parsed)) + 1
+fn index_after_target(parsed: &ParsedCall<'_>) -> usize {
+    usize::from(has_dirfd(parsed)) + 1
 }
 
 /// Returns the place of an object that a call can only name by a path.
@@ -64,14 +64,14 @@ fn by_path(target: Target) -> Result<At, Outside> {
 }
 
 impl ImportState {
-    /// Returns the object of a call: its descriptor, or its path, with the kind that a successful call shows.
+    /// Returns the object of a call: its descriptor, or its path; `kind` is the kind that its success implies.
     pub fn target(
         &mut self,
         parsed: &ParsedCall<'_>,
         thread: &Thread,
         kind: Option<Kind>,
     ) -> Result<Target, Fault> {
-        let at_dir = is_at(parsed);
+        let at_dir = has_dirfd(parsed);
         let empty =
             at_dir && parsed.args.get(1).is_some_and(|it| ["\"\"", "NULL"].contains(&it.trim()));
         if is_by_descriptor(parsed) || (empty && !parsed.arg(0)?.starts_with("AT_FDCWD")) {
@@ -85,7 +85,7 @@ impl ImportState {
     /// Imports stat(2) and its variants.
     pub fn stat(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let target = self.target(parsed, thread, self.shown_kind(parsed))?;
-        self.show(parsed, thread, &target);
+        self.record_stat(parsed, thread, &target);
         Ok(Call::Stat { target, stat: stat_of(parsed) })
     }
 
@@ -102,7 +102,7 @@ impl ImportState {
     /// Imports access(2) and its variants.
     pub fn access(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at = by_path(self.target(parsed, thread, None)?)?;
-        Ok(Call::Access { at, mode: parsed.number(behind(parsed))? as u32 })
+        Ok(Call::Access { at, mode: parsed.number(index_after_target(parsed))? as u32 })
     }
 
     /// Imports readlink(2), readlinkat(2).
@@ -111,18 +111,18 @@ impl ImportState {
         if let (Some(node), 0..) = (at.node, parsed.result) {
             self.shown(node, Some(Kind::Symlink), None, Some(parsed.result as u64));
         }
-        Ok(Call::Readlink { at, length: parsed.number(behind(parsed) + 1)? as u64 })
+        Ok(Call::Readlink { at, length: parsed.number(index_after_target(parsed) + 1)? as u64 })
     }
 
     /// Imports chmod(2) and its variants.
     pub fn chmod(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let mode = parsed.number(behind(parsed))? as u32 & 0o7777;
+        let mode = parsed.number(index_after_target(parsed))? as u32 & 0o7777;
         Ok(Call::Chmod { target: self.target(parsed, thread, None)?, mode })
     }
 
     /// Imports utimensat(2) and its variants.
     pub fn utimes(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
-        let times = parsed.args.get(behind(parsed)).copied().unwrap_or("NULL");
+        let times = parsed.args.get(index_after_target(parsed)).copied().unwrap_or("NULL");
         let (accessed, modified) = changes_of(times);
         Ok(Call::Utimes { target: self.target(parsed, thread, None)?, accessed, modified })
     }
@@ -167,8 +167,8 @@ impl ImportState {
 
     /// Returns the type of an object that a stat shows.
     fn shown_kind(&self, parsed: &ParsedCall<'_>) -> Option<Kind> {
-        let all = parsed.args.iter().find(|it| it.contains("_mode="))?;
-        let mode = field(all, "st_mode").or_else(|| field(all, "stx_mode"))?;
+        let stat_text = parsed.args.iter().find(|it| it.contains("_mode="))?;
+        let mode = field(stat_text, "st_mode").or_else(|| field(stat_text, "stx_mode"))?;
         Some(match mode.split('|').next()? {
             "S_IFREG" => Kind::File,
             "S_IFDIR" => Kind::Directory,
@@ -177,7 +177,7 @@ impl ImportState {
         })
     }
 
-    fn show(&mut self, parsed: &ParsedCall<'_>, thread: &Thread, target: &Target) {
+    fn record_stat(&mut self, parsed: &ParsedCall<'_>, thread: &Thread, target: &Target) {
         let node = match target {
             Target::At(at) => at.node,
             Target::File(file) => {
@@ -186,11 +186,11 @@ impl ImportState {
                     .find_map(|it| it.open.as_ref().filter(|it| it.file == *file).map(|it| it.node))
             }
         };
-        let all = parsed.args.iter().find(|it| it.contains("_mode="));
-        let (Some(node), Some(all)) = (node, all) else { return };
+        let stat_text = parsed.args.iter().find(|it| it.contains("_mode="));
+        let (Some(node), Some(stat_text)) = (node, stat_text) else { return };
         let value = |name: &str| {
-            let text =
-                field(all, &format!("st_{name}")).or_else(|| field(all, &format!("stx_{name}")))?;
+            let text = field(stat_text, &format!("st_{name}"))
+                .or_else(|| field(stat_text, &format!("stx_{name}")))?;
             number(text)
         };
         let kind = self.shown_kind(parsed);

@@ -82,9 +82,9 @@ pub struct Matched<'a> {
     /// The matched cells, in the order of the base.
     pub pairs: Vec<Pair<'a>>,
     /// Unmatched cells of the base.
-    pub base_alone: Vec<Cell<'a>>,
+    pub base_unmatched: Vec<Cell<'a>>,
     /// Unmatched cells of the new result.
-    pub new_alone: Vec<Cell<'a>>,
+    pub new_unmatched: Vec<Cell<'a>>,
 }
 
 impl<'a> Cell<'a> {
@@ -136,8 +136,12 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
         }
     }
     pairs.sort_by_key(|(at, _)| *at);
-    let [base_alone, new_alone] = left.map(|cells| cells.into_iter().flatten().collect());
-    Matched { pairs: pairs.into_iter().map(|(_, pair)| pair).collect(), base_alone, new_alone }
+    let [base_unmatched, new_unmatched] = left.map(|cells| cells.into_iter().flatten().collect());
+    Matched {
+        pairs: pairs.into_iter().map(|(_, pair)| pair).collect(),
+        base_unmatched,
+        new_unmatched,
+    }
 }
 
 /// Matches the cells of one result that differ only in an axis, each with the cell of the next value. Values are in
@@ -181,7 +185,7 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
         matched.pairs.extend(steps);
         alone.extend(rest);
     }
-    matched.new_alone = alone;
+    matched.new_unmatched = alone;
     matched
 }
 
@@ -326,14 +330,17 @@ mod tests {
         let base = fixture::trials();
         let new = on_kernel(fixture::trials(), "6.12.3");
         let both = match_cells(&base, &new);
-        assert_eq!((both.pairs.len(), both.base_alone.len(), both.new_alone.len()), (6, 0, 0));
+        assert_eq!(
+            (both.pairs.len(), both.base_unmatched.len(), both.new_unmatched.len()),
+            (6, 0, 0)
+        );
         assert!(both.pairs.iter().all(|pair| pair.base.name == pair.new.name));
         assert_eq!(both.pairs[0].base.name, "dirops on ext4");
         let mut moved = fixture::trials();
         moved.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
         let none = match_cells(&base, &moved);
         assert!(none.pairs.is_empty());
-        assert_eq!(names(&none.new_alone)[0], "dirops on ext4, instant");
+        assert_eq!(names(&none.new_unmatched)[0], "dirops on ext4, instant");
     }
 
     #[test]
@@ -346,9 +353,9 @@ mod tests {
         }
         let third = on_kernel(fixture::trials(), "5.10.0");
         let none = match_cells(&two, &third);
-        assert!(none.pairs.is_empty(), "{:?}", names(&none.base_alone));
-        assert_eq!(none.base_alone.len(), 12);
-        assert!(names(&none.base_alone).iter().any(|name| name.contains(", 6.12.3")));
+        assert!(none.pairs.is_empty(), "{:?}", names(&none.base_unmatched));
+        assert_eq!(none.base_unmatched.len(), 12);
+        assert!(names(&none.base_unmatched).iter().any(|name| name.contains(", 6.12.3")));
     }
 
     #[test]
@@ -364,7 +371,7 @@ mod tests {
             trial.plan.label = "linear".into();
         }
         let two_alone = match_cells(&base, &new);
-        assert_eq!((two_alone.pairs.len(), two_alone.base_alone.len()), (4, 2));
+        assert_eq!((two_alone.pairs.len(), two_alone.base_unmatched.len()), (4, 2));
     }
 
     #[test]
@@ -377,8 +384,8 @@ mod tests {
         }
         let both = match_cells(&base, &new);
         assert_eq!(both.pairs.len(), 3);
-        assert_eq!(names(&both.base_alone)[0], "dirops files=10000 on ext4");
-        assert_eq!(names(&both.new_alone)[0], "dirops files=20000 on ext4");
+        assert_eq!(names(&both.base_unmatched)[0], "dirops files=10000 on ext4");
+        assert_eq!(names(&both.new_unmatched)[0], "dirops files=20000 on ext4");
     }
 
     #[test]

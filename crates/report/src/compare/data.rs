@@ -204,7 +204,7 @@ impl From<Side> for SideName {
 /// # Errors
 /// Only [`ReportError::Json`].
 pub fn json(compared: &Compared) -> Result<String, ReportError> {
-    let alone = |alone: &Unmatched| AloneJson { side: alone.side.into(), what: alone.what.clone() };
+    let alone = |alone: &Unmatched| AloneJson { side: alone.side.into(), what: alone.name.clone() };
     let unfinished = |trial: &Unfinished| UnfinishedJson {
         side: trial.side.into(),
         cell: trial.cell.clone(),
@@ -217,7 +217,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
     };
     Ok(pretty(&ComparedJson {
         schema: SCHEMA,
-        by: compared.by,
+        by: compared.axis_key,
         metric: compared.metric.name(),
         threshold: compared.threshold,
         summary: words::summary(compared),

@@ -8,8 +8,8 @@ use crate::table::{Block, Column, Document, Fit, Kind, Legend, Table, Tone};
 /// The table of all phases, grouped by cell, the summary, and what else differs.
 pub fn document(compared: &Compared) -> Document {
     let mut out = Document::default();
-    if let Some(by) = compared.by {
-        out.0.push(Block::Paragraph(words::steps(by, compared)));
+    if let Some(axis_key) = compared.axis_key {
+        out.0.push(Block::Paragraph(words::steps(axis_key, compared)));
     }
     if !compared.rows.is_empty() {
         out.0.push(Block::Table(table(compared)));

@@ -15,7 +15,7 @@ pub fn junit(compared: &Compared) -> String {
         (0, compared.count(Verdict::Undecided) + compared.count(Verdict::WithinError));
     for alone in &compared.unmatched {
         let what = words::alone(compared, alone);
-        cases.push(outside("unmatched", &alone.what, "skipped", &what, &what));
+        cases.push(outside("unmatched", &alone.name, "skipped", &what, &what));
         skipped += 1;
     }
     for trial in &compared.unfinished {

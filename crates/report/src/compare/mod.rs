@@ -37,7 +37,7 @@ use crate::table::{Document, Output, Rows, SpecialFormat};
 /// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct CompareOptions {
-    /// The measure.
+    /// The requested metric.
     pub metric: Metric,
     /// The smallest difference that matters, relative: 0.03 is 3 %.
     pub threshold: f64,
@@ -47,8 +47,8 @@ pub struct CompareOptions {
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The axis whose values are compared, if both sides are from one result.
-    pub by: Option<&'static str>,
-    /// The requested measure.
+    pub axis_key: Option<&'static str>,
+    /// The requested metric.
     pub metric: Metric,
     /// The smallest difference that matters, relative.
     pub threshold: f64,
@@ -87,7 +87,7 @@ pub struct Unmatched {
     /// The side that has it.
     pub side: Side,
     /// Its name.
-    pub what: String,
+    pub name: String,
 }
 
 /// A trial that failed or was skipped.
@@ -116,13 +116,13 @@ pub enum Bisect {
     Undecided,
 }
 
-/// The reason why nothing could be compared: the cells of each side.
+/// The reason why nothing could be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing to compare: {0}")]
 pub struct NothingInCommon(String);
 
-/// Compares two results. A caller that wants the user's order passes the trials in that order, without
-/// superseded ones.
+/// Compares two results. The rows follow the order of `base`: pass the trials in the user's order, without
+/// superseded trials.
 ///
 /// # Errors
 /// No cell of one result has a match in the other, or no pair has successful trials on both sides and no trial of the
@@ -132,59 +132,59 @@ pub fn compare(
     new: &[Trial],
     options: CompareOptions,
 ) -> Result<Compared, NothingInCommon> {
-    let Matched { pairs, base_alone, new_alone } = cells::match_cells(base, new);
+    let Matched { pairs, base_unmatched, new_unmatched } = cells::match_cells(base, new);
     if pairs.is_empty() {
-        let sides = [(Side::Base, &base_alone), (Side::New, &new_alone)].map(list_cells);
+        let sides = [(Side::Base, &base_unmatched), (Side::New, &new_unmatched)].map(list_cells);
         return Err(NothingInCommon(format!(
-            "no cell of one has the conditions of a cell of the other; {}; {}",
+            "no cell of one result has the same conditions as a cell of the other; {}; {}",
             sides[0], sides[1]
         )));
     }
-    let (rows, mut alone) = rows::rows(&pairs, options);
-    for (side, cells) in [(Side::Base, &base_alone), (Side::New, &new_alone)] {
-        alone.extend(cells.iter().map(|cell| Unmatched { side, what: cell.name.clone() }));
+    let (rows, mut unmatched) = rows::rows(&pairs, options);
+    for (side, cells) in [(Side::Base, &base_unmatched), (Side::New, &new_unmatched)] {
+        unmatched.extend(cells.iter().map(|cell| Unmatched { side, name: cell.name.clone() }));
     }
     let mut unfinished = Vec::new();
-    let bases = pairs.iter().map(|pair| &pair.base).chain(&base_alone);
-    let news = pairs.iter().map(|pair| &pair.new).chain(&new_alone);
-    bases.for_each(|cell| unfinished.extend(unfinished_of(Side::Base, cell)));
-    news.for_each(|cell| unfinished.extend(unfinished_of(Side::New, cell)));
-    compared(None, options, (rows, &pairs), alone, unfinished)
+    let base_cells = pairs.iter().map(|pair| &pair.base).chain(&base_unmatched);
+    let new_cells = pairs.iter().map(|pair| &pair.new).chain(&new_unmatched);
+    base_cells.for_each(|cell| unfinished.extend(unfinished_of(Side::Base, cell)));
+    new_cells.for_each(|cell| unfinished.extend(unfinished_of(Side::New, cell)));
+    build_comparison(None, options, (rows, &pairs), unmatched, unfinished)
 }
 
 /// Compares the cells of one result that differ only in one axis, each with the cell of the next value.
 ///
 /// # Errors
-/// The trials have only one value of the axis, or no step has successful trials on both sides and no trial of a new
+/// No two cells differ in this axis alone, or no step has successful trials on both sides and no trial of a new
 /// side failed.
 pub fn compare_by(
     trials: &[Trial],
     axis: &'static Axis,
     options: CompareOptions,
 ) -> Result<Compared, NothingInCommon> {
-    let Matched { pairs, new_alone, .. } = cells::match_steps(trials, axis);
+    let Matched { pairs, new_unmatched, .. } = cells::match_steps(trials, axis);
     if pairs.is_empty() {
         return Err(NothingInCommon(no_step(trials, axis)));
     }
-    let (rows, mut alone) = rows::rows(&pairs, options);
+    let (rows, mut unmatched) = rows::rows(&pairs, options);
     let side = Side::New;
-    alone.extend(new_alone.iter().map(|cell| Unmatched { side, what: cell.name.clone() }));
+    unmatched.extend(new_unmatched.iter().map(|cell| Unmatched { side, name: cell.name.clone() }));
     let mut unfinished: Vec<Unfinished> = Vec::new();
     let sides = pairs.iter().flat_map(|pair| [(Side::Base, &pair.base), (Side::New, &pair.new)]);
     // A cell in the middle is the new side of one step and the base of the next.
     let mut known = BTreeSet::new();
-    let mut sides: Vec<_> = sides.chain(new_alone.iter().map(|cell| (side, cell))).collect();
+    let mut sides: Vec<_> = sides.chain(new_unmatched.iter().map(|cell| (side, cell))).collect();
     sides.sort_by_key(|(side, _)| *side == Side::Base);
     for (side, cell) in sides {
         if known.insert(cell.trials.first().map(|trial| std::ptr::from_ref(*trial))) {
             unfinished.extend(unfinished_of(side, cell));
         }
     }
-    compared(Some(axis.key), options, (rows, &pairs), alone, unfinished)
+    build_comparison(Some(axis.key), options, (rows, &pairs), unmatched, unfinished)
 }
 
 /// Returns the axes along which these trials have steps.
-pub fn axes(trials: &[Trial]) -> Vec<&'static Axis> {
+pub fn axes_with_steps(trials: &[Trial]) -> Vec<&'static Axis> {
     let has_steps = |axis: &&'static Axis| !cells::match_steps(trials, axis).pairs.is_empty();
     AXES.iter().filter(has_steps).collect()
 }
@@ -197,8 +197,8 @@ pub fn sides_of_steps<'a>(
 ) -> Vec<(String, [&'a Trial; 2])> {
     let pairs = cells::match_steps(trials, axis).pairs;
     let sides = pairs.iter().filter_map(|pair| {
-        let new = |base: &'a Trial| pair.new.good().find(|new| new.seed == base.seed);
-        let both = pair.base.good().filter_map(|base| Some([base, new(base)?]));
+        let partner_of = |base: &'a Trial| pair.new.good().find(|new| new.seed == base.seed);
+        let both = pair.base.good().filter_map(|base| Some([base, partner_of(base)?]));
         Some((pair.title(), both.min_by_key(|[base, _]| base.seed)?))
     });
     sides.collect()
@@ -221,22 +221,23 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
 }
 
 /// The comparison, or the reason why it has no rows.
-fn compared(
-    by: Option<&'static str>,
+fn build_comparison(
+    axis_key: Option<&'static str>,
     CompareOptions { metric, threshold }: CompareOptions,
     (rows, pairs): (Vec<Row>, &[Pair<'_>]),
     unmatched: Vec<Unmatched>,
     unfinished: Vec<Unfinished>,
 ) -> Result<Compared, NothingInCommon> {
     let differences = differences::differences(pairs);
-    let it = Compared { by, metric, threshold, rows, differences, unmatched, unfinished };
-    if !it.rows.is_empty() || it.new_failed() {
-        return Ok(it);
+    let comparison =
+        Compared { axis_key, metric, threshold, rows, differences, unmatched, unfinished };
+    if !comparison.rows.is_empty() || comparison.new_failed() {
+        return Ok(comparison);
     }
-    let why = it.unfinished.first().map_or(String::new(), |first| {
+    let why = comparison.unfinished.first().map_or(String::new(), |first| {
         format!("; {}, seed {}: {}", first.side.name(), first.seed, sanitize(&first.reason))
     });
-    Err(NothingInCommon(format!("no phase of equal conditions succeeded on both sides{why}")))
+    Err(NothingInCommon(format!("no phase succeeded on both sides under equal conditions{why}")))
 }
 
 /// The maximum number of cells listed for a side if none has a match.
@@ -268,7 +269,7 @@ fn unfinished_of(side: Side, cell: &Cell<'_>) -> Vec<Unfinished> {
 }
 
 impl Compared {
-    /// The number of rows with a verdict.
+    /// The number of rows with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict() == verdict).count()
     }
@@ -287,10 +288,14 @@ impl Compared {
     /// if certainly no phase of any cell of the base does.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
-        let lacks = self.unmatched.iter().any(|alone| alone.side == Side::Base);
+        let new_lacks_some = self.unmatched.iter().any(|alone| alone.side == Side::Base);
         if regressed.contains(&Some(true)) {
             Bisect::Bad
-        } else if regressed.is_empty() || regressed.contains(&None) || lacks || self.new_failed() {
+        } else if regressed.is_empty()
+            || regressed.contains(&None)
+            || new_lacks_some
+            || self.new_failed()
+        {
             Bisect::Undecided
         } else {
             Bisect::Good

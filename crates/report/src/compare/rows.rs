@@ -34,7 +34,7 @@ impl Metric {
     pub const ALL: &[(&str, &str, Metric)] = &[
         (
             "durable",
-            "Time until the device's own cache was empty; to returned if that is unknown; for full file \
+            "Time until the device's own cache was empty, else until the last call returned; for full file \
              systems the device space per file",
             Metric::Durable,
         ),
@@ -181,7 +181,7 @@ pub fn rows(pairs: &[Pair<'_>], options: CompareOptions) -> (Vec<Row>, Vec<Unmat
 }
 
 fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
-    Unmatched { side, what: format!("{}, phase {}", cell.name, sanitize(phase)) }
+    Unmatched { side, name: format!("{}, phase {}", cell.name, sanitize(phase)) }
 }
 
 /// The phases of a cell's successful trials, in the order of their first occurrence.

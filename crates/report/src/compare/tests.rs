@@ -336,7 +336,7 @@ fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
     let by = |trials: &[Trial], key: &str| compare_by(trials, Axis::of(key).unwrap(), options());
     let trials = fixture::trials();
     let compared = by(&trials, "fs").unwrap();
-    assert_eq!(compared.by, Some("fs"));
+    assert_eq!(compared.axis_key, Some("fs"));
     let first = &compared.rows[0];
     assert_eq!((first.cell.as_str(), first.group().as_str()), ("dirops", "dirops: ext4 -> xfs"));
     let error = by(&trials, "kernel").unwrap_err().to_string();

@@ -242,9 +242,9 @@ pub fn difference(difference: &Difference) -> String {
 
 /// `only in BASE: dirops on xfs`; for steps within one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
 pub fn alone(compared: &Compared, alone: &Unmatched) -> String {
-    match compared.by {
-        Some(_) => format!("without a neighbour: {}", alone.what),
-        None => format!("only in {}: {}", alone.side.name(), alone.what),
+    match compared.axis_key {
+        Some(_) => format!("without a neighbour: {}", alone.name),
+        None => format!("only in {}: {}", alone.side.name(), alone.name),
     }
 }
 
@@ -285,7 +285,7 @@ pub fn explained(step: &ExplainedStep) -> String {
 
 /// The sentence that is shown if no other differences are listed.
 pub fn nothing_else(compared: &Compared) -> &'static str {
-    match compared.by {
+    match compared.axis_key {
         Some(_) => "Nothing else differs: tools, features and settings are the same.",
         None => "Nothing else differs: kernel, tools, disk and lab are the same.",
     }

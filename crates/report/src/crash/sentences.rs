@@ -23,7 +23,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut lines = without_loss(rows);
     lines.extend(rows.iter().filter_map(risk_sentence));
     lines.extend(rows.iter().filter_map(loss_sentence));
-    if ran(rows).any(|row| !row.tried.is_empty()) {
+    if ran(rows).any(|row| !row.outcomes.is_empty()) {
         lines.push(
             "Most crash points are where a loss is most likely, so these shares are of such cuts, not of power cuts at random \
              moments."
@@ -33,13 +33,13 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines.extend(rows.iter().filter_map(unexamined_sentence));
     lines.extend(rows.iter().flat_map(repair_sentences));
     lines.extend(ran(rows).filter_map(tear_sentence));
-    for row in ran(rows).filter(|row| row.has_old_oracle() && !row.tried.is_empty()) {
+    for row in ran(rows).filter(|row| row.has_old_oracle() && !row.outcomes.is_empty()) {
         lines.push(format!(
             "{}: judged by an earlier fsdyno, which did not count a file found only under an old name as lost.",
             named(row)
         ));
     }
-    for row in ran(rows).filter(|row| row.tried.is_empty()) {
+    for row in ran(rows).filter(|row| row.outcomes.is_empty()) {
         lines.push(format!(
             "{}: its power was never cut, because no phase of it was timed.",
             named(row)
@@ -56,7 +56,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
 
 /// The confidence limits of the share of cuts that lose something acknowledged; none without cuts.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
-    let (lost, cuts) = (violations_of(row), row.tried.len());
+    let (lost, cuts) = (violations_of(row), row.outcomes.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))
 }
 
@@ -66,14 +66,14 @@ pub fn violations_of(row: &Row) -> usize {
 }
 
 fn all(row: &Row) -> String {
-    number::counted(row.tried.len(), "cut")
+    number::counted(row.outcomes.len(), "cut")
 }
 
 /// Sentences on rows that lost nothing, by number of cuts: cuts of different file systems are not added up.
 fn without_loss(rows: &[Row]) -> Vec<String> {
     let mut by_cuts: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| lost_nothing(row) && risks(row).is_empty()) {
-        by_cuts.entry(row.tried.len()).or_default().push(named(row));
+        by_cuts.entry(row.outcomes.len()).or_default().push(named(row));
     }
     let say = |(cuts, names): (usize, Vec<String>)| {
         let (_, upper) = proportion::interval(0, cuts as u64, LEVEL);
@@ -100,7 +100,7 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
 }
 
 fn lost_nothing(row: &Row) -> bool {
-    !row.is_bad() && !row.tried.is_empty()
+    !row.may_lose_data() && !row.outcomes.is_empty()
 }
 
 /// A sentence on a row whose options give up durability, whatever the cuts found.
@@ -126,7 +126,7 @@ fn keeps_cache(disk: &DiskPlan) -> bool {
 }
 
 fn loss_sentence(row: &Row) -> Option<String> {
-    let (lower, upper) = limits(row).filter(|_| row.is_bad())?;
+    let (lower, upper) = limits(row).filter(|_| row.may_lose_data())?;
     let count = match row.violations() {
         0 => String::new(),
         count => format!(", {} in all", number::count(count)),
@@ -184,9 +184,9 @@ fn repair_sentences(row: &Row) -> Vec<String> {
 }
 
 fn tear_sentence(row: &Row) -> Option<String> {
-    let (name, tear) = (named(row), row.tear);
+    let (name, tear) = (named(row), row.atomic_unit);
     let between = format!("{name}: writes were torn between sectors of {tear}, which is");
-    match (row.finer_unit(), row.coarser_unit()) {
+    match (row.sector_if_unit_is_finer(), row.sector_if_unit_is_coarser()) {
         (Some(whole), _) => {
             Some(format!("{between} harsher than its disk, which writes {whole} atomically."))
         }
@@ -237,10 +237,10 @@ mod tests {
     fn cut(label: &str, lost: usize, cuts: usize) -> Row {
         let mut row = crash_fixture::crashed().swap_remove(0);
         row.label = label.into();
-        let mut tried = row.tried[0].clone();
-        row.tried = vec![tried.clone(); cuts - lost];
+        let mut tried = row.outcomes[0].clone();
+        row.outcomes = vec![tried.clone(); cuts - lost];
         tried.findings.acknowledged_names = 1;
-        row.tried.extend(vec![tried; lost]);
+        row.outcomes.extend(vec![tried; lost]);
         row
     }
 
@@ -293,7 +293,7 @@ mod tests {
             label: "old".into(),
             ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
-        rows[1].tried.retain(|tried| tried.recovery.lost.is_some());
+        rows[1].outcomes.retain(|tried| tried.recovery.lost.is_some());
         let text = sentences(&rows).join(" ");
         for part in [
             "lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",
@@ -302,7 +302,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(rows[1].is_bad() && !rows[0].is_bad() && !rows[2].is_bad());
+        assert!(rows[1].may_lose_data() && !rows[0].may_lose_data() && !rows[2].may_lose_data());
         assert!(!text.contains("never cut"), "{text}");
         rows[0].oracle = 1;
         let text = sentences(&rows).join(" ");
@@ -322,18 +322,18 @@ mod tests {
             text.contains(&format!("{disk}1 of 3 cuts needed xfs_repair; the state")),
             "{text}"
         );
-        rows[0].tried.clear();
+        rows[0].outcomes.clear();
         assert!(sentences(&rows).iter().any(|text| text.contains("never cut")));
         // Torn within a unit that the disk writes atomically.
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         let mut torn = rows[1].clone();
         torn.plan.medium.modelled_mut().unwrap().disk.spec =
             serde_json::to_value(&spec).unwrap().into();
-        assert_eq!(torn.tear, AtomicUnit::MIN);
+        assert_eq!(torn.atomic_unit, AtomicUnit::MIN);
         let harsh = sentences(&[torn.clone()]).join(" ");
         let right = "sectors of 512 bytes, which is harsher than its disk, which writes 4096 bytes";
         assert!(harsh.contains(right), "{harsh}");
-        torn.tear = AtomicUnit::of(&torn.plan);
+        torn.atomic_unit = AtomicUnit::of(&torn.plan);
         assert!(!sentences(&[torn.clone()]).join(" ").contains("harsher"));
         let rows = with_unique_names(&[torn, rows[1].clone()]);
         assert_eq!(rows[0].label, "off, torn at 4096 bytes");

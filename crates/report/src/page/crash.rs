@@ -119,7 +119,7 @@ fn title(rows: &[Row]) -> String {
 
 /// The number of cuts and file systems: cuts of different file systems are not added up.
 fn compared_sentence(rows: &[Row]) -> String {
-    let counts = || rows.iter().map(|row| row.tried.len());
+    let counts = || rows.iter().map(|row| row.outcomes.len());
     let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     let (s, each) = (if most == 1 { "" } else { "s" }, if rows.len() == 1 { "" } else { " each" });
     let least =
@@ -134,7 +134,7 @@ fn examples(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     for row in rows {
         let bad = row
-            .tried
+            .outcomes
             .iter()
             .filter(|tried| tried.findings.violations() > 0 || tried.recovery.lost.is_some());
         for tried in bad.take(EACH) {
@@ -199,8 +199,8 @@ fn part(length: f64, tone: Tone) -> bars::Part {
 /// The number of cuts by their worst outcome.
 fn count_outcomes(row: &Row) -> [usize; OUTCOMES.len()] {
     let mut counts = [0; OUTCOMES.len()];
-    for tried in &row.tried {
-        if let Some(at) = OUTCOMES.iter().position(|(_, test)| test(tried)) {
+    for outcome in &row.outcomes {
+        if let Some(at) = OUTCOMES.iter().position(|(_, test)| test(outcome)) {
             counts[at] += 1;
         }
     }
@@ -213,7 +213,7 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
         Bar {
             name: named(row),
             look: *look,
-            value: format!("{} of {} lost nothing", counts[OUTCOMES.len() - 1], row.tried.len()),
+            value: format!("{} of {} lost nothing", counts[OUTCOMES.len() - 1], row.outcomes.len()),
             parts: (0..).zip(counts).map(|(at, n)| part(n as f64, Tone::Neutral(at))).collect(),
             interval: None,
             beneath: None,
@@ -330,7 +330,7 @@ mod tests {
     fn hostile_text_is_escaped_and_no_row_is_a_page() {
         let mut rows = crash_fixture::crashed();
         rows[0].label = "</title><script>alert('x')</script>".into();
-        rows[1].tried[0].findings.examples = vec!["<script>x</script>".into()];
+        rows[1].outcomes[0].findings.examples = vec!["<script>x</script>".into()];
         rows[1].rate.unit = "<b>".into();
         let page = html(&rows).unwrap();
         assert!(

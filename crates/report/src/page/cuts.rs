@@ -20,7 +20,7 @@ pub fn subject(rows: &[Row]) -> Vec<String> {
         let workload = &row.plan.workload.name;
         number::sanitize(&format!(
             "{workload} in the lab on {disk}, writes torn at {}, kernel {kernel}, seed {}",
-            row.tear, row.seed
+            row.atomic_unit, row.seed
         ))
     };
     crate::command::distinct(rows.iter().map(line))
@@ -41,10 +41,10 @@ fn facts(row: &Row) -> Vec<(String, String)> {
         ("workload", plan.workload.name.clone()),
         ("parameters", set.collect::<Vec<_>>().join(" ")),
         ("requested", spec.unwrap_or_default()),
-        ("cuts", row.tried.len().to_string()),
+        ("cuts", row.outcomes.len().to_string()),
         ("disk", plan.disk_name().unwrap_or_default().to_string()),
         ("disk's behaviour on a flush", fault_name(row.disk).to_string()),
-        ("atomic write unit", row.tear.to_string()),
+        ("atomic write unit", row.atomic_unit.to_string()),
         ("kernel", lab.map(|lab| lab.kernel.release.clone()).unwrap_or_default()),
         ("guest memory", lab.map(|lab| lab.ram.to_string()).unwrap_or_default()),
         ("memory for file caches", lab.and_then(|lab| lab.cacheable).map(text).unwrap_or_default()),
@@ -82,7 +82,7 @@ type Line = (Vec<String>, (String, Vec<String>));
 /// The commands that reproduce the rows, one for each set of options; file systems with equal options share one.
 pub fn commands(rows: &[Row]) -> String {
     let mut commands: Vec<Line> = Vec::new();
-    for row in rows.iter().filter(|row| !row.tried.is_empty()) {
+    for row in rows.iter().filter(|row| !row.outcomes.is_empty()) {
         let spec = row.plan.filesystem_request().unwrap_or_else(|| row.plan.label.clone());
         let (file_system, choices) = (option("fs", &spec), choices(row));
         match commands.iter_mut().find(|(_, known)| *known == choices) {
@@ -116,8 +116,8 @@ fn choices(row: &Row) -> (String, Vec<String>) {
     if row.disk != DiskFault::Honest {
         words.push(option("misbehave", fault_name(row.disk)));
     }
-    words.push(format!("--tear {}", row.tear.bytes()));
-    words.push(format!("--cuts {} --seed {}", row.tried.len(), row.seed));
+    words.push(format!("--tear {}", row.atomic_unit.bytes()));
+    words.push(format!("--cuts {} --seed {}", row.outcomes.len(), row.seed));
     (quote(&plan.workload.name), words)
 }
 
@@ -137,8 +137,8 @@ mod tests {
         let text = commands(&rows);
         assert_eq!(text.matches("fsdyno crash dirops").count(), 1, "{text}");
         assert_eq!(text.matches("--fs").count(), 2, "{text}");
-        rows[1].tear = 512.try_into().unwrap();
-        rows[0].tear = 4096.try_into().unwrap();
+        rows[1].atomic_unit = 512.try_into().unwrap();
+        rows[0].atomic_unit = 4096.try_into().unwrap();
         assert_eq!(commands(&rows).matches("fsdyno crash dirops").count(), 2);
         rows[0].plan.threads = 4;
         let lab = rows[0].plan.lab_mut().unwrap();

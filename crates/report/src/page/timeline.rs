@@ -1,4 +1,4 @@
-//! Timelines: each phase over the kernels, with a line for each file system and its steps marked.
+//! Timelines: each phase across kernel versions, with a line for each file system and its steps marked.
 
 use super::budget::{self, Budget};
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
@@ -9,16 +9,16 @@ use crate::compare::{Metric, Side, change, effect, interval, n, value, verdict};
 use crate::table::Table;
 use crate::timeline::{LEAST, Line, Timeline};
 
-/// Height of the field, and of the margin above it.
-const FIELD: f64 = 240.0;
-const HEAD: f64 = 18.0;
+/// Height of the plot area, and of the margin above it, in pixels.
+const PLOT_HEIGHT: f64 = 240.0;
+const TOP_MARGIN: f64 = 18.0;
 
-/// The positions of the first and the last version; the names of lines are to the right of the last.
+/// Positions of the first and the last version, as fractions of the width; the names of lines are right of the last.
 const LEFT: f64 = 0.09;
 const RIGHT: f64 = 0.84;
 
-/// Height of a line of names.
-const NAME: f64 = 16.0;
+/// Vertical space for the name of a line.
+const NAME_HEIGHT: f64 = 16.0;
 
 /// The section with all timelines, and a sentence for each marked step; none if there are no timelines or the page
 /// has no space.
@@ -49,7 +49,7 @@ pub fn figure(timeline: &Timeline) -> Figure {
     let numbers = steps().filter_map(|row| Some(row.comparison?.n));
     let note = format!(
         "{}, relative to the oldest kernel of each line; geometric means. A large dot is a step of {} or more whose 95 % \
-         interval excludes no change, after Holm's correction for all steps; {}.",
+         interval does not contain 0 %, after Holm's correction for all steps; {}.",
         timeline.measure(),
         change(1.0 + LEAST).trim_start_matches('+'),
         n_of(numbers)
@@ -96,34 +96,39 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
         false => sentences.join(". "),
     };
     let mut chart = Chart::new(title, described);
-    let all = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
-    let axis = Levels::of_ratios(all());
+    let ratios = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
+    let axis = RatioAxis::of_ratios(ratios());
     for (level, label) in axis.ticks() {
         chart.horizontal_line(axis.y(level), &label);
     }
     let last = timeline.versions.len().saturating_sub(1).max(1) as f64;
     let x = |at: usize| LEFT + (RIGHT - LEFT) * at as f64 / last;
     for (at, version) in timeline.versions.iter().enumerate() {
-        chart.vertical_line(x(at), HEAD + FIELD, HEAD + FIELD + 4.0, &short(version));
+        chart.vertical_line(
+            x(at),
+            TOP_MARGIN + PLOT_HEIGHT,
+            TOP_MARGIN + PLOT_HEIGHT + 4.0,
+            &short(version),
+        );
     }
     let mut ends = Vec::new();
     for (line, look) in timeline.lines.iter().zip(looks) {
         let path: Vec<String> = line
             .points
             .iter()
-            .map(|it| format!("{:.0} {:.1}", x(it.at) * 1000.0, axis.y(it.relative) - HEAD))
+            .map(|it| format!("{:.0} {:.1}", x(it.at) * 1000.0, axis.y(it.relative) - TOP_MARGIN))
             .collect();
-        chart.paths(HEAD, FIELD, &[(*look, format!("M{}", path.join("L")))]);
+        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*look, format!("M{}", path.join("L")))]);
         dots(&mut chart, line, *look, &x, &axis);
         ends.extend(line.points.last().map(|it| (axis.y(it.relative), line.name.as_str())));
     }
     names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
-    chart.grow(HEAD + FIELD + AXIS);
+    chart.grow(TOP_MARGIN + PLOT_HEIGHT + AXIS);
     chart
 }
 
 /// Draws the dots of a line, with a large one and its change for each marked step.
-fn dots(chart: &mut Chart, line: &Line, look: Look, x: &dyn Fn(usize) -> f64, axis: &Levels) {
+fn dots(chart: &mut Chart, line: &Line, look: Look, x: &dyn Fn(usize) -> f64, axis: &RatioAxis) {
     let colour = look.colour;
     for point in &line.points {
         let (at, y) = (percent(x(point.at)), axis.y(point.relative));
@@ -144,7 +149,7 @@ fn names(chart: &mut Chart, mut ends: Vec<(f64, &str)>, right: f64) {
     let mut free = 0.0;
     for (y, name) in ends {
         let at = (y + 5.0).max(free);
-        free = at + NAME;
+        free = at + NAME_HEIGHT;
         chart.text("name", right + 0.015, at, Anchor::Start, &truncate(name, 14));
     }
 }
@@ -163,25 +168,25 @@ fn short(version: &str) -> String {
 }
 
 /// The vertical axis: ratios, always including 1, which is no change.
-struct Levels {
+struct RatioAxis {
     low: f64,
     high: f64,
     step: f64,
 }
 
-impl Levels {
-    fn of_ratios(ratios: impl Iterator<Item = f64>) -> Levels {
+impl RatioAxis {
+    fn of_ratios(ratios: impl Iterator<Item = f64>) -> RatioAxis {
         let (low, high) =
             ratios.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
         // Differences far below the smallest marked one are drawn as a flat line.
         let (low, high) = (low.min(1.0 - LEAST), high.max(1.0 + LEAST));
         let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
         let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);
-        Levels { low: (low / step).floor() * step, high: (high / step).ceil() * step, step }
+        RatioAxis { low: (low / step).floor() * step, high: (high / step).ceil() * step, step }
     }
 
     fn y(&self, ratio: f64) -> f64 {
-        HEAD + FIELD * (self.high - ratio) / (self.high - self.low).max(f64::EPSILON)
+        TOP_MARGIN + PLOT_HEIGHT * (self.high - ratio) / (self.high - self.low).max(f64::EPSILON)
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
@@ -225,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn the_axis_contains_no_change_and_all_values() {
-        let axis = Levels::of_ratios([1.0, 1.24, 0.97].into_iter());
+    fn the_axis_contains_the_ratio_1_and_all_values() {
+        let axis = RatioAxis::of_ratios([1.0, 1.24, 0.97].into_iter());
         let labels: Vec<String> = axis.ticks().into_iter().map(|tick| tick.1).collect();
         assert_eq!(labels, ["-5 %", "0 %", "+5 %", "+10 %", "+15 %", "+20 %", "+25 %"]);
-        assert!(axis.y(1.24) >= HEAD && axis.y(0.97) <= HEAD + FIELD);
+        assert!(axis.y(1.24) >= TOP_MARGIN && axis.y(0.97) <= TOP_MARGIN + PLOT_HEIGHT);
         let flat: Vec<f64> =
-            Levels::of_ratios([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
+            RatioAxis::of_ratios([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
         assert!(flat.len() > 2 && flat[0] < 1.0, "{flat:?}");
     }
 

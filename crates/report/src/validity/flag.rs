@@ -112,7 +112,7 @@ impl Flag {
                 "fsdyno itself used over 3 % of the time; ignore smaller differences"
             }
             Flag::CpuBound => {
-                "the processor was busy for over 90 % of the time, so this is as exact as its model"
+                "the processor was busy for over 90 % of the time, so this is only as accurate as its model"
             }
             Flag::Noisy => "trust the interval, not the mean; repeat more often (--repeat N)",
         }

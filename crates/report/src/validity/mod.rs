@@ -93,12 +93,19 @@ fn goes_on(trial: &Trial, phase: &Phase) -> bool {
 
 /// Returns true if repeats return too soon on average.
 fn too_short(runs: &[Run<'_>]) -> bool {
-    let shortest = |trial: &Trial| match trial.conditions.venue.as_str() {
+    shortfall(runs) > 1.0
+}
+
+/// Returns the minimum time to returned of repeats as a multiple of the measured time: about the factor by which their work
+/// would have to grow. It is over 1 if they are [`Flag::TooShort`], and infinite for phases that took no time.
+pub fn shortfall(runs: &[Run<'_>]) -> f64 {
+    let minimum = |trial: &Trial| match trial.conditions.venue.as_str() {
         "lab" | "model" => MIN_IN_LAB,
         _ => MIN_ON_HOST,
     };
-    let least: u64 = runs.iter().map(|(trial, _)| shortest(trial).0).sum();
-    runs.iter().map(|(_, phase)| phase.returned_ns.0).sum::<u64>() < least
+    let needed: u64 = runs.iter().map(|(trial, _)| minimum(trial).0).sum();
+    let returned: u64 = runs.iter().map(|(_, phase)| phase.returned_ns.0).sum();
+    needed as f64 / returned as f64
 }
 
 /// The share of the time of repeats that the lab's CPU took ([`by_instructions`]).
@@ -341,6 +348,8 @@ mod tests {
         };
         assert_eq!(of(&[1_440_000_000, 499_999_999, 900_000_000]), []);
         assert_eq!(of(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
+        let fifth = phase(100_000_000);
+        assert_eq!(shortfall(&[(&host, &fifth)]).round(), 5.0);
     }
 
     #[test]

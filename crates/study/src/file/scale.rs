@@ -84,15 +84,15 @@ const MIN_IN_MODEL: Bytes = Bytes(16 << 20);
 const MIB: u64 = 1 << 20;
 
 impl StudyFile {
-    /// Returns the study at a scale: with all quantities divided to which it applies, including the points of cells.
+    /// Returns the study at a scale: all quantities to which it applies are divided, including the points of cells.
     ///
     /// # Errors
-    /// The first quantity of a run in `only` (of any run, if it is empty) that becomes too small, is not whole or cannot
-    /// be divided, with a remedy.
-    pub fn scaled(&self, scale: Scale, only: &[String]) -> Result<StudyFile, FileError> {
-        let mut scaler = Scaler { only: only.to_vec(), ..Scaler::new(scale) };
-        let scaled = self.by(&mut scaler, scale);
-        let Some(Refused { spot, problem, remedy }) = scaler.first.take() else {
+    /// The first quantity of a run in `selected_runs` (of any run, if it is empty) that becomes too small, is not whole
+    /// or cannot be divided, with a remedy.
+    pub fn scaled(&self, scale: Scale, selected_runs: &[String]) -> Result<StudyFile, FileError> {
+        let mut scaler = Scaler { selected_runs: selected_runs.to_vec(), ..Scaler::new(scale) };
+        let scaled = self.scale_with(&mut scaler, scale);
+        let Some(Refusal { spot, problem, remedy }) = scaler.first_refusal.take() else {
             return Ok(scaled);
         };
         Err(match remedy {
@@ -104,17 +104,18 @@ impl StudyFile {
     /// Returns the study at the scale of its stored trials, without checks: these may have become stricter, and
     /// stored trials must remain readable.
     pub fn as_run(&self) -> StudyFile {
-        self.by(&mut Scaler::new(self.scale), self.scale)
+        self.scale_with(&mut Scaler::new(self.scale), self.scale)
     }
 
-    fn by(&self, scaler: &mut Scaler, scale: Scale) -> StudyFile {
+    fn scale_with(&self, scaler: &mut Scaler, scale: Scale) -> StudyFile {
         let mut scaled = StudyFile { scale, ..self.clone() };
         if scale.is_full() {
             return scaled;
         }
         let runs = self.runs.iter().map(|run| {
-            scaler.is_checked = scaler.only.is_empty() || scaler.only.contains(&run.name);
-            scaler.run(run)
+            scaler.is_checked =
+                scaler.selected_runs.is_empty() || scaler.selected_runs.contains(&run.name);
+            scaler.scale_run(run)
         });
         scaled.runs = runs.collect();
         for claim in &mut scaled.claims {
@@ -153,18 +154,18 @@ fn cells_mut(check: &mut Check) -> Vec<&mut Cell> {
 
 /// The target of a run, as far as scaling depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
+enum RunTarget {
     Lab,
     Model,
     /// A host: its memory and devices are unchanged; only the work is divided.
     Host,
 }
 
-/// The state of a division: the limits that the quantities seen so far set to the divisor, and the first error.
+/// The state of a division: the limits that the quantities seen so far place on the divisor, and the first error.
 struct Scaler {
-    by: u64,
+    divisor: u64,
     /// The names of the selected runs; empty means all.
-    only: Vec<String>,
+    selected_runs: Vec<String>,
     /// True while the quantities are those of a selected run.
     is_checked: bool,
     /// Maximum divisor that all quantities seen so far allow.
@@ -172,11 +173,11 @@ struct Scaler {
     /// Quantities that must remain whole.
     wholes: Vec<Whole>,
     /// First error.
-    first: Option<Refused>,
+    first_refusal: Option<Refusal>,
 }
 
 /// The reason why a scale is refused.
-struct Refused {
+struct Refusal {
     spot: Spot,
     problem: String,
     /// The remedy, unless it is a different scale.
@@ -186,40 +187,40 @@ struct Refused {
 impl Scaler {
     fn new(scale: Scale) -> Scaler {
         Scaler {
-            by: scale.divisor(),
-            only: Vec::new(),
+            divisor: scale.divisor(),
+            selected_runs: Vec::new(),
             is_checked: true,
             max_divisor: u64::MAX,
             wholes: Vec::new(),
-            first: None,
+            first_refusal: None,
         }
     }
 
     fn refuse(&mut self, spot: Spot, problem: String, remedy: Option<String>) {
         if self.is_checked {
-            self.first.get_or_insert(Refused { spot, problem, remedy });
+            self.first_refusal.get_or_insert(Refusal { spot, problem, remedy });
         }
     }
 
     /// Checks a quantity with a minimum.
-    fn at_least(&mut self, least: u64, full: u64, (spot, name): (Spot, &str)) {
-        let max_divisor = full / least.max(1);
+    fn check_minimum(&mut self, minimum: u64, full: u64, (spot, name): (Spot, &str)) {
+        let max_divisor = full / minimum.max(1);
         if self.is_checked {
             self.max_divisor = self.max_divisor.min(max_divisor);
         }
-        if self.by > max_divisor {
+        if self.divisor > max_divisor {
             self.refuse(spot, format!("{name} becomes too small"), None);
         }
     }
 
     /// Divides a quantity that must remain whole.
-    fn whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
-        if !full.takes(self.by) {
+    fn divide_whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
+        if !full.takes(self.divisor) {
             self.refuse(spot, format!("{name} is not a whole number"), None);
         }
-        let over = full.over(self.by);
+        let quotient = full.over(self.divisor);
         self.wholes.push(full);
-        over
+        quotient
     }
 
     /// Returns whether a scale works for all quantities seen.
@@ -230,14 +231,14 @@ impl Scaler {
     /// Returns the remedy: the smallest valid scale, or the nearest ones.
     fn remedy(&self) -> String {
         let max_divisor = self.max_divisor.min(MAX_DIVISOR);
-        let larger = (2..self.by.min(max_divisor + 1)).rev().find(|by| self.works(*by));
-        let smaller = (self.by.saturating_add(1)..=max_divisor).find(|by| self.works(*by));
+        let larger = (2..self.divisor.min(max_divisor + 1)).rev().find(|by| self.works(*by));
+        let smaller = (self.divisor.saturating_add(1)..=max_divisor).find(|by| self.works(*by));
         match (larger, smaller) {
             (None, None) if self.max_divisor > MAX_DIVISOR => {
                 format!("no scale down to 1/{MAX_DIVISOR} works")
             }
             (None, None) => "it runs at full scale only".to_string(),
-            (Some(by), None) if self.by > self.max_divisor => {
+            (Some(by), None) if self.divisor > self.max_divisor => {
                 format!("the smallest scale that works is 1/{by}")
             }
             (Some(by), None) | (None, Some(by)) => format!("1/{by} works"),
@@ -245,12 +246,12 @@ impl Scaler {
         }
     }
 
-    fn run(&mut self, run: &Run) -> Run {
+    fn scale_run(&mut self, run: &Run) -> Run {
         let mut scaled = run.clone();
         // These conditions include the common ones, and do not change if those are merged again.
         for variant in run.variants() {
             let conditions = run.conditions(variant).unwrap_or_default();
-            let conditions = self.conditions(run, conditions);
+            let conditions = self.scale_conditions(run, conditions);
             match variant {
                 Variant::Historical => scaled.then = Some(conditions),
                 Variant::Current => scaled.today = Some(conditions),
@@ -260,57 +261,58 @@ impl Scaler {
         scaled
     }
 
-    fn conditions(&mut self, run: &Run, unscaled: Conditions) -> Conditions {
+    fn scale_conditions(&mut self, run: &Run, unscaled: Conditions) -> Conditions {
         let mut scaled = unscaled.clone();
         for key in &run.scales {
-            self.parameter(run, key, &mut scaled);
+            self.scale_parameter(run, key, &mut scaled);
         }
         let on = match unscaled.option("on").and_then(|given| given.value.as_deref()) {
-            None | Some("lab") => On::Lab,
-            Some("model") => On::Model,
-            Some(_) => On::Host,
+            None | Some("lab") => RunTarget::Lab,
+            Some("model") => RunTarget::Model,
+            Some(_) => RunTarget::Host,
         };
-        if on == On::Host {
+        if on == RunTarget::Host {
             return scaled;
         }
-        if on == On::Lab {
-            self.memory(run, &unscaled, &mut scaled);
-            self.journals(run, &unscaled, &mut scaled);
+        if on == RunTarget::Lab {
+            self.scale_memory(run, &unscaled, &mut scaled);
+            self.scale_journals(run, &unscaled, &mut scaled);
         }
-        self.size(run, &unscaled, &mut scaled, on);
+        self.scale_size(run, &unscaled, &mut scaled, on);
         scaled
     }
 
     /// Divides a parameter of the workload, or its default.
-    fn parameter(&mut self, run: &Run, key: &str, scaled: &mut Conditions) {
+    fn scale_parameter(&mut self, run: &Run, key: &str, scaled: &mut Conditions) {
         let Ok(kind) = workloads::find(&run.workload) else { return };
         let Some(param) = kind.params.iter().find(|param| param.name == key) else { return };
         let known = scaled.parameter(key).cloned();
         let unset = Setting { key: key.into(), value: param.default.into(), spot: run.scales_spot };
         let setting = known.unwrap_or(unset);
         let name = format!("parameter {key}={} of run '{}'", setting.value, run.name);
-        let mut number = |number: u64, min: u64| {
-            self.at_least(min.max(1), number, (setting.spot, &name));
-            self.whole(Whole::Number(number), (setting.spot, &name))
+        let mut divide = |number: u64, min: u64| {
+            self.check_minimum(min.max(1), number, (setting.spot, &name));
+            self.divide_whole(Whole::Number(number), (setting.spot, &name))
         };
         let value = match domain(&param.domain, &setting.value) {
-            Domain::Whole { min, .. } => setting.value.parse().ok().map(|Count(n)| number(n, min)),
+            Domain::Whole { min, .. } => setting.value.parse().ok().map(|Count(n)| divide(n, min)),
             Domain::Size { min, .. } => {
                 let size = setting.value.parse::<Bytes>().ok();
-                size.map(|size| number(size.0, min))
+                size.map(|size| divide(size.0, min))
             }
             Domain::Curve { min, .. } => setting.value.parse::<Curve>().ok().map(|curve| {
-                let points: Vec<String> = curve.points().iter().map(|n| number(*n, min)).collect();
+                let points: Vec<String> = curve.points().iter().map(|n| divide(*n, min)).collect();
                 points.join(",")
             }),
             Domain::Widths => setting.value.parse().ok().map(|widths: Widths| {
-                self.at_least(1, widths.leaves(), (setting.spot, &name));
-                self.whole(Whole::Tree(widths), (setting.spot, &name))
+                self.check_minimum(1, widths.leaves(), (setting.spot, &name));
+                self.divide_whole(Whole::Tree(widths), (setting.spot, &name))
             }),
             _ => None,
         };
         let Some(value) = value else {
-            let remedy = "name a number, a size, a curve or the widths of a tree";
+            let remedy =
+                "name only parameters that are numbers, sizes, curves or the widths of a tree";
             let problem = format!("{name} cannot be divided");
             return self.refuse(run.scales_spot, problem, Some(remedy.into()));
         };
@@ -319,7 +321,7 @@ impl Scaler {
     }
 
     /// Divides the memory that can cache files; by default the guest's RAM.
-    fn memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
+    fn scale_memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
             let given = unscaled.option(option)?;
             Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
@@ -327,31 +329,39 @@ impl Scaler {
         let (full, spot) =
             bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((DEFAULT_RAM, run.spot));
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
-        self.at_least(MIN_CACHEABLE.0, full.0, (spot, &name));
-        put(scaled, "cacheable", format!("{}K", full.0 / self.by / 1024), spot);
+        self.check_minimum(MIN_CACHEABLE.0, full.0, (spot, &name));
+        put(scaled, "cacheable", format!("{}K", full.0 / self.divisor / 1024), spot);
         // The RAM shrinks by the same amount, so the guest's own memory is unchanged. If the rest of a large guest's
         // RAM were locked instead, its kernel would have reserved more for itself than is left.
         if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
-            let less = (full.0 - full.0 / self.by).min(ram.0);
+            let reduction = (full.0 - full.0 / self.divisor).min(ram.0);
             // A guest's RAM is a whole number of mebibytes.
-            put(scaled, "ram", format!("{}M", (ram.0 - less).div_ceil(1 << 20)), spot);
+            put(scaled, "ram", format!("{}M", (ram.0 - reduction).div_ceil(1 << 20)), spot);
         }
     }
 
-    /// Divides the size of the file system, which is that of its part of the disk.
-    fn size(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions, on: On) {
+    /// Divides the size of the file system, which is also that of the part of the disk that it occupies.
+    fn scale_size(
+        &mut self,
+        run: &Run,
+        unscaled: &Conditions,
+        scaled: &mut Conditions,
+        on: RunTarget,
+    ) {
         let (given, spot) = match unscaled.option("size") {
             Some(given) => (given.value.clone(), given.spot),
             None => (None, run.spot),
         };
-        let usual = match on {
-            On::Model => "ide-2001",
+        let default_disk = match on {
+            RunTarget::Model => "ide-2001",
             _ => "hdd-7200",
         };
-        let named =
-            unscaled.option("disk").and_then(|given| given.value.as_deref()).unwrap_or(usual);
+        let disk_name = unscaled
+            .option("disk")
+            .and_then(|given| given.value.as_deref())
+            .unwrap_or(default_disk);
         // An unknown disk is reported when the run is checked.
-        let Ok(disk) = disk(named) else { return };
+        let Ok(disk) = disk(disk_name) else { return };
         let raid = unscaled
             .option("raid")
             .and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
@@ -365,21 +375,21 @@ impl Scaler {
             },
         };
         let specs = scaled.rows.iter().flatten().filter_map(|row| Spec::parse(&row.spec).ok());
-        let least =
+        let min_sizes =
             specs.filter_map(|spec| Some(catalog::get(&spec.base().kind).ok()?.minimum_size));
-        let least = match on {
-            On::Model => MIN_IN_MODEL,
-            _ => least.max().unwrap_or(Bytes(MIB)).max(Bytes(MIB)),
+        let min_size = match on {
+            RunTarget::Model => MIN_IN_MODEL,
+            _ => min_sizes.max().unwrap_or(Bytes(MIB)).max(Bytes(MIB)),
         };
         let name = format!("the file system of run '{}', {full},", run.name);
-        self.at_least(least.0, full.0, (spot, &name));
-        put(scaled, "size", format!("{}M", full.0 / self.by / MIB), spot);
+        self.check_minimum(min_size.0, full.0, (spot, &name));
+        put(scaled, "size", format!("{}M", full.0 / self.divisor / MIB), spot);
     }
 
     /// Divides the sizes of journals: those given in specs, and that of the second disk.
-    fn journals(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
+    fn scale_journals(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let for_period = unscaled.option("period").is_some();
-        let (mut second, mut least) = (None, 0);
+        let (mut second_disk_spot, mut min_disk) = (None, 0);
         for row in scaled.rows.iter_mut().flatten() {
             let Ok(spec) = Spec::parse(&row.spec) else { continue };
             let Some(sizing) = spec.journal_sizing() else { continue };
@@ -391,18 +401,19 @@ impl Scaler {
                 }
             };
             if spec.names_second_disk() {
-                second.get_or_insert(row.spot);
-                let alone = sizing.least_disk(for_period).0;
+                second_disk_spot.get_or_insert(row.spot);
+                let min_undivided = sizing.least_disk(for_period).0;
                 // If the journal's size is divided too, the disk only has to hold the minimum journal.
-                least = least.max(size.map_or(alone, |_| sizing.least(for_period).0));
+                min_disk = min_disk.max(size.map_or(min_undivided, |_| sizing.least(for_period).0));
             }
             let Some(size) = size else { continue };
             if row.label == row.spec {
                 // A row's default label is its spec, which changes with the scale.
-                let problem = format!("row '{}' has a journal, which a scale divides", row.label);
-                self.refuse(row.spot, problem, Some("give the row another name".into()));
+                let problem =
+                    format!("row '{}' is named after its spec, which the scale changes", row.label);
+                self.refuse(row.spot, problem, Some("give the row a name".into()));
             }
-            let divided = match spec.with_journal_size(Bytes(size.0 / self.by)) {
+            let divided = match spec.with_journal_size(Bytes(size.0 / self.divisor)) {
                 Ok(divided) => divided,
                 Err(error) => {
                     self.refuse_spec(run, row, error);
@@ -410,16 +421,16 @@ impl Scaler {
                 }
             };
             let name = format!("the journal of '{}' of run '{}', {size},", row.label, run.name);
-            self.at_least(sizing.least(for_period).0, size.0, (row.spot, &name));
+            self.check_minimum(sizing.least(for_period).0, size.0, (row.spot, &name));
             row.spec = divided.to_string();
         }
-        let Some(spot) = second else { return };
+        let Some(spot) = second_disk_spot else { return };
         let given =
             scaled.option("journal-size").and_then(|given| given.value.as_ref()?.parse().ok());
         let full: Bytes = given.unwrap_or(DEFAULT_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
-        self.at_least(least.max(MIB), full.0, (spot, &name));
-        put(scaled, "journal-size", format!("{}M", full.0 / self.by / MIB), spot);
+        self.check_minimum(min_disk.max(MIB), full.0, (spot, &name));
+        put(scaled, "journal-size", format!("{}M", full.0 / self.divisor / MIB), spot);
     }
 
     /// Reports the error in the journal of a row's spec.
@@ -430,8 +441,8 @@ impl Scaler {
 }
 
 /// Returns the domain that applies to a value of a parameter, which may also accept a fixed keyword.
-fn domain(of: &Domain, value: &str) -> Domain {
-    match of {
+fn domain(declared: &Domain, value: &str) -> Domain {
+    match declared {
         Domain::Or(word, other) if *word != value => domain(other, value),
         other => *other,
     }

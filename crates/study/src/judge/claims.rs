@@ -290,7 +290,7 @@ impl Context<'_> {
         let tested_at = part.tested_at(self.claim.margin).unwrap_or(1.0);
         let seeds = match self.is_exponent() {
             true => "more sizes, or larger ones, would decide".into(),
-            false => seeds(estimate.n_to_tell_from(tested_at), estimate.n),
+            false => seeds(estimate.n_to_separate_from(tested_at), estimate.n),
         };
         if let Some(lost) = self.outcome.lost {
             let (p, all) = (self.outcome.p.unwrap_or(1.0), self.measured.parts.len());

@@ -20,7 +20,7 @@ pub struct Configuration {
 }
 
 impl Space {
-    /// Returns the values of a point. A default sets nothing, unless a different value was fixed in its place.
+    /// Returns the values of a point. A default has no settings, unless `--fix` replaced it by another value.
     pub fn chosen<'s>(&'s self, point: &'s Point) -> impl Iterator<Item = &'s Value> {
         let pairs = self.options.iter().zip(&point.0);
         pairs.filter_map(|(option, value)| option.values.get(usize::from(*value)))
@@ -28,57 +28,58 @@ impl Space {
 
     /// Returns the settings of a point. Values for the same option of mkfs, such as `-O`, are joined by a comma.
     pub fn configuration(&self, point: &Point) -> Configuration {
-        let mut words: Vec<(String, Vec<String>)> = Vec::new();
-        let mut it = Configuration::default();
+        let mut mkfs_options: Vec<(String, Vec<String>)> = Vec::new();
+        let mut settings = Configuration::default();
         let mut mount = Vec::new();
         for value in self.chosen(point) {
             let mut given = value.mkfs.split_whitespace().peekable();
             while let Some(option) = given.next() {
-                let of_it = given.next_if(|word| !word.starts_with('-')).map(String::from);
-                match words.iter_mut().find(|(known, _)| known == option) {
-                    Some((_, known)) => known.extend(of_it),
-                    None => words.push((option.into(), of_it.into_iter().collect())),
+                let argument = given.next_if(|word| !word.starts_with('-')).map(String::from);
+                match mkfs_options.iter_mut().find(|(known, _)| known == option) {
+                    Some((_, arguments)) => arguments.extend(argument),
+                    None => mkfs_options.push((option.into(), argument.into_iter().collect())),
                 }
             }
             if !value.mount.is_empty() {
                 mount.push(value.mount.clone());
             }
-            it.sysctls.extend(value.sysctls.iter().cloned());
-            it.scheduler = value.scheduler.clone().or(it.scheduler);
+            settings.sysctls.extend(value.sysctls.iter().cloned());
+            settings.scheduler = value.scheduler.clone().or(settings.scheduler);
         }
-        let words = words.into_iter().map(|(option, values)| match values.is_empty() {
-            true => option,
-            false => format!("{option} {}", values.join(",")),
-        });
-        it.mkfs = words.collect::<Vec<_>>().join(" ");
-        it.mount = mount.join(",");
-        it.spec.clone_from(&self.filesystem);
-        if !it.mkfs.is_empty() {
-            it.spec += &format!(" {}", it.mkfs);
+        let mkfs_options =
+            mkfs_options.into_iter().map(|(option, values)| match values.is_empty() {
+                true => option,
+                false => format!("{option} {}", values.join(",")),
+            });
+        settings.mkfs = mkfs_options.collect::<Vec<_>>().join(" ");
+        settings.mount = mount.join(",");
+        settings.spec.clone_from(&self.filesystem);
+        if !settings.mkfs.is_empty() {
+            settings.spec += &format!(" {}", settings.mkfs);
         }
-        if !it.mount.is_empty() {
-            it.spec += &format!(" @ {}", it.mount);
+        if !settings.mount.is_empty() {
+            settings.spec += &format!(" @ {}", settings.mount);
         }
-        it
+        settings
     }
 
     /// Checks each value against the catalog of file systems: alone, because no value may depend on another.
     pub(super) fn check_values(&self) -> Result<(), String> {
         let kind = catalog::get(&self.filesystem)
             .map_err(|error| format!("filesystem '{}': {error}", self.filesystem))?;
-        for (option, it) in self.options.iter().enumerate() {
+        for (index, it) in self.options.iter().enumerate() {
             for value in 1..it.values.len() as u8 {
-                let point = self.default_point().with(option, value);
+                let point = self.default_point().with(index, value);
                 let spec = self.configuration(&point).spec;
-                let at = || {
+                let context = || {
                     format!("option '{}', value '{}'", it.name, it.values[usize::from(value)].name)
                 };
-                let parsed =
-                    Spec::parse(&spec).map_err(|error| format!("{}: '{spec}': {error}", at()))?;
+                let parsed = Spec::parse(&spec)
+                    .map_err(|error| format!("{}: '{spec}': {error}", context()))?;
                 if parsed.label.is_some() || parsed.kind != self.filesystem {
                     return Err(format!(
                         "{}: '{spec}' is not a specification of {}",
-                        at(),
+                        context(),
                         self.filesystem
                     ));
                 }
@@ -86,14 +87,14 @@ impl Space {
                     parsed.mkfs.iter().chain(&parsed.mount).find(|word| word.contains('{'))
                 {
                     return Err(format!(
-                        "{}: '{key}' names a second disk, which a space cannot",
-                        at()
+                        "{}: '{key}' names a second disk, which a space must not",
+                        context()
                     ));
                 }
                 // The newest tool is assumed: the search drops the values that the tool on this host refuses, with the
                 // tool's message.
                 kind.plan(&parsed, Context::Lab, Some("999.0"))
-                    .map_err(|error| format!("{}: '{spec}': {error}", at()))?;
+                    .map_err(|error| format!("{}: '{spec}': {error}", context()))?;
             }
         }
         Ok(())

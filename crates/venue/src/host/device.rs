@@ -77,7 +77,7 @@ impl Devices {
         let data = data.collect::<Result<Vec<_>, MediaError>>()?;
         let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
         let members = || data.iter().map(|device| device.path.clone()).collect();
-        let array = plan.raid.map(|_| Array::free(members())).transpose()?;
+        let array = plan.raid.map(|_| Array::with_free_node(members())).transpose()?;
         let release = LoopRelease::of(data.iter().chain(&journal));
         Ok(Devices { array, data, journal, _release: release })
     }

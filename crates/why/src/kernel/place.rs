@@ -10,7 +10,7 @@ use super::module::Module;
 const PAGE: u64 = 4096;
 
 /// Number of matching bytes that rules out a coincidence: many functions begin with the same few instructions (pushes).
-const SURE: usize = 8;
+const CONCLUSIVE_BYTES: usize = 8;
 
 /// Observed calls to code outside the kernel proper.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,73 +20,78 @@ pub struct Calls {
     /// Addresses called after all modules were loaded; each lies in one of them.
     pub late: BTreeSet<u64>,
     /// First bytes of the called code, if known.
-    pub codes: BTreeMap<u64, Vec<u8>>,
+    pub code_by_address: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Calls {
     /// Returns the number of bytes that confirm that a call goes to this offset of a module; `None` if one differs.
-    fn matching_bytes(&self, call: u64, module: &Module, place: u64) -> Option<usize> {
-        self.codes.get(&call).map_or(Some(0), |code| module.matching_bytes(place, code))
+    fn matching_bytes(&self, call: u64, module: &Module, offset: u64) -> Option<usize> {
+        self.code_by_address.get(&call).map_or(Some(0), |code| module.matching_bytes(offset, code))
     }
 }
 
 /// Returns the index and address of each module that can be located.
 pub fn locate_modules(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64> {
-    let mut left = calls.all.clone();
+    let mut unassigned = calls.all.clone();
     let mut found = BTreeMap::new();
-    // The larger a module, the more certain its address.
+    // The more functions a module has, the more certain its address.
     let mut order: Vec<usize> = (0..modules.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(modules[*at].functions.len()));
-    for at in order {
-        if let Some(address) = place_one(&modules[at], &left, calls) {
-            left.retain(|call| !(address..address + modules[at].size).contains(call));
-            found.insert(at, address);
+    order.sort_by_key(|index| std::cmp::Reverse(modules[*index].functions.len()));
+    for index in order {
+        if let Some(address) = locate_by_votes(&modules[index], &unassigned, calls) {
+            unassigned.retain(|call| !(address..address + modules[index].size).contains(call));
+            found.insert(index, address);
         }
     }
-    place_the_rest(modules, &left, calls, &mut found);
+    locate_by_single_calls(modules, &unassigned, calls, &mut found);
     found
 }
 
-/// Locates modules by a single call each, which suffices if it is late and fits only one function of one module; the
+/// Locates modules by a single call each, which suffices if it is in [`Calls::late`] and fits only one function; the
 /// bytes of the called code decide if it fits several.
-fn place_the_rest(
+fn locate_by_single_calls(
     modules: &[Module],
-    left: &BTreeSet<u64>,
+    unassigned: &BTreeSet<u64>,
     calls: &Calls,
     found: &mut BTreeMap<usize, u64>,
 ) {
     let mut candidates: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for call in calls.late.intersection(left) {
-        let mut fits: Vec<(usize, u64, usize)> = Vec::new();
-        for (at, module) in modules.iter().enumerate().filter(|(at, _)| !found.contains_key(at)) {
+    for call in calls.late.intersection(unassigned) {
+        let mut matches: Vec<(usize, u64, usize)> = Vec::new();
+        for (index, module) in
+            modules.iter().enumerate().filter(|(index, _)| !found.contains_key(index))
+        {
             let places = module.functions.iter().map(|(place, _)| *place);
             let places = places.filter(|place| place % PAGE == call % PAGE && place <= call);
-            fits.extend(places.filter_map(|place| {
-                Some((at, call - place, calls.matching_bytes(*call, module, place)?))
+            matches.extend(places.filter_map(|place| {
+                Some((index, call - place, calls.matching_bytes(*call, module, place)?))
             }));
         }
-        let sure = fits.iter().filter(|(.., alike)| *alike >= SURE).count();
-        if sure == 1 {
-            fits.retain(|(.., alike)| *alike >= SURE);
+        let conclusive = matches
+            .iter()
+            .filter(|(.., matching_bytes)| *matching_bytes >= CONCLUSIVE_BYTES)
+            .count();
+        if conclusive == 1 {
+            matches.retain(|(.., matching_bytes)| *matching_bytes >= CONCLUSIVE_BYTES);
         }
-        if let [(at, address, _)] = fits[..] {
-            candidates.entry(at).or_default().insert(address);
+        if let [(index, address, _)] = matches[..] {
+            candidates.entry(index).or_default().insert(address);
         }
     }
-    for (at, addresses) in candidates {
+    for (index, addresses) in candidates {
         if let (Some(address), 1) = (addresses.first(), addresses.len()) {
-            found.insert(at, *address);
+            found.insert(index, *address);
         }
     }
 }
 
-fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64> {
+fn locate_by_votes(module: &Module, unassigned: &BTreeSet<u64>, calls: &Calls) -> Option<u64> {
     let mut by_offset: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for (place, _) in &module.functions {
         by_offset.entry(place % PAGE).or_default().push(*place);
     }
     let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
-    for call in left {
+    for call in unassigned {
         for place in by_offset.get(&(call % PAGE)).into_iter().flatten() {
             let address = call.checked_sub(*place);
             if let Some(address) =
@@ -96,12 +101,13 @@ fn place_one(module: &Module, left: &BTreeSet<u64>, calls: &Calls) -> Option<u64
             }
         }
     }
-    let (address, best) = votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
-    let as_good = votes.values().filter(|votes| **votes == best).count();
+    let (address, most_votes) =
+        votes.iter().max_by_key(|(_, votes)| **votes).map(|(a, b)| (*a, *b))?;
+    let tied = votes.values().filter(|votes| **votes == most_votes).count();
     // At least 80 % of the calls into the module must go to starts of functions; the rest may be jumps from
     // elsewhere in the kernel.
-    let within = left.range(address..address + module.size).count() as u64;
-    (as_good == 1 && best >= 2 && best * 10 >= within * 8).then_some(address)
+    let within = unassigned.range(address..address + module.size).count() as u64;
+    (tied == 1 && most_votes >= 2 && most_votes * 10 >= within * 8).then_some(address)
 }
 
 #[cfg(test)]
@@ -141,14 +147,14 @@ mod tests {
         let modules = [crc, other];
         let mut observed = calls(&[0xc0000], &[0xc0000]);
         assert!(locate_modules(&modules, &observed).is_empty(), "either is possible");
-        observed.codes.insert(0xc0000, b"crc of 16".to_vec());
+        observed.code_by_address.insert(0xc0000, b"crc of 16".to_vec());
         assert_eq!(locate_modules(&modules, &observed), BTreeMap::from([(0, 0xc0000)]));
         // Calls alone fit a module at two addresses.
         let twice =
             [Module { code: code(b"a long begin......another"), ..module("m", &[0, 18], 25) }];
         let mut observed = calls(&[0xc0000, 0xc0012, 0xd0000, 0xd0012], &[]);
         assert!(locate_modules(&twice, &observed).is_empty());
-        observed.codes.insert(0xd0000, b"a long xegin".to_vec());
+        observed.code_by_address.insert(0xd0000, b"a long xegin".to_vec());
         assert_eq!(locate_modules(&twice, &observed), BTreeMap::from([(0, 0xc0000)]));
     }
 }

@@ -123,7 +123,7 @@ impl<'a> Fill<'a> {
         let population = self.population.get_or_insert_with(|| parts.population(part));
         let Some(file) = population.files().get(self.file).copied() else { return false };
         self.file += 1;
-        parts.write_path((part, population), file.born, file.name(0), &mut op.name);
+        parts.write_path((part, population), file.serial, file.name(0), &mut op.name);
         op.call = NEW;
         self.transfer = Transfer::begin(Action::Create, population.content(file, 0), false);
         true
@@ -177,11 +177,11 @@ impl<'a> Operations<'a> {
                 let directory = parts.directory(turn.part, operation.word);
                 parts.paths.write(Path::Directory(directory), &mut op.name);
             }
-            _ => parts.write_path(part, file.born, operation.name, &mut op.name),
+            _ => parts.write_path(part, file.serial, operation.name, &mut op.name),
         }
         match action {
             Action::Rename | Action::Link => {
-                parts.write_path(part, file.born, operation.new_name, &mut op.other);
+                parts.write_path(part, file.serial, operation.new_name, &mut op.other);
             }
             Action::Create | Action::Write | Action::Append | Action::Read => {
                 self.transfer = Transfer::begin(action, payload, operation.fsync);

@@ -87,10 +87,10 @@ impl Parts {
     }
 
     /// Writes the path of a file under one of its names.
-    pub fn write_path(&self, turn: (u32, &Population), born: u32, name: u32, into: &mut Name) {
+    pub fn write_path(&self, turn: (u32, &Population), serial: u32, name: u32, into: &mut Name) {
         let (part, population) = turn;
-        let directory = self.directory(part, population.word_of(born, name));
-        self.paths.write(Path::File { directory, born, name }, into);
+        let directory = self.directory(part, population.word_of(serial, name));
+        self.paths.write(Path::File { directory, serial, name }, into);
     }
 
     /// Returns the totals after all files have been created.
@@ -176,16 +176,16 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
     use crate::sizes::Sizes;
-    use crate::steady::population::{Overwrite, WORDS};
+    use crate::steady::population::{ACTION_NAMES, Overwrite};
     use crate::weights::Weights;
 
     fn parts(directories: u64, count: u32, ops: u64, rate: u64) -> Parts {
         let rules = Rules {
-            mix: Weights::parse("read:1", WORDS).unwrap(),
+            action_weights: Weights::parse("read:1", ACTION_NAMES).unwrap(),
             sizes: Sizes::Fixed(1),
             appends: Sizes::Fixed(1),
             overwrite: Overwrite::Whole,
-            fsync: 0,
+            fsync_percent: 0,
             hot: None,
         };
         Parts {

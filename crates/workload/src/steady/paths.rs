@@ -17,7 +17,7 @@ pub enum Path {
         /// Number of the directory.
         directory: u64,
         /// Number of the file within its part.
-        born: u32,
+        serial: u32,
         /// Number of the name.
         name: u32,
     },
@@ -53,10 +53,10 @@ impl Paths {
         into.clear();
         match path {
             Path::Directory(directory) => self.directories.push(into, directory),
-            Path::File { directory, born, name } => {
+            Path::File { directory, serial, name } => {
                 self.directories.push(into, directory);
                 into.push(b"/");
-                self.files.push(into, u64::from(born));
+                self.files.push(into, u64::from(serial));
                 self.numbers.push(into, u64::from(name));
             }
         }
@@ -69,10 +69,10 @@ impl Paths {
         let directory = self.directories.read(directory).filter(|number| *number < self.count)?;
         let Some(file) = file.strip_prefix(b"/") else { return Some(Path::Directory(directory)) };
         let point = file.iter().position(|byte| *byte == b'.')?;
-        let (born, name) = file.split_at(point);
-        let born = u32::try_from(self.files.read(born)?).ok()?;
+        let (serial, name) = file.split_at(point);
+        let serial = u32::try_from(self.files.read(serial)?).ok()?;
         let name = u32::try_from(self.numbers.read(name)?).ok()?;
-        Some(Path::File { directory, born, name })
+        Some(Path::File { directory, serial, name })
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_path_is_read_back_and_nothing_else_is() {
         let paths = Paths::new(12);
-        let file = |directory, born, name| Path::File { directory, born, name };
+        let file = |directory, serial, name| Path::File { directory, serial, name };
         for (path, text) in [
             (Path::Directory(0), "d00"),
             (Path::Directory(11), "d11"),

@@ -1,6 +1,6 @@
 //! The live files of a steady state: their identity and contents, in 16 bytes per file.
 //!
-//! Operations are drawn one by one, each from its own number, so that the generator, the counts and the verifier
+//! Operations are drawn one by one, each from its sequence number, so that the generator, the counts and the verifier
 //! compute the same files when they replay the same numbers.
 
 use fsdyno_record::seed::{SplitMix64, mix};
@@ -9,8 +9,8 @@ use crate::op::Payload;
 use crate::sizes::{LARGEST, Sizes};
 use crate::weights::Weights;
 
-/// The words of a mix of operations, in the order of [`Action`].
-pub const WORDS: &[&str] =
+/// The names of the actions in `mix`, in the order of [`Action`].
+pub const ACTION_NAMES: &[&str] =
     &["create", "write", "append", "read", "stat", "rename", "link", "unlink", "readdir"];
 
 /// Size of a file's head in bytes: one block of most file systems.
@@ -53,7 +53,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Every action, in the order of [`WORDS`].
+    /// Every action, in the order of [`ACTION_NAMES`].
     pub const ALL: [Action; 9] = [
         Action::Create,
         Action::Write,
@@ -82,7 +82,7 @@ pub enum Overwrite {
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Weights of the actions.
-    pub mix: Weights,
+    pub action_weights: Weights,
     /// Sizes of new and rewritten files.
     pub sizes: Sizes,
     /// Sizes of appends.
@@ -90,7 +90,7 @@ pub struct Rules {
     /// The method of overwriting.
     pub overwrite: Overwrite,
     /// Percentage of creations, overwrites and appends that are followed by fsync(2).
-    pub fsync: u64,
+    pub fsync_percent: u64,
     /// `(files, accesses)`: this percentage of the files receives this percentage of the accesses; none for no
     /// preference.
     pub hot: Option<(u64, u64)>,
@@ -100,13 +100,13 @@ pub struct Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
     /// Number of files of its population that were created before it.
-    pub born: u32,
+    pub serial: u32,
     /// Number of its oldest name times 256, plus the number of its names, which are numbered in sequence.
-    names: u32,
+    packed_names: u32,
     /// Number of writes from beginning to end, modulo 2^16.
     version: u16,
     /// Number of writes of its head since its last write from beginning to end; wraps from 2^16 - 1 to 1.
-    head: u16,
+    head_version: u16,
     /// Size in bytes.
     pub length: u32,
 }
@@ -115,38 +115,39 @@ pub struct File {
 const _: () = assert!(size_of::<File>() <= 16);
 
 impl File {
-    fn new(born: u32, length: u32) -> File {
-        File { born, names: 1, version: 0, head: 0, length }
+    fn new(serial: u32, length: u32) -> File {
+        File { serial, packed_names: 1, version: 0, head_version: 0, length }
     }
 
     /// Returns the number of its names.
     pub fn links(self) -> u32 {
-        self.names & 0xff
+        self.packed_names & 0xff
     }
 
     /// Returns the number of the file's name at `index`; the oldest name is at index zero.
     pub fn name(self, index: u32) -> u32 {
-        ((self.names >> 8) + index) % NAME_MODULUS
+        ((self.packed_names >> 8) + index) % NAME_MODULUS
     }
 
     /// Returns true if the file has the name with this number.
     pub fn has(self, name: u32) -> bool {
-        name < NAME_MODULUS && name.wrapping_sub(self.names >> 8) % NAME_MODULUS < self.links()
+        name < NAME_MODULUS
+            && name.wrapping_sub(self.packed_names >> 8) % NAME_MODULUS < self.links()
     }
 
     /// Returns true if its head was written separately from the rest.
     pub fn has_head(self) -> bool {
-        self.head > 0
+        self.head_version > 0
     }
 
     /// Records a write from beginning to end.
     fn renew(&mut self) {
         self.version = self.version.wrapping_add(1);
-        self.head = 0;
+        self.head_version = 0;
     }
 
     fn set_names(&mut self, first: u32, links: u32) {
-        self.names = (first % NAME_MODULUS) << 8 | links;
+        self.packed_names = (first % NAME_MODULUS) << 8 | links;
     }
 }
 
@@ -176,14 +177,14 @@ pub struct Operation {
 pub struct Population {
     seed: u64,
     /// Minimum and maximum number of live names.
-    low: u64,
-    high: u64,
+    min_names: u64,
+    max_names: u64,
     /// Maximum number of bytes of all live files.
     max_bytes: u64,
     files: Vec<File>,
     names: u64,
     bytes: u64,
-    born: u32,
+    created: u32,
 }
 
 impl Population {
@@ -192,21 +193,21 @@ impl Population {
     /// most double if it is none.
     pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, rules: &Rules) -> Population {
         let count = u64::from(files);
-        let away = count * swing / 100;
+        let margin = count * swing / 100;
         let mut population = Population {
             seed,
-            low: (count - away).max(1),
-            high: count + away.max(1),
+            min_names: (count - margin).max(1),
+            max_names: count + margin.max(1),
             max_bytes: 0,
-            files: Vec::with_capacity((count + away.max(1)) as usize),
+            files: Vec::with_capacity((count + margin.max(1)) as usize),
             names: count,
             bytes: 0,
-            born: files,
+            created: files,
         };
-        for born in 0..files {
-            let mut draws = SplitMix64::new(mix(seed ^ INITIAL ^ u64::from(born) << 32));
+        for serial in 0..files {
+            let mut draws = SplitMix64::new(mix(seed ^ INITIAL ^ u64::from(serial) << 32));
             let length = rules.sizes.draw(&mut draws);
-            population.files.push(File::new(born, length as u32));
+            population.files.push(File::new(serial, length as u32));
             population.bytes += length;
         }
         population.max_bytes = population.bytes + extra.unwrap_or(population.bytes);
@@ -230,27 +231,27 @@ impl Population {
 
     /// Returns the maximum number of names and the maximum number of bytes.
     pub fn bounds(&self) -> (u64, u64) {
-        (self.high, self.max_bytes)
+        (self.max_names, self.max_bytes)
     }
 
     /// Sorts the files in order of creation, for [`Population::find`]; operations drawn afterwards differ from those
     /// drawn without sorting.
     pub fn sort(&mut self) {
-        self.files.sort_unstable_by_key(|file| file.born);
+        self.files.sort_unstable_by_key(|file| file.serial);
     }
 
     /// Returns the file with this name, after [`Population::sort`].
-    pub fn find(&self, born: u32, name: u32) -> Option<File> {
-        let at = self.files.binary_search_by_key(&born, |file| file.born).ok()?;
+    pub fn find(&self, serial: u32, name: u32) -> Option<File> {
+        let at = self.files.binary_search_by_key(&serial, |file| file.serial).ok()?;
         self.files.get(at).copied().filter(|file| file.has(name))
     }
 
     /// Returns the random word that belongs to a name and determines its directory.
-    pub fn word_of(&self, born: u32, name: u32) -> u64 {
-        mix(self.seed ^ mix((u64::from(born) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
+    pub fn word_of(&self, serial: u32, name: u32) -> u64 {
+        mix(self.seed ^ mix((u64::from(serial) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
     }
 
-    /// Returns the content of the file from `offset` on, up to the end of one payload.
+    /// Returns the content of the file from `offset` to the end of its separately written head, or else of the file.
     pub fn content(&self, file: File, offset: u32) -> Payload {
         let head = file.has_head() && offset < HEAD;
         let id = self.content_id(file, head);
@@ -259,8 +260,8 @@ impl Population {
     }
 
     fn content_id(&self, file: File, head: bool) -> u64 {
-        let version = u64::from(if head { file.head } else { file.version });
-        let packed = u64::from(head) << 48 | u64::from(file.born) << 16 | version;
+        let version = u64::from(if head { file.head_version } else { file.version });
+        let packed = u64::from(head) << 48 | u64::from(file.serial) << 16 | version;
         // Halved, so that no id is one of the special ids.
         mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
     }
@@ -268,27 +269,29 @@ impl Population {
     /// Draws operation `number`, applies it to the files, and returns it.
     pub fn operate(&mut self, number: u64, rules: &Rules) -> Operation {
         let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN)));
-        let drawn = rules.mix.pick(draws.below(rules.mix.total()));
+        let drawn = rules.action_weights.pick(draws.below(rules.action_weights.total()));
         let mut operation = match Action::ALL.get(drawn).copied().unwrap_or(Action::Stat) {
-            Action::Create | Action::Link if self.names >= self.high => self.unlink(&mut draws),
-            Action::Unlink if self.names <= self.low => self.create(rules, &mut draws),
+            Action::Create | Action::Link if self.names >= self.max_names => {
+                self.unlink(&mut draws)
+            }
+            Action::Unlink if self.names <= self.min_names => self.create(rules, &mut draws),
             Action::Create => self.create(rules, &mut draws),
             Action::Unlink => self.unlink(&mut draws),
             action @ (Action::Rename | Action::Link) => self.rename_or_link(action, &mut draws),
             Action::Write => self.write(rules, &mut draws),
             Action::Append => self.append(rules, &mut draws),
             action @ (Action::Read | Action::Stat | Action::Readdir) => {
-                let at = self.accessed(rules, &mut draws);
-                self.on(action, at, &mut draws)
+                let at = self.draw_accessed(rules, &mut draws);
+                self.draw_operation_on(action, at, &mut draws)
             }
         };
         let writes = matches!(operation.action, Action::Create | Action::Write | Action::Append);
-        operation.fsync = draws.below(100) < rules.fsync && writes;
+        operation.fsync = draws.below(100) < rules.fsync_percent && writes;
         operation
     }
 
     /// Draws the index of the file that is accessed; the hot files come first.
-    fn accessed(&self, rules: &Rules, draws: &mut SplitMix64) -> usize {
+    fn draw_accessed(&self, rules: &Rules, draws: &mut SplitMix64) -> usize {
         let all = self.files.len() as u64;
         let Some((files, accesses)) = rules.hot else { return draws.below(all) as usize };
         let hot = (all * files / 100).clamp(1, all);
@@ -300,7 +303,7 @@ impl Population {
     }
 
     /// Draws an operation on the file at index `at`, by any of its names.
-    fn on(&self, action: Action, at: usize, draws: &mut SplitMix64) -> Operation {
+    fn draw_operation_on(&self, action: Action, at: usize, draws: &mut SplitMix64) -> Operation {
         let file = self.files[at];
         Operation {
             action,
@@ -318,21 +321,21 @@ impl Population {
     /// made as large as the free space.
     fn create(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let (length, left) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
-        if length > left && self.names > self.low {
+        if length > left && self.names > self.min_names {
             return self.unlink(draws);
         }
         let length = length.min(left);
-        self.files.push(File::new(self.born, length as u32));
-        self.born = self.born.wrapping_add(1);
+        self.files.push(File::new(self.created, length as u32));
+        self.created = self.created.wrapping_add(1);
         self.names += 1;
         self.bytes += length;
-        self.on(Action::Create, self.files.len() - 1, draws)
+        self.draw_operation_on(Action::Create, self.files.len() - 1, draws)
     }
 
     /// Removes the oldest name of a random file; a file without names is deleted, and the last file takes its index.
     fn unlink(&mut self, draws: &mut SplitMix64) -> Operation {
         let at = draws.below(self.files.len() as u64) as usize;
-        let operation = self.on(Action::Unlink, at, draws);
+        let operation = self.draw_operation_on(Action::Unlink, at, draws);
         let file = operation.file;
         match file.links() {
             1 => {
@@ -357,23 +360,23 @@ impl Population {
         }
         self.names += u64::from(linked);
         let action = if linked { Action::Link } else { Action::Rename };
-        let operation = self.on(action, at, draws);
+        let operation = self.draw_operation_on(action, at, draws);
         Operation { file, name: file.name(0), new_name: file.name(links), ..operation }
     }
 
     fn write(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let at = self.accessed(rules, draws);
+        let at = self.draw_accessed(rules, draws);
         match rules.overwrite {
             Overwrite::Truncate => self.rewrite(at, rules, draws),
             Overwrite::Head if self.files[at].length >= HEAD => {
                 let file = &mut self.files[at];
-                file.head = file.head.checked_add(1).unwrap_or(1);
-                let operation = self.on(Action::Write, at, draws);
+                file.head_version = file.head_version.checked_add(1).unwrap_or(1);
+                let operation = self.draw_operation_on(Action::Write, at, draws);
                 Operation { payload: self.content(operation.file, 0), ..operation }
             }
             Overwrite::Head | Overwrite::Whole => {
                 self.files[at].renew();
-                self.on(Action::Write, at, draws)
+                self.draw_operation_on(Action::Write, at, draws)
             }
         }
     }
@@ -381,27 +384,28 @@ impl Population {
     /// Truncates a file and rewrites it with a new size; if that does not fit, with at most its old size.
     fn rewrite(&mut self, at: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
         let drawn = rules.sizes.draw(draws);
-        let had = u64::from(self.files[at].length);
-        let fits = self.bytes - had + drawn <= self.max_bytes;
-        let length = if fits { drawn } else { drawn.min(had) };
-        self.bytes = self.bytes - had + length;
+        let old_length = u64::from(self.files[at].length);
+        let fits = self.bytes - old_length + drawn <= self.max_bytes;
+        let length = if fits { drawn } else { drawn.min(old_length) };
+        self.bytes = self.bytes - old_length + length;
         self.files[at].renew();
         self.files[at].length = length as u32;
-        Operation { truncate: true, ..self.on(Action::Write, at, draws) }
+        Operation { truncate: true, ..self.draw_operation_on(Action::Write, at, draws) }
     }
 
     /// Appends to a file; if the data does not fit, the file is rewritten, like a full log.
     fn append(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let at = self.accessed(rules, draws);
-        let (more, had) = (rules.appends.draw(draws), self.files[at].length);
-        if self.bytes + more > self.max_bytes || u64::from(had) + more > LARGEST {
+        let at = self.draw_accessed(rules, draws);
+        let (more, old_length) = (rules.appends.draw(draws), self.files[at].length);
+        if self.bytes + more > self.max_bytes || u64::from(old_length) + more > LARGEST {
             return self.rewrite(at, rules, draws);
         }
         self.bytes += more;
         self.files[at].length += more as u32;
-        let operation = self.on(Action::Append, at, draws);
-        let payload = Payload { offset: u64::from(had), length: more as u32, ..operation.payload };
-        // The content after the head, whether or not the file has a separate head.
+        let operation = self.draw_operation_on(Action::Append, at, draws);
+        let payload =
+            Payload { offset: u64::from(old_length), length: more as u32, ..operation.payload };
+        // Appended data is never part of a separately written head, so it has the content ID of the rest of the file.
         let id = self.content_id(operation.file, false);
         Operation { payload: Payload { id, ..payload }, ..operation }
     }

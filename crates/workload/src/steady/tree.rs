@@ -22,11 +22,11 @@ impl<'a> LiveTree<'a> {
     }
 
     fn find(&self, path: Path) -> Option<(u32, &Population, File)> {
-        let Path::File { directory, born, name } = path else { return None };
+        let Path::File { directory, serial, name } = path else { return None };
         let part = self.parts.part_of(directory);
         let population = self.populations.get(part as usize)?;
-        let right = self.parts.directory(part, population.word_of(born, name));
-        let file = population.find(born, name).filter(|_| right == directory)?;
+        let right = self.parts.directory(part, population.word_of(serial, name));
+        let file = population.find(serial, name).filter(|_| right == directory)?;
         Some((part, population, file))
     }
 }
@@ -43,7 +43,7 @@ impl Tree for LiveTree<'_> {
             false => Expected::file(population.content(file, 0)),
         };
         // A file with one name has no links entry, because a verifier stores every group that it receives.
-        let group = u64::from(part) << 32 | u64::from(file.born);
+        let group = u64::from(part) << 32 | u64::from(file.serial);
         match file.links() {
             1 => Some(expected),
             count => Some(expected.with_links(Links { group, count: u64::from(count) })),

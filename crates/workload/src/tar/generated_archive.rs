@@ -12,7 +12,7 @@ use crate::op_source::OpSource;
 use crate::params::ParamError;
 use crate::permutation::{Order, Permutation};
 use crate::sizes;
-use crate::tar::made::Made;
+use crate::tar::made::CreatedDirectories;
 use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
 use crate::workload::{Expected, Needs, OpCounts, Tree};
 
@@ -46,7 +46,7 @@ pub struct GeneratedArchive {
 struct Totals {
     bytes: u64,
     writes: u64,
-    made: Made,
+    made: CreatedDirectories,
 }
 
 impl GeneratedArchive {
@@ -104,7 +104,7 @@ impl GeneratedArchive {
     /// writes.
     fn totals(&self) -> &Totals {
         self.totals.get_or_init(|| {
-            let made = Made::none(self.directories);
+            let made = CreatedDirectories::none(self.directories);
             let mut totals = Totals { bytes: 0, writes: 0, made };
             let mut position = 0;
             for index in 0..self.extracted {
@@ -113,7 +113,7 @@ impl GeneratedArchive {
                 let first = first_write(position, size);
                 totals.bytes += size;
                 totals.writes += u64::from(size > 0) + (size - first).div_ceil(RECORD);
-                totals.made.make(self.directory_of(file));
+                totals.made.mark_created(self.directory_of(file));
                 position = after_member(position, size);
             }
             totals
@@ -297,7 +297,7 @@ struct Extract<'a> {
     top_made: bool,
     /// Processor time before each file.
     unpack: Nanos,
-    made: Made,
+    made: CreatedDirectories,
 }
 
 impl<'a> Extract<'a> {
@@ -313,7 +313,7 @@ impl<'a> Extract<'a> {
             step: Step::Open,
             top_made: false,
             unpack,
-            made: Made::none(work.directories),
+            made: CreatedDirectories::none(work.directories),
         }
     }
 
@@ -333,7 +333,7 @@ impl<'a> Extract<'a> {
         self.work.push_file(&mut op.name, self.file);
         op.compute = self.unpack;
         self.create(op);
-        if !self.made.make(self.work.directory_of(self.file)) {
+        if !self.made.mark_created(self.work.directory_of(self.file)) {
             op.expect = Expect::Missing;
             self.step = Step::Top;
         }

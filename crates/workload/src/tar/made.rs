@@ -2,17 +2,17 @@
 
 /// A bit per directory, set once the directory has been created.
 #[derive(Clone, Debug)]
-pub(super) struct Made(Vec<u64>);
+pub(super) struct CreatedDirectories(Vec<u64>);
 
-impl Made {
-    /// Returns the state in which none of this many directories has been created.
-    pub(super) fn none(directories: u64) -> Made {
-        Made(vec![0; directories.div_ceil(64) as usize])
+impl CreatedDirectories {
+    /// Returns the set for that many directories, none of which has been created yet.
+    pub(super) fn none(directories: u64) -> CreatedDirectories {
+        CreatedDirectories(vec![0; directories.div_ceil(64) as usize])
     }
 
     /// Marks a directory as created; returns true if it already was.
     #[inline]
-    pub(super) fn make(&mut self, directory: u64) -> bool {
+    pub(super) fn mark_created(&mut self, directory: u64) -> bool {
         let bit = 1 << (directory % 64);
         match self.0.get_mut((directory / 64) as usize) {
             Some(word) => {

@@ -1,4 +1,4 @@
-//! churn: a working set in a steady state, files created, deleted, read and written by weights.
+//! churn: keeps a working set in a steady state; files are created, deleted, read and written with given weights.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::sizes::Sizes;
 use crate::steady::calls::{Fill, Operations};
 use crate::steady::parts::Parts;
 use crate::steady::paths::Paths;
-use crate::steady::population::{Action, Overwrite, Rules, WORDS};
+use crate::steady::population::{ACTION_NAMES, Action, Overwrite, Rules};
 use crate::steady::totals::Totals;
 use crate::steady::tree::LiveTree;
 use crate::weights::Weights;
@@ -22,7 +22,7 @@ use crate::workloads::Kind;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "churn",
-    about: "Keep a working set in a steady state: create, delete, read and write files by weights.",
+    about: "Keep a working set in a steady state: create, delete, read and write files with given weights.",
     source: "our own; models the work of filebench's file servers and fio's file ops",
     params: PARAMS,
     doc: DOC,
@@ -30,46 +30,46 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Churn::new(values, setting.seed)?)),
 };
 
-/// The description of the model, shown by `fsdyno show workload`.
+/// The description of the workload, shown by `fsdyno show workload`.
 const DOC: &str = "\
-Phase `fill` makes `directories` and in them `files`. Phase `churn` then does `ops` operations, or as \
-many as `seconds` allow, each drawn by the weights of `mix`. All of it is ours [OWN]; it reproduces no other \
+Phase `fill` creates the directories and the files in them. Phase `churn` then does `ops` operations, or as \
+many as `seconds` allow, each drawn by the weights of `mix`. The workload is our own [OWN]; it reproduces no other \
 program's numbers.
 
 Operations, and their calls: create (open with O_CREAT and O_EXCL, writes, close); write (open, with \
 O_TRUNC for overwrite=truncate, writes, close); append (open with O_APPEND, writes, close); read (open, \
 reads until one returns nothing, close); stat, rename, link, unlink (one call each); readdir (open a \
-directory, read it to its end, close). Writes and reads are of `block` bytes. Of creations, overwrites \
-and appends `fsync` percent are followed by fsync before the close.
+directory, read it to its end, close). Writes and reads are of `block` bytes. `fsync` percent of creations, \
+overwrites and appends call fsync before the close.
 
-Steady: each part (see Threads) keeps its own share of the bounds. It never has more names than its \
-files + swing % rounded down (one more at least) nor fewer than its files - swing % rounded down \
-(one at least); a name is a directory entry, so a file with two hard links counts twice. A create or \
-link at the upper bound is an unlink instead, an unlink at the lower one a create. Nor does it \
-ever have more bytes than it had when filled plus its share, by files, of the space that `space` leaves beyond \
-all that fill writes (with space=auto twice what it had): a create beyond it is an unlink instead \
-(at the lower bound of names: a file of the bytes that are left), an append beyond it or beyond 1 \
-GiB a write with O_TRUNC (a log that is full), and a write that would exceed it is no larger than \
-the file was. A file has at most 100 names; a link to such a file is a rename instead.
+Steady state: each part (see Threads) stays within its own share of the bounds. It never has more names than its \
+files + swing % rounded down (but at least one more) nor fewer than its files - swing % rounded down \
+(but at least one); a name is a directory entry, so a file with two hard links counts twice. A create or \
+link at the upper bound becomes an unlink, an unlink at the lower bound a create. Nor does a part \
+ever hold more bytes than fill gave it plus its share (in proportion to its files) of what `space` leaves beyond \
+all that fill writes (with space=auto: twice what fill gave it). A create beyond this limit becomes an unlink \
+(at the lower bound of names, it creates a file of the bytes that are left), an append beyond it or to over 1 \
+GiB becomes a write with O_TRUNC (a full log starts over), and a write beyond it makes the file no larger than \
+it was. A file has at most 100 names; a link to a file with 100 names becomes a rename.
 
-Choice of files: unlink, rename and link take any file, each as likely, by its oldest name; the new name \
+Choice of files: unlink, rename and link take any file with equal probability, by its oldest name; the new name \
 may be in any directory. Accesses (write, append, read, stat) take any file and any of its names; \
-with locality=hot, hot-share % of them go to the hot % of the files, the first in the table of their \
-part: at first those created first; when a file is removed, the last in the table takes its place.
+with locality=hot, hot-share % of them go to the hot % of the files that come first in the table of their \
+part: initially those created first; when a file is removed, the last in the table takes its place.
 
 Paths are d01/f123.4: name number 4 (modulo 2^24) of the file created as number 123 of its part, in the \
 directory that a hash of both selects.
 
 Threads: working set and operations are divided into `parts`, each with directories and draws of its \
 own; a thread serves its parts in turn, one operation each. So the work is the same for any number of \
-threads, to the last byte; more threads than parts have nothing to do.
+threads, to the last byte; threads in excess of the parts have nothing to do.
 
-Time: with `seconds` each thread ends at the end of the operation in which the time was up; op counts, work \
+Time: with `seconds` each thread stops after the operation during which the time ran out; op counts, work \
 units and tree are then exactly those of the operations done. With `rate` operation k is due k / \
-rate seconds after the start and issued no sooner; its first latency is counted from when it was due.
+rate seconds after the start and is not issued earlier; the latency of its first call is measured from then.
 
-Work units: every operation by its outcome, bytes, and the live files at the end. All draws are whole \
-numbers from the seed, the same on every machine; 16 bytes of memory a live file. link fails on file \
+Work units: operations by the action performed, bytes, and the live files at the end. All draws are whole \
+numbers from the seed, the same on every machine; a live file takes 16 bytes of memory. link fails on file \
 systems without hard links (vfat, exfat): leave it out of `mix` there.";
 
 const PARAMS: &[Param] = &[
@@ -84,13 +84,13 @@ const PARAMS: &[Param] = &[
         name: "directories",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000 }),
-        about: "Number of directories for them, all in one; auto is one per 100 files, but at least 1.",
+        about: "Number of directories for the files, all in one parent; auto is one per 100 files, but at least 1.",
         source: "[OWN]",
     },
     Param {
         name: "mix",
         default: "create:17,write:5,append:8,read:25,stat:20,rename:3,link:2,unlink:19,readdir:1",
-        domain: Domain::Weights(WORDS),
+        domain: Domain::Weights(ACTION_NAMES),
         about: "How often each operation is drawn: weights, not percentages.",
         source: "[OWN] creation and removal in balance",
     },
@@ -105,15 +105,15 @@ const PARAMS: &[Param] = &[
         name: "seconds",
         default: "0",
         domain: Domain::Whole { min: 0, max: 86_400 },
-        about: "Duration, instead of `ops`; 0 is without limit.",
+        about: "Duration, instead of `ops`; 0 is no time limit.",
         source: "[OWN]",
     },
     Param {
         name: "rate",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100_000_000 },
-        about: "Operations a second of all threads together, each due at its time; 0 is back to \
-                back without pause.",
+        about: "Operations per second of all threads together, each with its own due time; 0 is back to \
+                back.",
         source: "[OWN]",
     },
     Param {
@@ -121,8 +121,8 @@ const PARAMS: &[Param] = &[
         default: "mix",
         domain: Domain::Sizes,
         about: "Size of a file when it is created or rewritten; mix is 85 % of 1 to 4,096 \
-                bytes and 15 % to 64 KiB, as likely in each octave.",
-        source: "[DER] as tarball's: mostly of one block, about 15 % of more",
+                bytes and 15 % of up to 64 KiB, each octave equally likely.",
+        source: "[DER] like tarball's: mostly one block, about 15 % larger",
     },
     Param {
         name: "append",
@@ -137,20 +137,20 @@ const PARAMS: &[Param] = &[
         domain: Domain::Choice(&["truncate", "whole", "head"]),
         about: "Method of write: truncate and rewrite with another size, all of it in place, or the first \
                 4 KiB in place (all of a shorter file).",
-        source: "[OWN] truncate as most programs save files",
+        source: "[OWN] truncate, as most programs do when they save a file",
     },
     Param {
         name: "block",
         default: "65536",
         domain: Domain::Size { min: 512, max: 1 << 20 },
-        about: "Most bytes of one write or read call.",
+        about: "Maximum number of bytes per write or read call.",
         source: "[OWN]",
     },
     Param {
         name: "fsync",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100 },
-        about: "Percent of creations, overwrites and appends that end in fsync.",
+        about: "Percent of creations, overwrites and appends that call fsync before the close.",
         source: "[OWN]",
     },
     Param {
@@ -165,14 +165,14 @@ const PARAMS: &[Param] = &[
         default: "20",
         domain: Domain::Whole { min: 1, max: 99 },
         about: "Percent of the files that are hot, with locality=hot.",
-        source: "[OWN] the rule of thumb",
+        source: "[OWN] the 80/20 rule",
     },
     Param {
         name: "hot-share",
         default: "80",
         domain: Domain::Whole { min: 1, max: 100 },
         about: "Percent of the accesses that go to hot files, with locality=hot.",
-        source: "[OWN] the rule of thumb",
+        source: "[OWN] the 80/20 rule",
     },
     Param {
         name: "swing",
@@ -185,14 +185,14 @@ const PARAMS: &[Param] = &[
         name: "space",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Size { min: 0, max: 1 << 50 }),
-        about: "Most bytes of all files at once; auto is twice what fill writes.",
+        about: "Maximum total size of all files at any time; auto is twice what fill writes.",
         source: "[OWN]",
     },
     Param {
         name: "parts",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 512 }),
-        about: "Number of parts of the working set, and the most threads that can work; auto is \
+        about: "Number of parts of the working set, and so the maximum number of busy threads; auto is \
                 64, but no more than files or directories.",
         source: "[OWN]",
     },
@@ -200,7 +200,7 @@ const PARAMS: &[Param] = &[
         name: "cache",
         default: "hot",
         domain: Domain::Choice(&["hot", "cold"]),
-        about: "Only sync, or unmount and mount the file system, before churn.",
+        about: "Cache before churn: hot only syncs; cold unmounts and mounts the file system.",
         source: "[OWN] a steady state is a warm one",
     },
 ];
@@ -215,8 +215,8 @@ struct Churn {
     /// Time limit of churn; zero for no limit.
     limit: Nanos,
     gap: GapKind,
-    filled: OnceLock<Totals>,
-    churned: OnceLock<Totals>,
+    fill_totals: OnceLock<Totals>,
+    churn_totals: OnceLock<Totals>,
 }
 
 impl Churn {
@@ -227,8 +227,8 @@ impl Churn {
         let mut parts = Parts {
             files,
             directories,
-            count: count(values, files.min(directories))?,
-            ops: operations(values.number("ops"), seconds)?,
+            count: part_count(values, files.min(directories))?,
+            ops: operation_count(values.number("ops"), seconds)?,
             rate: values.number_or_zero("rate"),
             block: values.number_or_zero("block") as u32,
             swing: values.number_or_zero("swing"),
@@ -250,46 +250,46 @@ impl Churn {
             parts,
             limit: Nanos(seconds * 1_000_000_000),
             gap: if values.text("cache") == "hot" { GapKind::Sync } else { GapKind::Remount },
-            filled: OnceLock::new(),
-            churned: OnceLock::new(),
+            fill_totals: OnceLock::new(),
+            churn_totals: OnceLock::new(),
         })
     }
 
-    fn filled(&self) -> &Totals {
-        self.filled.get_or_init(|| self.parts.filled())
+    fn fill_totals(&self) -> &Totals {
+        self.fill_totals.get_or_init(|| self.parts.filled())
     }
 
-    /// Returns the totals of all operations; empty if there is a time limit.
-    fn churned(&self) -> &Totals {
-        self.churned.get_or_init(|| self.parts.replay(&self.all()).0)
+    /// Returns the totals of all operations; those of no operation if there is a time limit.
+    fn churn_totals(&self) -> &Totals {
+        self.churn_totals.get_or_init(|| self.parts.replay(&self.all_by_one_rank()).0)
     }
 
-    /// Returns the number of operations if there is no time limit, as done by one rank.
-    fn all(&self) -> [u64; 1] {
+    /// Returns the operation count of each rank if one rank does them all; zero if there is a time limit.
+    fn all_by_one_rank(&self) -> [u64; 1] {
         [self.parts.ops.unwrap_or(0)]
     }
 
     /// Returns true if the ranks together have done all operations: then the result does not depend on
     /// which rank did which.
-    fn is_all(&self, done: &[u64]) -> bool {
+    fn is_complete(&self, done: &[u64]) -> bool {
         self.parts.ops == Some(done.iter().sum())
     }
 }
 
-/// Returns the number of parts, at most `most`.
-fn count(values: &Values, most: u64) -> Result<u32, ParamError> {
-    let count = values.number("parts").unwrap_or(most.min(64));
-    if count > most {
+/// Returns the number of parts, or an error if it is above `max_parts`.
+fn part_count(values: &Values, max_parts: u64) -> Result<u32, ParamError> {
+    let count = values.number("parts").unwrap_or(max_parts.min(64));
+    if count > max_parts {
         return Err(ParamError::Conflict(format!(
             "parts={count} is too many: each part has at least one file and one directory; use \
-             parts={most} or fewer"
+             parts={max_parts} or fewer"
         )));
     }
     Ok(count as u32)
 }
 
 /// Returns the total number of operations; none with a time limit.
-fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
+fn operation_count(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
     match (ops, seconds) {
         (ops, 0) => Ok(Some(ops.unwrap_or(100_000))),
         (None, _) => Ok(None),
@@ -301,14 +301,15 @@ fn operations(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError>
 
 /// Returns the rules of all parts.
 fn rules(values: &Values) -> Result<Rules, ParamError> {
-    let mix = Weights::parse(values.text("mix"), WORDS).map_err(ParamError::Conflict)?;
-    let of = |action: Action| mix.of(action as usize) > 0;
-    let (creates, links, unlinks) = (of(Action::Create), of(Action::Link), of(Action::Unlink));
+    let mix = Weights::parse(values.text("mix"), ACTION_NAMES).map_err(ParamError::Conflict)?;
+    let has_weight = |action: Action| mix.of(action as usize) > 0;
+    let (creates, links, unlinks) =
+        (has_weight(Action::Create), has_weight(Action::Link), has_weight(Action::Unlink));
     if creates != unlinks || (links && !unlinks) {
         return Err(ParamError::Conflict(format!(
             "mix={} has no steady state: creation and removal must balance; give a weight to \
-             both create and unlink, or to neither of them nor link",
-            mix.show(WORDS)
+             both create and unlink, or to none of create, unlink and link",
+            mix.show(ACTION_NAMES)
         )));
     }
     let sizes = |key: &str| values.text(key).parse().unwrap_or(Sizes::Mix);
@@ -316,13 +317,13 @@ fn rules(values: &Values) -> Result<Rules, ParamError> {
         let value = values.text(key);
         if values.text("locality") == "uniform" && value != default {
             return Err(ParamError::Conflict(format!(
-                "{key}={value} has no effect with locality=uniform; use locality=hot, or leave it out"
+                "{key}={value} has no effect with locality=uniform; use locality=hot, or omit {key}"
             )));
         }
     }
     let hot = (values.number_or_zero("hot"), values.number_or_zero("hot-share"));
     Ok(Rules {
-        mix,
+        action_weights: mix,
         sizes: sizes("size"),
         appends: sizes("append"),
         overwrite: match values.text("overwrite") {
@@ -330,7 +331,7 @@ fn rules(values: &Values) -> Result<Rules, ParamError> {
             "head" => Overwrite::Head,
             _ => Overwrite::Truncate,
         },
-        fsync: values.number_or_zero("fsync"),
+        fsync_percent: values.number_or_zero("fsync"),
         hot: (values.text("locality") == "hot").then_some(hot),
     })
 }
@@ -352,19 +353,19 @@ impl Workload for Churn {
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         match phase {
             FILL => {
-                let mut counts = self.filled().counts();
+                let mut counts = self.fill_totals().counts();
                 counts.insert(OpKind::Mkdir, self.parts.directories);
                 counts
             }
-            CHURN => self.churned().counts(),
+            CHURN => self.churn_totals().counts(),
             _ => OpCounts::new(),
         }
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
         match phase {
-            FILL => self.filled().work_units(),
-            CHURN if self.parts.ops.is_some() => self.churned().work_units(),
+            FILL => self.fill_totals().work_units(),
+            CHURN if self.parts.ops.is_some() => self.churn_totals().work_units(),
             _ => WorkUnits::new(),
         }
     }
@@ -374,7 +375,7 @@ impl Workload for Churn {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        self.tree_after(phase, &self.all())
+        self.tree_after(phase, &self.all_by_one_rank())
     }
 
     fn needs(&self) -> Needs {
@@ -404,14 +405,14 @@ impl Workload for Churn {
 
     fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
         match phase {
-            CHURN if !self.is_all(done) => self.parts.replay(done).0.counts(),
+            CHURN if !self.is_complete(done) => self.parts.replay(done).0.counts(),
             _ => self.counts(phase, done.len() as u32),
         }
     }
 
     fn work_units_after(&self, phase: usize, done: &[u64]) -> WorkUnits {
         match phase {
-            CHURN if !self.is_all(done) => self.parts.replay(done).0.work_units(),
+            CHURN if !self.is_complete(done) => self.parts.replay(done).0.work_units(),
             _ => self.work_units(phase),
         }
     }

@@ -1,4 +1,4 @@
-//! maildir: deliver and read mail in maildirs, as the script of 2004 did or as mail programs do.
+//! maildir: deliver and read mail in maildirs, as a benchmark script of 2004 did or as mail programs do.
 
 use std::sync::OnceLock;
 
@@ -33,8 +33,8 @@ use crate::workloads::maildir_read::COMPUTE;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "maildir",
-    about: "Write and read random messages in maildirs: the script of 2004, or deliveries by the \
-            protocols of mail programs while a reader retrieves them.",
+    about: "Write and read random messages in maildirs: as a benchmark script of 2004 did, or by the \
+            delivery protocols of mail programs while a reader retrieves them.",
     source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
     params: PARAMS,
     doc: DOC,
@@ -80,7 +80,7 @@ struct Maildir {
     phases: Vec<(&'static str, Phase)>,
     ops: u64,
     /// Percentage of the ops that write.
-    writes: u64,
+    write_percent: u64,
     maildirs: u64,
     /// Number of messages in each maildir after set-up.
     fill: u64,
@@ -90,7 +90,7 @@ struct Maildir {
     compute: (Nanos, Nanos),
     retrieval: &'static [Step],
     gap: GapKind,
-    draws: u64,
+    draw_seed: u64,
     seed: u64,
     /// Totals by phase.
     sums: Vec<OnceLock<Sums>>,
@@ -109,7 +109,7 @@ impl Maildir {
             maildirs: Numbered::for_count("maildir", maildirs),
             format: protocol.format,
         };
-        let lines = match values.text("flush") {
+        let by_line = match values.text("flush") {
             "auto" => protocol.name == "copy",
             flush => flush == "line",
         };
@@ -117,13 +117,13 @@ impl Maildir {
         let phases = phases(values, maildirs * fill);
         Ok(Maildir {
             layout,
-            split: if lines { Split::Lines } else { Split::Blocks(protocol.buffer) },
+            split: if by_line { Split::Lines } else { Split::Blocks(protocol.buffer) },
             protocol,
             sums: phases.iter().map(|_| OnceLock::new()).collect(),
             drawn_writes: OnceLock::new(),
             phases,
             ops: values.number_or_zero("ops"),
-            writes: values.number_or_zero("writes"),
+            write_percent: values.number_or_zero("writes"),
             maildirs,
             fill,
             reads_after: values.number_or_zero("reads-after"),
@@ -138,7 +138,7 @@ impl Maildir {
                 _ => RETRIEVE,
             },
             gap: gap(values),
-            draws: stream(setting.seed, "maildir").draw(),
+            draw_seed: stream(setting.seed, "maildir").draw(),
             seed: setting.seed,
         })
     }
@@ -155,27 +155,27 @@ impl Maildir {
         }
     }
 
-    /// Returns the number of messages with which the maildirs are filled; these have the first numbers.
-    fn filled(&self) -> u64 {
+    /// Returns the number of messages with which the maildirs are filled; these are numbered from 0.
+    fn filled_count(&self) -> u64 {
         self.maildirs * self.fill
     }
 
-    /// Returns the delivery under a number below [`Maildir::filled`].
-    fn filling(&self, number: u64) -> Job {
+    /// Returns the delivery with this number, which must be below [`Maildir::filled_count`].
+    fn fill_delivery(&self, number: u64) -> Job {
         let message = self.layout.write_store + number % self.fill;
         self.delivery(number, message, number / self.fill)
     }
 
     /// Returns the draws of one op or delivery, which are independent of earlier draws.
     fn draws(&self, number: u64) -> SplitMix64 {
-        SplitMix64::new(mix(self.draws ^ number))
+        SplitMix64::new(mix(self.draw_seed ^ number))
     }
 
-    /// Returns the work of the mixed phase under a number: a delivery, or a read of a message of the
+    /// Returns the job of the mixed phase with this number: a delivery, or a read of a message of the
     /// read store.
-    fn mixed(&self, number: u64) -> Job {
+    fn mixed_job(&self, number: u64) -> Job {
         let mut draws = self.draws(number);
-        if draws.below(100) < self.writes {
+        if draws.below(100) < self.write_percent {
             let message = draws.below(self.layout.write_store);
             return self.delivery(number, message, draws.below(self.maildirs));
         }
@@ -184,11 +184,11 @@ impl Maildir {
     }
 
     fn is_write(&self, number: u64) -> bool {
-        self.draws(number).below(100) < self.writes
+        self.draws(number).below(100) < self.write_percent
     }
 
-    /// Returns the delivery that a deliverer makes under a number.
-    fn delivered(&self, number: u64) -> Job {
+    /// Returns the delivery with this number in a delivery phase.
+    fn drawn_delivery(&self, number: u64) -> Job {
         let mut draws = self.draws(number);
         let message = draws.below(self.layout.write_store);
         self.delivery(number, message, draws.below(self.maildirs))
@@ -202,7 +202,7 @@ impl Maildir {
             let make = Job { maildir, ..Job::new(MAKE_MAILDIR) };
             let numbers = maildir * self.fill..(maildir + 1) * self.fill;
             let filling = numbers.flat_map(move |number| {
-                let job = self.filling(number);
+                let job = self.fill_delivery(number);
                 let read = Job { message: job.message, ..Job::new(READ_MESSAGE) };
                 [copies.then_some(read), Some(job)].into_iter().flatten()
             });
@@ -216,18 +216,18 @@ impl Maildir {
             (self.listing == Listing::Once).then_some(Job::new(LIST_WRITE_STORE)),
             None,
         ];
-        let first = self.filled();
+        let first = self.filled_count();
         Operations::new(before, first..first + self.ops, |number| self.mixed_op(number))
     }
 
     fn read_jobs(&self) -> impl Iterator<Item = Job> + Send + use<> {
-        let of = (self.reads_after, self.layout.write_store);
-        read_jobs(self.seed, LIST_WRITE_STORE, of, self.compute.1)
+        let count_and_store = (self.reads_after, self.layout.write_store);
+        read_jobs(self.seed, LIST_WRITE_STORE, count_and_store, self.compute.1)
     }
 
     /// Returns the jobs of one op; the script computes before the first job.
     fn mixed_op(&self, number: u64) -> Jobs {
-        let job = self.mixed(number);
+        let job = self.mixed_job(number);
         let writes = job.steps != READ_MESSAGE;
         let compute = if writes { self.compute.0 } else { self.compute.1 };
         let lists = writes && self.listing == Listing::Each;
@@ -247,15 +247,17 @@ impl Maildir {
         deliverers: u64,
         rank: u64,
     ) -> impl Iterator<Item = Job> + Send + '_ {
-        (rank..self.ops).step_by(deliverers as usize).map(move |turn| self.delivered(first + turn))
+        (rank..self.ops)
+            .step_by(deliverers as usize)
+            .map(move |turn| self.drawn_delivery(first + turn))
     }
 
-    /// Returns the retrievals message by message, each after the last call of its delivery: the calls of
-    /// each deliverer are added up in order.
+    /// Returns the retrievals message by message. Each waits for the last call of its delivery; to find that call,
+    /// the calls of each deliverer are counted in order.
     fn retriever_jobs(&self, first: u64, deliverers: u64) -> impl Iterator<Item = Job> + Send + '_ {
         let mut calls = vec![0; deliverers as usize];
         (0..self.ops).map(move |turn| {
-            let job = self.delivered(first + turn);
+            let job = self.drawn_delivery(first + turn);
             let thread = turn % deliverers;
             let calls = &mut calls[thread as usize];
             *calls += job.steps.iter().map(|step| repeats(&self.layout, &job, *step)).sum::<u64>();
@@ -290,7 +292,7 @@ impl Maildir {
     }
 
     /// Returns true if the phases unpack stores; deliverers have no stores, because their messages come
-    /// from elsewhere.
+    /// from memory.
     fn has_stores(&self) -> bool {
         self.phases.first().is_some_and(|(_, phase)| *phase == Phase::Unpack)
     }
@@ -300,8 +302,8 @@ impl Maildir {
     }
 
     /// Returns the number of the mixed phase's ops that write, which is computed once.
-    fn writes(&self) -> u64 {
-        let first = self.filled();
+    fn write_count(&self) -> u64 {
+        let first = self.filled_count();
         let numbers = first..first + self.ops;
         let count = || numbers.filter(|number| self.is_write(*number)).count() as u64;
         *self.drawn_writes.get_or_init(count)
@@ -309,21 +311,21 @@ impl Maildir {
 
     /// Returns the maildirs after a phase.
     fn mailboxes(&self, phase: Phase) -> Mailboxes<'_> {
-        let filled = self.filled();
+        let filled = self.filled_count();
         let (numbers, messages) = match phase {
             Phase::Unpack => return Mailboxes::none(),
             Phase::Setup => (filled, filled),
-            Phase::Mixed | Phase::Read => (filled + self.ops, filled + self.writes()),
+            Phase::Mixed | Phase::Read => (filled + self.ops, filled + self.write_count()),
             Phase::Deliver { first, .. } if self.deletes() => (first + self.ops, filled),
             Phase::Deliver { first, .. } => (first + self.ops, first + self.ops),
         };
         let delivered = move |number: u64| match phase {
-            _ if number < filled => Some((self.filling(number), Location::New)),
+            _ if number < filled => Some((self.fill_delivery(number), Location::New)),
             Phase::Mixed | Phase::Read => {
-                self.is_write(number).then(|| (self.mixed(number), Location::New))
+                self.is_write(number).then(|| (self.mixed_job(number), Location::New))
             }
             _ if self.deletes() => None,
-            _ => Some((self.delivered(number), Location::Seen)),
+            _ => Some((self.drawn_delivery(number), Location::Seen)),
         };
         Mailboxes { maildirs: self.maildirs, numbers, messages, delivered: Box::new(delivered) }
     }
@@ -382,7 +384,7 @@ impl Workload for Maildir {
         }
     }
 
-    /// Returns the phase of the script, if any: in the other phases, deliverers are waited for message by message.
+    /// Returns the script's mixed phase, if any. Delivery phases cannot end early: the retriever awaits each message.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         let mixed = self.phases.iter().position(|(_, phase)| *phase == Phase::Mixed);
         mixed.map(|phase| (phase, "operations"))
@@ -415,10 +417,10 @@ impl Workload for Maildir {
                 sums.work_units([("messages", self.layout.write_store + self.layout.read_store)])
             }
             Phase::Setup => {
-                sums.work_units([("maildirs", self.maildirs), ("deliveries", self.filled())])
+                sums.work_units([("maildirs", self.maildirs), ("deliveries", self.filled_count())])
             }
             Phase::Mixed => {
-                let writes = self.writes();
+                let writes = self.write_count();
                 let reads = self.ops - writes;
                 sums.work_units([("operations", self.ops), ("writes", writes), ("reads", reads)])
             }
@@ -448,21 +450,21 @@ impl Workload for Maildir {
     /// Counts as if nothing were deleted, because the lag of the retriever is not known. While a message
     /// is in both tmp and new, it has two names.
     fn needs(&self) -> Needs {
-        let stores = self.layout.write_store + self.layout.read_store + 2;
+        let store_inodes = self.layout.write_store + self.layout.read_store + 2;
         let sums = (0..self.phases.len()).filter_map(|phase| self.sums(phase));
         let written: u64 = sums.map(|sums| sums.written).sum();
-        let drawn = self
+        let drawn_phases = self
             .phases
             .iter()
             .filter(|(_, phase)| matches!(phase, Phase::Mixed | Phase::Deliver { .. }));
-        let messages = self.filled() + drawn.count() as u64 * self.ops;
-        let twice = SWEEP[SWEEP.len() - 1].0;
+        let messages = self.filled_count() + drawn_phases.count() as u64 * self.ops;
+        let max_deliverers = SWEEP[SWEEP.len() - 1].0;
         Needs {
             bytes: Bytes(written),
             inodes: 4 * self.maildirs
                 + messages
-                + twice
-                + if self.has_stores() { stores } else { 0 },
+                + max_deliverers
+                + if self.has_stores() { store_inodes } else { 0 },
             longest_name: LONGEST,
         }
     }

@@ -1,4 +1,4 @@
-//! postmark: PostMark 1.51's pool of small files, draw by draw and call by call.
+//! postmark: PostMark 1.51's pool of small files, reproduced draw by draw and call by call.
 
 use fsdyno_record::{Bytes, OpKind};
 
@@ -28,35 +28,35 @@ pub const KIND: Kind = Kind {
 const DOC: &str = "\
 The files, their sizes and the order of all operations on them are those of PostMark 1.51 with the \
 same settings, drawn from the same generator (MT19937, seeded as in 1999) in the same order [SRC]; \
-counts and bytes of runs of Debian's postmark are equal [RUN]. PostMark's own seed is the \
+runs of Debian's postmark gave equal counts and bytes [RUN]. PostMark's own seed is the \
 parameter `seed`; fsdyno's --seed changes nothing but the bytes in the files.
 
 Calls are those that strace showed [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
-O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio cuts them with a \
+O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio splits them with a \
 buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
 to append), read or write of one block after the other and then of the rest, even if empty, \
 close. Files are deleted with unlink. Omitted: the lseek(2) of a buffered append, which no file \
 system sees, and the dots that PostMark prints. The original never syncs. With \
-gap=none each phase is still synced for its times after its last call, flushed and verified (from the \
+gap=none each phase is still synced after its last call for timing, flushed, and verified (from the \
 caches) before the next begins; gap=back-to-back is what the original did, and only the last phase is \
 verified.
 
-A configuration file of the original is taken with --set config=FILE (other settings override it): \
-its `set` commands become parameters, with those in effect at its `run`; files that it loads are \
-followed. `show` and `help` do nothing here; the file that `run` names is not written (see `fsdyno \
-report --format original`); the same `run` again is replaced by --repeat, and one with other \
+A configuration file of the original can be given as --set config=FILE (other settings override it): \
+its `set` commands become parameters, with the values in effect at its `run`; files that it loads are \
+read too. `show` and `help` do nothing here; the file that `run` names is not written (see `fsdyno \
+report --format original`); a repeated `run` is ignored (use --repeat), and one with other \
 settings is refused, as are shell commands and everything that PostMark answers with `Eh?` or `Error:`, except \
 empty lines.
 
 The paths of `set location` are never touched: one location is the trial's own directory, several \
 are directories l0, l1 ... in it, made and removed in the phases of the subdirectories. A \
 configuration that runs out of files, for which PostMark ends without a report, is refused before \
-anything runs, as is transactions below 10, by a tenth of which PostMark divides [RUN: it dies of \
+anything runs, as is transactions below 10: PostMark divides by a tenth of them [RUN: it dies of \
 SIGFPE].
 
 With contents=own each file has bytes of its own that do not compress [OWN], so that the \
 verification can distinguish files. In the original all writes begin at the start of one buffer of \
-printable characters [SRC]; with contents=same they begin at the start of one content, which \
+printable characters [SRC]; with contents=same they begin at the start of one shared buffer, which \
 does not compress either.
 
 The configuration of linuxinsight-2006 is known [PUB] and is given with the parameters; its result was \
@@ -66,7 +66,7 @@ The original's times are whole seconds; its report is printed from fsdyno's time
 at the end of the one before it and fractions cut off [DER].";
 
 const BIAS: Domain = Domain::Or("off", &Domain::Whole { min: 0, max: 10 });
-/// Sizes of a block; the engine reads at most the maximum in one call.
+/// Valid block sizes; the maximum is the most that the engine reads in one call.
 const BLOCK: Domain = Domain::Size { min: 1, max: 1 << 20 };
 
 const PARAMS: &[Param] = &[
@@ -74,14 +74,14 @@ const PARAMS: &[Param] = &[
         name: "size-low",
         default: "500",
         domain: Domain::Size { min: 1, max: 1 << 30 },
-        about: "Least size of a new file.",
+        about: "Minimum size of a new file.",
         source: "[SRC] set size LOW; linuxinsight-2006 has 500",
     },
     Param {
         name: "size-high",
         default: "10000",
         domain: Domain::Size { min: 1, max: 1 << 30 },
-        about: "New files are smaller than this (unless it is size-low), and none grows beyond it.",
+        about: "New files are smaller than this (unless it equals size-low), and none grows beyond it.",
         source: "[SRC] set size HIGH; linuxinsight-2006 has 500,000",
     },
     Param {
@@ -116,7 +116,7 @@ const PARAMS: &[Param] = &[
         name: "locations",
         default: "1",
         domain: Domain::WholeNumbers { min: 1, max: 1_000_000, max_count: config::MAX_LOCATIONS },
-        about: "The weight of each location; one is the trial's own directory, several are in it.",
+        about: "The weight of each location; a single one is the trial's own directory, several are directories in it.",
         source: "[SRC] set location; their directories here are [OWN]",
     },
     Param {
@@ -137,36 +137,36 @@ const PARAMS: &[Param] = &[
         name: "buffering",
         default: "yes",
         domain: Domain::YesNo,
-        about: "Transfer blocks through stdio's buffer, or by system calls.",
+        about: "Transfer blocks through stdio's buffer (yes) or by direct system calls (no).",
         source: "[SRC] set buffering",
     },
     Param {
         name: "bias-read",
         default: "5",
         domain: BIAS,
-        about: "Number of ten transactions that read, while the rest append; off for neither.",
+        about: "Reads per ten transactions, the others being appends; off disables both.",
         source: "[SRC] set bias read; off is its -1",
     },
     Param {
         name: "bias-create",
         default: "5",
         domain: BIAS,
-        about: "Number of ten transactions that create, while the rest delete; off for neither.",
+        about: "Creations per ten transactions, the others being deletions; off disables both.",
         source: "[SRC] set bias create; off is its -1",
     },
     Param {
         name: "contents",
         default: "own",
         domain: Domain::Choice(&["own", "same"]),
-        about: "Give each file bytes of its own, or let all begin alike.",
-        source: "[OWN] the original is same",
+        about: "Give each file its own contents (own), or let all files begin with the same bytes (same).",
+        source: "[OWN] the original does what same does",
     },
     Param {
         name: "gap",
         default: "none",
         domain: Domain::Choice(&["none", "back-to-back", "sync", "remount"]),
         about: "The step between the phases.",
-        source: "[SRC] nothing",
+        source: "[SRC] the original does nothing between phases",
     },
     Param {
         name: "report",
@@ -209,14 +209,14 @@ struct Totals {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     created: u64,
-    read: u64,
+    files_read: u64,
     appended: u64,
     deleted: u64,
     bytes_read: u64,
     bytes_written: u64,
-    reads: u64,
-    writes: u64,
-    appends: u64,
+    read_calls: u64,
+    write_calls: u64,
+    append_calls: u64,
 }
 
 impl Postmark {
@@ -235,13 +235,13 @@ impl Postmark {
         }
         let gap = GapKind::named(values.text("gap"));
         let mut work = Postmark { run, gap, phases, totals: Totals::default() };
-        work.totals = work.run_through()?;
+        work.totals = work.compute_totals()?;
         Ok(work)
     }
 
     /// Goes through all actions without generating ops: computes op counts, work units and needs, and
     /// checks that the files suffice.
-    fn run_through(&self) -> Result<Totals, ParamError> {
+    fn compute_totals(&self) -> Result<Totals, ParamError> {
         let mut pool = self.run.pool(Stage::Fill);
         let mut totals = Totals::default();
         let (mut bytes, mut files) = (0, 0);
@@ -272,8 +272,8 @@ impl Postmark {
 
     fn out_of_files(&self) -> ParamError {
         ParamError::Conflict(format!(
-            "transactions={} with number={} runs out of files, where PostMark stops without a \
-             report; set more files or fewer transactions, or bias-create higher",
+            "transactions={} with number={} runs out of files, and then PostMark stops without a \
+             report; set a higher number, fewer transactions or a higher bias-create",
             self.run.spec.transactions, self.run.spec.number
         ))
     }
@@ -284,17 +284,17 @@ impl Postmark {
             Action::Create(file) => {
                 tally.created += 1;
                 tally.bytes_written += u64::from(file.size);
-                tally.writes += calls;
+                tally.write_calls += calls;
             }
             Action::Read(file) => {
-                tally.read += 1;
+                tally.files_read += 1;
                 tally.bytes_read += u64::from(file.size);
-                tally.reads += calls;
+                tally.read_calls += calls;
             }
             Action::Append(_, bytes) => {
                 tally.appended += 1;
                 tally.bytes_written += u64::from(bytes);
-                tally.appends += calls;
+                tally.append_calls += calls;
             }
             Action::Delete(_) => tally.deleted += 1,
         }
@@ -331,8 +331,8 @@ fn spec(values: &Values) -> Result<PoolSpec, ParamError> {
     match spec.excess_bits() {
         0 => Ok(spec),
         bits => Err(ParamError::Conflict(format!(
-            "a file's number, directory and size take {bits} bits more than 64; set \
-             number and transactions, size-high, or subdirectories and locations lower"
+            "a file's number, directory and size take {bits} bits more than 64; lower \
+             number and transactions, size-high, or subdirectories and locations"
         ))),
     }
 }
@@ -383,15 +383,15 @@ impl Workload for Postmark {
             }
             None => return OpCounts::new(),
         };
-        let opened = tally.read + tally.appended;
+        let opened = tally.files_read + tally.appended;
         let closed = tally.created + opened;
         OpCounts::from([
             (OpKind::Create, tally.created),
             (OpKind::Open, opened),
             (OpKind::Stat, if self.run.buffered { closed } else { 0 }),
-            (OpKind::Read, tally.reads),
-            (OpKind::Write, tally.writes),
-            (OpKind::Append, tally.appends),
+            (OpKind::Read, tally.read_calls),
+            (OpKind::Write, tally.write_calls),
+            (OpKind::Append, tally.append_calls),
             (OpKind::Close, closed),
             (OpKind::Unlink, tally.deleted),
         ])
@@ -410,7 +410,7 @@ impl Workload for Postmark {
         let mut work = self.clone();
         let spec = &mut work.run.spec;
         spec.transactions = spec.transactions.min(most.try_into().unwrap_or(u32::MAX));
-        work.totals = work.run_through().ok()?;
+        work.totals = work.compute_totals().ok()?;
         Some(Box::new(work))
     }
 
@@ -433,7 +433,7 @@ impl Workload for Postmark {
                 WorkUnits::from([
                     ("transactions", u64::from(self.run.spec.transactions)),
                     ("files created mixed", tally.created),
-                    ("files read", tally.read),
+                    ("files read", tally.files_read),
                     ("files appended", tally.appended),
                     ("files deleted mixed", tally.deleted),
                     ("read bytes", tally.bytes_read),

@@ -21,7 +21,7 @@ pub struct Position {
     pub track: u64,
     /// The track's cylinder.
     pub cylinder: u64,
-    /// The sector's angle, as the time in ns since angle zero of the platter passed the head.
+    /// The sector's angle: the time in ns, modulo a revolution, at which its start passes under the head.
     pub angle: u64,
 }
 
@@ -42,17 +42,17 @@ pub struct Geometry {
     /// Additional time in ns of a seek of more than a track that does not continue a transfer.
     settle: u64,
     /// Minimum time in ns of a seek to another surface that does not continue a transfer.
-    head_change: u64,
-    /// Rotational position at time zero, in ns of a revolution.
-    phase: u64,
+    surface_change: u64,
+    /// Time in ns, less than a revolution, at which sector 0 first passes under the head.
+    rotation_offset: u64,
     read: SeekCurve,
     write: SeekCurve,
 }
 
 impl Geometry {
-    /// Creates a drive of `sectors` sectors with rotational position `phase` (in ns of a revolution) at
+    /// Creates a drive of `sectors` sectors whose sector 0 passes under the head `rotation_offset` ns after
     /// time zero.
-    pub fn new(hdd: &Hdd, sectors: u64, phase: u64) -> Geometry {
+    pub fn new(hdd: &Hdd, sectors: u64, rotation_offset: u64) -> Geometry {
         let revolution = revolution(hdd);
         // One skew serves reads and writes; the head is switched while the arm moves.
         let seek = hdd.seek_read.track_to_track_us.max(hdd.seek_write.track_to_track_us);
@@ -62,8 +62,8 @@ impl Geometry {
         let cylinder_time = heads * revolution + (heads - 1) * head_switch + cylinder_switch;
         let per_track = sectors_per_track(hdd, cylinder_time);
         // The number of cylinders follows from the capacity; all zones have the same number.
-        let stripe = heads * per_track.iter().sum::<u64>();
-        let zone_cylinders = sectors.div_ceil(stripe).max(1);
+        let per_cylinder_of_all_zones = heads * per_track.iter().sum::<u64>();
+        let zone_cylinders = sectors.div_ceil(per_cylinder_of_all_zones).max(1);
         let mut zones = Vec::with_capacity(per_track.len());
         let (mut first_sector, mut first_track) = (0, 0);
         for sectors_per_track in per_track {
@@ -74,7 +74,7 @@ impl Geometry {
         let cylinders = zone_cylinders * zones.len() as u64;
         let read = SeekCurve::through(&hdd.seek_read, cylinders);
         let write = SeekCurve::through(&hdd.seek_write, cylinders);
-        let phase = phase % revolution;
+        let rotation_offset = rotation_offset % revolution;
         Geometry {
             zones,
             heads,
@@ -84,8 +84,8 @@ impl Geometry {
             head_switch,
             cylinder_switch,
             settle: hdd.settle_us * 1000,
-            head_change: hdd.head_change_us * 1000,
-            phase,
+            surface_change: hdd.head_change_us * 1000,
+            rotation_offset,
             read,
             write,
         }
@@ -110,7 +110,7 @@ impl Geometry {
         // Of all track switches before this track, one per cylinder goes to the next cylinder.
         let angle = (track - cylinder) * self.head_switch
             + cylinder * self.cylinder_switch
-            + self.phase
+            + self.rotation_offset
             + within % zone.sectors_per_track * self.revolution / zone.sectors_per_track;
         Position { track, cylinder, angle: angle % self.revolution }
     }
@@ -129,28 +129,29 @@ impl Geometry {
             return self.head_switch;
         }
         let curve = if write { &self.write } else { &self.read };
-        let moved = if distance == 1 { curve.nearest } else { curve.at(distance) as u64 };
-        moved.max(self.head_switch)
+        let seek_time =
+            if distance == 1 { curve.track_to_track } else { curve.at(distance) as u64 };
+        seek_time.max(self.head_switch)
     }
 
-    /// Returns the time in ns from `now` until the head, now over the track of `head`, is over the sector
+    /// Returns the time in ns from `now`, with the head over the track of `head`, until it is over the sector
     /// at `to`: seek, then rotational delay.
     #[inline]
     pub fn access(&self, head: Position, to: Position, write: bool, now: u64) -> u64 {
-        let moved = match head.track.abs_diff(to.track) {
+        let seek_time = match head.track.abs_diff(to.track) {
             0 => 0,
-            // The next track of a transfer: the skew allows for the switch.
+            // An adjacent track, usually the next one of a transfer: the skew allows for the switch.
             1 => self.seek(head.cylinder.abs_diff(to.cylinder), write),
             _ => {
-                let moved = self.seek(head.cylinder.abs_diff(to.cylinder), write);
+                let seek_time = self.seek(head.cylinder.abs_diff(to.cylinder), write);
                 let other = head.track % self.heads != to.track % self.heads;
-                moved.max(if other { self.head_change } else { 0 }) + self.settle
+                seek_time.max(if other { self.surface_change } else { 0 }) + self.settle
             }
         };
-        let angle = (now + moved) % self.revolution;
+        let angle = (now + seek_time) % self.revolution;
         let wait =
             if to.angle >= angle { to.angle - angle } else { to.angle + self.revolution - angle };
-        moved + wait
+        seek_time + wait
     }
 
     /// Returns the time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
@@ -158,7 +159,7 @@ impl Geometry {
         let (mut at, mut left, mut time) = (first, count, 0);
         loop {
             let track = self.track_from(at);
-            let take = left.min(track.left);
+            let take = left.min(track.sectors_left);
             time += track.time(take, self.revolution);
             left -= take;
             if left == 0 {
@@ -169,26 +170,26 @@ impl Geometry {
         }
     }
 
-    /// Returns the number of sectors from `first` (at least one, at most `most`) that the head has passed after
+    /// Returns the number of sectors from `first` (at least one, at most `max_sectors`) that the head has passed after
     /// `time` ns, rounded up to whole sectors, and the time in ns that they take. A head between
     /// two tracks continues to the first sector of the next one.
-    pub fn passed(&self, first: u64, most: u64, time: u64) -> (u64, u64) {
+    pub fn passed(&self, first: u64, max_sectors: u64, time: u64) -> (u64, u64) {
         let (mut at, mut spent) = (first, 0);
         loop {
             let track = self.track_from(at);
             let done = at - first;
-            let whole = track.time(track.left, self.revolution);
-            if spent + whole >= time || done + track.left >= most {
+            let rest_time = track.time(track.sectors_left, self.revolution);
+            if spent + rest_time >= time || done + track.sectors_left >= max_sectors {
                 let wanted = time.saturating_sub(spent) * track.per_track / self.revolution;
-                let limit = track.left.min(most - done);
+                let limit = track.sectors_left.min(max_sectors - done);
                 let mut take = wanted.clamp(1, limit);
                 while take < limit && spent + track.time(take, self.revolution) < time {
                     take += 1;
                 }
                 return (done + take, spent + track.time(take, self.revolution));
             }
-            at += track.left;
-            spent += whole + track.switch;
+            at += track.sectors_left;
+            spent += rest_time + track.switch;
         }
     }
 
@@ -200,30 +201,30 @@ impl Geometry {
     fn track_from(&self, sector: u64) -> RestOfTrack {
         let zone = self.zone(sector);
         let per_track = zone.sectors_per_track;
-        let (track, within) =
+        let (track, first_in_track) =
             ((sector - zone.first_sector) / per_track, (sector - zone.first_sector) % per_track);
         // A zone starts at a cylinder boundary.
         let last_head = track % self.heads == self.heads - 1;
         let switch = if last_head { self.cylinder_switch } else { self.head_switch };
-        RestOfTrack { within, left: per_track - within, per_track, switch }
+        RestOfTrack { first_in_track, sectors_left: per_track - first_in_track, per_track, switch }
     }
 }
 
 /// The rest of a track, from one of its sectors on.
 struct RestOfTrack {
-    within: u64,
-    left: u64,
+    first_in_track: u64,
+    sectors_left: u64,
     per_track: u64,
     /// Time in ns to switch to the next track.
     switch: u64,
 }
 
 impl RestOfTrack {
-    /// Returns the time in ns of the next `count` sectors: the difference of two angles, so that the times of
+    /// Returns the time in ns that the next `count` sectors take: the difference of two angles, so that the times of
     /// parts of a track add up exactly to that of the whole.
     fn time(&self, count: u64, revolution: u64) -> u64 {
-        (self.within + count) * revolution / self.per_track
-            - self.within * revolution / self.per_track
+        (self.first_in_track + count) * revolution / self.per_track
+            - self.first_in_track * revolution / self.per_track
     }
 }
 
@@ -249,50 +250,50 @@ fn sectors_per_track(hdd: &Hdd, cylinder_time: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The seek time over a distance d in cylinders: settle + root * sqrt(d) + linear * d, in ns.
+/// The seek time over a distance d in cylinders: constant + root * sqrt(d) + linear * d, in ns.
 ///
 /// A square root for short seeks and a line for long ones is the form of Ruemmler and Wilkes, "An
 /// introduction to disk drive modeling", IEEE Computer 27(3), 1994, who join the two at a distance
 /// that no data sheet states. Their sum, fitted to a data sheet's three seeks (to the next cylinder,
-/// the mean over all pairs of cylinders, over all cylinders), is that of Lee and Katz, "An analytic
+/// the mean over all pairs of cylinders, the full stroke), is the curve of Lee and Katz, "An analytic
 /// performance model of disk arrays", SIGMETRICS 1993, except that they use the distance minus one.
 #[derive(Clone, Copy, Debug)]
 struct SeekCurve {
-    nearest: u64,
-    settle: f64,
+    track_to_track: u64,
+    constant: f64,
     root: f64,
     linear: f64,
 }
 
 impl SeekCurve {
     fn through(seek: &Seek, cylinders: u64) -> SeekCurve {
-        let nearest = seek.track_to_track_us as f64 * 1e3;
+        let track_to_track = seek.track_to_track_us as f64 * 1e3;
         let all = (cylinders as f64).max(9.0);
         let full = all - 1.0;
-        // The distance of two random cylinders is a fraction x of the stroke with density 2 (1 - x), so the
+        // The distance between two random cylinders is a fraction x of the stroke with density 2 (1 - x), so the
         // mean of x is 1/3 and the mean of its root is 8/15.
         let (mean_root, mean) = (8.0 / 15.0 * all.sqrt(), all / 3.0);
-        // Subtracting the first equation leaves two linear equations in root and linear.
+        // Subtracting the equation for distance 1 from the other two leaves two linear equations in root and linear.
         let (x2, y2) = (mean_root - 1.0, mean - 1.0);
         let (x3, y3) = (full.sqrt() - 1.0, full - 1.0);
-        let t2 = seek.average_us as f64 * 1e3 - nearest;
-        let t3 = seek.full_stroke_us as f64 * 1e3 - nearest;
+        let t2 = seek.average_us as f64 * 1e3 - track_to_track;
+        let t3 = seek.full_stroke_us as f64 * 1e3 - track_to_track;
         let determinant = x2 * y3 - x3 * y2;
         let root = (t2 * y3 - t3 * y2) / determinant;
         let linear = (x2 * t3 - x3 * t2) / determinant;
-        let settle = nearest - root - linear;
-        SeekCurve { nearest: seek.track_to_track_us * 1000, settle, root, linear }
+        let constant = track_to_track - root - linear;
+        SeekCurve { track_to_track: seek.track_to_track_us * 1000, constant, root, linear }
     }
 
     fn at(&self, distance: u64) -> f64 {
         let distance = distance as f64;
-        self.settle + self.root * distance.sqrt() + self.linear * distance
+        self.constant + self.root * distance.sqrt() + self.linear * distance
     }
 }
 
-/// Returns the shortest and the longest full stroke, in microseconds, that a curve of this form can have with
-/// the other two seeks: below this range the curve would fall before its end (the linear part may be
-/// slightly negative, since data sheets round to 0.1 ms), above it the root would be negative.
+/// Returns the shortest and the longest full stroke, in microseconds, that a curve of this form can have given
+/// the other two seeks: below this range the curve would start to fall before its end (the linear part may be
+/// slightly negative, since data sheets round to 0.1 ms), above it the coefficient of the root would be negative.
 pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
     let (nearest, average) = (track_to_track_us, average_us);
     let least = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_and_a_change_of_heads_cost_time_beyond_the_next_track_only() {
+    fn settling_and_a_change_of_heads_cost_time_only_beyond_the_next_track() {
         let spec = catalog::get("hdd-7200").unwrap();
         let Model::Hdd(hdd) = &spec.model else { panic!("hdd-7200 is not a hard disk") };
         let with = |settle_us, head_change_us| {
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sectors_passed_are_the_inverse_of_a_transfer() {
+    fn passed_is_the_inverse_of_transfer() {
         let drive = drive();
         for start in [0, 3_700, drive.zones[5].first_sector - 10] {
             for count in [1, 2, 100, 3_827, 3_828, 9_999] {

@@ -30,7 +30,7 @@ Examples:
   fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 
 The workload runs once, in the lab, with a log of every byte that it writes and of the time at which
-each operation returns. Power is then cut at crash points that the seed selects: of ten, four lie right
+each operation returns. Power is then cut at crash points that the seed selects: of every ten, four lie right
 after the return of an fsync or sync, two right before a flush, two during a flush, one right after a
 flush, one anywhere. Of the writes that the disk's cache holds at that point, none, all, some, some
 sectors, or all up to a torn write survive; a physical sector is written completely or not at all

@@ -45,7 +45,7 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
             Ok(Exit::Stopped)
         }
         Some(failure) => Err(failure),
-        None => Ok(verdict(tested.rows.iter().any(Row::is_bad))),
+        None => Ok(verdict(tested.rows.iter().any(Row::may_lose_data))),
     }
 }
 
@@ -61,7 +61,7 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         let label = &finding.plan.label;
         data(&format!(
             "{label}: {} once, cut {}, torn at {}\n",
-            finding.plan.workload.name, finding.tried.cut.number, finding.tear
+            finding.plan.workload.name, finding.outcome.cut.number, finding.atomic_unit
         ))?;
         return Ok(Exit::Success);
     }
@@ -71,7 +71,7 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
         Format::Json => json(&tried)?,
         _ => data(&replay::describe(&tried))?,
     }
-    say(match tried.agrees_with(&finding.tried) {
+    say(match tried.agrees_with(&finding.outcome) {
         true => "fsdyno: the finding is reproduced",
         false => "fsdyno: the result differs from the finding",
     });

@@ -12,8 +12,8 @@ use fsdyno_workload::{Contents, DirSlot, FileSlot, Name, OpenFlags, Payload};
 
 use super::*;
 use crate::Replay;
-use crate::found::{Entry, Kind, RecoveredTree};
 use crate::judge::{Findings, judge};
+use crate::recovered::{Entry, Kind, RecoveredTree};
 use crate::tree::tests::{bytes, content, file};
 
 const ROOT: DirSlot = DirSlot::ROOT;
