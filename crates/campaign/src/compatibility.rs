@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::venue::clock;
+use fsdyno_filesystem::{Filesystem, catalog};
 use fsdyno_record::Plan;
-use fsdyno_record::plan::BootPlan;
+use fsdyno_record::plan::{BootPlan, FilesystemPlan};
 use fsdyno_record::trial::Trial;
 use fsdyno_venue::{Venue, fingerprint};
 
@@ -82,8 +83,8 @@ pub(crate) fn same_lab(
     for trial in alike {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
-            true => differing(&trial.lab, &here.components, &[]),
-            false => changed_components(&trial.lab, &here.components),
+            true => differing(&trial.lab, &here.components, |_| true),
+            false => changed_components(guest(trial), (plan.filesystem.as_ref(), &here.components)),
         };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
             let (stored, current) = (short(lab_id), short(&here.lab_id));
@@ -132,22 +133,40 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
     same_guest && a.disk_name() == b.disk_name()
 }
 
+/// The components of a guest, with the file system of its plan.
+pub(crate) type Guest<'a> = (Option<&'a FilesystemPlan>, &'a BTreeMap<String, String>);
+
 /// Returns the names of the components that both guests have, but that differ. The initramfs and its list of modules
 /// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
-/// snapshot is omitted, because it belongs to one file system's guest on one machine.
-pub(crate) fn changed_components(
-    a: &BTreeMap<String, String>,
-    b: &BTreeMap<String, String>,
-) -> String {
-    differing(a, b, &["initramfs", "modules", "snapshot"])
+/// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only between
+/// tools of one set: downloaded tools bring their own.
+pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'_>) -> String {
+    let one_set = tool_set(filesystem) == tool_set(other);
+    let is_compared = |name: &str| {
+        !["initramfs", "modules", "snapshot"].contains(&name)
+            && (one_set || !name.starts_with("library "))
+    };
+    differing(a, b, is_compared)
+}
+
+/// Returns the components of a stored trial's guest.
+pub(crate) fn guest(trial: &Trial) -> Guest<'_> {
+    (trial.plan.filesystem.as_ref(), &trial.lab)
+}
+
+/// Returns the file system that may have its own tools and libraries; `None` if it has those of this host.
+fn tool_set(filesystem: Option<&FilesystemPlan>) -> Option<&str> {
+    let kind = filesystem?.made_kind();
+    let is_downloaded = |kind: &Filesystem| !kind.downloaded.is_empty();
+    catalog::get(kind).is_ok_and(is_downloaded).then_some(kind)
 }
 
 fn differing(
     a: &BTreeMap<String, String>,
     b: &BTreeMap<String, String>,
-    except: &[&str],
+    is_compared: impl Fn(&str) -> bool,
 ) -> String {
-    let shared = a.iter().filter(|(name, _)| !except.contains(&name.as_str()));
+    let shared = a.iter().filter(|(name, _)| is_compared(name));
     let differ = shared.filter(|(name, value)| b.get(*name).is_some_and(|other| other != *value));
     differ.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
 }
@@ -160,11 +179,32 @@ pub(crate) fn short(id: &str) -> String {
 mod tests {
     use super::*;
 
+    fn plan(kind: &str) -> FilesystemPlan {
+        FilesystemPlan { kind: kind.into(), ..FilesystemPlan::default() }
+    }
+
+    fn components(parts: &[(&str, &str)]) -> BTreeMap<String, String> {
+        parts.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
     #[test]
     fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
-        let lab = |snapshot: &str| BTreeMap::from([("snapshot".to_string(), snapshot.to_string())]);
-        assert_eq!(changed_components(&lab("a"), &lab("b")), "");
-        assert_eq!(differing(&lab("a"), &lab("b"), &[]), "snapshot");
-        assert_eq!(differing(&lab("a"), &lab("a"), &[]), "");
+        let lab = |snapshot: &str| components(&[("snapshot", snapshot)]);
+        let (plan, a, b) = (plan("ext4"), lab("a"), lab("b"));
+        assert_eq!(changed_components((Some(&plan), &a), (Some(&plan), &b)), "");
+        assert_eq!(differing(&a, &b, |_| true), "snapshot");
+        assert_eq!(differing(&a, &a, |_| true), "");
+    }
+
+    #[test]
+    fn libraries_differ_between_a_downloaded_tool_set_and_this_hosts_tools() {
+        let lab = |libc: &str| components(&[("library libc.so.6", libc), ("agent", "a")]);
+        let (a, b) = (lab("2.36"), lab("2.43"));
+        let [ext4, xfs, zfs] = ["ext4", "xfs", "zfs"].map(plan);
+        assert_eq!(changed_components((Some(&xfs), &a), (Some(&zfs), &b)), "");
+        assert_eq!(changed_components((Some(&xfs), &a), (Some(&ext4), &b)), "library libc.so.6");
+        assert_eq!(changed_components((Some(&zfs), &a), (Some(&zfs), &b)), "library libc.so.6");
+        let other_agent = components(&[("agent", "b")]);
+        assert_eq!(changed_components((Some(&xfs), &a), (Some(&zfs), &other_agent)), "agent");
     }
 }

@@ -95,7 +95,7 @@ impl Line {
     /// about one size.
     fn fit(&self) -> Option<(f64, f64)> {
         let spread = self.weights * self.ops_squared - self.ops * self.ops;
-        if !(spread > Self::MIN_SPREAD * self.weights * self.ops_squared) {
+        if spread <= Self::MIN_SPREAD * self.weights * self.ops_squared {
             return None;
         }
         let per_op = (self.weights * self.ops_by_seconds - self.ops * self.seconds) / spread;

@@ -92,7 +92,7 @@ mod tests {
         for (path, why) in [
             ("/no/such/agent", "cannot be opened: No such file"),
             ("/dev/null", "it is a device"),
-            ("/bin/sh", "is not a fsdyno-agent"),
+            ("/bin/sh", "is not an fsdyno-agent"),
             ("/proc/self/exe", "its protocol is 2, this program's is 1"),
         ] {
             let text = refused(path);

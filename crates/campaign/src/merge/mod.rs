@@ -18,7 +18,7 @@ use fsdyno_venue::fingerprint;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use crate::compatibility::{changed_components, same_machine, short};
+use crate::compatibility::{changed_components, guest, same_machine, short};
 use crate::schedule::Shard;
 use crate::share::{Planned, ShareError, ShareFile};
 use crate::store::{Store, StoreError, series_file};
@@ -226,7 +226,7 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
 
 fn other_place(a: &Trial, b: &Trial) -> Option<String> {
     if let (Some(ours), Some(theirs)) = (&a.lab_id, &b.lab_id) {
-        let parts = changed_components(&a.lab, &b.lab);
+        let parts = changed_components(guest(a), guest(b));
         let same_plan = a.plan.hash == b.plan.hash;
         let other =
             same_machine(&a.plan, &b.plan) && (!parts.is_empty() || (same_plan && ours != theirs));

@@ -105,7 +105,7 @@ fn all(words: &str) {
 
 #[test]
 fn with_a_processor_profile_the_estimated_times_of_functions_are_the_phase_s_cpu_time() {
-    all("dirops --set files=2000 --fs ext4 --cpu epyc-2024");
+    all("dirops --set files=1000 --fs ext4 --cpu epyc-2024");
 }
 
 /// Asserts that hold for any file system, except that nearly all is attributed.
