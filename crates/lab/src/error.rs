@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fsdyno_filesystem::lookup;
 
-use crate::build;
+use crate::build::module_command;
 use crate::elf::ElfError;
 
 /// The reason why no guest could be prepared.
@@ -211,19 +211,7 @@ impl LabError {
                                    (6.1), an image (/boot/vmlinuz-6.1.0-56-amd64), or IMAGE:MODULES"
                     .into()
             }
-            NoModule { module, release, .. } => {
-                let hint = lookup::kernel_hint_of(module).map(String::from);
-                let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
-                    format!(
-                        "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs \
-                         left Linux with 6.13)"
-                    )
-                });
-                match build::module_command(module, release) {
-                    Some(command) => format!("build it: {command}; or {hint}"),
-                    None => hint,
-                }
-            }
+            NoModule { module, release, .. } => module_hint(module, release),
             NoTool(path) if path.contains('/') => {
                 "it must be an executable file, given by its absolute path".into()
             }
@@ -248,6 +236,20 @@ impl LabError {
             NotBuilt { log, .. } => format!("the whole output is in {}", log.display()),
             NoModuleBuild { .. } | WrongSource { .. } | BadFile { .. } | Io { .. } => return None,
         })
+    }
+}
+
+/// Returns the remedy for a kernel without a module.
+fn module_hint(module: &str, release: &str) -> String {
+    let hint = lookup::kernel_hint_of(module).map(String::from);
+    let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
+        format!(
+            "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left Linux with 6.13)"
+        )
+    });
+    match module_command(module, release) {
+        Some(command) => format!("build it: {command}; or {hint}"),
+        None => hint,
     }
 }
 

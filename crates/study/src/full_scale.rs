@@ -5,6 +5,8 @@
 use fsdyno_report::study::{FullScale, Judged};
 use serde::Deserialize;
 
+use crate::file::Claim;
+
 /// The table, as JSON.
 const TABLE: &str = include_str!("../../../catalog/full-scale.json");
 
@@ -27,6 +29,18 @@ pub struct FullScaleVerdict {
 pub fn full_scale_verdicts() -> Vec<FullScaleVerdict> {
     // Parsing cannot fail: the file is compiled into the program, and a test parses it.
     serde_json::from_str(TABLE).unwrap_or_default()
+}
+
+/// Returns the stored verdicts on a claim of a study, one for each set of conditions.
+pub fn verdicts_on(title: &str, claim: &Claim) -> Vec<FullScaleVerdict> {
+    let mut found: Vec<FullScaleVerdict> = Vec::new();
+    for it in full_scale_verdicts() {
+        if (it.study.as_str(), &it.id, &it.text) == (title, &claim.id, &claim.text) {
+            found.retain(|earlier| earlier.conditions != it.conditions);
+            found.push(it);
+        }
+    }
+    found
 }
 
 /// Adds the known verdicts at full scale to those at a reduced scale.

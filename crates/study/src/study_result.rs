@@ -37,12 +37,8 @@ fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
     let has_run = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
     let missing = file.variants().into_iter().filter(|variant| !has_run(&words(variant)));
     let not_run = missing.map(|variant| {
-        let own = file.runs.iter().filter(|run| run.has(variant));
-        let places: Vec<String> =
-            own.map(|run| format!("{}/{}", variant.name(), run.name)).collect();
-        let have = if places.len() == 1 { "has" } else { "have" };
-        let why = format!("{} {have} no trials: not run yet, or removed.", places.join(", "));
-        NotRun { conditions: words(&variant), why }
+        let why = "No trials are stored: they were not selected (--as), not run yet, or removed.";
+        NotRun { conditions: words(&variant), why: why.into() }
     });
     not_run.collect()
 }

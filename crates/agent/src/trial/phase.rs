@@ -29,8 +29,7 @@ impl Trial<'_> {
         runs_on: bool,
     ) -> Result<Phase, String> {
         let instruments = self.instruments();
-        let before = Counters::of(self.target);
-        self.target.start_phase();
+        let before = self.start_phase();
         let Issued { done, command, opened, counts_before, written_at, together } =
             self.issue(workload, index, spec, &instruments)?;
         let (outcome, counting) = (done.outcome, self.processor());
@@ -80,6 +79,13 @@ impl Trial<'_> {
             space_used: self.space_used().map_err(failed("statfs"))?,
             instrument,
         })
+    }
+
+    /// Starts a phase of the target and returns its counters at the start.
+    fn start_phase(&mut self) -> Counters {
+        let before = Counters::of(self.target);
+        self.target.start_phase();
+        before
     }
 
     /// Returns the processes that measure, those of the target and of this trial.

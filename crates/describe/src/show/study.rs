@@ -5,6 +5,7 @@ use fsdyno_report::table::Prose;
 use fsdyno_study::file::{
     Cell, Check, Claim, Conditions, Factors, Published, Run, StudyFile, Test,
 };
+use fsdyno_study::full_scale;
 use serde_json::{Value, json};
 
 use super::Shown;
@@ -68,8 +69,25 @@ fn text(file: &StudyFile, prose: Prose) -> String {
     for claim in &file.claims {
         text.push_str(&prose.indented(&format!("{}: {}", claim.id, claim.text), 2));
         text.push_str(&prose.indented(&test(claim), 6));
+        if let Some(line) = stored(file, claim) {
+            text.push_str(&prose.indented(&line, 6));
+        }
     }
     text
+}
+
+/// Describes the stored verdicts on a claim, which the program contains; `None` if there are none.
+fn stored(file: &StudyFile, claim: &Claim) -> Option<String> {
+    let verdicts = full_scale::verdicts_on(&file.title, claim);
+    let each: Vec<String> = verdicts
+        .iter()
+        .map(|it| {
+            let one_seed = if it.full_scale.one_seed { ", one seed" } else { "" };
+            let (conditions, result) = (&it.conditions, &it.full_scale.result);
+            format!("{conditions} {}{one_seed} (results/{result})", it.full_scale.verdict.word())
+        })
+        .collect();
+    (!each.is_empty()).then(|| format!("stored: {}", each.join("; ")))
 }
 
 /// Returns the command of a study run.
@@ -183,7 +201,7 @@ fn value(file: &StudyFile) -> Value {
     let claim = |claim: &Claim| {
         json!({
             "id": claim.id, "text": claim.text, "published": claim.published,
-            "least": claim.margin, "check": test(claim),
+            "least": claim.margin, "check": test(claim), "stored": stored(file, claim),
         })
     };
     let factors = |table: &Factors| {

@@ -14,12 +14,12 @@ use crate::exit::Failure;
 pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
     // compare resolves its own names, because a name that no result has leaves a bisection undecided.
     for path in results(&mut command) {
-        *path = find(path)?;
+        *path = result(path)?;
     }
     match &mut command {
         Command::Show(show) if show.kind.is_of_results() => {
             for name in &mut show.names {
-                *name = find(Path::new(name))?.to_string_lossy().into_owned();
+                *name = result(Path::new(name))?.to_string_lossy().into_owned();
             }
         }
         // The name of a study takes precedence.
@@ -29,6 +29,17 @@ pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
         _ => {}
     }
     Ok(command)
+}
+
+/// Returns the path of a result. The name of a study, which is not a result, gets a hint.
+fn result(given: &Path) -> Result<PathBuf, Failure> {
+    find(given).map_err(|failure| match given.to_str().filter(|name| is_study(name)) {
+        Some(name) => Failure::invalid_use(format!(
+            "'{name}' is a study, not a result: 'fsdyno show study {name}' has its stored verdicts, and 'fsdyno study \
+             {name} --out FOLDER' runs it"
+        )),
+        None => failure,
+    })
 }
 
 fn is_study(name: &str) -> bool {

@@ -478,7 +478,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     }
     std::fs::remove_dir_all(path.join("out/today")).unwrap();
     let text = shown("");
-    assert!(text.starts_with("as today: not run. today/curve has no trials: "), "{text}");
+    assert!(text.contains("\nas today: not run. No trials are stored: "), "{text}");
     let told: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
     assert_eq!(told["not_run"][0]["conditions"], "as today");
     // Records in the folder of another run would be judged as if they were that one's.
@@ -662,6 +662,15 @@ fn the_built_in_studies_are_listed_and_shown() {
         let found = says.iter().any(|key| !json[key].as_array().unwrap().is_empty());
         assert!(found, "{name}");
     }
+    let shown = stdout(&run(folder.path(), "show study guenter-2008"));
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("stored: as then reversed (results/2026-11-22-guenter-2008)"),
+        "{shown}"
+    );
+    let no_result = run(folder.path(), "report guenter-2008");
+    assert_eq!(code(&no_result), 2);
+    assert!(stderr(&no_result).contains("is a study, not a result"), "{}", stderr(&no_result));
 }
 
 #[test]

@@ -23,43 +23,10 @@ const MODULES: &str = "built-modules";
 /// The file in the folder of the modules that records the sources.
 const ORIGIN: &str = "fsdyno-build";
 
-/// The names of the kernels that can be built, with the command for each.
-const BUILDS: &[(&str, &str)] =
-    &[("reiser4", "fsdyno kernel build reiser4 --linux SOURCE --reiser4 SOURCE")];
-
-/// The modules that can be built for a distribution's kernel, with the command for each, without the release.
-const MODULE_BUILDS: &[(&str, &str)] = &[("zfs", "fsdyno kernel build zfs --kernel")];
-
-/// Returns the command that builds a module for a kernel of Debian, if there is one.
-pub fn module_command(module: &str, release: &str) -> Option<String> {
-    if !release.ends_with("-amd64") {
-        return None;
-    }
-    let (_, command) = MODULE_BUILDS.iter().find(|(built, _)| module == *built)?;
-    Some(format!("{command} {release}"))
-}
-
 /// Returns the folder of the modules that were built on this host for a kernel, if there are any.
 pub(crate) fn modules_for(release: &str, cache: &Cache) -> Option<PathBuf> {
     let folder = cache.path().join(MODULES).join(release);
     folder.is_dir().then_some(folder)
-}
-
-/// Reports whether a kernel that was built on this host is the requested one.
-pub fn is_named(release: &str, wish: &str) -> bool {
-    release == wish || name(release) == Some(wish)
-}
-
-/// Returns the command that builds the requested kernel, if there is one.
-pub fn command_for(wish: &str) -> Option<&'static str> {
-    let (_, command) =
-        BUILDS.iter().find(|(built, _)| wish == *built || name(wish) == Some(built))?;
-    Some(command)
-}
-
-/// Returns the part of a release after its last dash.
-fn name(release: &str) -> Option<&str> {
-    Some(release.rsplit_once('-')?.1)
 }
 
 /// Returns the line that records the sources of the kernel with this modules folder, if it was built on this host.
@@ -182,7 +149,6 @@ mod tests {
             assert!(error.hint().unwrap().contains("fsdyno kernel build reiser4"));
             assert!(error.is_missing());
         }
-        assert_eq!(command_for("6.1.0-56-amd64"), None);
         assert_eq!(origin(folder.path()), None);
     }
 }

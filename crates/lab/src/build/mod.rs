@@ -4,6 +4,7 @@
 //! their final names, so an interrupted build leaves nothing that a lab would use; the next build with that
 //! name removes the leftovers.
 
+mod commands;
 mod kept;
 mod linux;
 mod reiser4;
@@ -27,8 +28,9 @@ use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
 
+pub use commands::{command_for, is_named, module_command};
+pub use kept::origin;
 pub(crate) use kept::{FOLDER, keep, keep_modules, modules_for};
-pub use kept::{command_for, is_named, module_command, origin};
 pub use reiser4::{Sources, reiser4};
 pub use zfs::zfs;
 

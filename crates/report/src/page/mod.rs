@@ -140,7 +140,7 @@ fn page_of(
     parts.extend(cuts);
     let explained = why::views(explanations, extras.places, &mut budget);
     let leads = study::Leads::of(&explained, crashed, cuts_at);
-    let counts = |judged: &Judged| [extras.not_run(), crate::study::counts(judged)].concat();
+    let counts = |judged: &Judged| [crate::study::counts(judged), extras.not_run()].concat();
     let study = judged.map(|judged| study::section(judged, leads, &mut environment)).transpose()?;
     Ok(environment.get_template("page")?.render(context! {
         title => judged.map_or_else(|| plain_title(&sections, &curves), |judged| number::sanitize(&judged.title)),

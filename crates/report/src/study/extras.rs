@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_not_run_are_named_before_the_counts_and_in_json() {
+    fn conditions_not_run_are_named_after_the_counts_and_in_json() {
         let not_run = [NotRun {
             conditions: "as then".into(),
             why: "No trial of it is in 'out/then'.".into(),
@@ -148,13 +148,15 @@ mod tests {
         let extras = Extras { not_run: &not_run, ..Extras::default() };
         let text = "as then: not run. No trial of it is in 'out/then'.\n";
         let counts = "as then: 6 claims: ";
-        assert!(self::text(extras, Format::Text).starts_with(&format!("{text}{counts}")));
-        let markdown = self::text(extras, Format::Markdown);
-        assert!(markdown.starts_with(&format!("- {text}- {counts}")), "{markdown}");
+        for (format, item) in [(Format::Text, ""), (Format::Markdown, "- ")] {
+            let written = self::text(extras, format);
+            assert!(written.starts_with(&format!("{item}{counts}")), "{written}");
+            assert!(written.contains(&format!("\n{item}{text}")), "{written}");
+        }
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
         let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at("as then: not run. ") < at("as then: 6 claims"));
+        assert!(at("as then: 6 claims") < at("as then: not run. "));
         let json = crate::study::json(&judged, extras).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["not_run"][0]["conditions"], "as then");

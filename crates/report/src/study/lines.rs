@@ -60,15 +60,13 @@ impl Variant {
         })
     }
 
-    /// The number of claims and tables that are not shown: `33 claims of study runs without trials, and 6 tables
+    /// The number of claims and tables that are not shown: `33 claims without trials, and 6 tables
     /// without a measured number`; none if all are shown.
     pub fn not_shown(&self) -> Option<String> {
         let claims = self.claims.len() - self.run_claims().len();
         let tables = self.tables.len() - self.measured_tables().len();
-        let parts = [
-            (claims, "claim", "of study runs without trials"),
-            (tables, "table", "without a measured number"),
-        ];
+        let parts =
+            [(claims, "claim", "without trials"), (tables, "table", "without a measured number")];
         let parts = parts.into_iter().filter(|(n, ..)| *n > 0);
         let parts: Vec<String> =
             parts.map(|(n, what, which)| format!("{} {which}", counted(n, what))).collect();

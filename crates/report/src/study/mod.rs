@@ -317,9 +317,9 @@ impl<'a> Results<'a> {
 impl Output for Results<'_> {
     fn document(&self) -> Document {
         let mut out = document::document(self.judged);
-        // These go before the counts, which are the first items.
+        // These go after the counts, which are the first items.
         if let Some(Block::Items(first)) = out.0.first_mut() {
-            first.splice(0..0, self.extras.not_run());
+            first.extend(self.extras.not_run());
         }
         out.0.extend(self.extras.blocks());
         out

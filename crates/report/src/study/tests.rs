@@ -61,7 +61,7 @@ fn claims_and_tables_of_runs_without_trials_are_counted_and_not_shown() {
     let cells = judged.variants[0].tables[0].rows.iter_mut().flat_map(|row| &mut row.cells);
     cells.for_each(|cell| cell.measured = None);
     let text = text(&judged, Style::default());
-    let note = format!("Not shown: {} claims of study runs without trials, and 1 table", all - 1);
+    let note = format!("Not shown: {} claims without trials, and 1 table", all - 1);
     assert!(text.contains(&note), "{text}");
     assert!(text.contains("  C1 ") && !text.contains("  C2 "), "{text}");
     assert!(!text.contains("times: "), "{text}");

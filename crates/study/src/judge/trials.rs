@@ -33,12 +33,24 @@ pub struct Found<'a> {
 }
 
 impl<'a> Trials<'a> {
-    /// Returns the reason if a run of these cells has no trials in this variant, although it belongs to the variant.
+    /// Returns the reason if a run of these cells has no trials in this variant, or none of a row, although they belong
+    /// to it. A row that cannot run here has skipped trials.
     pub fn missing(&self, cells: &[&Cell]) -> Option<String> {
-        let has = |run: &str| self.runs.iter().any(|(name, _)| *name == run);
-        let serves = |run: &str| self.file.run(run)?.serves(self.variant);
-        let missing = cells.iter().find(|cell| serves(&cell.run).is_some() && !has(&cell.run))?;
-        Some(not_run(&missing.run, self.variant))
+        cells.iter().find_map(|cell| {
+            let run = self.file.run(&cell.run)?;
+            let serves = run.serves(self.variant)?;
+            let Some(trials) = self.trials_of(&cell.run) else {
+                return Some(not_run(&cell.run, self.variant));
+            };
+            let belongs = run.rows(serves).is_none_or(|rows| rows.contains(&cell.row));
+            let is_there = trials.iter().any(|trial| trial.plan.label == cell.row);
+            (belongs && !is_there).then(|| no_trial(cell))
+        })
+    }
+
+    fn trials_of(&self, run: &str) -> Option<&[&'a Trial]> {
+        let (_, trials) = self.runs.iter().find(|(name, _)| *name == run)?;
+        Some(trials)
     }
 
     /// Returns the trials of a cell; with `points`, those of every point of a curve.
@@ -67,11 +79,10 @@ impl<'a> Trials<'a> {
         if found.rows(serves).is_some_and(|rows| !rows.contains(row)) {
             return Err(format!("run '{run}' has no row '{row}' {here}"));
         }
-        let trials = self.runs.iter().find(|(name, _)| name == run).map(|(_, trials)| trials);
-        let trials = trials.ok_or_else(|| not_run(run, self.variant))?;
+        let trials = self.trials_of(run).ok_or_else(|| not_run(run, self.variant))?;
         let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
         if of_row().next().is_none() {
-            return Err(format!("run '{run}' has no trial of '{row}'"));
+            return Err(no_trial(cell));
         }
         let at = |trial: &&Trial| {
             let has = |(key, value): (&String, &String)| {
@@ -135,6 +146,11 @@ impl<'a> Trials<'a> {
             names.join(", ")
         ))
     }
+}
+
+/// Returns the reason why a row of a run has no trial.
+fn no_trial(cell: &Cell) -> String {
+    format!("run '{}' has no trial of '{}'", cell.run, cell.row)
 }
 
 /// Returns the reason why a run has no trial.
