@@ -72,7 +72,7 @@ pub use baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 pub use clients::Clients;
 pub use columns::COLUMN_NAMES;
 pub use crash::CrashReport;
-pub use device::flags;
+pub use device::{flags, risks};
 pub use error::ReportError;
 pub use load::{LoadError, Loaded, Torn, is_result, load, results_below};
 pub use number::{counted, percent, sanitize};

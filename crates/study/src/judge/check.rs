@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_report::study::digits;
 use fsdyno_report::validity::{Flag, instrument_share};
-use fsdyno_report::{Matching, Pairing, counted, processor_error};
+use fsdyno_report::{Matching, Pairing, counted, processor_error, risks};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
@@ -59,18 +59,19 @@ impl Measured {
         let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
             return;
         };
-        let moves = (1.0 - one.min(other)) / (1.0 - one.max(other)) - 1.0;
-        if moves <= INSTRUMENT_MOVES {
+        let saved = 1.0 - (1.0 - one.max(other)) / (1.0 - one.min(other));
+        if saved <= INSTRUMENT_MOVES {
             return;
         }
         let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
         let [first, second] = sides.map(|(cell, _)| label(cell, &both));
+        let (more, less) = if one > other { (&first, &second) } else { (&second, &first) };
         self.note(format!(
-            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': up to {} of their ratio \
-             may be its own, where no wait hides it.",
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, '{more}' would \
+             take up to {} less time relative to '{less}'.",
             percent(one),
             percent(other),
-            percent(moves)
+            percent(saved)
         ));
     }
 
@@ -100,10 +101,24 @@ impl Measured {
                 "{figure} of '{row}' in '{phase}' covers {fewest} ops; below {takes} it equals the maximum."
             ));
         }
-        let flags: Vec<&str> = found.flags.iter().map(|flag| Flag::name(*flag)).collect();
+        let flags: Vec<String> = found.flags.iter().map(|flag| named(*flag, found)).collect();
         if !flags.is_empty() {
             self.note(format!("'{}' is {}.", cell.row, flags.join(", ")));
         }
+    }
+}
+
+/// Returns the name of a flag; for UNSAFE with the options that are not safe.
+fn named(flag: Flag, found: &Found<'_>) -> String {
+    let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
+    let options: Vec<&str> = risks
+        .iter()
+        .flatten()
+        .map(|risk| risk.split_once(": ").map_or(risk.as_str(), |(option, _)| option))
+        .collect();
+    match options.is_empty() {
+        true => flag.name().to_string(),
+        false => format!("{} ({})", flag.name(), options.join(", ")),
     }
 }
 
