@@ -97,15 +97,23 @@ fn is_base(row: &Row<'_>, section: &Section<'_>) -> bool {
 
 /// A sentence on the unsafe rows and their reasons, if other rows are safe.
 fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
-    let mut rows: Vec<(String, String)> = Vec::new();
+    // Rows with the same reasons are one group.
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows).filter(|row| !row.is_safe()) {
-        let named = (row.in_sentence(), row.risks.join("; "));
-        if !rows.contains(&named) {
-            rows.push(named);
+        let (name, risks) = (row.in_sentence(), row.risks.join("; "));
+        match groups.iter_mut().find(|(reasons, _)| *reasons == risks) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => groups.push((risks, vec![name])),
         }
     }
-    let named: Vec<String> =
-        rows.into_iter().map(|(name, risks)| format!("{name} ({risks})")).collect();
+    let named: Vec<String> = groups
+        .into_iter()
+        .map(|(risks, names)| {
+            let each = if names.len() > 1 { "each: " } else { "" };
+            format!("{} ({each}{risks})", names.join("; "))
+        })
+        .collect();
     (!named.is_empty()).then(|| {
         format!(
             "{}, not safe at a power cut and not ranked with safe file systems: {}.",

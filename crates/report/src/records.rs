@@ -151,6 +151,10 @@ fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
             cacheable.map(|size| size.0.to_string()).unwrap_or_default()
         }),
         of_trial("unsafe", |trial| device::risks(trial).join("; ")),
+        // The processes or clients that shared the work; empty if one did all of it.
+        of_trial("shared_by", |trial| {
+            trial.plan.venue.shared_by().map(|number| number.to_string()).unwrap_or_default()
+        }),
     ]
 }
 

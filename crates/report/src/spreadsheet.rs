@@ -65,6 +65,11 @@ fn columns<'s, 'a: 's>() -> Vec<Column<'static, Line<'s, 'a>>> {
         Column::words("flags", |(.., row): &Line<'_, '_>| {
             row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")
         }),
+        Column::words("shared by", |(.., row): &Line<'_, '_>| {
+            let plan = row.trials.first().map(|(trial, _)| &trial.plan);
+            let number = plan.and_then(|plan| plan.venue.shared_by());
+            number.map(|number| number.to_string()).unwrap_or_default()
+        }),
     ]
 }
 

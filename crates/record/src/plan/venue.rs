@@ -28,6 +28,17 @@ pub enum VenuePlan {
     Ranks(RanksPlan),
 }
 
+impl VenuePlan {
+    /// Returns the number of ranks or of the lab's clients that share a trial; `None` if one process does all of it.
+    pub fn shared_by(&self) -> Option<u32> {
+        match self {
+            VenuePlan::Ranks(plan) => Some(plan.ranks),
+            VenuePlan::Lab(lab) => lab.clients,
+            VenuePlan::Host | VenuePlan::Model { .. } => None,
+        }
+    }
+}
+
 /// Processes on one or several hosts that share a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
