@@ -56,6 +56,8 @@ impl Pace {
 /// is far above that of a long one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Line {
+    /// Number of trials.
+    trials: u32,
     /// Sum of the weights, which are the inverse squares of the times.
     weights: f64,
     ops: f64,
@@ -69,10 +71,14 @@ impl Line {
     /// not decide a line. [OWN]
     const MIN_SPREAD: f64 = 0.2;
 
+    /// The number of trials below which they do not decide a line. [OWN]
+    const MIN_TRIALS: u32 = 3;
+
     fn add(&mut self, ops: f64, seconds: f64) {
         let weight = seconds.max(1e-3).powi(-2);
         let keep = 1.0 - 1.0 / f64::from(MEMORY * 4);
         let sum = |old: f64, new: f64| old * keep + weight * new;
+        self.trials = self.trials.saturating_add(1);
         self.weights = sum(self.weights, 1.0);
         self.ops = sum(self.ops, ops);
         self.seconds = sum(self.seconds, seconds);
@@ -83,6 +89,7 @@ impl Line {
     /// Returns the line through the trials of two lines.
     fn and(self, other: &Line) -> Line {
         Line {
+            trials: self.trials.saturating_add(other.trials),
             weights: self.weights + other.weights,
             ops: self.ops + other.ops,
             seconds: self.seconds + other.seconds,
@@ -95,7 +102,8 @@ impl Line {
     /// about one size.
     fn fit(&self) -> Option<(f64, f64)> {
         let spread = self.weights * self.ops_squared - self.ops * self.ops;
-        if spread <= Self::MIN_SPREAD * self.weights * self.ops_squared {
+        let is_flat = spread <= Self::MIN_SPREAD * self.weights * self.ops_squared;
+        if self.trials < Self::MIN_TRIALS || is_flat {
             return None;
         }
         let per_op = (self.weights * self.ops_by_seconds - self.ops * self.seconds) / spread;

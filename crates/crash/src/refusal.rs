@@ -33,7 +33,7 @@ pub fn refusal(workload: &dyn Workload, threads: u32) -> Option<String> {
             return Some(format!("phase {} ends at a time limit", phase.name));
         }
         if workload.ends_with(index).is_some() {
-            return Some(format!("phase {} ends as soon as one of its threads ends", phase.name));
+            return Some(format!("phase {} ends when one particular thread ends", phase.name));
         }
         check.writers.clear();
         let ranks = phase.threads.of(threads);

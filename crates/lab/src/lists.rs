@@ -98,6 +98,11 @@ impl Lists {
         self.fetched.elapsed().is_ok_and(|age| age < RECENT)
     }
 
+    /// Reports whether the lists are older than this.
+    pub fn are_older_than(&self, age: Duration) -> bool {
+        self.fetched.elapsed().is_ok_and(|elapsed| elapsed > age)
+    }
+
     /// Returns the age of the lists as text: `26 hours`.
     pub fn age(&self) -> String {
         let hours = self.fetched.elapsed().unwrap_or_default().as_secs() / 3600;

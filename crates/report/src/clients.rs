@@ -1,6 +1,8 @@
 //! File systems shared over a modelled network: the rate of each phase by the number of clients, the knee of that
 //! curve, and the split of the guest's single processor between clients and server.
 
+use std::collections::BTreeMap;
+
 use fsdyno_record::trial::Phase;
 use fsdyno_record::{Nanos, Trial};
 
@@ -29,11 +31,15 @@ struct Point<'a> {
     scaling: Scaling,
 }
 
+/// The key of a curve: the workload with its parameters and threads, the row, the network, the seed and the phase.
+type Curve<'a> = ((&'a str, &'a BTreeMap<String, String>, u32), &'a str, &'a str, u64, &'a str);
+
 impl Point<'_> {
     /// The key of the curve that this point belongs to.
-    fn curve(&self) -> (&str, &str, &str, u64, &str) {
+    fn curve(&self) -> Curve<'_> {
         let plan = &self.trial.plan;
-        (&plan.workload.name, &plan.label, self.network, self.trial.seed, &self.phase.name)
+        let work = (plan.workload.name.as_str(), &plan.workload.params, plan.threads);
+        (work, &plan.label, self.network, self.trial.seed, &self.phase.name)
     }
 
     fn length(&self) -> Nanos {

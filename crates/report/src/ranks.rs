@@ -1,7 +1,9 @@
 //! Trials that several processes shared: tables of their scaling, phases, clients and ranks.
 
-use fsdyno_record::plan::VenuePlan;
+use fsdyno_axes::naming::RowNames;
+use fsdyno_record::plan::{RanksPlan, VenuePlan};
 use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewall, View};
+use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Nanos, Trial};
 
 use crate::error::ReportError;
@@ -79,12 +81,10 @@ fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
 /// Returns the points of all curves, the phases of a subject in the order of its trials, with the fewest ranks first.
 fn points(trials: &[Trial]) -> Vec<ScalingRow> {
     let mut all: Vec<ScalingRow> = Vec::new();
-    for it in phases(trials) {
+    let names = RowNames::of(trials);
+    for it in phases(trials).into_iter().filter(|it| it.trial.outcome == Outcome::Ok) {
         let VenuePlan::Ranks(plan) = &it.trial.plan.venue else { continue };
-        let label = &it.trial.plan.label;
-        let subject = label.strip_suffix(&plan.label_suffix()).unwrap_or(label);
-        let own = if plan.own { ", own" } else { "" };
-        let subject = sanitize(&format!("{} {subject}{own}", it.trial.plan.workload.name));
+        let subject = subject(&names, it.trial, plan);
         let (phase, ranks) = (sanitize(&it.phase.name), plan.ranks);
         let rate = rate(it.items(), it.phase.last_done_ns);
         let key = (&subject, &phase, ranks);
@@ -108,6 +108,15 @@ fn points(trials: &[Trial]) -> Vec<ScalingRow> {
         row.scaling = scaling;
     }
     all
+}
+
+/// Returns the name of a curve: the workload and the row, with what distinguishes them from others, but without the number of
+/// ranks and the shift.
+fn subject(names: &RowNames, trial: &Trial, plan: &RanksPlan) -> String {
+    let rest = RanksPlan { ranks: 0, shift: 0, ..plan.clone() }.label_suffix();
+    let rest = rest.trim_start_matches(", 0 ranks");
+    let row = names.row(trial).replacen(&plan.label_suffix(), rest, 1);
+    sanitize(&format!("{} {row}", names.workload(trial)))
 }
 
 /// The curves over the number of ranks, if any has several points.
@@ -134,9 +143,9 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
     Some(table)
 }
 
-/// Returns the table of a report: the curves over the number of ranks, or, if there are none, the phases of each trial.
-pub(crate) fn table(trials: &[Trial]) -> Option<Table> {
-    scaling_table(trials).or_else(|| summary(trials))
+/// Returns the tables of a report: the curves over the number of ranks, and the phases of each trial.
+pub(crate) fn tables(trials: &[Trial]) -> impl Iterator<Item = Table> {
+    scaling_table(trials).into_iter().chain(summary(trials))
 }
 
 /// Items per second.
@@ -468,6 +477,36 @@ mod tests {
         assert_eq!(table.rows[0].cells[3], "600 files/s", "300 in half a second");
         assert_eq!(table.rows[0].cells[4], "500 files/s", "1000 in two seconds");
         assert_eq!(table.rows[0].cells.len(), summary(&[trial()]).unwrap().rows[0].cells.len() + 2);
+    }
+
+    #[test]
+    fn the_curve_over_ranks_has_the_mean_of_repeats_and_is_of_one_workload_only() {
+        let of = |ranks: u32, files: &str, seconds: u64| {
+            let mut trial = trial();
+            let plan = RanksPlan { ranks, shift: ranks - 1, ..RanksPlan::default() };
+            trial.plan.label = format!("ext4{}", plan.label_suffix());
+            trial.plan.venue = VenuePlan::Ranks(plan);
+            trial.plan.workload.params.insert("files".into(), files.into());
+            trial.plan.hash = format!("{files} files, {ranks} ranks");
+            trial.measured.ranks.as_mut().unwrap().phases[0].last_done_ns =
+                Nanos(seconds * 1_000_000_000);
+            trial
+        };
+        let trials = [of(2, "9", 2), of(1, "9", 4), of(2, "9", 1), of(4, "9", 1), of(1, "7", 1)];
+        let rows = points(&trials);
+        let shown = |row: &ScalingRow| (row.ranks, row.rates.len(), row.rate(), row.scaling.ratio);
+        let curve: Vec<_> =
+            rows.iter().filter(|row| row.subject.contains("=9")).map(shown).collect();
+        // 2,000 items each.
+        let expected =
+            [(1, 1, 500.0, Some(1.0)), (2, 2, 1500.0, Some(3.0)), (4, 1, 2000.0, Some(4.0))];
+        assert_eq!(curve, expected);
+        assert!(rows.iter().all(|row| !row.subject.contains("rank")), "{}", rows[0].subject);
+        assert_eq!(rows.iter().filter(|row| row.scaling.ratio.is_none()).count(), 1);
+        let table = scaling_table(&trials).unwrap();
+        assert_eq!(table.rows.len(), 3);
+        let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
+        assert!(text.starts_with("Scaling\n") && text.contains("knee"), "{text}");
     }
 
     #[test]

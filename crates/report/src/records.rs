@@ -46,6 +46,10 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
             }));
         }
     }
+    // The processes or clients that shared the work; empty if one did all of it.
+    columns.push(of_trial("shared_by", |trial| {
+        trial.plan.venue.shared_by().map(|number| number.to_string()).unwrap_or_default()
+    }));
     columns
 }
 
@@ -151,10 +155,6 @@ fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
             cacheable.map(|size| size.0.to_string()).unwrap_or_default()
         }),
         of_trial("unsafe", |trial| device::risks(trial).join("; ")),
-        // The processes or clients that shared the work; empty if one did all of it.
-        of_trial("shared_by", |trial| {
-            trial.plan.venue.shared_by().map(|number| number.to_string()).unwrap_or_default()
-        }),
     ]
 }
 

@@ -115,7 +115,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         table.more = units.into_iter().chain(calls).collect();
         out.0.push(Block::Table(table));
     }
-    out.0.extend(ranks::table(trials).map(Block::Table));
+    out.0.extend(ranks::tables(trials).map(Block::Table));
     let curves = curve::curves(trials);
     for curve in &curves {
         out.0.push(Block::Table(curve::table(curve)));

@@ -276,7 +276,7 @@ pub fn kernels() -> Result<Listing, Failure> {
         .collect();
     let empty = "no kernel yet; fsdyno run downloads the distribution's (apt-get download)";
     Ok(Listing {
-        heads: &["release", "built here", "image", "modules"],
+        heads: &["release", "built", "image", "modules"],
         rows,
         empty,
         ..Listing::default()

@@ -336,7 +336,7 @@ fn any_bad_setting_gets_one_short_line() {
 
 /// Invalid values: the option, the value, and a part of the message.
 const VALUES: &[(&str, &str, &str)] = &[
-    ("--raid", "5", "'5' is not a RAID; write LEVELxDISKS, such as 5x3"),
+    ("--raid", "5", "'5' is not a RAID layout; write LEVELxDISKS, such as 5x3"),
     ("--raid", "x3", "'x3' is not a RAID"),
     ("--raid", "7x3", "RAID 7 is not supported; use 0, 1, 5 or 10"),
     ("--raid", "5x2", "RAID 5 takes 3 to 8 disks, not 2"),

@@ -41,10 +41,11 @@ fn with_load<T>(work: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn a_processor_profile_repeats_cold_and_from_a_snapshot_under_load() {
+fn a_processor_profile_repeats_under_load_and_is_a_component_of_the_identity() {
     let Some((folder, other)) = lab().zip(lab()) else { return };
     // A snapshot's hash says that it was booted alike, so the pair from a snapshot is a long test.
     let boots: &[&str] = if full() { &["cold", "snapshot"] } else { &["cold"] };
+    let mut profiled = Value::Null;
     for boot in boots {
         let words = format!("{WORDS} --cpu epyc-2024 --boot {boot}");
         // Two guests at once disturb each other, too.
@@ -57,16 +58,18 @@ fn a_processor_profile_repeats_cold_and_from_a_snapshot_under_load() {
         });
         assert_eq!(one["lab_id"], two["lab_id"], "{boot}");
         assert_eq!(one["measured"].to_string(), two["measured"].to_string(), "{boot}");
-        let create = create(&one);
-        let counted = |event: &str| create["processor"]["events"][event].as_u64().unwrap();
-        assert!(counted("system_call") >= 600, "{create}");
-        assert!(counted("miss") > 0 && counted("locked") > 0, "{create}");
-        assert!(create["processor"]["charged"].as_u64().unwrap() > 0);
+        let phase = create(&one).clone();
+        let counted = |event: &str| phase["processor"]["events"][event].as_u64().unwrap();
+        assert!(counted("system_call") >= 600, "{phase}");
+        assert!(counted("miss") > 0 && counted("locked") > 0, "{phase}");
+        assert!(phase["processor"]["charged"].as_u64().unwrap() > 0);
         assert!(one["lab"]["processor"].as_str().unwrap().contains("second_sets=1024"));
         assert!(one["lab"]["processor model"].as_str().unwrap().starts_with("sha256:"));
         assert_eq!(one["plan"]["venue"]["cpu"]["name"], "epyc-2024");
+        profiled = one;
     }
     // A speed is no component of the identity.
     let plain = good(folder.path(), &format!("{WORDS} --cpu 8"));
+    assert_ne!(plain["lab_id"], profiled["lab_id"]);
     assert!(plain["lab"]["processor"].is_null() && create(&plain)["processor"].is_null());
 }

@@ -45,6 +45,9 @@ impl Root {
     /// Downloads packages with everything that they depend on, and unpacks them into the build's folder.
     pub(super) fn unpack(build: &Build<'_>, apt: &Apt, names: &[&str]) -> Result<Root, LabError> {
         let [folder, archives] = ["root", "packages"].map(|name| build.folder.join(name));
+        for left in [&folder, &archives].into_iter().filter(|folder| folder.exists()) {
+            fs::remove_dir_all(left).map_err(LabError::io("remove", left))?;
+        }
         for folder in [folder.join("dev"), folder.join("proc"), archives.join("partial")] {
             fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
         }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::root::{self, Root};
 use super::{Build, BuildOptions, BuildResult, Need, check_needs, command_for, keep_modules};
@@ -23,6 +24,9 @@ const NAME: &str = "zfs";
 
 /// The modules, below the folder of the source.
 const MODULES: &[&str] = &["module/spl.ko", "module/zfs.ko"];
+
+/// The age up to which lists are taken for fetched by this command.
+const NEW: Duration = Duration::from_secs(5 * 60);
 
 /// Programs that the build needs on this host.
 const NEEDS: &[Need] = &[
@@ -115,8 +119,8 @@ pub fn zfs(
     Ok(build.done(release.to_string()))
 }
 
-/// Downloads packages and their dependencies and unpacks them, with new lists if it fails with these: cached lists may have
-/// packages that the archive has since replaced.
+/// Downloads packages and their dependencies and unpacks them. If that fails with cached lists, which may have packages that
+/// the archive has since replaced, it is tried again with new lists.
 fn download(
     build: &Build<'_>,
     lists: &Lists,
@@ -125,9 +129,12 @@ fn download(
     say: &dyn Fn(&str),
 ) -> Result<Root, LabError> {
     build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
-    Root::unpack(build, &lists.apt, packages).or_else(|_| {
+    Root::unpack(build, &lists.apt, packages).or_else(|first| {
+        if !lists.are_older_than(NEW) {
+            return Err(first);
+        }
         build.step("downloading again, with new package lists");
-        let lists = Lists::fetch(Archive::Debian, cache, say)?;
+        let Ok(lists) = Lists::fetch(Archive::Debian, cache, say) else { return Err(first) };
         Root::unpack(build, &lists.apt, packages)
     })
 }

@@ -108,7 +108,7 @@ impl Measured {
     }
 }
 
-/// Returns the name of a flag; for UNSAFE with the options that are not safe.
+/// Returns the name of a flag; for UNSAFE with what is not safe, in short: `barrier=0`.
 fn named(flag: Flag, found: &Found<'_>) -> String {
     let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
     let options: Vec<&str> = risks
