@@ -56,7 +56,9 @@ const MIN_MAIN_SHARE: f64 = 0.1;
 
 /// The phases that took at least [`MIN_MAIN_SHARE`] of the time of their workload in some row, and the others, such
 /// as the creation of directories beforehand.
-fn main_phases<'s, 'a>(all: Vec<&'s Section<'a>>) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
+pub fn main_phases<'s, 'a>(
+    all: Vec<&'s Section<'a>>,
+) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
     let time = |section: &Section<'_>, name: &str| -> f64 {
         let rows = section.rows.iter().filter(|row| row.name == name);
         rows.map(|row| row.returned.mean.max(row.durable.as_ref().map_or(0.0, |it| it.mean))).sum()

@@ -179,9 +179,10 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     marks.into_iter().chain(flags).collect()
 }
 
-/// How much more work would suffice for all rows that are [`Flag::TooShort`], if time grows with the work.
+/// How much more work would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with the work.
 fn work(sections: &[Section<'_>]) -> Option<String> {
-    let rows = sections.iter().flat_map(|section| &section.rows);
+    let (main, _) = answer::main_phases(sections.iter().collect());
+    let rows = main.into_iter().flat_map(|section| &section.rows);
     let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
     let factor = short.map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
     // One digit: it is an estimate.
