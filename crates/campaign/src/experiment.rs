@@ -300,7 +300,7 @@ fn refuse_others<'a>(
         return Ok(());
     }
     Err(Failure::invalid_use(format!(
-        "{holds}; give a new folder with --out, or add --mix for one report of all"
+        "{holds}; request them as well, give a new folder with --out, or (with fsdyno run) add --mix for one report of all"
     )))
 }
 

@@ -173,14 +173,15 @@ fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
     let flags = flags(sections, curves);
     let flags = flags.iter().map(|flag| {
-        let more = Some(flag).filter(|it| **it == Flag::TooShort).and_then(|_| work(sections));
-        format!("{flag}: {}{}", flag.brief(), more.unwrap_or_default())
+        let enough = if *flag == Flag::TooShort { enough_work(sections) } else { None };
+        format!("{flag}: {}{}", flag.brief(), enough.unwrap_or_default())
     });
     marks.into_iter().chain(flags).collect()
 }
 
-/// How much more work would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with the work.
-fn work(sections: &[Section<'_>]) -> Option<String> {
+/// The factor of work that would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with the
+/// work: ` (about 20 times as much is enough)`.
+fn enough_work(sections: &[Section<'_>]) -> Option<String> {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
     let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));

@@ -3,7 +3,7 @@
 //! The table is generated from the archives in `results/` (`make docs`), and a test compares it with them.
 
 use fsdyno_report::study::{FullScale, Judged};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::file::Claim;
 
@@ -11,7 +11,7 @@ use crate::file::Claim;
 const TABLE: &str = include_str!("../../../catalog/full-scale.json");
 
 /// The verdict of a study's claim under one set of conditions.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FullScaleVerdict {
     /// The study's title.
     pub study: String,

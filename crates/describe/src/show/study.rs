@@ -1,11 +1,12 @@
 //! `fsdyno show study`: prints a study's question, conditions, published values and claims.
 
 use fsdyno_record::shell::quote;
+use fsdyno_report::study::FullScale;
 use fsdyno_report::table::Prose;
 use fsdyno_study::file::{
     Cell, Check, Claim, Conditions, Factors, Published, Run, StudyFile, Test,
 };
-use fsdyno_study::full_scale;
+use fsdyno_study::full_scale::{self, FullScaleVerdict};
 use serde_json::{Value, json};
 
 use super::Shown;
@@ -76,17 +77,14 @@ fn text(file: &StudyFile, prose: Prose) -> String {
     text
 }
 
-/// Describes the stored verdicts on a claim, which the program contains; `None` if there are none.
+/// Describes the stored verdicts on a claim as text; `None` if there are none.
 fn stored(file: &StudyFile, claim: &Claim) -> Option<String> {
-    let verdicts = full_scale::verdicts_on(&file.title, claim);
-    let each: Vec<String> = verdicts
-        .iter()
-        .map(|it| {
-            let one_seed = if it.full_scale.one_seed { ", one seed" } else { "" };
-            let (conditions, result) = (&it.conditions, &it.full_scale.result);
-            format!("{conditions} {}{one_seed} (results/{result})", it.full_scale.verdict.word())
-        })
-        .collect();
+    let text = |it: &FullScaleVerdict| {
+        let FullScale { result, verdict, one_seed, .. } = &it.full_scale;
+        let one_seed = if *one_seed { ", one seed" } else { "" };
+        format!("{} {}{one_seed} (results/{result})", it.conditions, verdict.word())
+    };
+    let each: Vec<String> = full_scale::verdicts_on(&file.title, claim).iter().map(text).collect();
     (!each.is_empty()).then(|| format!("stored: {}", each.join("; ")))
 }
 
@@ -201,7 +199,7 @@ fn value(file: &StudyFile) -> Value {
     let claim = |claim: &Claim| {
         json!({
             "id": claim.id, "text": claim.text, "published": claim.published,
-            "least": claim.margin, "check": test(claim), "stored": stored(file, claim),
+            "least": claim.margin, "check": test(claim), "stored": full_scale::verdicts_on(&file.title, claim),
         })
     };
     let factors = |table: &Factors| {

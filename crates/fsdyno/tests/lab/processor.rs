@@ -43,7 +43,7 @@ fn with_load<T>(work: impl FnOnce() -> T) -> T {
 #[test]
 fn a_processor_profile_repeats_under_load_and_is_a_component_of_the_identity() {
     let Some((folder, other)) = lab().zip(lab()) else { return };
-    // A snapshot's hash says that it was booted alike, so the pair from a snapshot is a long test.
+    // The identity has the snapshot's hash, so both of that pair are booted alike; make test-full runs it.
     let boots: &[&str] = if full() { &["cold", "snapshot"] } else { &["cold"] };
     let mut profiled = Value::Null;
     for boot in boots {
