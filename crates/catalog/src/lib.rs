@@ -24,7 +24,7 @@ pub struct Catalog {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// The name is unknown.
-    #[error("{name}: there is no {kind} of this name; {hint}")]
+    #[error("{name}: there is no {kind} with this name; {hint}")]
     Unknown {
         /// The kind of the entry.
         kind: &'static str,
@@ -67,8 +67,8 @@ impl Catalog {
                 CatalogError::Unreadable { file: name.into(), error: error.to_string() }
             });
         }
-        let found = self.rows.iter().find(|(known, _)| *known == name);
-        found.map(|(_, text)| text.to_string()).ok_or_else(|| CatalogError::Unknown {
+        let row = self.rows.iter().find(|(known, _)| *known == name);
+        row.map(|(_, text)| text.to_string()).ok_or_else(|| CatalogError::Unknown {
             kind: self.kind,
             name: name.into(),
             hint: suggest::hint(name, self.names()),
@@ -117,7 +117,7 @@ mod tests {
             ("colours/red.toml".into(), "./my".into())
         );
         let error = CATALOG.text("gren").unwrap_err().to_string();
-        assert_eq!(error, "gren: there is no colour of this name; did you mean 'green'?");
+        assert_eq!(error, "gren: there is no colour with this name; did you mean 'green'?");
         let error = CATALOG.text("./no.toml").unwrap_err().to_string();
         assert!(error.starts_with("./no.toml: cannot be read: "), "{error}");
     }

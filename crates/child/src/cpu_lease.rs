@@ -19,7 +19,7 @@ pub struct CpuLease {
 }
 
 impl CpuLease {
-    /// Leases the first free processor that this process may use; none if all are taken.
+    /// Leases the first free processor that this process may use, or `None` if all are leased.
     pub fn take() -> Option<CpuLease> {
         let allowed = sched_getaffinity(None).ok()?;
         (0..CpuSet::MAX_CPU).filter(|&processor| allowed.is_set(processor)).find_map(CpuLease::hold)
@@ -51,8 +51,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_is_free_again_when_its_lease_is_dropped() {
-        // Other tests and runs on this machine also lease processors, so this is a number that none of them can have.
+    fn a_processor_can_be_leased_again_once_its_lease_is_dropped() {
+        // Other tests and runs on this machine also lease processors, so the test uses a number that none of them can
+        // have.
         let processor = CpuSet::MAX_CPU + std::process::id() as usize;
         let first = CpuLease::hold(processor).unwrap();
         assert!(CpuLease::hold(processor).is_none(), "held by {first:?}");

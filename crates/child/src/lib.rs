@@ -1,6 +1,6 @@
 //! Child processes that die with their parent, CPU leases for them, and memory shared with them.
 //!
-//! None of these outlives this process, even after SIGKILL.
+//! None of them outlives this process, even if SIGKILL ends it.
 
 pub mod cpu_lease;
 pub mod memory;

@@ -66,7 +66,7 @@ impl AsRef<[u8]> for Mapped {
         if self.length == 0 {
             return &[];
         }
-        // SAFETY: the mapping is that long, lives as long as self, and no process writes to the file.
+        // SAFETY: the mapping is `length` bytes long, lives as long as self, and no process writes to the file.
         unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
     }
 }

@@ -37,13 +37,13 @@ pub(crate) fn mark(command: &mut Command) {
 
 /// Returns the children of ended fsdyno processes that this user may see. A process must have the mark and run a
 /// program that fsdyno starts, because any user can give the mark to a program with more privileges.
-pub fn orphans(started_by_us: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
+pub fn orphans(is_fsdyno_program: &dyn Fn(&Path) -> bool) -> Vec<Orphan> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<Orphan> =
-        pids.filter_map(orphan).filter(|it| started_by_us(&it.executable)).collect();
-    found.sort_by_key(|orphan| orphan.pid);
-    found
+    let mut orphans: Vec<Orphan> =
+        pids.filter_map(orphan).filter(|orphan| is_fsdyno_program(&orphan.executable)).collect();
+    orphans.sort_by_key(|orphan| orphan.pid);
+    orphans
 }
 
 fn orphan(pid: i32) -> Option<Orphan> {
@@ -62,10 +62,10 @@ fn executable(pid: i32) -> Option<PathBuf> {
 /// Returns the mark in a process's environment; a zombie has none.
 fn mark_of(pid: i32) -> Option<Mark> {
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let words = environment.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
-    let mut value =
-        words.filter_map(|word| word.to_str()?.strip_prefix(VARIABLE)?.strip_prefix('='));
-    value.next_back().and_then(Mark::parse)
+    let variables = environment.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
+    let mut values = variables
+        .filter_map(|variable| variable.to_str()?.strip_prefix(VARIABLE)?.strip_prefix('='));
+    values.next_back().and_then(Mark::parse)
 }
 
 /// Kills an orphan. It is not an error if the orphan has already ended; a process that has reused its ID is
@@ -75,14 +75,14 @@ fn mark_of(pid: i32) -> Option<Mark> {
 /// The kernel does not permit killing it.
 pub fn end(orphan: &Orphan) -> io::Result<()> {
     let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("not a process ID"))?;
-    let killed = || {
+    let kill_if_same = || {
         // The descriptor refers to one process; the ID may be reused between check and signal.
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        let same = mark_of(orphan.pid) == Some(orphan.parent)
+        let is_same = mark_of(orphan.pid) == Some(orphan.parent)
             && executable(orphan.pid).as_ref() == Some(&orphan.executable);
-        if same { pidfd_send_signal(pidfd, Signal::KILL) } else { Ok(()) }
+        if is_same { pidfd_send_signal(pidfd, Signal::KILL) } else { Ok(()) }
     };
-    match killed() {
+    match kill_if_same() {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -95,42 +95,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_of_a_living_process_is_not_an_orphan_and_one_of_a_dead_process_is_killed() {
+    fn a_child_is_an_orphan_only_after_its_parent_has_ended_and_is_then_killed() {
         let mut sleep = Command::new("sleep");
         sleep.arg("1000").stdin(Stdio::null());
         mark(&mut sleep);
         // The environment of a child reads as empty until its program has started.
-        let begun = |pid: u32| {
+        let wait_for_start = |pid: u32| {
             while fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty() {
                 std::thread::yield_now();
             }
         };
-        let mut ours = sleep.spawn().unwrap();
-        begun(ours.id());
-        assert_eq!(mark_of(ours.id() as i32), Some(Mark::current()));
-        assert!(orphans(&|_| true).iter().all(|orphan| orphan.pid != ours.id() as i32));
-        ours.kill().unwrap();
-        ours.wait().unwrap();
+        let mut child = sleep.spawn().unwrap();
+        wait_for_start(child.id());
+        assert_eq!(mark_of(child.id() as i32), Some(Mark::current()));
+        assert!(orphans(&|_| true).iter().all(|orphan| orphan.pid != child.id() as i32));
+        child.kill().unwrap();
+        child.wait().unwrap();
         // A child of a process that has ended.
         let mark =
             Mark::current().to_string().replacen(&std::process::id().to_string(), "4194305", 1);
-        let mut left = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
-        begun(left.id());
-        let sleep = |path: &Path| path.is_absolute();
-        let found = orphans(&sleep).into_iter().find(|it| it.pid == left.id() as i32).unwrap();
+        let mut abandoned = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
+        wait_for_start(abandoned.id());
+        let is_absolute = |path: &Path| path.is_absolute();
+        let orphan = orphans(&is_absolute).into_iter().find(|orphan| orphan.pid == abandoned.id() as i32).unwrap();
         // The mark alone, which any user can give to any program, is not enough.
         assert!(orphans(&|_| false).is_empty());
-        assert_eq!((found.program.as_str(), found.parent.pid), ("sleep", 4_194_305));
-        end(&found).unwrap();
-        assert!(!left.wait().unwrap().success());
-        end(&found).unwrap();
+        assert_eq!((orphan.program.as_str(), orphan.parent.pid), ("sleep", 4_194_305));
+        end(&orphan).unwrap();
+        assert!(!abandoned.wait().unwrap().success());
+        end(&orphan).unwrap();
         // A process that has reused the ID is not killed.
-        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
-        begun(other.id());
-        end(&Orphan { pid: other.id() as i32, ..found }).unwrap();
+        let mut unrelated = Command::new("sleep").arg("1000").spawn().unwrap();
+        wait_for_start(unrelated.id());
+        end(&Orphan { pid: unrelated.id() as i32, ..orphan }).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        assert!(other.try_wait().unwrap().is_none());
-        other.kill().unwrap();
-        other.wait().unwrap();
+        assert!(unrelated.try_wait().unwrap().is_none());
+        unrelated.kill().unwrap();
+        unrelated.wait().unwrap();
     }
 }

@@ -23,7 +23,7 @@ const EXITING: u32 = 4;
 pub struct Process {
     pid: Pid,
     output: File,
-    ended: Option<ProcessOutcome>,
+    outcome: Option<ProcessOutcome>,
     /// Released only after the child has been reaped.
     _cpu: Option<CpuLease>,
 }
@@ -64,7 +64,7 @@ impl Process {
         // A file accepts any amount of output without a reader; a full pipe would block the child.
         let output = memory_file(c"fsdyno-output")?;
         command.stdin(Stdio::null()).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
-        Process::begin(cpu, command, inherit, output)
+        Process::spawn(cpu, command, inherit, output)
     }
 
     /// Starts `command` as [`Process::start`] does, with `input` (from its start) as stdin and `output` as stdout. Only
@@ -81,7 +81,7 @@ impl Process {
         let captured = memory_file(c"fsdyno-output")?;
         (&input).rewind()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(output.try_clone()?));
-        Process::begin(None, command, inherit, captured)
+        Process::spawn(None, command, inherit, captured)
     }
 
     /// Starts `command` as [`Process::start`] does, with a pipe as stdin, which stays open until the returned end is
@@ -93,10 +93,10 @@ impl Process {
         let output = memory_file(c"fsdyno-output")?;
         let (input, feed) = std::io::pipe()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
-        Ok((Process::begin(None, command, &[], output)?, feed))
+        Ok((Process::spawn(None, command, &[], output)?, feed))
     }
 
-    fn begin(
+    fn spawn(
         cpu: Option<CpuLease>,
         mut command: Command,
         inherit: &[BorrowedFd<'_>],
@@ -112,10 +112,10 @@ impl Process {
         unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        Ok(Process { pid, output, ended: None, _cpu: cpu })
+        Ok(Process { pid, output, outcome: None, _cpu: cpu })
     }
 
-    /// Returns how the process ended, or none while it runs. Never blocks.
+    /// Returns the outcome of the process, or `None` while it runs. Never blocks.
     ///
     /// # Errors
     /// The error of wait4(2).
@@ -128,7 +128,7 @@ impl Process {
     /// # Errors
     /// The error of wait4(2).
     pub fn kill(&mut self) -> std::io::Result<Option<ProcessOutcome>> {
-        if self.ended.is_none() {
+        if self.outcome.is_none() {
             // If the process has ended in the meantime, the wait below returns its status.
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
@@ -141,23 +141,23 @@ impl Process {
         self.threads().all(|(state, _)| state != 'R')
     }
 
-    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel where no signal reaches
-    /// it, such as at exit, when it closes a file on a mount that does not respond.
+    /// Returns true if a thread of the process is stopped by a signal, or waits in the kernel and cannot be
+    /// interrupted, for example while it exits and closes a file on a mount that does not respond.
     pub fn is_halted(&self) -> bool {
         self.threads().any(|(state, flags)| {
             matches!(state, 'T' | 't' | 'D') || (state != 'Z' && flags & EXITING != 0)
         })
     }
 
-    /// Kills the process group and waits this long for the process to end. A process that hangs in the kernel is left
+    /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is left
     /// to end when its system call returns. Returns true if it has ended.
-    pub fn kill_within(mut self, patience: Duration) -> bool {
+    pub fn kill_within(mut self, timeout: Duration) -> bool {
         let begin = std::time::Instant::now();
         // If the process has ended in the meantime, the wait below returns its status.
         let _ = kill_process_group(self.pid, Signal::KILL);
         while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
-            if begin.elapsed() > patience {
-                // Dropping it would wait for its end.
+            if begin.elapsed() > timeout {
+                // Dropping the process would wait for its end.
                 std::mem::forget(self);
                 return false;
             }
@@ -176,13 +176,13 @@ impl Process {
     }
 
     /// Returns the last lines that the process wrote to its captured output.
-    pub fn last_lines(&self, lines: usize) -> Vec<String> {
-        last_lines(&self.output, lines)
+    pub fn last_lines(&self, count: usize) -> Vec<String> {
+        last_lines(&self.output, count)
     }
 
     fn wait(&mut self, flags: libc::c_int) -> std::io::Result<Option<ProcessOutcome>> {
-        if self.ended.is_some() {
-            return Ok(self.ended);
+        if self.outcome.is_some() {
+            return Ok(self.outcome);
         }
         let mut status = 0;
         // SAFETY: rusage consists of plain numbers, for which zero is a valid value.
@@ -193,7 +193,7 @@ impl Process {
             // PID has not been reused.
             match unsafe { libc::wait4(pid, &mut status, flags, &mut usage) } {
                 0 => return Ok(None),
-                got if got == pid => break,
+                reaped if reaped == pid => break,
                 _ => match std::io::Error::last_os_error() {
                     error if error.kind() == std::io::ErrorKind::Interrupted => {}
                     error => return Err(error),
@@ -203,8 +203,8 @@ impl Process {
         let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
         // getrusage(2): in KiB.
         let memory = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
-        self.ended = Some(ProcessOutcome { status: ExitStatus::from_raw(status), cpu, memory });
-        Ok(self.ended)
+        self.outcome = Some(ProcessOutcome { status: ExitStatus::from_raw(status), cpu, memory });
+        Ok(self.outcome)
     }
 }
 
@@ -216,15 +216,15 @@ impl Drop for Process {
 }
 
 /// Returns the last nonblank lines of a file, without terminal escape sequences.
-pub fn last_lines(file: &File, lines: usize) -> Vec<String> {
+pub fn last_lines(file: &File, count: usize) -> Vec<String> {
     const BYTES: u64 = 64 << 10;
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = length.saturating_sub(BYTES);
     let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
     let read = file.read_at(&mut bytes, start).unwrap_or(0);
-    let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
-    let all: Vec<String> = text.lines().map(printable).filter(|line| !line.is_empty()).collect();
-    all[all.len().saturating_sub(lines)..].to_vec()
+    let output = String::from_utf8_lossy(&bytes[..read]).into_owned();
+    let lines: Vec<String> = output.lines().map(printable).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(count)..].to_vec()
 }
 
 /// Removes control characters and escape sequences from a line.
@@ -255,7 +255,7 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     // Applies to descriptors that a launcher left open in its processes: a child that hangs in the kernel would keep
-    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; before, they stay open.
+    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; on older kernels the descriptors stay open.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -293,8 +293,8 @@ mod tests {
     #[test]
     fn the_exit_code_and_the_last_lines_of_a_child_are_returned() {
         let mut child = shell("echo one >&2; echo two >&2; exit 7");
-        let ended = child.wait(0).unwrap().unwrap();
-        assert_eq!(ended.status.code(), Some(7));
+        let outcome = child.wait(0).unwrap().unwrap();
+        assert_eq!(outcome.status.code(), Some(7));
         assert_eq!(child.last_lines(1), ["two"]);
         assert_eq!(child.last_lines(9), ["one", "two"]);
     }
@@ -310,27 +310,27 @@ mod tests {
     #[test]
     fn a_stopped_child_is_halted_and_one_that_waits_is_not() {
         let child = shell("sleep 60");
-        let soon = |is: &dyn Fn() -> bool| {
+        let becomes_true = |condition: &dyn Fn() -> bool| {
             let begin = std::time::Instant::now();
-            while !is() && begin.elapsed() < Duration::from_secs(20) {
+            while !condition() && begin.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            is()
+            condition()
         };
-        assert!(soon(&|| child.sleeps() && !child.is_halted()));
+        assert!(becomes_true(&|| child.sleeps() && !child.is_halted()));
         kill_process_group(child.pid, Signal::STOP).unwrap();
-        assert!(soon(&|| child.is_halted()));
+        assert!(becomes_true(&|| child.is_halted()));
     }
 
     #[test]
-    fn a_child_has_no_descriptors_but_its_own() {
-        let (kept, left) = std::io::pipe().unwrap();
-        for end in [kept.as_fd(), left.as_fd()] {
+    fn an_open_descriptor_is_not_inherited_even_without_close_on_exec() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        for end in [reader.as_fd(), writer.as_fd()] {
             rustix::io::fcntl_setfd(end, rustix::io::FdFlags::empty()).unwrap();
         }
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "for fd in /proc/$$/fd/*; do readlink $fd; done | grep -c pipe:"]);
-        let mut child = Process::start(command, &[kept.as_fd()]).unwrap();
+        let mut child = Process::start(command, &[reader.as_fd()]).unwrap();
         child.wait(0).unwrap();
         // The shell's own pipe to grep(1) is not open in the shell itself while it lists.
         assert_eq!(child.last_lines(1), ["1"]);
@@ -338,14 +338,14 @@ mod tests {
 
     #[test]
     fn a_child_that_waits_sleeps_and_one_that_works_does_not() {
-        let within = |child: &Process, wanted: bool| {
+        let reaches = |child: &Process, sleeps: bool| {
             (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
-                child.sleeps() == wanted
+                child.sleeps() == sleeps
             })
         };
-        assert!(within(&shell("exec sleep 1000"), true));
-        assert!(within(&shell("while :; do :; done"), false));
+        assert!(reaches(&shell("exec sleep 1000"), true));
+        assert!(reaches(&shell("while :; do :; done"), false));
     }
 
     #[test]
@@ -377,26 +377,26 @@ mod tests {
         // The orphan is reaped by init; until then it is a zombie, which is dead as well.
         let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat"));
         let dying = |stat: &String| stat.contains(") Z ") || stat.contains(") X ");
-        let gone = (0..1000).any(|_| {
+        let is_gone = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             let now = std::fs::read_to_string(format!("/proc/{grandchild}/stat"));
             now.as_ref().map_or(true, dying)
         });
-        assert!(gone, "{state:?}");
+        assert!(is_gone, "{state:?}");
     }
 
     #[test]
-    fn only_the_given_descriptors_are_inherited() {
-        let given = memory_file(c"given").unwrap();
-        let other = memory_file(c"other").unwrap();
+    fn only_the_listed_descriptors_are_inherited() {
+        let inherited = memory_file(c"inherited").unwrap();
+        let unlisted = memory_file(c"unlisted").unwrap();
         let mut command = Command::new("/bin/sh");
         let script = format!(
             "test -e /proc/self/fd/{} && ! test -e /proc/self/fd/{}",
-            given.as_raw_fd(),
-            other.as_raw_fd()
+            inherited.as_raw_fd(),
+            unlisted.as_raw_fd()
         );
         command.args(["-c", &script]);
-        let mut child = Process::start(command, &[std::os::fd::AsFd::as_fd(&given)]).unwrap();
+        let mut child = Process::start(command, &[std::os::fd::AsFd::as_fd(&inherited)]).unwrap();
         assert!(child.wait(0).unwrap().unwrap().status.success());
     }
 
@@ -411,7 +411,7 @@ mod tests {
         .join()
         .unwrap();
         let output = memory_file(c"output").unwrap();
-        let mut orphan = Process { pid, output, ended: None, _cpu: None };
+        let mut orphan = Process { pid, output, outcome: None, _cpu: None };
         assert_eq!(orphan.wait(0).unwrap().unwrap().status.signal(), Some(9));
     }
 
@@ -423,8 +423,8 @@ mod tests {
     #[test]
     fn only_the_last_lines_are_returned() {
         let file = memory_file(c"test").unwrap();
-        let text: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
-        file.write_all_at(text.as_bytes(), 0).unwrap();
+        let content: String = (0..100_000).map(|n| format!("line {n}\r\n")).collect();
+        file.write_all_at(content.as_bytes(), 0).unwrap();
         let lines = last_lines(&file, 60);
         assert_eq!((lines.len(), lines[59].as_str()), (60, "line 99999"));
     }

@@ -47,7 +47,7 @@ impl From<Stored> for Cut {
 }
 
 impl Cut {
-    /// Returns the sort key by moment: in this order, neither the events nor the times go backwards.
+    /// Returns the key that sorts cuts by time: in this order, neither the events nor the times go backwards.
     pub fn place(&self) -> (u32, Nanos, u32) {
         (self.after, self.at, self.number)
     }
@@ -147,8 +147,8 @@ fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
 
 /// Returns the ranges of events at which a cut can occur: within the timed phases.
 pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
-    let until = |time: Nanos| events.partition_point(|event| event.at <= time);
-    let windows = timed_spans(acks).into_iter().map(|(begin, end)| until(begin)..until(end));
+    let end_index = |time: Nanos| events.partition_point(|event| event.at <= time);
+    let windows = timed_spans(acks).into_iter().map(|(begin, end)| end_index(begin)..end_index(end));
     windows.filter(|window| window.start < window.end).collect()
 }
 
@@ -158,8 +158,8 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     answers
         .filter_map(|answer| {
             let event = events.get(answer).filter(|event| event.kind == EventKind::Reply)?;
-            let came = event.of? as usize;
-            (events[came].kind == EventKind::Flush).then_some((came, answer))
+            let request = event.of? as usize;
+            (events[request].kind == EventKind::Flush).then_some((request, answer))
         })
         .collect()
 }
@@ -243,14 +243,14 @@ impl Drawing<'_> {
                 before_next(events, nth_event(windows, place) + 1)
             }
             Moment::BeforeFlush | Moment::DuringFlush | Moment::AfterFlush => {
-                let (came, answered) = flushes[draws.below(flushes.len() as u64) as usize];
-                let within = draws.below((answered - came) as u64) as usize;
+                let (request, answer) = flushes[draws.below(flushes.len() as u64) as usize];
+                let within = draws.below((answer - request) as u64) as usize;
                 before_next(
                     events,
                     match moment {
-                        Moment::BeforeFlush => came,
-                        Moment::AfterFlush => answered + 1,
-                        _ => came + 1 + within.min(answered - came - 1),
+                        Moment::BeforeFlush => request,
+                        Moment::AfterFlush => answer + 1,
+                        _ => request + 1 + within.min(answer - request - 1),
                     },
                 )
             }
@@ -260,14 +260,14 @@ impl Drawing<'_> {
 
 /// Draws a time within the timed phases.
 fn random_time(spans: &[(Nanos, Nanos)], draws: &mut SplitMix64) -> Nanos {
-    let all: u64 = spans.iter().map(|(begin, end)| end.since(*begin).0).sum();
-    let mut place = draws.below(all);
+    let total: u64 = spans.iter().map(|(begin, end)| end.since(*begin).0).sum();
+    let mut offset = draws.below(total);
     for (begin, end) in spans {
         let length = end.since(*begin).0;
-        if place < length {
-            return Nanos(begin.0 + place + 1);
+        if offset < length {
+            return Nanos(begin.0 + offset + 1);
         }
-        place -= length;
+        offset -= length;
     }
     Nanos(0)
 }
@@ -289,18 +289,18 @@ fn choose_survivors(moment: Moment, turn: usize, seed: u64) -> SurvivingWrites {
     }
 }
 
-/// Returns event number `place` of all windows, counted one window after the other.
-fn nth_event(windows: &[Range<usize>], mut place: usize) -> usize {
+/// Returns event number `n` of all windows, counted one window after the other.
+fn nth_event(windows: &[Range<usize>], mut n: usize) -> usize {
     for window in windows {
-        if place < window.len() {
-            return window.start + place;
+        if n < window.len() {
+            return window.start + n;
         }
-        place -= window.len();
+        n -= window.len();
     }
     0
 }
 
-/// Returns `after` and the last moment at which exactly that number of events have happened: just before the next.
+/// Returns `after` and the last time at which exactly that number of events have happened: just before the next one.
 fn before_next(events: &[Event], after: usize) -> (usize, Nanos) {
     let at = match events.get(after) {
         Some(next) => next.at,
@@ -322,8 +322,8 @@ mod tests {
 
     /// Forty rounds of a write, a flush, a destage and the flush's answer, ten nanoseconds apart.
     fn events() -> Vec<Event> {
-        let mut held = vec![0; 1 << 20];
-        let mut writer = Writer::create(&mut held, 1 << 20, Bytes(1 << 20));
+        let mut storage = vec![0; 1 << 20];
+        let mut writer = Writer::create(&mut storage, 1 << 20, Bytes(1 << 20));
         let request = |action| Request { id: 1, action, sector: 8, sectors: 8, fua: false };
         for round in 0..40u64 {
             let at = |step: u64| Nanos(round * 40 + step * 10);
@@ -334,7 +334,7 @@ mod tests {
             writer.add_persisted(at(2), 8, 8);
             writer.add_reply(at(3), &request(Action::Flush), false, flush);
         }
-        DataLog::open(held).unwrap().events().to_vec()
+        DataLog::open(storage).unwrap().events().to_vec()
     }
 
     fn acks(events: &[(PhaseEventKind, u64)]) -> Acks {
@@ -352,8 +352,8 @@ mod tests {
         let cut: Cut = serde_json::from_str(old).unwrap();
         assert_eq!((cut.number, cut.draw), (7, 7));
         let new = Cut { draw: 5, ..cut };
-        let text = serde_json::to_string(&new).unwrap();
-        assert_eq!(serde_json::from_str::<Cut>(&text).unwrap(), new);
+        let json = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Cut>(&json).unwrap(), new);
     }
 
     /// Returns the times of acknowledgements: a nanosecond after each answer.
@@ -363,15 +363,15 @@ mod tests {
     }
 
     #[test]
-    fn cuts_match_their_moments_and_enough_of_them_hit_every_flush_and_acknowledgement() {
+    fn cuts_match_their_moments_and_hit_every_flush_and_acknowledgement() {
         let events = events();
         let acks = acks(&[
             (PhaseEventKind::Begin, 400),
             (PhaseEventKind::Returned, 1190),
             (PhaseEventKind::Synced, 1195),
         ]);
-        let found = windows(&events, &acks);
-        assert_eq!((found.len(), &found[0]), (1, &(41..120)));
+        let ranges = windows(&events, &acks);
+        assert_eq!((ranges.len(), &ranges[0]), (1, &(41..120)));
         let known: Vec<Nanos> =
             acknowledged(&events).into_iter().filter(|at| (400..=1195).contains(&at.0)).collect();
         let choose = |seed| choose(&events, &acks, &known, seed, 800);
@@ -400,7 +400,7 @@ mod tests {
             }
             assert_eq!(
                 cut.at, events[after].at,
-                "all that came before the next event had happened"
+                "every event before the next one has happened"
             );
         }
         assert_eq!(flushes.len(), 20, "each of the window's flushes is cut");
@@ -408,20 +408,25 @@ mod tests {
     }
 
     #[test]
-    fn of_ten_cuts_four_come_after_an_acknowledgement_and_two_of_those_leave_nothing() {
+    fn of_ten_cuts_four_follow_an_acknowledgement_and_nothing_survives_two_of_them() {
         let events = events();
         let acks = acks(&[(PhaseEventKind::Begin, 0), (PhaseEventKind::Synced, 2000)]);
         let known = acknowledged(&events);
         let counts = |count: u32| {
             let cuts = choose(&events, &acks, &known, 3, count);
-            let of = |moment: Moment, nothing: bool| {
-                let all = cuts.iter().filter(move |cut| cut.moment == moment);
-                all.filter(|cut| !nothing || cut.choice == SurvivingWrites::Nothing).count()
+            let count = |moment: Moment, nothing: bool| {
+                let matching = cuts.iter().filter(move |cut| cut.moment == moment);
+                matching.filter(|cut| !nothing || cut.choice == SurvivingWrites::Nothing).count()
             };
             let acknowledged = Moment::AfterAcknowledgement;
             let flush = [Moment::BeforeFlush, Moment::DuringFlush, Moment::AfterFlush];
-            let flush = flush.map(|moment| of(moment, false));
-            (of(acknowledged, false), of(acknowledged, true), flush, of(Moment::Between, false))
+            let flush = flush.map(|moment| count(moment, false));
+            (
+                count(acknowledged, false),
+                count(acknowledged, true),
+                flush,
+                count(Moment::Between, false),
+            )
         };
         assert_eq!(counts(10), (4, 2, [2, 2, 1], 1));
         assert_eq!(counts(1000), (400, 200, [200, 200, 100], 100));
@@ -430,7 +435,7 @@ mod tests {
     #[test]
     fn a_trial_without_a_flush_or_without_a_request_is_cut_anywhere() {
         let mut events = events();
-        let all = acks(&[(PhaseEventKind::Begin, 0), (PhaseEventKind::Synced, 2000)]);
+        let whole = acks(&[(PhaseEventKind::Begin, 0), (PhaseEventKind::Synced, 2000)]);
         let silent = acks(&[
             (PhaseEventKind::Begin, 5000),
             (PhaseEventKind::Synced, 6000),
@@ -443,11 +448,11 @@ mod tests {
         assert!(cuts.windows(2).all(|pair| pair[0].at <= pair[1].at) && cuts[0].at != cuts[39].at);
         let known = [Nanos(5500)];
         let cuts = choose(&events, &silent, &known, 1, 40);
-        let at_once = cuts.iter().filter(|cut| cut.at == Nanos(5501));
-        assert_eq!(at_once.count(), 16, "and where it acknowledges something");
+        let acknowledged = cuts.iter().filter(|cut| cut.at == Nanos(5501));
+        assert_eq!(acknowledged.count(), 16, "and right after an acknowledgement");
         assert!(choose(&events, &acks(&[]), &[], 1, 9).is_empty(), "nothing was timed");
         events.retain(|event| event.kind == EventKind::Write);
-        let cuts = choose(&events, &all, &[], 1, 40);
+        let cuts = choose(&events, &whole, &[], 1, 40);
         assert!(cuts.len() == 40 && cuts.iter().all(|cut| cut.moment == Moment::Between));
     }
 }

@@ -69,7 +69,7 @@ pub struct Piece {
 /// parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
-    /// First byte in the array, and all pieces that hold the same bytes.
+    /// For each chunk, its first byte in the array and all pieces that hold it.
     pub chunks: Vec<(u64, Vec<Piece>)>,
     /// The piece with the exclusive or of all chunks.
     pub parity: Option<Piece>,
@@ -89,23 +89,23 @@ struct Superblock {
 impl Superblock {
     fn read(bytes: &[u8]) -> Option<Superblock> {
         const MAGIC: u64 = 0xa92b_4efc;
-        let word = |at: usize, length: usize| -> Option<u64> {
-            let bytes = bytes.get(at..at + length)?;
+        let integer = |offset: usize, length: usize| -> Option<u64> {
+            let bytes = bytes.get(offset..offset + length)?;
             Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
         };
-        (word(0, 4)? == MAGIC && word(4, 4)? == 1).then_some(())?;
-        let number = word(160, 4)? as usize;
-        let level = word(72, 4)? as u32;
+        (integer(0, 4)? == MAGIC && integer(4, 4)? == 1).then_some(())?;
+        let device_number = integer(160, 4)? as usize;
+        let level = integer(72, 4)? as u32;
         Some(Superblock {
             level,
             // The layout of RAID 0 matters only if the disks differ in size.
-            layout: if level == 0 { 0 } else { word(76, 4)? as u32 },
+            layout: if level == 0 { 0 } else { integer(76, 4)? as u32 },
             // RAID 0 uses the size of each disk, which is in a separate field.
-            size: if level == 0 { word(136, 8)? } else { word(80, 8)? }.checked_mul(512)?,
-            chunk: word(88, 4)? * 512,
-            disks: word(92, 4)?,
-            data_offset: word(128, 8)?.checked_mul(512)?,
-            role: word(256 + 2 * number, 2)?,
+            size: if level == 0 { integer(136, 8)? } else { integer(80, 8)? }.checked_mul(512)?,
+            chunk: integer(88, 4)? * 512,
+            disks: integer(92, 4)?,
+            data_offset: integer(128, 8)?.checked_mul(512)?,
+            role: integer(256 + 2 * device_number, 2)?,
         })
     }
 }
@@ -116,21 +116,21 @@ impl Array {
     /// # Errors
     /// [`ArrayError`]: a disk that is not part of the array or is in the wrong position; an unsupported layout.
     pub fn read(superblocks: &[Vec<u8>]) -> Result<Array, ArrayError> {
-        let all: Vec<Superblock> = superblocks
+        let parsed: Vec<Superblock> = superblocks
             .iter()
             .enumerate()
             .map(|(disk, bytes)| Superblock::read(bytes).ok_or(ArrayError::NoSuperblock(disk)))
             .collect::<Result<_, _>>()?;
-        let first = all.first().ok_or(ArrayError::NoSuperblock(0))?;
-        for (disk, other) in all.iter().enumerate() {
+        let first = parsed.first().ok_or(ArrayError::NoSuperblock(0))?;
+        for (disk, superblock) in parsed.iter().enumerate() {
             for (field, found, first) in [
-                ("level", u64::from(other.level), u64::from(first.level)),
-                ("layout", u64::from(other.layout), u64::from(first.layout)),
-                ("size", other.size, first.size),
-                ("chunk", other.chunk, first.chunk),
-                ("number of disks", other.disks, all.len() as u64),
-                ("data offset", other.data_offset, first.data_offset),
-                ("position", other.role, disk as u64),
+                ("level", u64::from(superblock.level), u64::from(first.level)),
+                ("layout", u64::from(superblock.layout), u64::from(first.layout)),
+                ("size", superblock.size, first.size),
+                ("chunk", superblock.chunk, first.chunk),
+                ("number of disks", superblock.disks, parsed.len() as u64),
+                ("data offset", superblock.data_offset, first.data_offset),
+                ("position", superblock.role, disk as u64),
             ] {
                 if found != first {
                     return Err(ArrayError::Differs { disk, field, found, first });
@@ -138,14 +138,14 @@ impl Array {
             }
         }
         // Left-symmetric is 2 (ALGORITHM_LEFT_SYMMETRIC in raid5.h), two near copies 0x102 (raid10.h).
-        let known = match first.level {
+        let is_supported = match first.level {
             0 => first.chunk > 0,
             1 => true,
             5 => first.layout == 2 && first.chunk > 0,
             10 => first.layout == 0x102 && first.chunk > 0,
             _ => false,
         };
-        if !known {
+        if !is_supported {
             return Err(ArrayError::Unknown { level: first.level, layout: first.layout });
         }
         let chunk = if first.level == 1 { PIECE } else { first.chunk };
@@ -163,14 +163,14 @@ impl Array {
         self.chunk
     }
 
-    /// Returns the stripe to which a byte of a disk belongs; none if the byte is outside the array's data.
+    /// Returns the stripe to which a byte of a disk belongs, or none if the byte is outside the array's data.
     pub fn stripe_of(&self, disk: usize, at: u64) -> Option<u64> {
         let row = at.checked_sub(self.data_offset)? / self.chunk;
-        let place = row * self.disks + disk as u64;
+        let index = row * self.disks + disk as u64;
         (row < self.rows).then_some(match self.level {
-            0 => place,
+            0 => index,
             1 | 5 => row,
-            _ => place / 2,
+            _ => index / 2,
         })
     }
 
@@ -180,13 +180,13 @@ impl Array {
             disk: disk as usize,
             at: self.data_offset + row * self.chunk,
         };
-        let place = |place: u64| piece(place % self.disks, place / self.disks);
-        let at = stripe * self.chunk;
+        let striped_piece = |index: u64| piece(index % self.disks, index / self.disks);
+        let start = stripe * self.chunk;
         match self.level {
-            0 => Stripe { chunks: vec![(at, vec![place(stripe)])], parity: None },
+            0 => Stripe { chunks: vec![(start, vec![striped_piece(stripe)])], parity: None },
             1 => {
                 let copies = (0..self.disks).map(|disk| piece(disk, stripe)).collect();
-                Stripe { chunks: vec![(at, copies)], parity: None }
+                Stripe { chunks: vec![(start, copies)], parity: None }
             }
             5 => {
                 // As in raid5_compute_sector: parity rotates backwards over the disks, and the data follow it.
@@ -198,8 +198,8 @@ impl Array {
                 Stripe { chunks: chunks.collect(), parity: Some(piece(parity, stripe)) }
             }
             _ => {
-                let copies = [2 * stripe, 2 * stripe + 1].map(place).to_vec();
-                Stripe { chunks: vec![(at, copies)], parity: None }
+                let copies = [2 * stripe, 2 * stripe + 1].map(striped_piece).to_vec();
+                Stripe { chunks: vec![(start, copies)], parity: None }
             }
         }
     }
@@ -231,36 +231,36 @@ mod tests {
     }
 
     fn array(level: u32, layout: u32, disks: u32) -> Array {
-        let all: Vec<_> = (0..disks).map(|role| superblock(level, layout, disks, role)).collect();
-        Array::read(&all).unwrap()
+        let superblocks: Vec<_> = (0..disks).map(|role| superblock(level, layout, disks, role)).collect();
+        Array::read(&superblocks).unwrap()
     }
 
-    /// Every byte of every disk belongs to one stripe, which contains it, and the chunks of all
-    /// stripes cover the array without a hole.
+    /// Every piece of every disk belongs to exactly one stripe, which lists it, and the chunks of all stripes
+    /// cover the array without gaps.
     #[test]
     fn every_piece_belongs_to_one_stripe_and_the_chunks_cover_the_array() {
         for (level, layout, disks, data) in
             [(0, 0, 3, 3.0), (1, 0, 2, 1.0), (5, 2, 3, 2.0), (5, 2, 5, 4.0), (10, 0x102, 4, 2.0)]
         {
             let array = array(level, layout, disks);
-            let mut places = Vec::new();
+            let mut pieces = Vec::new();
             let mut starts = Vec::new();
             let stripes: std::collections::BTreeSet<u64> = (0..disks as usize)
                 .flat_map(|disk| (0..16).map(move |row| (disk, (1 << 20) + row * 64 * K)))
                 .map(|(disk, at)| array.stripe_of(disk, at).unwrap())
                 .collect();
             for stripe in stripes.into_iter().map(|stripe| array.stripe(stripe)) {
-                places.extend(stripe.chunks.iter().flat_map(|(_, copies)| copies.clone()));
-                places.extend(stripe.parity);
+                pieces.extend(stripe.chunks.iter().flat_map(|(_, copies)| copies.clone()));
+                pieces.extend(stripe.parity);
                 starts.extend(stripe.chunks.iter().map(|(at, _)| *at));
             }
-            places.sort_by_key(|piece| (piece.disk, piece.at));
-            let all: Vec<Piece> = (0..disks as usize)
+            pieces.sort_by_key(|piece| (piece.disk, piece.at));
+            let expected_pieces: Vec<Piece> = (0..disks as usize)
                 .flat_map(|disk| {
                     (0..16).map(move |row| Piece { disk, at: (1 << 20) + row * 64 * K })
                 })
                 .collect();
-            assert_eq!(places, all, "level {level}");
+            assert_eq!(pieces, expected_pieces, "level {level}");
             starts.sort_unstable();
             let expected: Vec<u64> =
                 (0..(16.0 * data) as u64).map(|chunk| chunk * 64 * K).collect();
@@ -285,13 +285,13 @@ mod tests {
     #[test]
     fn copies_on_an_odd_number_of_disks_lie_on_neighbours() {
         let array = array(10, 0x102, 3);
-        let places = |stripe: u64| -> Vec<(usize, u64)> {
+        let locations = |stripe: u64| -> Vec<(usize, u64)> {
             let copies = array.stripe(stripe).chunks.remove(0).1;
             copies.iter().map(|piece| (piece.disk, (piece.at - (1 << 20)) / (64 * K))).collect()
         };
-        assert_eq!(places(0), [(0, 0), (1, 0)]);
-        assert_eq!(places(1), [(2, 0), (0, 1)]);
-        assert_eq!(places(2), [(1, 1), (2, 1)]);
+        assert_eq!(locations(0), [(0, 0), (1, 0)]);
+        assert_eq!(locations(1), [(2, 0), (0, 1)]);
+        assert_eq!(locations(2), [(1, 1), (2, 1)]);
         assert_eq!(array.stripe_of(0, (1 << 20) + 64 * K), Some(1));
     }
 
@@ -307,11 +307,11 @@ mod tests {
     #[test]
     fn disks_of_different_arrays_are_refused() {
         let read = |blocks: &[Vec<u8>]| Array::read(blocks).unwrap_err().to_string();
-        let five = |role| superblock(5, 2, 3, role);
-        assert!(read(&[five(0), vec![0; 512], five(2)]).contains("disk 1 of the array has no md"));
-        assert!(read(&[five(0), five(2), five(1)]).contains("disk 1 of the array has position 2"));
-        assert!(read(&[five(0), five(1)]).contains("number of disks 3"));
-        assert!(read(&[five(0), superblock(0, 0, 3, 1), five(2)]).contains("level 0"));
+        let raid5 = |role| superblock(5, 2, 3, role);
+        assert!(read(&[raid5(0), vec![0; 512], raid5(2)]).contains("disk 1 of the array has no md"));
+        assert!(read(&[raid5(0), raid5(2), raid5(1)]).contains("disk 1 of the array has position 2"));
+        assert!(read(&[raid5(0), raid5(1)]).contains("number of disks 3"));
+        assert!(read(&[raid5(0), superblock(0, 0, 3, 1), raid5(2)]).contains("level 0"));
         let (first, second) = (superblock(10, 0x201, 2, 0), superblock(10, 0x201, 2, 1));
         assert!(read(&[first, second]).contains("0x201 is not supported"));
         assert!(Array::read(&[]).is_err());

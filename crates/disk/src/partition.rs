@@ -53,21 +53,21 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
     Ok(Partition { start: Bytes(start), size })
 }
 
-/// Returns the size of the largest file system on an array of disks with `one` bytes each.
-pub fn largest_array(one: Bytes, raid: RaidPlan) -> Bytes {
-    let each = one.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
-    Bytes(each * raid.half_disks_of_data() / 2 / MIB * MIB)
+/// Returns the size of the largest file system on an array of disks with `disk_size` bytes each.
+pub fn largest_array(disk_size: Bytes, raid: RaidPlan) -> Bytes {
+    let member_data = disk_size.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
+    Bytes(member_data * raid.half_disks_of_data() / 2 / MIB * MIB)
 }
 
 /// Returns the partition size on each disk of an array that holds `size`. It is rounded up to whole MiB, and
 /// thus to whole chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
-    let each = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
-    Bytes(MD_DATA_OFFSET.0 + each)
+    let member_data = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
+    Bytes(MD_DATA_OFFSET.0 + member_data)
 }
 
 /// Returns the seed of disk `index` of a guest, for its rotational position and its partition's start. The first disk
-/// has the trial's own seed.
+/// has the seed of the trial.
 pub fn disk_seed(seed: u64, index: u32) -> u64 {
     match index {
         0 => seed,
@@ -80,37 +80,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_starts_at_a_draw_of_the_seed_and_always_fits() {
+    fn a_partition_starts_at_a_random_offset_and_always_fits() {
         let spec = crate::catalog::get("hdd-7200").unwrap();
-        let of = |size, seed| place(&spec, size, seed).unwrap();
-        assert_ne!(of(None, 1).start, of(None, 2).start);
+        let partition_of = |size, seed| place(&spec, size, seed).unwrap();
+        assert_ne!(partition_of(None, 1).start, partition_of(None, 2).start);
         for seed in 0..200 {
-            let partition = of(None, seed);
+            let partition = partition_of(None, seed);
             assert_eq!(partition.size, largest(&spec));
             assert_eq!(partition.start.0 % MIB, 0);
             assert!(partition.start.0 + partition.size.0 <= spec.capacity.0);
         }
-        assert_eq!(of(Some(Bytes(5 << 30)), 1).size, Bytes(5 << 30));
+        assert_eq!(partition_of(Some(Bytes(5 << 30)), 1).size, Bytes(5 << 30));
         assert!(place(&spec, Some(spec.capacity), 1).is_err());
     }
 
     #[test]
-    fn an_array_of_members_holds_the_requested_size_and_the_largest_one_fits() {
+    fn an_array_holds_the_requested_size_and_the_largest_array_fits_on_its_disks() {
         for text in ["0x2", "0x3", "1x2", "5x3", "5x7", "10x4", "10x3"] {
             let raid: RaidPlan = text.parse().unwrap();
             for size in [32 << 30, (5 << 30) + MIB, 7 * MIB] {
-                let each = member_size(Bytes(size), raid).0 - MD_DATA_OFFSET.0;
-                let holds = each * raid.half_disks_of_data() / 2;
-                let more = holds.checked_sub(size).unwrap();
-                assert!(more < u64::from(raid.disks) * MIB, "{text}: {more} more");
+                let member_data = member_size(Bytes(size), raid).0 - MD_DATA_OFFSET.0;
+                let capacity = member_data * raid.half_disks_of_data() / 2;
+                let excess = capacity.checked_sub(size).unwrap();
+                assert!(excess < u64::from(raid.disks) * MIB, "{text}: {excess} bytes too many");
             }
-            let one = Bytes(10 << 30);
-            assert!(member_size(largest_array(one, raid), raid) <= one, "{text}");
+            let disk_size = Bytes(10 << 30);
+            assert!(member_size(largest_array(disk_size, raid), raid) <= disk_size, "{text}");
         }
     }
 
     #[test]
-    fn the_first_disk_has_the_trials_own_seed_and_each_other_one_of_its_own() {
+    fn the_first_disk_has_the_seed_of_the_trial_and_the_others_have_different_seeds() {
         assert_eq!(disk_seed(7, 0), 7);
         assert_ne!(disk_seed(7, 1), disk_seed(7, 2));
         assert_ne!(disk_seed(7, 1), disk_seed(8, 1));

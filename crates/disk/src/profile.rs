@@ -13,21 +13,21 @@ use crate::spec::DiskSpec;
 
 /// Queue depths to evaluate, up to the disk's own; 128 is the maximum of the guest's driver.
 const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Sectors of a random request: 4 KiB.
+/// Number of sectors in a random request: 4 KiB.
 const BLOCK: u32 = 8;
-/// Reads per rate. The standard deviation of their times is about a third of the mean, so the rate
+/// Number of reads per rate. The standard deviation of their times is about a third of the mean, so the rate
 /// is accurate to about 1 %.
 const READS: u64 = 1000;
-/// Writes per rate, followed by a flush whose time is included. They fit into a hard disk's cache: filling
+/// Number of writes per rate, followed by a flush whose time is included. They fit into a hard disk's cache: filling
 /// it several times over would take minutes, so the flush accounts for the cost of destaging.
 const WRITES: u64 = 3000;
-/// Writes to a full disk: several times the write buffer, and several superblocks.
+/// Number of writes to a full disk: several times the write buffer, and several superblocks.
 const FULL_WRITES: u64 = 400_000;
 /// Number of offsets of the sequential rates, including the first and the last sector.
 const OFFSETS: u64 = 9;
-/// Bytes of one sequential run.
+/// Number of bytes in one sequential run.
 const RUN: u64 = 64 << 20;
-/// Sectors of one request of a run: 128 KiB, the kernel's read-ahead.
+/// Number of sectors in one request of a run: 128 KiB, the kernel's read-ahead.
 const PIECE: u32 = 256;
 /// Size of the part of the disk that represents a file system.
 const PART: Bytes = Bytes(32 << 30);
@@ -112,7 +112,7 @@ fn random_rate(spec: &DiskSpec, seed: u64, depth: u32, action: Action, within: B
         let block = offsets.below(within.0 / SECTOR / u64::from(BLOCK));
         load.submit(action, block * u64::from(BLOCK), BLOCK);
     }
-    load.end(action);
+    load.finish(action);
     count as f64 / load.now.seconds()
 }
 
@@ -120,8 +120,8 @@ fn sequential_rate(spec: &DiskSpec, seed: u64, action: Action, first: u64) -> f6
     let length = RUN.min(spec.capacity.0) / SECTOR;
     // As with the kernel's read-ahead, the next piece is in flight.
     let mut load = LoadGenerator::new(build(spec, seed), spec.queue.depth.min(2));
-    load.run(action, first, length);
-    load.end(action);
+    load.submit_run(action, first, length);
+    load.finish(action);
     (length * SECTOR) as f64 / 1e6 / load.now.seconds()
 }
 
@@ -136,11 +136,11 @@ fn preconditioned_rate(spec: &DiskSpec, seed: u64) -> Option<f64> {
     for _ in 0..FULL_WRITES {
         load.submit(Action::Write, offsets.below(blocks) * u64::from(BLOCK), BLOCK);
     }
-    load.end(Action::Write);
+    load.finish(Action::Write);
     Some(FULL_WRITES as f64 / load.now.seconds())
 }
 
-/// A load that keeps a number of requests in flight: it submits the next one when one completes.
+/// A load that keeps up to `depth` requests in flight: once that many are, each completion admits the next.
 struct LoadGenerator {
     disk: Box<dyn Disk>,
     depth: u32,
@@ -156,7 +156,7 @@ impl LoadGenerator {
 
     fn submit(&mut self, action: Action, sector: u64, sectors: u32) {
         if self.in_flight == self.depth {
-            self.wait();
+            self.wait_for_completion();
         }
         let request = Request { id: self.submitted, action, sector, sectors, fua: false };
         self.disk.submit(self.now, request);
@@ -164,27 +164,27 @@ impl LoadGenerator {
         self.in_flight += 1;
     }
 
-    fn run(&mut self, action: Action, first: u64, sectors: u64) {
-        let mut at = 0;
-        while at < sectors {
-            let piece = (sectors - at).min(PIECE.into());
-            self.submit(action, first + at, piece as u32);
-            at += piece;
+    fn submit_run(&mut self, action: Action, first: u64, sectors: u64) {
+        let mut offset = 0;
+        while offset < sectors {
+            let piece = (sectors - offset).min(PIECE.into());
+            self.submit(action, first + offset, piece as u32);
+            offset += piece;
         }
     }
 
     /// Waits for all requests in flight; after writes, also flushes the disk's cache.
-    fn end(&mut self, action: Action) {
+    fn finish(&mut self, action: Action) {
         while self.in_flight > 0 {
-            self.wait();
+            self.wait_for_completion();
         }
         if action == Action::Write {
             self.submit(Action::Flush, 0, 0);
-            self.wait();
+            self.wait_for_completion();
         }
     }
 
-    fn wait(&mut self) {
+    fn wait_for_completion(&mut self) {
         // Persisted sectors do not matter here.
         while self.disk.pop_persisted().is_some() {}
         while let Some(due) = self.disk.next_due() {
@@ -204,7 +204,7 @@ mod tests {
     use crate::models::Model;
 
     #[test]
-    fn sequential_rates_are_the_data_sheets_and_random_ones_grow_with_depth() {
+    fn sequential_rates_match_the_data_sheet_and_random_rates_grow_with_depth() {
         for name in catalog::names() {
             let spec = catalog::get(name).unwrap();
             let Model::Hdd(hdd) = &spec.model else { continue };
@@ -228,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_disk_has_the_same_profile_and_another_seed_nearly_the_same() {
+    fn a_profile_is_reproducible_and_depends_little_on_the_seed() {
         let spec = catalog::get("ata-2006").unwrap();
-        let one = profile(&spec, 1);
-        assert_eq!(one, profile(&spec, 1));
-        let other = profile(&spec, 2);
-        assert_ne!(one, other);
-        assert!((one.random[0].reads / other.random[0].reads - 1.0).abs() < 0.03);
+        let first = profile(&spec, 1);
+        assert_eq!(first, profile(&spec, 1));
+        let second = profile(&spec, 2);
+        assert_ne!(first, second);
+        assert!((first.random[0].reads / second.random[0].reads - 1.0).abs() < 0.03);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::models::Model;
 
-/// A disk profile. Whole numbers and strings only, since it is part of a plan's hash.
+/// A disk profile. It contains only integers, booleans and strings, since it is part of a plan's hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
@@ -182,7 +182,7 @@ impl DiskSpec {
 
     fn check(&self, file: &str) -> Result<(), SpecError> {
         let check = Check { file, inside: None };
-        self.check_texts(&check)?;
+        self.check_strings(&check)?;
         // 1 MiB holds a partition table; 64 TiB is beyond any single drive.
         check.within("capacity", self.capacity.0, 1 << 20, 64 << 40)?;
         check.require(
@@ -192,14 +192,14 @@ impl DiskSpec {
             "a multiple of 4096",
         )?;
         self.check_queue(&check)?;
-        let nbd = self.attach == Attach::Nbd || !self.model.takes_time();
-        check.require("attach", "pmem", nbd, "\"nbd\" for every model except \"instant\"")?;
+        let can_attach = self.attach == Attach::Nbd || !self.model.takes_time();
+        check.require("attach", "pmem", can_attach, "\"nbd\" for every model except \"instant\"")?;
         self.model.check(self, &check)
     }
 
-    /// Checks the texts, which are shown in terminals.
-    fn check_texts(&self, check: &Check<'_>) -> Result<(), SpecError> {
-        let plain = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
+    /// Checks the strings, which are shown in terminals.
+    fn check_strings(&self, check: &Check<'_>) -> Result<(), SpecError> {
+        let is_plain = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
         let sources = self.source.iter().flat_map(|source| {
             [
                 ("source.what", &source.what),
@@ -211,7 +211,7 @@ impl DiskSpec {
             check.require(
                 name,
                 text.escape_debug(),
-                plain(text),
+                is_plain(text),
                 "text without control characters",
             )?;
         }
@@ -227,16 +227,16 @@ impl DiskSpec {
             ("queue.logical_block_size", queue.logical_block_size),
             ("queue.physical_block_size", queue.physical_block_size),
         ] {
-            let right = size.is_power_of_two() && (512..=4096).contains(&size);
-            check.require(name, size, right, "512, 1024, 2048 or 4096")?;
+            let in_range = size.is_power_of_two() && (512..=4096).contains(&size);
+            check.require(name, size, in_range, "512, 1024, 2048 or 4096")?;
         }
-        let least = queue.logical_block_size;
-        let right = queue.physical_block_size >= least;
-        let range = format!("at least the logical block size, {least}");
-        check.require("queue.physical_block_size", queue.physical_block_size, right, &range)?;
+        let minimum = queue.logical_block_size;
+        let in_range = queue.physical_block_size >= minimum;
+        let range = format!("at least the logical block size, {minimum}");
+        check.require("queue.physical_block_size", queue.physical_block_size, in_range, &range)?;
         if self.attach == Attach::Nbd {
-            let known = SCHEDULERS.contains(&queue.scheduler.as_str());
-            check.require("queue.scheduler", &queue.scheduler, known, &SCHEDULERS.join(", "))?;
+            let is_known = SCHEDULERS.contains(&queue.scheduler.as_str());
+            check.require("queue.scheduler", &queue.scheduler, is_known, &SCHEDULERS.join(", "))?;
             check.within("queue.max_sectors_kb", queue.max_sectors_kb.into(), 4, 32 << 10)?;
             check.within("queue.nr_requests", queue.nr_requests.into(), 1, 4096)?;
         }
@@ -245,29 +245,29 @@ impl DiskSpec {
 }
 
 /// Rejects numbers that no parameter can have. The parser rejects most of them too, but does not name
-/// the parameter if it is below `[model]`. `refused` is the parser's message, if any.
+/// the parameter if it is below `[model]`. `parser_message` is its error, if any.
 fn check_numbers(
     check: &Check<'_>,
     path: &str,
     table: &toml::Table,
-    refused: Option<&str>,
+    parser_message: Option<&str>,
 ) -> Result<(), SpecError> {
     for (key, value) in table {
         let name = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         match value {
-            toml::Value::Table(part) => check_numbers(check, &name, part, refused)?,
+            toml::Value::Table(part) => check_numbers(check, &name, part, parser_message)?,
             toml::Value::Float(number) => {
                 check.require(&name, number, false, "a whole number, 0 or more")?;
             }
             toml::Value::Integer(number) => {
                 check.require(&name, number, *number >= 0, "a whole number, 0 or more")?;
-                let is_refused = refused.is_some_and(|text| text.contains(&format!("`{number}`")));
-                let most = u32::MAX;
+                let is_rejected = parser_message.is_some_and(|text| text.contains(&format!("`{number}`")));
+                let maximum = u32::MAX;
                 check.require(
                     &name,
                     number,
-                    !is_refused,
-                    &format!("a whole number, at most {most}"),
+                    !is_rejected,
+                    &format!("a whole number, at most {maximum}"),
                 )?;
             }
             _ => {}
@@ -279,8 +279,8 @@ fn check_numbers(
 /// Returns the parser's message on one line, with its position. The text at that position is not shown, since
 /// the file may be any file that the user named.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let at = error.span().map_or(0, |span| span.start);
-    let before = text.get(..at).unwrap_or_default();
+    let offset = error.span().map_or(0, |span| span.start);
+    let before = text.get(..offset).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
     let message = error.message().replace('\n', ", ");
@@ -300,15 +300,15 @@ impl<'a> Check<'a> {
         Check { file: self.file, inside: Some(inside) }
     }
 
-    /// Checks a condition; `range` describes the values that meet it.
+    /// Returns an error unless `valid`; `range` describes the valid values.
     pub(crate) fn require(
         &self,
         name: &str,
         value: impl ToString,
-        right: bool,
+        valid: bool,
         range: &str,
     ) -> Result<(), SpecError> {
-        if right {
+        if valid {
             return Ok(());
         }
         Err(SpecError::Parameter {
@@ -322,7 +322,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Checks the bounds of a number.
+    /// Checks that a number is within its bounds.
     pub(crate) fn within(
         &self,
         name: &str,
@@ -330,7 +330,7 @@ impl<'a> Check<'a> {
         min: u64,
         max: u64,
     ) -> Result<(), SpecError> {
-        let right = (min..=max).contains(&value);
-        self.require(name, value, right, &format!("{min} to {max}"))
+        let valid = (min..=max).contains(&value);
+        self.require(name, value, valid, &format!("{min} to {max}"))
     }
 }

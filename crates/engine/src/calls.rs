@@ -15,23 +15,23 @@ type Counts = BTreeMap<OpKind, u64>;
 /// their type.
 ///
 /// # Errors
-/// The first kind whose number is wrong, with both numbers.
-pub fn compare(made: &Counts, right: &Counts, removes: bool) -> Result<(), String> {
-    let of = |counts: &Counts, kind| counts.get(&kind).copied().unwrap_or(0);
-    let removed = of(made, OpKind::Unlink) + of(made, OpKind::Rmdir);
-    let again = match removes {
-        true => of(made, OpKind::Rmdir).saturating_sub(of(right, OpKind::Rmdir)),
+/// The first kind with a wrong number of calls, with both numbers.
+pub fn compare(counted: &Counts, expected: &Counts, removes: bool) -> Result<(), String> {
+    let count_of = |counts: &Counts, kind| counts.get(&kind).copied().unwrap_or(0);
+    let removed = count_of(counted, OpKind::Unlink) + count_of(counted, OpKind::Rmdir);
+    let extra_passes = match removes {
+        true => count_of(counted, OpKind::Rmdir).saturating_sub(count_of(expected, OpKind::Rmdir)),
         false => 0,
     };
-    let kinds: BTreeSet<OpKind> = made.keys().chain(right.keys()).copied().collect();
+    let kinds: BTreeSet<OpKind> = counted.keys().chain(expected.keys()).copied().collect();
     for kind in kinds.into_iter().filter(|kind| *kind != OpKind::Readdir) {
-        let (found, wanted) = (of(made, kind), of(right, kind));
-        let fits = match kind {
-            OpKind::Open | OpKind::Close | OpKind::Rmdir => found == wanted + again,
+        let (found, wanted) = (count_of(counted, kind), count_of(expected, kind));
+        let is_right = match kind {
+            OpKind::Open | OpKind::Close | OpKind::Rmdir => found == wanted + extra_passes,
             OpKind::Stat if removes => (wanted..=wanted + removed).contains(&found),
             _ => found == wanted,
         };
-        if !fits {
+        if !is_right {
             return Err(format!("{found} {kind} calls were made, but {wanted} were expected"));
         }
     }
@@ -47,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn one_call_more_or_less_is_found_and_reading_directories_is_not_counted() {
+    fn one_call_more_or_less_is_an_error_and_calls_that_read_directories_are_ignored() {
         let right = counts([(OpKind::Create, 3), (OpKind::Close, 4)]);
         let made = |create, close| {
             counts([(OpKind::Create, create), (OpKind::Close, close), (OpKind::Readdir, 9)])
         };
         assert_eq!(compare(&made(3, 4), &right, false), Ok(()));
-        let text = compare(&made(2, 4), &right, false).unwrap_err();
-        assert_eq!(text, "2 create calls were made, but 3 were expected");
+        let message = compare(&made(2, 4), &right, false).unwrap_err();
+        assert_eq!(message, "2 create calls were made, but 3 were expected");
         assert!(compare(&made(3, 5), &right, false).is_err());
         assert!(compare(&counts([(OpKind::Unlink, 1)]), &counts([]), false).is_err());
         assert!(compare(&counts([]), &counts([(OpKind::Unlink, 1)]), false).is_err());
@@ -78,7 +78,7 @@ mod tests {
         let made = |stats| counts([(OpKind::Unlink, 7), (OpKind::Rmdir, 1), (OpKind::Stat, stats)]);
         assert_eq!(compare(&made(7), &right, true), Ok(()));
         assert!(compare(&made(9), &right, true).is_err());
-        let text = compare(&made(7), &right, false).unwrap_err();
-        assert_eq!(text, "7 stat calls were made, but 0 were expected", "names are known");
+        let message = compare(&made(7), &right, false).unwrap_err();
+        assert_eq!(message, "7 stat calls were made, but 0 were expected", "names are known");
     }
 }

@@ -29,7 +29,7 @@ pub fn sleep_until(until: Nanos) {
     let mut interrupted = true;
     while interrupted {
         // SAFETY: `time` is a valid timespec, and an absolute sleep writes no remainder.
-        let answer = unsafe {
+        let result = unsafe {
             libc::clock_nanosleep(
                 libc::CLOCK_MONOTONIC,
                 libc::TIMER_ABSTIME,
@@ -37,7 +37,7 @@ pub fn sleep_until(until: Nanos) {
                 std::ptr::null_mut(),
             )
         };
-        interrupted = answer == libc::EINTR;
+        interrupted = result == libc::EINTR;
     }
 }
 

@@ -31,7 +31,7 @@ impl DeviceCaches {
         let number = fs::File::from(root.try_clone_to_owned()?).metadata()?.dev();
         let devices = match (folder_of(number), mount) {
             (Some(folder), _) => vec![folder],
-            (None, Some(mount)) => below(mount, Path::new("/sys/fs/btrfs")),
+            (None, Some(mount)) => devices_of(mount, Path::new("/sys/fs/btrfs")),
             (None, None) => Vec::new(),
         };
         Ok(DeviceCaches { devices, flushes_before: Vec::new() })
@@ -58,13 +58,13 @@ impl DeviceCaches {
         if self.devices.is_empty() {
             return Some("no block device that holds the data is known here".into());
         }
-        let through =
+        let is_write_through =
             |folder: &Path| setting(folder, "write_cache").as_deref() == Some("write through");
         let counts = self.flushes_before.iter().zip(self.flushes());
         let flushed: Vec<bool> = counts.map(|(before, now)| now > *before).collect();
         let mut devices = self.devices.iter().enumerate();
         let (_, first) = devices
-            .find(|(at, folder)| !flushed.get(*at).copied().unwrap_or(false) && !through(folder))?;
+            .find(|(index, folder)| !flushed.get(*index).copied().unwrap_or(false) && !is_write_through(folder))?;
         let name = first.canonicalize().unwrap_or_else(|_| first.clone());
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Some(format!("{name} has a volatile cache, and was sent no flush by syncfs(2)"))
@@ -73,12 +73,12 @@ impl DeviceCaches {
     /// Returns the number of flushes of each whole device: the kernel does not count them for a partition
     /// (Documentation/block/stat.rst, field 16).
     fn flushes(&self) -> Vec<u64> {
-        let of_device = |folder: &PathBuf| {
+        let flushes_of = |folder: &PathBuf| {
             let whole = if folder.join("partition").exists() { "../stat" } else { "stat" };
             let stat = fs::read_to_string(folder.join(whole)).unwrap_or_default();
             counters(&stat).map_or(0, |device| device.flushes)
         };
-        self.devices.iter().map(of_device).collect()
+        self.devices.iter().map(flushes_of).collect()
     }
 }
 
@@ -87,7 +87,7 @@ impl DeviceCaches {
 pub fn counters(text: &str) -> Option<Device> {
     let fields: Vec<u64> =
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    let field = |at: usize| fields.get(at).copied().unwrap_or(0);
+    let field = |index: usize| fields.get(index).copied().unwrap_or(0);
     (fields.len() >= 11).then(|| Device {
         reads: field(0),
         writes: field(4),
@@ -103,7 +103,7 @@ pub fn counters(text: &str) -> Option<Device> {
 
 /// Returns a setting of a device's queue; a partition's is in its parent's folder.
 pub fn setting(folder: &Path, key: &str) -> Option<String> {
-    let read = |at: &&str| fs::read_to_string(folder.join(at).join(key)).ok();
+    let read = |parent: &&str| fs::read_to_string(folder.join(parent).join(key)).ok();
     ["queue", "../queue"].iter().find_map(read).map(|text| text.trim().to_string())
 }
 
@@ -117,25 +117,25 @@ fn folder_of(number: u64) -> Option<PathBuf> {
 /// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs has one
 /// or all of them as its source, and `systems` has those of each mounted btrfs. The source of any other file system is
 /// not certain to be a device.
-fn below(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
+fn devices_of(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
     if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
         return Vec::new();
     }
     let of_path = |path: &str| {
-        let device = fs::metadata(path).ok().filter(|it| it.file_type().is_block_device())?;
+        let device = fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
         folder_of(device.rdev())
     };
-    let named: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();
+    let sources: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();
     let is_in = |devices: &PathBuf| {
         let name = |folder: &PathBuf| Some(folder.canonicalize().ok()?.file_name()?.to_owned());
-        named.iter().filter_map(name).any(|name| devices.join(name).exists())
+        sources.iter().filter_map(name).any(|name| devices.join(name).exists())
     };
     let systems = fs::read_dir(systems).into_iter().flatten().flatten();
-    let all = systems.map(|system| system.path().join("devices")).find(is_in);
+    let folder = systems.map(|system| system.path().join("devices")).find(is_in);
     let entries =
-        all.and_then(|devices| fs::read_dir(devices).ok()).into_iter().flatten().flatten();
+        folder.and_then(|devices| fs::read_dir(devices).ok()).into_iter().flatten().flatten();
     let members: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    if members.is_empty() { named } else { members }
+    if members.is_empty() { sources } else { members }
 }
 
 #[cfg(test)]
@@ -162,17 +162,17 @@ mod tests {
         let devices = vec![back.path().to_path_buf(), through.path().to_path_buf()];
         let mut caches = DeviceCaches { devices, ..DeviceCaches::default() };
         caches.before_sync();
-        let why = caches.doubt().unwrap();
+        let reason = caches.doubt().unwrap();
         let name = back.path().file_name().unwrap().to_string_lossy().into_owned();
-        assert!(why.contains("no flush") && why.contains(&name), "{why}");
+        assert!(reason.contains("no flush") && reason.contains(&name), "{reason}");
         count(back.path(), 8);
         assert!(caches.emptied());
     }
 
     #[test]
-    fn where_no_device_is_known_nothing_is_durable_for_certain() {
-        let why = DeviceCaches::default().doubt().unwrap();
-        assert!(why.contains("no block device"), "{why}");
+    fn without_a_known_device_the_caches_are_in_doubt() {
+        let reason = DeviceCaches::default().doubt().unwrap();
+        assert!(reason.contains("no block device"), "{reason}");
     }
 
     #[test]

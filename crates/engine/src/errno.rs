@@ -38,11 +38,11 @@ impl Errno {
 impl fmt::Display for Errno {
     /// Formats the error: `No space left on device (ENOSPC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = std::io::Error::from_raw_os_error(self.0).to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
+        let message = std::io::Error::from_raw_os_error(self.0).to_string();
+        let message = message.split(" (os error").next().unwrap_or_default();
         match self.name() {
-            Some(name) => write!(f, "{text} ({name})"),
-            None => write!(f, "{text} (error {})", self.0),
+            Some(name) => write!(f, "{message} ({name})"),
+            None => write!(f, "{message} (error {})", self.0),
         }
     }
 }

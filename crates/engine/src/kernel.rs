@@ -16,18 +16,18 @@ use std::os::fd::RawFd;
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
-    let [one, two, three, four] = arguments;
+    let [first, second, third, fourth] = arguments;
     let result;
     // SAFETY: this is the kernel's calling convention on x86-64 (syscall(2)): it changes rax, rcx and
-    // r11 and uses no stack of ours. The caller guarantees that the call itself is sound.
+    // r11 and uses no stack of this program. The caller guarantees that the call itself is sound.
     unsafe {
         std::arch::asm!(
             "syscall",
             inlateout("rax") number => result,
-            in("rdi") one,
-            in("rsi") two,
-            in("rdx") three,
-            in("r10") four,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack, preserves_flags),
@@ -43,9 +43,9 @@ unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 unsafe fn call(number: i64, arguments: [usize; 4]) -> i64 {
-    let [one, two, three, four] = arguments;
+    let [first, second, third, fourth] = arguments;
     // SAFETY: the caller guarantees that the call is sound.
-    match unsafe { libc::syscall(number, one, two, three, four) } {
+    match unsafe { libc::syscall(number, first, second, third, fourth) } {
         -1 => -i64::from(crate::errno::Errno::last().0),
         result => result,
     }
@@ -67,7 +67,7 @@ pub unsafe fn openat(dir: RawFd, name: *const c_char, flags: c_int, mode: u32) -
 /// The caller owns the descriptor, which is no longer used.
 #[inline(always)]
 pub unsafe fn close(fd: RawFd) -> i64 {
-    // SAFETY: the caller guarantees that it is no longer used.
+    // SAFETY: the caller guarantees that the descriptor is no longer used.
     unsafe { call(libc::SYS_close, [fd as usize, 0, 0, 0]) }
 }
 
@@ -110,9 +110,9 @@ pub unsafe fn unlinkat(dir: RawFd, name: *const c_char, flags: c_int) -> i64 {
 /// # Safety
 /// Both names end in NUL.
 #[inline(always)]
-pub unsafe fn renameat(dir: RawFd, name: *const c_char, to: RawFd, other: *const c_char) -> i64 {
+pub unsafe fn renameat(dir: RawFd, name: *const c_char, new_dir: RawFd, new_name: *const c_char) -> i64 {
     // SAFETY: the kernel reads both names up to their NUL.
-    unsafe { call(libc::SYS_renameat, [dir as usize, name as usize, to as usize, other as usize]) }
+    unsafe { call(libc::SYS_renameat, [dir as usize, name as usize, new_dir as usize, new_name as usize]) }
 }
 
 #[cfg(test)]
@@ -120,16 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_that_of_the_kernel() {
-        let gone = c"no such file here";
+    fn a_result_is_the_same_as_from_the_kernel() {
+        let missing = c"no such file here";
         let mut status = std::mem::MaybeUninit::uninit();
         // SAFETY: names that end in NUL, a status to write to, and unused descriptors.
         let results = unsafe {
             [
-                openat(libc::AT_FDCWD, gone.as_ptr(), libc::O_RDONLY, 0),
-                fstatat(libc::AT_FDCWD, gone.as_ptr(), status.as_mut_ptr(), 0),
-                unlinkat(libc::AT_FDCWD, gone.as_ptr(), 0),
-                renameat(libc::AT_FDCWD, gone.as_ptr(), libc::AT_FDCWD, gone.as_ptr()),
+                openat(libc::AT_FDCWD, missing.as_ptr(), libc::O_RDONLY, 0),
+                fstatat(libc::AT_FDCWD, missing.as_ptr(), status.as_mut_ptr(), 0),
+                unlinkat(libc::AT_FDCWD, missing.as_ptr(), 0),
+                renameat(libc::AT_FDCWD, missing.as_ptr(), libc::AT_FDCWD, missing.as_ptr()),
                 close(-1),
                 write(-1, b"x"),
             ]
@@ -140,20 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_that_of_libc() {
-        let status = |through: fn(*mut libc::stat) -> i64| {
+    fn a_status_is_the_same_as_from_libc() {
+        let status = |fstat: fn(*mut libc::stat) -> i64| {
             let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
-            assert_eq!(through(status.as_mut_ptr()), 0);
-            // SAFETY: all of it was zeroed, then written.
+            assert_eq!(fstat(status.as_mut_ptr()), 0);
+            // SAFETY: the whole status was zeroed, then written.
             unsafe { status.assume_init() }
         };
         const NAME: *const c_char = c"/proc/self/exe".as_ptr();
-        // SAFETY: the name ends in NUL, `at` is valid for writes of one status.
-        let ours = status(|at| unsafe { fstatat(libc::AT_FDCWD, NAME, at, 0) });
+        // SAFETY: the name ends in NUL, `buf` is valid for writes of one status.
+        let direct = status(|buf| unsafe { fstatat(libc::AT_FDCWD, NAME, buf, 0) });
         // SAFETY: as above.
-        let libcs = status(|at| unsafe { libc::fstatat(libc::AT_FDCWD, NAME, at, 0).into() });
-        let of = |s: &libc::stat| (s.st_ino, s.st_size, s.st_mode, s.st_mtime, s.st_nlink);
-        assert_eq!(of(&ours), of(&libcs));
-        assert!(ours.st_size > 0);
+        let through_libc = status(|buf| unsafe { libc::fstatat(libc::AT_FDCWD, NAME, buf, 0).into() });
+        let fields = |s: &libc::stat| (s.st_ino, s.st_size, s.st_mode, s.st_mtime, s.st_nlink);
+        assert_eq!(fields(&direct), fields(&through_libc));
+        assert!(direct.st_size > 0);
     }
 }

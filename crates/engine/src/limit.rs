@@ -1,5 +1,4 @@
-//! Sources that finish early: after a time limit, or when another
-//! rank has ended.
+//! Sources that finish early: after a time limit, or when another rank has ended.
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::{Op, OpSource};
@@ -13,7 +12,7 @@ pub fn with_time_limit<'a>(
     limit: Option<Nanos>,
 ) -> Box<dyn OpSource + Send + 'a> {
     match limit {
-        Some(limit) => Box::new(TimeLimited { source, limit, running: None, finishing: false }),
+        Some(limit) => Box::new(TimeLimited { source, limit, deadline: None, finishing: false }),
         None => source,
     }
 }
@@ -32,19 +31,19 @@ pub fn until_rank_ends<'a>(
     }
 }
 
-/// A source with a time limit, which starts at the first op; only it reads the clock before each op.
+/// A source with a time limit, which starts at the first op; only such a source reads the clock before each op.
 struct TimeLimited<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     limit: Nanos,
     /// The clock and the deadline.
-    running: Option<(OpClock, Nanos)>,
+    deadline: Option<(OpClock, Nanos)>,
     finishing: bool,
 }
 
 impl TimeLimited<'_> {
-    fn is_up(&mut self) -> bool {
+    fn has_expired(&mut self) -> bool {
         let limit = self.limit;
-        let (clock, end) = self.running.get_or_insert_with(|| {
+        let (clock, end) = self.deadline.get_or_insert_with(|| {
             let mut clock = OpClock::start();
             let end = clock.now() + limit;
             (clock, end)
@@ -55,7 +54,7 @@ impl TimeLimited<'_> {
 
 impl OpSource for TimeLimited<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if !self.finishing && self.is_up() {
+        if !self.finishing && self.has_expired() {
             self.finish();
         }
         self.source.next(op)
@@ -79,7 +78,7 @@ impl OpSource for TimeLimited<'_> {
     }
 }
 
-/// A source that finishes when another rank has ended; only it checks for that before each op.
+/// A source that finishes when another rank has ended; only such a source checks for that before each op.
 struct RankLimited<'a> {
     source: Box<dyn OpSource + Send + 'a>,
     progress: &'a PhaseProgress,

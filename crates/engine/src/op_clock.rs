@@ -11,7 +11,7 @@
 //! latency has that relative error, except the one in which a window ends, which also takes the
 //! error accumulated before it: some microseconds in the first, negligible later. A latency longer than
 //! a window is timed by the kernel. If the factor is off by more than [`TOLERANCE`], or the counter
-//! has jumped, it is not read again in that phase.
+//! has jumped, the counter is not read again in that phase.
 
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ const FRACTION: u32 = 32;
 const MAX_FACTOR: u64 = 4 << FRACTION;
 
 /// Reciprocal of the allowed relative change of a window's factor: the kernel slews its clock by at
-/// most 1/2000 (adjtimex(2), MAXFREQ); the rest is uncertainty.
+/// most 1/2000 (adjtimex(2), MAXFREQ); the remainder allows for uncertainty.
 const TOLERANCE: u64 = 1000;
 
 /// A clock that follows CLOCK_MONOTONIC.
@@ -43,12 +43,13 @@ pub struct OpClock {
     factor: u64,
     /// [`WINDOW`], or zero if the factor is zero, so that one comparison covers both.
     window: u64,
-    set: Pair,
+    /// The readings at the last synchronization.
+    base: ClockPair,
 }
 
 /// A simultaneous reading of both clocks.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct ClockPair {
     ticks: u64,
     time: Nanos,
 }
@@ -58,69 +59,69 @@ impl OpClock {
     pub fn start() -> OpClock {
         static FACTOR: OnceLock<u64> = OnceLock::new();
         let factor = *FACTOR.get_or_init(|| if kernel_uses_tsc() { calibrate() } else { 0 });
-        OpClock::with(factor, Pair::read())
+        OpClock::with(factor, ClockPair::read())
     }
 
-    fn with(factor: u64, set: Pair) -> OpClock {
-        OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, set }
+    fn with(factor: u64, base: ClockPair) -> OpClock {
+        OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, base }
     }
 
     /// Returns the current time.
     #[inline]
     pub fn now(&mut self) -> Nanos {
-        let passed = ticks().wrapping_sub(self.set.ticks);
+        let passed = ticks().wrapping_sub(self.base.ticks);
         if passed >= self.window {
             return self.synchronize();
         }
-        Nanos(self.set.time.0 + ((passed * self.factor) >> FRACTION))
+        Nanos(self.base.time.0 + ((passed * self.factor) >> FRACTION))
     }
 
-    /// Takes the kernel's time, and stops using a counter that has drifted from it.
+    /// Synchronizes to the kernel's time, and stops using a counter that has drifted from it.
     #[cold]
     #[inline(never)]
     fn synchronize(&mut self) -> Nanos {
         if self.factor == 0 {
             return clock::now();
         }
-        let set = Pair::read();
-        let measured = factor(self.set, set);
-        let close = measured.abs_diff(self.factor) <= self.factor / TOLERANCE;
-        *self = OpClock::with(if close { measured } else { 0 }, set);
-        set.time
+        let current = ClockPair::read();
+        let measured = factor(self.base, current);
+        let is_within_tolerance = measured.abs_diff(self.factor) <= self.factor / TOLERANCE;
+        *self = OpClock::with(if is_within_tolerance { measured } else { 0 }, current);
+        current.time
     }
 }
 
-impl Pair {
+impl ClockPair {
     /// Reads both clocks three times and returns the pair with the shortest gap.
-    fn read() -> Pair {
-        let mut best = Pair { ticks: 0, time: Nanos(0) };
+    fn read() -> ClockPair {
+        let mut closest = ClockPair { ticks: 0, time: Nanos(0) };
         let mut shortest = u64::MAX;
         for _ in 0..3 {
             let before = ticks();
             let time = clock::now();
-            let between = ticks().wrapping_sub(before);
-            if between < shortest {
-                shortest = between;
-                best = Pair { ticks: before.wrapping_add(between / 2), time };
+            let gap = ticks().wrapping_sub(before);
+            if gap < shortest {
+                shortest = gap;
+                closest = ClockPair { ticks: before.wrapping_add(gap / 2), time };
             }
         }
-        best
+        closest
     }
 }
 
 /// Returns the nanoseconds per tick; zero if implausible.
-fn factor(from: Pair, to: Pair) -> u64 {
+fn factor(from: ClockPair, to: ClockPair) -> u64 {
     let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
     let factor = (u128::from(to.time.since(from.time).0) << FRACTION) / ticks;
     u64::try_from(factor).ok().filter(|factor| *factor <= MAX_FACTOR).unwrap_or(0)
 }
 
 fn calibrate() -> u64 {
-    let from = Pair::read();
+    let from = ClockPair::read();
     while clock::now().since(from.time) < CALIBRATION {
         std::hint::spin_loop();
     }
-    factor(from, Pair::read())
+    factor(from, ClockPair::read())
 }
 
 /// Returns true if the kernel takes its own time from the counter: as `tsc`, or in the first second after
@@ -160,9 +161,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_agrees_with_the_monotonic_clock() {
+    fn the_clock_agrees_with_the_monotonic_clock() {
         let mut op_clock = OpClock::start();
-        let mut compare = || {
+        let mut check_agreement = || {
             let (before, now, after) = (clock::now(), op_clock.now(), clock::now());
             let tolerance = Nanos(WINDOW / TOLERANCE);
             assert!(
@@ -170,9 +171,9 @@ mod tests {
                 "{before:?} {now:?} {after:?}"
             );
         };
-        compare();
+        check_agreement();
         clock::sleep_until(clock::now() + Nanos(5_000_000));
-        compare();
+        check_agreement();
     }
 
     #[test]
@@ -191,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_jumps_or_runs_at_another_rate_is_not_read_again() {
-        let set = Pair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
+    fn a_counter_that_jumps_or_runs_at_a_different_rate_is_not_read_again() {
+        let set = ClockPair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
         for factor in [1, 1 << FRACTION, MAX_FACTOR] {
             let mut op_clock = OpClock::with(factor, set);
             let before = clock::now();
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_factor_is_nanoseconds_per_tick_and_zero_if_implausible() {
-        let pair = |ticks, time| Pair { ticks, time: Nanos(time) };
+        let pair = |ticks, time| ClockPair { ticks, time: Nanos(time) };
         assert_eq!(factor(pair(u64::MAX, 5), pair(1999, 1005)), 1 << 31, "2 GHz, over the edge");
         assert_eq!(factor(pair(0, 0), pair(0, u64::MAX)), 0);
         assert_eq!(factor(pair(7, 9), pair(7, 9)), 0);

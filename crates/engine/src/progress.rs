@@ -5,7 +5,7 @@
 //! cache line of its own. The alarm is the next tick, or the lowest count that another rank waits
 //! for; only a rank that reaches its alarm takes the lock and wakes the others. The stored count may
 //! still be on its way to memory when the alarm is read, so a rank can miss an alarm that
-//! is being set: it then sees it an op later, and a waiting thread checks again after [`SAFETY_NET`].
+//! is being set: it then notices the alarm one op later, and a waiting thread checks again after [`RECHECK_INTERVAL`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use fsdyno_workload::ProgressPoint;
 pub const TICK: u64 = 256;
 
 /// Maximum sleep of a waiting thread before it checks its condition again.
-const SAFETY_NET: Duration = Duration::from_millis(100);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The reason why a rank cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,8 @@ impl PhaseProgress {
         }
     }
 
-    /// Makes this one process's share of a phase of several: its ranks are numbered from `first` on, and others are
-    /// waited for through `remote_ranks`.
+    /// Turns this into the progress of one of several processes that share a phase: its ranks are numbered
+    /// from `first` on, and the ranks of other processes are waited for through `remote_ranks`.
     pub fn with_remote_ranks(
         self,
         first: u32,
@@ -142,7 +142,7 @@ impl PhaseProgress {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of waits that ended by [`SAFETY_NET`] rather than by a rank at its alarm.
+    /// Returns the number of waits that ended by [`RECHECK_INTERVAL`] rather than by a rank at its alarm.
     pub fn missed_alarms(&self) -> u64 {
         self.missed_alarms.load(Ordering::Relaxed)
     }
@@ -161,12 +161,12 @@ impl PhaseProgress {
         if self.stopped() {
             return false;
         }
-        let ahead = waiting.points.iter().filter(|at| at.thread == rank && at.ops > done);
+        let ahead = waiting.points.iter().filter(|point| point.thread == rank && point.ops > done);
         let next_tick = (done / TICK + 1) * TICK;
-        let alarm = ahead.map(|at| at.ops).fold(next_tick, u64::min);
+        let alarm = ahead.map(|point| point.ops).fold(next_tick, u64::min);
         progress.alarm.store(alarm, Ordering::Relaxed);
         // Waking is a system call even if no thread sleeps.
-        let any_reached = waiting.points.iter().any(|at| at.thread == rank && at.ops <= done);
+        let any_reached = waiting.points.iter().any(|point| point.thread == rank && point.ops <= done);
         drop(waiting);
         if any_reached {
             self.changed.notify_all();
@@ -180,11 +180,11 @@ impl PhaseProgress {
     /// Another thread has failed, or none of the points can be reached.
     pub fn wait(&self, points: &[ProgressPoint]) -> Result<(), Halt> {
         match (&self.remote_ranks, points) {
-            (Some(remote_ranks), [point]) => match self.local(*point) {
-                Some(point) => self.wait_here(&[point], 1),
+            (Some(remote_ranks), [point]) => match self.localize(*point) {
+                Some(point) => self.wait_locally(&[point], 1),
                 None => remote_ranks.wait(*point),
             },
-            _ => self.wait_here(points, 1),
+            _ => self.wait_locally(points, 1),
         }
     }
 
@@ -193,20 +193,20 @@ impl PhaseProgress {
     /// # Errors
     /// Same as [`PhaseProgress::wait`].
     pub fn wait_for_local_rank(&self, point: ProgressPoint) -> Result<(), Halt> {
-        match self.local(point) {
-            Some(point) => self.wait_here(&[point], 0),
+        match self.localize(point) {
+            Some(point) => self.wait_locally(&[point], 0),
             None => Err(Halt::Unreachable(point)),
         }
     }
 
     /// Returns a point with its rank's number in this process; `None` if the rank belongs to a different process.
-    fn local(&self, point: ProgressPoint) -> Option<ProgressPoint> {
+    fn localize(&self, point: ProgressPoint) -> Option<ProgressPoint> {
         let thread = point.thread.checked_sub(self.first)?;
         ((thread as usize) < self.ranks.len()).then_some(ProgressPoint { thread, ..point })
     }
 
     /// Waits as one of the phase's threads (`threads` is 1), or as a different thread (0).
-    fn wait_here(&self, points: &[ProgressPoint], threads: u32) -> Result<(), Halt> {
+    fn wait_locally(&self, points: &[ProgressPoint], threads: u32) -> Result<(), Halt> {
         if points.iter().any(|point| self.reached(*point)) {
             return Ok(());
         }
@@ -223,17 +223,17 @@ impl PhaseProgress {
                 self.missed_alarms.fetch_add(u64::from(timed_out), Ordering::Relaxed);
                 break Ok(());
             }
-            if let Some(never) = self.unreachable(points, &waiting, threads > 0) {
-                break Err(Halt::Unreachable(never));
+            if let Some(point) = self.unreachable(points, &waiting, threads > 0) {
+                break Err(Halt::Unreachable(point));
             }
-            let woken = self.changed.wait_timeout(waiting, SAFETY_NET);
+            let woken = self.changed.wait_timeout(waiting, RECHECK_INTERVAL);
             let (locked, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
             (waiting, timed_out) = (locked, timeout.timed_out());
         };
         waiting.running += threads;
         for point in points {
-            if let Some(at) = waiting.points.iter().position(|other| other == point) {
-                waiting.points.swap_remove(at);
+            if let Some(index) = waiting.points.iter().position(|candidate| candidate == point) {
+                waiting.points.swap_remove(index);
             }
         }
         outcome
@@ -263,21 +263,21 @@ impl PhaseProgress {
                 progress.ended.load(Ordering::Acquire) && progress.done() < point.ops
             })
         };
-        let stuck = || {
+        let is_deadlock = || {
             is_thread
                 && waiting.running == 0
                 && !waiting.points.iter().any(|point| self.reached(*point))
         };
-        points.iter().find(past_end).or_else(|| points.first().filter(|_| stuck())).copied()
+        points.iter().find(past_end).or_else(|| points.first().filter(|_| is_deadlock())).copied()
     }
 
     /// Marks a rank as ended; returns its number of ops.
     pub(crate) fn end(&self, rank: u32, tick: &mut dyn FnMut(u64)) -> u64 {
         let progress = self.rank(rank);
         let done = progress.done();
-        let rest = done % TICK;
+        let remainder = done % TICK;
         progress.ended.store(true, Ordering::Release);
-        tick(self.reported.fetch_add(rest, Ordering::Relaxed) + rest);
+        tick(self.reported.fetch_add(remainder, Ordering::Relaxed) + remainder);
         self.wake();
         done
     }
@@ -355,14 +355,14 @@ mod tests {
         let progress = PhaseProgress::new(2, 2);
         let wait = |thread| progress.wait(&[ProgressPoint { thread, ops: 1 }]);
         let halts = std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
+            let first = scope.spawn(|| {
                 let halt = wait(0);
                 progress.stop();
                 halt
             });
-            let mine = wait(1);
+            let second = wait(1);
             progress.stop();
-            [mine, other.join().unwrap()]
+            [second, first.join().unwrap()]
         });
         assert!(halts.iter().all(Result::is_err), "{halts:?}");
         assert!(halts.iter().any(|halt| matches!(halt, Err(Halt::Unreachable(_)))), "{halts:?}");

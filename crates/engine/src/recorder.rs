@@ -39,8 +39,8 @@ impl Recorder {
 
     /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &Recorder) {
-        for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
-            mine.merge(theirs);
+        for (histogram, added) in self.histograms.iter_mut().zip(&other.histograms) {
+            histogram.merge(added);
         }
         self.timeline.merge(&other.timeline);
     }
@@ -71,8 +71,8 @@ impl Recorder {
     }
 
     fn used(&self) -> impl Iterator<Item = (OpKind, &Histogram)> {
-        let all = OpKind::ALL.iter().copied().zip(&self.histograms);
-        all.filter(|(_, histogram)| !histogram.is_empty())
+        let histograms = OpKind::ALL.iter().copied().zip(&self.histograms);
+        histograms.filter(|(_, histogram)| !histogram.is_empty())
     }
 }
 
@@ -114,6 +114,6 @@ mod tests {
 
     #[test]
     fn kinds_are_listed_in_the_order_of_their_numbers() {
-        assert!(OpKind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
+        assert!(OpKind::ALL.iter().enumerate().all(|(index, kind)| *kind as usize == index));
     }
 }

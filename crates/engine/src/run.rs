@@ -4,7 +4,7 @@
 //! the work of the generator and the engine for the call (together 70 to 100 instructions, as
 //! crates/agent/tests/instructions.rs counts them), and the latencies of a phase add up to its duration.
 //! Before an op, its caller may wait for another thread, sleep or spin; that is not part of a latency.
-//! An op with a due time waits for it, and its latency starts then, however late it is issued.
+//! An op with a due time waits for it, and its latency starts at that time, however late it is issued.
 
 use fsdyno_workload::{Expect, Op, OpSource};
 
@@ -17,17 +17,17 @@ use crate::recorder::Recorder;
 
 /// Returns true if the source continues after an op with an unexpected result; the op then counts as done.
 #[cold]
-fn differed(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
-    let goes_on = source.handle_difference(op, result);
-    if let (true, Some(kind), 1..) = (goes_on, op.call.kind(), result) {
+fn continues_after_difference(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
+    let continues = source.handle_difference(op, result);
+    if let (true, Some(kind), 1..) = (continues, op.call.kind(), result) {
         meter.add_bytes(kind, result);
     }
-    goes_on
+    continues
 }
 
 /// Returns true if the source can continue after an op that failed.
 #[cold]
-fn can_continue(source: &mut dyn OpSource, cause: Cause) -> bool {
+fn continues_after_failure(source: &mut dyn OpSource, cause: Cause) -> bool {
     match cause {
         Cause::Errno(Errno(libc::ENOSPC)) => source.handle_full(),
         Cause::Errno(Errno(libc::EOPNOTSUPP)) => source.handle_unsupported(),
@@ -81,9 +81,9 @@ pub fn run_rank<I: Issuer + ?Sized>(
         let latency = meter.read();
         if (result != 0 || op.expect != Expect::Success)
             && let Err(cause) = meter.check_result(result, kind, &op)
-            && !differed(source, &mut meter, &op, result)
+            && !continues_after_difference(source, &mut meter, &op, result)
         {
-            if can_continue(source, cause) {
+            if continues_after_failure(source, cause) {
                 meter.now();
                 continue;
             }

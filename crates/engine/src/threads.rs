@@ -39,7 +39,7 @@ pub struct PhaseRun<'a> {
     pub threads: Threads,
     /// Requested number of threads.
     pub requested: u32,
-    /// The way to issue ops.
+    /// The method of issuing ops.
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
@@ -74,7 +74,7 @@ pub enum PhaseError {
     #[error(transparent)]
     Op(#[from] Failure),
     /// The phase could not start.
-    #[error("{0}: {text}", text = with_name(.1))]
+    #[error("{0}: {message}", message = with_name(.1))]
     Start(&'static str, io::Error),
     /// A thread panicked, which is a bug.
     #[error("a thread of the phase panicked; this is a bug of fsdyno")]
@@ -119,9 +119,9 @@ impl PhaseResult {
     pub fn into_recorder(self) -> Recorder {
         drop(self.issuers);
         let mut recorders = self.recorders.into_iter();
-        let mut all = recorders.next().unwrap_or_default();
-        recorders.for_each(|more| all.merge(&more));
-        all
+        let mut merged = recorders.next().unwrap_or_default();
+        recorders.for_each(|recorder| merged.merge(&recorder));
+        merged
     }
 }
 
@@ -158,11 +158,11 @@ enum AnyIssuer {
 impl AnyIssuer {
     fn new(phase_run: &PhaseRun<'_>, thread: u32, ranks: u32) -> Result<AnyIssuer, PhaseError> {
         let root = || phase_run.root_of(thread).try_clone_to_owned();
-        let opened = |error| PhaseError::Start("reopen the trial's directory", error);
+        let start_error = |error| PhaseError::Start("reopen the trial's directory", error);
         Ok(match phase_run.issuer {
             IssuerPlan::Null => AnyIssuer::Null(Null),
             IssuerPlan::Sync => {
-                let root = root().map_err(opened)?;
+                let root = root().map_err(start_error)?;
                 if let Some(slots) = phase_run.slots {
                     let contents = Arc::clone(phase_run.contents);
                     let shared = SharedIssuer::new(root, contents, Arc::clone(slots));
@@ -176,7 +176,7 @@ impl AnyIssuer {
             }
             IssuerPlan::IoUring { .. } => {
                 let roots: io::Result<Vec<OwnedFd>> = (0..ranks).map(|_| root()).collect();
-                let ring = Uring::new(roots.map_err(opened)?, phase_run.contents);
+                let ring = Uring::new(roots.map_err(start_error)?, phase_run.contents);
                 AnyIssuer::Uring(Box::new(ring.map_err(|e| PhaseError::Start("io_uring", e))?))
             }
         })
@@ -193,7 +193,7 @@ impl AnyIssuer {
                 rank_acks.phase(phase);
                 AnyIssuer::AckedShared(Box::new(Acked::new(*calls, rank_acks)))
             }
-            (other, _) => other,
+            (issuer, _) => issuer,
         }
     }
 
@@ -206,8 +206,8 @@ impl AnyIssuer {
         recorder: &mut Recorder,
         tick: &mut dyn FnMut(u64),
     ) -> Result<Outcome, Failure> {
-        let one = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
-        match (self, one) {
+        let source = sources.first_mut().map(|source| source.as_mut() as &mut dyn OpSource);
+        match (self, source) {
             (AnyIssuer::Sync(issuer), Some(source)) => {
                 run_rank(progress, first, source, issuer.as_mut(), recorder, tick)
             }
@@ -256,16 +256,16 @@ pub fn run_with_acks(
     tick: &(dyn Fn(u64) + Sync),
 ) -> Result<PhaseResult, PhaseError> {
     let (threads, ranks) = (phase_run.threads(), phase_run.ranks());
-    let own = PhaseProgress::new(ranks, threads);
-    let progress = phase_run.process_share.map_or(&own, |among| among.progress);
-    let among = phase_run.process_share.map_or(Share::WHOLE, |among| among.share);
-    let each = ranks / threads;
+    let local_progress = PhaseProgress::new(ranks, threads);
+    let progress = phase_run.process_share.map_or(&local_progress, |part| part.progress);
+    let process_share = phase_run.process_share.map_or(Share::WHOLE, |part| part.share);
+    let ranks_per_thread = ranks / threads;
     let mut workers = Vec::new();
     for thread in 0..threads {
-        let first = thread * each;
-        let share = |rank| {
-            let share = Share { rank: among.rank * ranks + rank, ranks: among.ranks * ranks };
-            let source = match phase_run.process_share.and_then(|among| among.stonewalls) {
+        let first = thread * ranks_per_thread;
+        let source_of = |rank| {
+            let share = Share { rank: process_share.rank * ranks + rank, ranks: process_share.ranks * ranks };
+            let source = match phase_run.process_share.and_then(|part| part.stonewalls) {
                 Some(stonewalls) => {
                     phase_run.work.ops_until(phase_run.phase, share, stonewalls(rank))
                 }
@@ -276,12 +276,12 @@ pub fn run_with_acks(
         };
         workers.push(Worker {
             first,
-            issuer: AnyIssuer::new(phase_run, thread, each)?.with_acks(
+            issuer: AnyIssuer::new(phase_run, thread, ranks_per_thread)?.with_acks(
                 first,
                 phase_run.phase,
                 acks,
             ),
-            sources: (first..first + each).map(share).collect(),
+            sources: (first..first + ranks_per_thread).map(source_of).collect(),
             recorder: Recorder::new(),
         });
     }
@@ -328,12 +328,12 @@ impl Worker<'_> {
 /// Stops the other threads if its thread ends without success.
 struct StopUnlessOk<'a> {
     progress: &'a PhaseProgress,
-    ok: bool,
+    is_ok: bool,
 }
 
 impl Drop for StopUnlessOk<'_> {
     fn drop(&mut self) {
-        if self.ok {
+        if self.is_ok {
             self.progress.end_thread();
         } else {
             self.progress.stop();
@@ -349,10 +349,10 @@ fn run_together(
 ) -> Result<Outcome, PhaseError> {
     let (gate, count) = (&Gate::default(), workers.len());
     let work = move |worker: &mut Worker<'_>| {
-        let mut guard = StopUnlessOk { progress, ok: false };
+        let mut guard = StopUnlessOk { progress, is_ok: false };
         let Some(start) = gate.arrive() else { return Ok(Outcome::default()) };
         let outcome = worker.run(progress, start, tick);
-        guard.ok = outcome.is_ok();
+        guard.is_ok = outcome.is_ok();
         outcome
     };
     std::thread::scope(|scope| {
@@ -366,7 +366,7 @@ fn run_together(
         gate.wait_for(count);
         ready();
         gate.open(Some(clock::now()));
-        sum(threads.into_iter().map(|thread| thread.join().ok()))
+        combine(threads.into_iter().map(|thread| thread.join().ok()))
     })
 }
 
@@ -427,14 +427,14 @@ impl Drop for ReleaseOnDrop<'_> {
 }
 
 /// Combines all outcomes, or returns the failure that stopped the others.
-fn sum(
-    ended: impl Iterator<Item = Option<Result<Outcome, Failure>>>,
+fn combine(
+    results: impl Iterator<Item = Option<Result<Outcome, Failure>>>,
 ) -> Result<Outcome, PhaseError> {
-    let mut all: Option<Outcome> = None;
+    let mut total: Option<Outcome> = None;
     let mut stopped = None;
-    for one in ended {
-        match one {
-            Some(Ok(outcome)) => all = Some(all.map_or(outcome, |all| all.merge(outcome))),
+    for result in results {
+        match result {
+            Some(Ok(outcome)) => total = Some(total.map_or(outcome, |total| total.merge(outcome))),
             Some(Err(failure)) if failure.cause == Cause::Stopped => stopped = Some(failure),
             Some(Err(failure)) => return Err(failure.into()),
             None => return Err(PhaseError::Panic),
@@ -442,6 +442,6 @@ fn sum(
     }
     match stopped {
         Some(failure) => Err(failure.into()),
-        None => Ok(all.unwrap_or_default()),
+        None => Ok(total.unwrap_or_default()),
     }
 }

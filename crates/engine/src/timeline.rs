@@ -88,8 +88,8 @@ impl Timeline {
             other.coarsen();
         }
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for (count, added) in self.counts.iter_mut().zip(&other.counts) {
+            *count += added;
         }
     }
 
@@ -133,7 +133,7 @@ impl<const N: usize> Gauge<N> {
         Nanos(self.interval.0 * (self.samples.len() as u64 + 1))
     }
 
-    /// Adds a sample taken `since` the start; it also stands for earlier intervals that ended without one.
+    /// Adds a sample taken `since` the start; it also applies to earlier intervals that ended without one.
     pub fn add(&mut self, since: Nanos, values: [u64; N]) {
         while since >= self.next_sample() {
             if self.samples.len() == MAX_INTERVALS {
@@ -144,7 +144,7 @@ impl<const N: usize> Gauge<N> {
         }
     }
 
-    /// Merges each pair of adjacent intervals: the sample at the end of the second stands for both.
+    /// Merges each pair of adjacent intervals: the sample at the end of the second applies to both.
     pub fn coarsen(&mut self) {
         let pairs = self.samples.len() / 2;
         for pair in 0..pairs {
@@ -203,9 +203,9 @@ mod tests {
             long.add(Nanos(MS + event * 100 * MS), 1);
             short.add(Nanos(MS + event * 10 * MS), 1);
         }
-        let both = [(&long, &short), (&short, &long)].map(|(one, other)| {
-            let mut sum = one.clone();
-            sum.merge(other);
+        let both = [(&long, &short), (&short, &long)].map(|(first, second)| {
+            let mut sum = first.clone();
+            sum.merge(second);
             (sum.interval(), sum.counts().to_vec())
         });
         assert_eq!(both[0], both[1]);
@@ -229,15 +229,15 @@ mod tests {
         }
         assert!((128..=256).contains(&gauge.samples().len()));
         let interval = gauge.interval().0;
-        for (at, [seen]) in gauge.samples().iter().enumerate() {
-            assert_eq!(*seen, interval * (at as u64 + 1));
+        for (index, [value]) in gauge.samples().iter().enumerate() {
+            assert_eq!(*value, interval * (index as u64 + 1));
         }
         // 256 samples until the first doubling, 128 between two later ones.
         assert!(samples < 256 + 128 * 12, "{samples}");
     }
 
     #[test]
-    fn ends_without_a_sample_get_the_next_one() {
+    fn intervals_without_a_sample_get_the_next_sample() {
         let mut gauge = Gauge::<2>::default();
         gauge.add(Nanos(39 * MS), [1, 1]);
         assert!(gauge.samples().is_empty(), "before the first end");

@@ -23,7 +23,7 @@ const SAMPLE: u64 = 64;
 
 /// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (depending on `mode`),
 /// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
-/// receives the number of entries seen, as a sign of progress.
+/// receives the number of entries checked, as a sign of progress.
 ///
 /// It needs memory for one directory buffer per level of the tree, and 8 bytes for each
 /// name in the open directories, so that a duplicate name cannot hide a lost
@@ -54,8 +54,8 @@ pub fn verify(
     };
     let root =
         open_directory(root.as_raw_fd(), c".").map_err(|e| io::Error::from_raw_os_error(e.0))?;
-    walk.directory(root);
-    walk.totals();
+    walk.check_directory(root);
+    walk.check_totals();
     walk.report.elapsed_ns = clock::now().since(started);
     Ok(walk.report)
 }
@@ -78,25 +78,25 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn problem(&mut self, what: &str) {
+    fn add_problem(&mut self, description: &str) {
         let path = String::from_utf8_lossy(&self.path).into_owned();
-        self.add_problems(1, format!("{path}: {what}"));
+        self.add_problems(1, format!("{path}: {description}"));
     }
 
-    fn add_problems(&mut self, count: u64, sentence: String) {
+    fn add_problems(&mut self, count: u64, description: String) {
         self.report.problems += count;
         if self.report.examples.len() < MAX_EXAMPLES {
-            self.report.examples.push(sentence);
+            self.report.examples.push(description);
         }
     }
 
-    fn directory(&mut self, mut directory: Directory) {
+    fn check_directory(&mut self, mut directory: Directory) {
         let mut names = NameHashes::default();
         loop {
             match directory.fill() {
                 Ok(true) => {}
                 Ok(false) => return self.check_duplicates(names),
-                Err(errno) => return self.problem(&format!("cannot be read: {errno}")),
+                Err(errno) => return self.add_problem(&format!("cannot be read: {errno}")),
             }
             let fd = directory.fd();
             while let Some(entry) = directory.entry() {
@@ -106,7 +106,7 @@ impl Walk<'_> {
                     self.path.push(b'/');
                 }
                 self.path.extend_from_slice(entry.name.to_bytes());
-                self.entry(fd, entry.name);
+                self.check_entry(fd, entry.name);
                 self.path.truncate(length);
             }
         }
@@ -125,12 +125,12 @@ impl Walk<'_> {
         }
     }
 
-    fn entry(&mut self, parent: RawFd, name: &CStr) {
+    fn check_entry(&mut self, parent: RawFd, name: &CStr) {
         let expected = self.tree.lookup(&self.path);
         (self.tick)(self.report.files + self.report.directories);
         let status = match status(parent, name) {
             Ok(status) => status,
-            Err(errno) => return self.problem(&format!("cannot be examined with stat: {errno}")),
+            Err(errno) => return self.add_problem(&format!("cannot be examined with stat: {errno}")),
         };
         match expected {
             Some(Expected { kind: ExpectedKind::Directory, .. }) => self.directories += 1,
@@ -144,78 +144,78 @@ impl Walk<'_> {
         }
         let Some(expected) = expected else {
             self.report.extra += 1;
-            return self.problem("should not be there");
+            return self.add_problem("should not be there");
         };
-        self.attributes(expected, &status);
+        self.check_attributes(expected, &status);
         match (expected.kind, kind) {
             (ExpectedKind::Directory, libc::S_IFDIR) => match open_directory(parent, name) {
-                Ok(directory) => self.directory(directory),
-                Err(errno) => self.problem(&format!("cannot be opened: {errno}")),
+                Ok(directory) => self.check_directory(directory),
+                Err(errno) => self.add_problem(&format!("cannot be opened: {errno}")),
             },
-            (ExpectedKind::Symlink, libc::S_IFLNK) => self.symlink(parent, name),
+            (ExpectedKind::Symlink, libc::S_IFLNK) => self.check_symlink(parent, name),
             (ExpectedKind::File(payload), libc::S_IFREG) => {
                 let size = u64::from(payload.length);
-                self.file(parent, name, (status.st_size as u64, size), Some(payload));
+                self.check_file(parent, name, (status.st_size as u64, size), Some(payload));
             }
             (ExpectedKind::Pieces(size), libc::S_IFREG) => {
-                self.file(parent, name, (status.st_size as u64, size), None);
+                self.check_file(parent, name, (status.st_size as u64, size), None);
             }
             (ExpectedKind::Sized(size), libc::S_IFREG) => {
                 if status.st_size as u64 != size {
-                    self.problem(&format!("is {} bytes long, not {size}", status.st_size));
+                    self.add_problem(&format!("is {} bytes long, not {size}", status.st_size));
                 }
             }
             (expected, kind) => {
-                self.problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
+                self.add_problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
             }
         }
     }
 
     /// Checks mode, time and links, if the workload specifies them; by default a file has one link.
-    fn attributes(&mut self, expected: Expected, status: &libc::stat) {
+    fn check_attributes(&mut self, expected: Expected, status: &libc::stat) {
         let mode = status.st_mode & 0o7777;
         if expected.mode.is_some_and(|wanted| wanted != mode) {
             let wanted = expected.mode.unwrap_or_default();
-            self.problem(&format!("has mode {mode:o}, not {wanted:o}"));
+            self.add_problem(&format!("has mode {mode:o}, not {wanted:o}"));
         }
         if expected.mtime.is_some_and(|wanted| wanted != status.st_mtime) {
             let (found, wanted) = (status.st_mtime, expected.mtime.unwrap_or_default());
-            self.problem(&format!(
+            self.add_problem(&format!(
                 "has modification time {found}, not {wanted} (seconds since 1970)"
             ));
         }
         if let Some(Links { group, count }) = expected.links {
             if count != status.st_nlink {
-                self.problem(&format!("has {} links, not {count}", status.st_nlink));
+                self.add_problem(&format!("has {} links, not {count}", status.st_nlink));
             }
             if *self.groups.entry(group).or_insert(status.st_ino) != status.st_ino {
-                self.problem("is not the same file as its other links");
+                self.add_problem("is not the same file as its other links");
             }
         } else if status.st_mode & libc::S_IFMT == libc::S_IFREG && status.st_nlink != 1 {
             // If a broken file system assigns one inode to two names, the bytes may still be right.
-            self.problem(&format!("has {} links, not 1", status.st_nlink));
+            self.add_problem(&format!("has {} links, not 1", status.st_nlink));
         }
     }
 
-    fn symlink(&mut self, parent: RawFd, name: &CStr) {
+    fn check_symlink(&mut self, parent: RawFd, name: &CStr) {
         let mut found = [0u8; libc::PATH_MAX as usize];
         // SAFETY: the name ends in NUL, the buffer is valid for writes of its whole length.
         let length = unsafe {
             libc::readlinkat(parent, name.as_ptr(), found.as_mut_ptr().cast(), found.len())
         };
         if length < 0 {
-            return self.problem(&format!("cannot be read: {}", Errno::last()));
+            return self.add_problem(&format!("cannot be read: {}", Errno::last()));
         }
         let found = &found[..length as usize];
         let wanted = self.tree.target(&self.path);
         if wanted.as_deref() != Some(found) {
-            let show = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-            let wanted = wanted.as_deref().map_or_else(|| "the expected target".to_string(), show);
-            self.problem(&format!("points to {}, not {wanted}", show(found)));
+            let display = |target: &[u8]| String::from_utf8_lossy(target).into_owned();
+            let wanted = wanted.as_deref().map_or_else(|| "the expected target".to_string(), display);
+            self.add_problem(&format!("points to {}, not {wanted}", display(found)));
         }
     }
 
-    fn file(
+    fn check_file(
         &mut self,
         parent: RawFd,
         name: &CStr,
@@ -223,12 +223,12 @@ impl Walk<'_> {
         payload: Option<Payload>,
     ) {
         if size != wanted {
-            self.problem(&format!("is {size} bytes long, not {wanted}"));
+            self.add_problem(&format!("is {size} bytes long, not {wanted}"));
         } else if size > 0 && self.should_compare() {
             match self.compare(parent, name, size, payload) {
                 Ok(None) => {}
-                Ok(Some(at)) => self.problem(&format!("byte {at} is not what was written")),
-                Err(errno) => self.problem(&format!("cannot be read: {errno}")),
+                Ok(Some(at)) => self.add_problem(&format!("byte {at} is not what was written")),
+                Err(errno) => self.add_problem(&format!("cannot be read: {errno}")),
             }
         }
     }
@@ -259,60 +259,60 @@ impl Walk<'_> {
         let mut done = 0u64;
         while done < size {
             // SAFETY: the buffer is valid for writes of its whole length.
-            let got = unsafe {
+            let count = unsafe {
                 libc::read(file.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len())
             };
-            match got {
+            match count {
                 0 => return Ok(Some(done)),
                 1.. => {}
                 _ => return Err(Errno::last()),
             }
-            self.report.bytes.0 += got as u64;
+            self.report.bytes.0 += count as u64;
             let differs = match payload {
                 Some(payload) => {
-                    let rest = Contents::rest(payload, done as u32);
-                    self.contents.difference(rest, &self.buffer[..got as usize])
+                    let remaining = Contents::rest(payload, done as u32);
+                    self.contents.difference(remaining, &self.buffer[..count as usize])
                 }
-                None => self.pieces_difference(done, got as usize),
+                None => self.pieces_difference(done, count as usize),
             };
             if let Some(at) = differs {
                 return Ok(Some(done + at));
             }
-            done += got as u64;
+            done += count as u64;
         }
         Ok(None)
     }
 
     /// Returns the offset of the first difference in the buffer, which holds the file from `offset` on.
     fn pieces_difference(&self, offset: u64, length: usize) -> Option<u64> {
-        let mut at = 0;
-        while at < length {
-            let piece = self.tree.piece(&self.path, offset + at as u64);
+        let mut checked = 0;
+        while checked < length {
+            let piece = self.tree.piece(&self.path, offset + checked as u64);
             let Some(piece) = piece.filter(|piece| piece.length > 0) else {
-                return Some(at as u64);
+                return Some(checked as u64);
             };
-            let part = (piece.length as usize).min(length - at);
-            if let Some(more) = self.contents.difference(piece, &self.buffer[at..at + part]) {
-                return Some(at as u64 + more);
+            let part = (piece.length as usize).min(length - checked);
+            if let Some(difference) = self.contents.difference(piece, &self.buffer[checked..checked + part]) {
+                return Some(checked as u64 + difference);
             }
-            at += part;
+            checked += part;
         }
         None
     }
 
     /// Compares the totals: only the number of missing files is known, since the tree cannot list its paths.
-    fn totals(&mut self) {
+    fn check_totals(&mut self) {
         let totals = [
             ("files", self.files, self.tree.files()),
             ("directories", self.directories, self.tree.directories()),
         ];
-        for (what, found, wanted) in totals {
+        for (kind, found, wanted) in totals {
             if found < wanted {
-                let sentence = format!("{} of {wanted} {what} are missing", wanted - found);
+                let sentence = format!("{} of {wanted} {kind} are missing", wanted - found);
                 self.report.missing += wanted - found;
                 self.add_problems(wanted - found, sentence);
             } else if found > wanted {
-                let sentence = format!("found {found} {what}, expected {wanted}");
+                let sentence = format!("found {found} {kind}, expected {wanted}");
                 self.add_problems(found - wanted, sentence);
             }
         }
@@ -375,7 +375,7 @@ fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
 fn open_directory(parent: RawFd, name: &CStr) -> Result<Directory, Errno> {
     match Directory::open(parent, name, libc::O_NOATIME) {
         Err(Errno(libc::EPERM)) => Directory::open(parent, name, 0),
-        other => other,
+        result => result,
     }
 }
 

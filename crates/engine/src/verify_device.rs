@@ -34,15 +34,15 @@ pub fn verify_device(
     while done < size && mode != VerifyMode::Names {
         let take = ((size - done) as usize).min(buffer.len());
         device.read_exact(&mut buffer[..take])?;
-        let mut at = 0;
-        while at < take {
-            let piece = tree.piece(path, done + at as u64).filter(|piece| piece.length > 0);
-            let part = piece.map_or(0, |piece| (piece.length as usize).min(take - at));
-            let differs = piece.map(|piece| contents.difference(piece, &buffer[at..at + part]));
+        let mut checked = 0;
+        while checked < take {
+            let piece = tree.piece(path, done + checked as u64).filter(|piece| piece.length > 0);
+            let part = piece.map_or(0, |piece| (piece.length as usize).min(take - checked));
+            let differs = piece.map(|piece| contents.difference(piece, &buffer[checked..checked + part]));
             match differs {
-                Some(None) => at += part,
-                Some(Some(more)) => return Ok(problem(report, done + at as u64 + more, started)),
-                None => return Ok(problem(report, done + at as u64, started)),
+                Some(None) => checked += part,
+                Some(Some(offset)) => return Ok(with_problem(report, done + checked as u64 + offset, started)),
+                None => return Ok(with_problem(report, done + checked as u64, started)),
             }
         }
         done += take as u64;
@@ -52,9 +52,9 @@ pub fn verify_device(
     Ok(report)
 }
 
-fn problem(mut report: VerifyReport, at: u64, started: fsdyno_record::Nanos) -> VerifyReport {
+fn with_problem(mut report: VerifyReport, offset: u64, started: fsdyno_record::Nanos) -> VerifyReport {
     report.problems = 1;
-    report.examples.push(format!("the device: byte {at} is not what was written"));
+    report.examples.push(format!("the device: byte {offset} is not what was written"));
     report.elapsed_ns = clock::now().since(started);
     report
 }

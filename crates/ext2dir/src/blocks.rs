@@ -7,7 +7,7 @@ use crate::dirent;
 #[derive(Clone, Debug)]
 struct Block {
     bytes: Vec<u8>,
-    /// True if it is in the page cache; otherwise it must be read from the device.
+    /// True if the block is in the page cache; otherwise it must be read from the device.
     cached: bool,
 }
 
@@ -31,12 +31,12 @@ impl Blocks {
         Blocks { size, blocks, counts: WorkCounts::default(), missed, changed }
     }
 
-    /// Creates the blocks of a new directory: one block, with "." and "..".
-    pub fn of_new(size: usize, own: u32, parent: u32) -> Blocks {
+    /// Creates the blocks of a new directory with this inode: one block, with "." and "..".
+    pub fn new_directory(size: usize, inode: u32, parent: u32) -> Blocks {
         let mut blocks = Blocks::new(size);
         blocks.append();
         blocks.change(0, |block| {
-            dirent::write(block, 0, 12, own, dirent::DIRECTORY, b".");
+            dirent::write(block, 0, 12, inode, dirent::DIRECTORY, b".");
             dirent::write(block, 12, size - 12, parent, dirent::DIRECTORY, b"..");
         });
         blocks

@@ -25,18 +25,18 @@ pub struct WorkCounts {
 }
 
 /// The cost of comparing the name of one entry: length, inode, the bytes up to the first that differs (five in a
-/// numbered name of eight), and the step to the next entry. Estimate: some 25 instructions of ext2_find_entry with
+/// numbered name of eight), and the step to the next entry. Estimate: about 25 instructions of ext2_find_entry with
 /// ext2_match and an inline memcmp.
 pub const ENTRY: Nanos = Nanos(25);
 
-/// The cost of measuring one entry: its needed and its actual length. Estimate: some 10 instructions.
+/// The cost of measuring one entry: its needed and its actual length. Estimate: about 10 instructions.
 pub const MEASURE: Nanos = Nanos(10);
 
-/// The cost of looking up a block in the page cache and releasing it (ext2_get_page, ext2_put_page). Estimate: some 150
-/// instructions.
+/// The cost of looking up a block in the page cache and releasing it (ext2_get_page, ext2_put_page). Estimate: about
+/// 150 instructions.
 pub const BLOCK: Nanos = Nanos(150);
 
-/// The cost of changing a block: marking it, its inode and times. Estimate: some 300 instructions.
+/// The cost of changing a block: marking it, its inode and times. Estimate: about 300 instructions.
 pub const DIRTY: Nanos = Nanos(300);
 
 /// The cost of half-MD4 of a name of up to 32 bytes: 24 steps of 8 to 10 instructions. Estimate.
@@ -45,7 +45,7 @@ pub const HASH: Nanos = Nanos(250);
 /// The cost of one comparison in an index. Estimate.
 pub const PROBE: Nanos = Nanos(8);
 
-/// The cost of moving one entry in a split: sorting it by hash (some 8 comparisons) and copying it. Estimate.
+/// The cost of moving one entry in a split: sorting it by hash (about 8 comparisons) and copying it. Estimate.
 pub const MOVE: Nanos = Nanos(100);
 
 /// The cost of a call, excluding the search: the system call, the path, the dentry, the inode in memory. Measured in
@@ -63,7 +63,7 @@ pub const UNLINK: Nanos = Nanos(9_400);
 impl WorkCounts {
     /// Returns the processor time of all counts.
     pub fn time(&self) -> Nanos {
-        let each = [
+        let costs = [
             (self.entries, ENTRY),
             (self.measured, MEASURE),
             (self.blocks, BLOCK),
@@ -72,7 +72,7 @@ impl WorkCounts {
             (self.probes, PROBE),
             (self.moved, MOVE),
         ];
-        Nanos(each.iter().map(|(count, cost)| count * cost.0).sum())
+        Nanos(costs.iter().map(|(count, cost)| count * cost.0).sum())
     }
 
     /// Returns the counts by name, as a phase records them.
@@ -88,16 +88,16 @@ impl WorkCounts {
         ]
     }
 
-    /// Returns the difference from the earlier counts `then`.
-    pub fn since(&self, then: &WorkCounts) -> WorkCounts {
+    /// Returns the increase of the counts since `earlier`.
+    pub fn since(&self, earlier: &WorkCounts) -> WorkCounts {
         WorkCounts {
-            entries: self.entries - then.entries,
-            measured: self.measured - then.measured,
-            blocks: self.blocks - then.blocks,
-            dirtied: self.dirtied - then.dirtied,
-            hashes: self.hashes - then.hashes,
-            probes: self.probes - then.probes,
-            moved: self.moved - then.moved,
+            entries: self.entries - earlier.entries,
+            measured: self.measured - earlier.measured,
+            blocks: self.blocks - earlier.blocks,
+            dirtied: self.dirtied - earlier.dirtied,
+            hashes: self.hashes - earlier.hashes,
+            probes: self.probes - earlier.probes,
+            moved: self.moved - earlier.moved,
         }
     }
 }

@@ -11,13 +11,13 @@ pub struct Device {
     disk: Box<dyn Disk>,
     /// First sector of the volume.
     start: u64,
-    /// Sectors per block.
-    sectors: u64,
+    /// Number of sectors per block.
+    sectors_per_block: u64,
     /// Maximum number of blocks per request.
     max_blocks: u64,
     /// Current time.
     now: Nanos,
-    next: u64,
+    next_id: u64,
     /// Requests in flight.
     in_flight: BTreeMap<u64, ()>,
 }
@@ -28,10 +28,10 @@ impl Device {
         Device {
             disk: fsdyno_disk::build(spec, seed),
             start: partition.start.0 / SECTOR,
-            sectors: block_size / SECTOR,
+            sectors_per_block: block_size / SECTOR,
             max_blocks: (u64::from(spec.queue.max_sectors_kb) * 1024 / block_size).max(1),
             now: Nanos(0),
-            next: 0,
+            next_id: 0,
             in_flight: BTreeMap::new(),
         }
     }
@@ -62,8 +62,8 @@ impl Device {
                 Some((first, count)) if *first + *count == block && *count < self.max_blocks => {
                     *count += 1
                 }
-                other => {
-                    if let Some((first, count)) = other.replace((block, 1)) {
+                run => {
+                    if let Some((first, count)) = run.replace((block, 1)) {
                         last = Some(self.submit(Action::Write, first, count));
                     }
                 }
@@ -75,7 +75,7 @@ impl Device {
         last
     }
 
-    /// Waits until nothing is in flight.
+    /// Waits until no request is in flight.
     pub fn drain(&mut self) {
         while let Some((id, ())) = self.in_flight.first_key_value() {
             self.wait(*id);
@@ -94,27 +94,27 @@ impl Device {
     }
 
     fn submit(&mut self, action: Action, block: u64, count: u64) -> u64 {
-        self.settle();
-        let id = self.next;
-        self.next += 1;
-        let sector = self.start + block * self.sectors;
-        let sectors = (count * self.sectors) as u32;
+        self.collect_completions();
+        let id = self.next_id;
+        self.next_id += 1;
+        let sector = self.start + block * self.sectors_per_block;
+        let sectors = (count * self.sectors_per_block) as u32;
         let sector = if action == Action::Flush { 0 } else { sector };
         self.disk.submit(self.now, Request { id, action, sector, sectors, fua: false });
         self.in_flight.insert(id, ());
         id
     }
 
-    /// Collects completions up to now. Events due between two calls are delivered to the disk at their own times, one
-    /// by one, as its server would deliver them.
-    fn settle(&mut self) {
+    /// Collects the completions up to the current time. Events due between two calls are delivered to the disk at
+    /// their own times, one by one, as its server would deliver them.
+    fn collect_completions(&mut self) {
         while let Some(due) = self.disk.next_due().filter(|due| *due <= self.now) {
-            self.collect(due);
+            self.pop_completions(due);
         }
-        self.collect(self.now);
+        self.pop_completions(self.now);
     }
 
-    fn collect(&mut self, now: Nanos) {
+    fn pop_completions(&mut self, now: Nanos) {
         while let Some(id) = self.disk.pop_completed(now) {
             self.in_flight.remove(&id);
         }
@@ -122,12 +122,12 @@ impl Device {
     }
 
     fn wait(&mut self, id: u64) {
-        self.settle();
+        self.collect_completions();
         while self.in_flight.contains_key(&id) {
             // A request is in flight, so the disk has a next event.
             let Some(due) = self.disk.next_due() else { break };
             self.now = self.now.max(due);
-            self.collect(self.now);
+            self.pop_completions(self.now);
         }
     }
 }

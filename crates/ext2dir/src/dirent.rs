@@ -3,7 +3,7 @@
 //! without gaps; a record whose inode is 0 is free.
 
 /// Bytes of an entry before its name.
-pub const HEAD: usize = 8;
+pub const HEADER: usize = 8;
 
 /// `file_type` of a regular file.
 pub const FILE: u8 = 1;
@@ -11,9 +11,9 @@ pub const FILE: u8 = 1;
 /// `file_type` of a directory.
 pub const DIRECTORY: u8 = 2;
 
-/// Returns the number of bytes that a name needs: head and name, rounded up to a multiple of four (EXT2_DIR_REC_LEN).
+/// Returns the number of bytes that a name needs: header and name, rounded up to a multiple of four (EXT2_DIR_REC_LEN).
 pub const fn record_length(name: usize) -> usize {
-    (HEAD + name + 3) & !3
+    (HEADER + name + 3) & !3
 }
 
 /// A parsed entry of a block.
@@ -30,8 +30,8 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns the number of bytes that it needs.
-    pub fn needs(&self) -> usize {
+    /// Returns the minimum length of its record: 0 if it is free.
+    pub fn min_length(&self) -> usize {
         if self.inode == 0 { 0 } else { record_length(self.name.len()) }
     }
 }
@@ -39,25 +39,25 @@ impl Entry<'_> {
 /// Parses the entry at `offset`, which must be the start of an entry.
 #[inline]
 pub fn read(block: &[u8], offset: usize) -> Entry<'_> {
-    let at = &block[offset..];
-    let name = usize::from(at[6]).min(at.len() - HEAD);
-    let record = usize::from(u16::from_le_bytes([at[4], at[5]]));
+    let bytes = &block[offset..];
+    let name = usize::from(bytes[6]).min(bytes.len() - HEADER);
+    let record = usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
     Entry {
-        inode: u32::from_le_bytes([at[0], at[1], at[2], at[3]]),
+        inode: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
         // A length of zero would never reach the end of the block.
-        record: record.max(HEAD),
-        kind: at[7],
-        name: &at[HEAD..HEAD + name],
+        record: record.max(HEADER),
+        kind: bytes[7],
+        name: &bytes[HEADER..HEADER + name],
     }
 }
 
 /// Writes an entry of `record` bytes at `offset`.
 pub fn write(block: &mut [u8], offset: usize, record: usize, inode: u32, kind: u8, name: &[u8]) {
-    let at = &mut block[offset..];
-    at[..4].copy_from_slice(&inode.to_le_bytes());
-    at[4..6].copy_from_slice(&(record as u16).to_le_bytes());
-    (at[6], at[7]) = (name.len() as u8, kind);
-    at[HEAD..HEAD + name.len()].copy_from_slice(name);
+    let bytes = &mut block[offset..];
+    bytes[..4].copy_from_slice(&inode.to_le_bytes());
+    bytes[4..6].copy_from_slice(&(record as u16).to_le_bytes());
+    (bytes[6], bytes[7]) = (name.len() as u8, kind);
+    bytes[HEADER..HEADER + name.len()].copy_from_slice(name);
 }
 
 fn set_record(block: &mut [u8], offset: usize, record: usize) {
@@ -74,9 +74,9 @@ pub fn empty(size: usize) -> Vec<u8> {
 /// The result of a scan of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockScan {
-    /// Offset of the entry, if found.
-    pub at: Option<usize>,
-    /// Entries that were examined.
+    /// Offset of the entry, or of the space, if found.
+    pub offset: Option<usize>,
+    /// Number of entries examined.
     pub entries: u64,
 }
 
@@ -89,62 +89,62 @@ pub fn find(block: &[u8], name: &[u8]) -> BlockScan {
         entries += 1;
         let entry = read(block, offset);
         if entry.inode != 0 && entry.name == name {
-            return BlockScan { at: Some(offset), entries };
+            return BlockScan { offset: Some(offset), entries };
         }
         offset += entry.record;
     }
-    BlockScan { at: None, entries }
+    BlockScan { offset: None, entries }
 }
 
-/// Looks for free space for a name in a block: the first free entry that is long enough, or the first
+/// Looks for free space for a name in a block: the first free entry that is long enough, or the first used one
 /// with enough space after its own name (ext2_add_link).
 pub fn find_space(block: &[u8], name: &[u8]) -> BlockScan {
-    let needs = record_length(name.len());
-    let last = block.len().saturating_sub(needs);
+    let length = record_length(name.len());
+    let last = block.len().saturating_sub(length);
     let (mut offset, mut entries) = (0, 0);
     while offset <= last {
         entries += 1;
         let entry = read(block, offset);
-        if entry.record >= entry.needs() + needs {
-            return BlockScan { at: Some(offset), entries };
+        if entry.record >= entry.min_length() + length {
+            return BlockScan { offset: Some(offset), entries };
         }
         offset += entry.record;
     }
-    BlockScan { at: None, entries }
+    BlockScan { offset: None, entries }
 }
 
-/// Inserts a name at the result of [`find_space`]: a used entry is shortened to the bytes it needs.
+/// Inserts a name at the result of [`find_space`]: a used entry is shortened to its minimum length.
 pub fn insert(block: &mut [u8], offset: usize, inode: u32, kind: u8, name: &[u8]) {
     let old = read(block, offset);
-    let (record, needs) = (old.record, old.needs());
-    if needs > 0 {
-        set_record(block, offset, needs);
+    let (record, used) = (old.record, old.min_length());
+    if used > 0 {
+        set_record(block, offset, used);
     }
-    write(block, offset + needs, record - needs, inode, kind, name);
+    write(block, offset + used, record - used, inode, kind, name);
 }
 
 /// Removes the entry at `at`: it becomes part of the preceding one, or a free entry if it is the first one in
 /// its block (ext2_delete_entry). Returns the number of entries passed to find the preceding one.
 pub fn remove(block: &mut [u8], at: usize) -> u64 {
-    let (mut offset, mut before, mut walked) = (0, None, 0);
+    let (mut offset, mut preceding, mut passed) = (0, None, 0);
     while offset < at {
-        walked += 1;
-        before = Some(offset);
+        passed += 1;
+        preceding = Some(offset);
         offset += read(block, offset).record;
     }
-    if let Some(before) = before {
+    if let Some(preceding) = preceding {
         let end = at + read(block, at).record;
-        set_record(block, before, end - before);
+        set_record(block, preceding, end - preceding);
     }
     block[at..at + 4].fill(0);
-    walked
+    passed
 }
 
 /// Returns all entries of a block with their offsets, including free ones.
-pub fn each(block: &[u8]) -> impl Iterator<Item = (usize, Entry<'_>)> {
+pub fn entries(block: &[u8]) -> impl Iterator<Item = (usize, Entry<'_>)> {
     let mut offset = 0;
     std::iter::from_fn(move || {
-        (offset + HEAD <= block.len()).then(|| {
+        (offset + HEADER <= block.len()).then(|| {
             let (at, entry) = (offset, read(block, offset));
             offset += entry.record;
             (at, entry)
@@ -157,30 +157,30 @@ mod tests {
     use super::*;
 
     fn names(block: &[u8]) -> Vec<(usize, Vec<u8>)> {
-        each(block).filter(|(_, e)| e.inode > 0).map(|(_, e)| (e.record, e.name.to_vec())).collect()
+        entries(block).filter(|(_, e)| e.inode > 0).map(|(_, e)| (e.record, e.name.to_vec())).collect()
     }
 
     #[test]
-    fn entries_fill_their_block_and_a_removed_one_becomes_space_of_the_preceding_one() {
+    fn entries_fill_their_block_and_a_removed_entry_extends_the_preceding_one() {
         let mut block = empty(64);
         for (inode, name) in [(11, "one"), (12, "three"), (13, "x")] {
-            let space = find_space(&block, name.as_bytes()).at.unwrap();
+            let space = find_space(&block, name.as_bytes()).offset.unwrap();
             insert(&mut block, space, inode, FILE, name.as_bytes());
         }
         assert_eq!(
             names(&block),
             [(12, b"one".to_vec()), (16, b"three".to_vec()), (36, b"x".to_vec())]
         );
-        let at = find(&block, b"three");
-        assert_eq!(at, BlockScan { at: Some(12), entries: 2 });
+        let scan = find(&block, b"three");
+        assert_eq!(scan, BlockScan { offset: Some(12), entries: 2 });
         assert_eq!(remove(&mut block, 12), 1);
         assert_eq!(names(&block), [(28, b"one".to_vec()), (36, b"x".to_vec())]);
-        assert_eq!(find_space(&block, b"seven").at, Some(0), "the first with enough space");
+        assert_eq!(find_space(&block, b"seven").offset, Some(0), "the first with enough space");
         assert_eq!(remove(&mut block, 0), 0);
         assert_eq!(read(&block, 0).record, 28, "free, and as long as it was");
-        assert_eq!(find(&block, b"one").at, None, "a free entry is not found by its old name");
-        let needs: usize = each(&block).map(|(_, entry)| entry.record).sum();
-        assert_eq!(needs, 64);
+        assert_eq!(find(&block, b"one").offset, None, "a free entry is not found by its old name");
+        let total: usize = entries(&block).map(|(_, entry)| entry.record).sum();
+        assert_eq!(total, 64);
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Ext2 {
             ext2.put_directory(ROOT, ROOT, address);
         }
         ext2.dirty.clear();
-        ext2.forget();
+        ext2.drop_caches();
         ext2.counts = WorkCounts::default();
         ext2
     }
@@ -146,28 +146,28 @@ impl Ext2 {
     }
 
     fn put_directory(&mut self, inode: u32, parent: u32, address: u64) {
-        let blocks = Blocks::of_new(self.volume.layout.block_size as usize, inode, parent);
+        let blocks = Blocks::new_directory(self.volume.layout.block_size as usize, inode, parent);
         let find = (self.variant.make)(self.seed);
         let directory = Directory { parent, blocks, addresses: vec![address], find, links: 2 };
         self.directories.insert(inode, directory);
     }
 
-    /// Returns the inode of a name below `dir`, by a path with slashes.
+    /// Returns the inode to which a path below `dir` refers.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotDirectory`].
     pub fn path(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
-        let mut at = dir;
+        let mut inode = dir;
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            at = self.lookup(at, part)?.ok_or(Error::Missing)?;
+            inode = self.lookup(inode, part)?.ok_or(Error::Missing)?;
         }
-        Ok(at)
+        Ok(inode)
     }
 
     /// Returns the directory of a path's last name, and that name.
-    fn parent<'a>(&mut self, dir: u32, path: &'a [u8]) -> Result<(u32, &'a [u8]), Error> {
+    fn resolve_parent<'a>(&mut self, dir: u32, path: &'a [u8]) -> Result<(u32, &'a [u8]), Error> {
         match path.iter().rposition(|byte| *byte == b'/') {
-            Some(at) => Ok((self.path(dir, &path[..at])?, &path[at + 1..])),
+            Some(slash) => Ok((self.path(dir, &path[..slash])?, &path[slash + 1..])),
             None => Ok((dir, path)),
         }
     }
@@ -203,7 +203,7 @@ impl Ext2 {
     ) -> Result<T, Error> {
         let directory = self.directories.get_mut(&dir).ok_or(Error::NotDirectory)?;
         let before = directory.blocks.counts;
-        let done = work(directory);
+        let result = work(directory);
         let spent = directory.blocks.counts.since(&before);
         let missed = std::mem::take(&mut directory.blocks.missed);
         let changed = std::mem::take(&mut directory.blocks.changed);
@@ -216,13 +216,13 @@ impl Ext2 {
         let address = |number: &usize| directory.addresses.get(*number).copied();
         let missed: Vec<u64> = missed.iter().filter_map(address).collect();
         let changed: BTreeSet<u64> = changed.iter().filter_map(address).collect();
-        self.spend(spent);
+        self.charge(spent);
         missed.into_iter().for_each(|block| self.device.read(block));
         changed.into_iter().for_each(|block| self.mark_dirty(block));
-        Ok(done)
+        Ok(result)
     }
 
-    fn spend(&mut self, spent: WorkCounts) {
+    fn charge(&mut self, spent: WorkCounts) {
         self.counts.entries += spent.entries;
         self.counts.measured += spent.measured;
         self.counts.blocks += spent.blocks;
@@ -238,8 +238,8 @@ impl Ext2 {
         self.cpu += time;
         self.device.pass(time);
         while self.next_wakeup <= self.device.now() {
-            let old = Nanos(self.next_wakeup.0.saturating_sub(DIRTY_EXPIRY.0));
-            let due = self.dirty.iter().filter(|(_, since)| **since <= old && old.0 > 0);
+            let cutoff = Nanos(self.next_wakeup.0.saturating_sub(DIRTY_EXPIRY.0));
+            let due = self.dirty.iter().filter(|(_, since)| **since <= cutoff && cutoff.0 > 0);
             let due: Vec<u64> = due.map(|(block, _)| *block).collect();
             self.write_back(&due);
             self.next_wakeup += KUPDATE_INTERVAL;
@@ -249,7 +249,7 @@ impl Ext2 {
     /// Writes dirty blocks in ascending order; blocks of inode tables that are not in the cache are read first.
     fn write_back(&mut self, blocks: &[u64]) {
         for block in blocks {
-            if self.is_table(*block) && self.cached.insert(*block) {
+            if self.is_inode_table(*block) && self.cached.insert(*block) {
                 self.device.read(*block);
             }
             self.dirty.remove(block);
@@ -257,7 +257,7 @@ impl Ext2 {
         self.device.write(blocks.iter().copied());
     }
 
-    fn is_table(&self, block: u64) -> bool {
+    fn is_inode_table(&self, block: u64) -> bool {
         let (group, _) = self.volume.group_and_index(block);
         let first = self.volume.layout.inode_table(group);
         (first..first + self.volume.layout.table_blocks()).contains(&block)
@@ -267,9 +267,9 @@ impl Ext2 {
         self.dirty.entry(block).or_insert(self.device.now());
     }
 
-    /// Looks up a block of metadata; reads it from the device if it is not in the cache.
-    fn metadata(&mut self, block: u64) {
-        self.spend(WorkCounts { blocks: 1, ..WorkCounts::default() });
+    /// Looks up a block of metadata, and reads it from the device if it is not in the cache.
+    fn load_metadata(&mut self, block: u64) {
+        self.charge(WorkCounts { blocks: 1, ..WorkCounts::default() });
         if self.cached.insert(block) {
             self.device.read(block);
         }
@@ -281,8 +281,8 @@ impl Ext2 {
         let layout = self.volume.layout;
         let group = layout.group_of_inode(inode);
         let [bitmap, descriptor] = [layout.inode_bitmap(group), layout.block_of_descriptor(group)];
-        self.metadata(bitmap);
-        self.spend(WorkCounts { dirtied: 3, ..WorkCounts::default() });
+        self.load_metadata(bitmap);
+        self.charge(WorkCounts { dirtied: 3, ..WorkCounts::default() });
         for block in [bitmap, descriptor, layout.first_block(), layout.block_of_inode(inode)] {
             self.mark_dirty(block);
         }
@@ -291,13 +291,13 @@ impl Ext2 {
     fn change_block(&mut self, block: u64) {
         let layout = self.volume.layout;
         let (group, _) = self.volume.group_and_index(block);
-        self.metadata(layout.block_bitmap(group));
+        self.load_metadata(layout.block_bitmap(group));
         for block in [layout.block_bitmap(group), layout.block_of_descriptor(group)] {
             self.mark_dirty(block);
         }
     }
 
-    fn touch_inode(&mut self, inode: u32) {
+    fn dirty_inode(&mut self, inode: u32) {
         self.mark_dirty(self.volume.layout.block_of_inode(inode));
     }
 
@@ -307,7 +307,7 @@ impl Ext2 {
     /// The errors of open(2).
     pub fn create(&mut self, dir: u32, path: &[u8], exclusive: bool) -> Result<u32, Error> {
         self.compute(cost::CREATE);
-        let (dir, name) = self.parent(dir, path)?;
+        let (dir, name) = self.resolve_parent(dir, path)?;
         if let Some(inode) = self.lookup(dir, name)? {
             return if exclusive { Err(Error::Exists) } else { Ok(inode) };
         }
@@ -319,12 +319,12 @@ impl Ext2 {
 
     fn link(&mut self, dir: u32, name: &[u8], inode: u32, kind: u8) -> Result<(), Error> {
         self.change_inode(inode);
-        let before = self.directories.get(&dir).map_or(0, |it| it.addresses.len());
-        self.with_directory(dir, |it| it.find.add(&mut it.blocks, inode, kind, name))??;
+        let old_count = self.directories.get(&dir).map_or(0, |directory| directory.addresses.len());
+        self.with_directory(dir, |directory| directory.find.add(&mut directory.blocks, inode, kind, name))??;
         let new: Vec<u64> =
-            self.directories.get(&dir).map_or(Vec::new(), |it| it.addresses[before..].to_vec());
+            self.directories.get(&dir).map_or(Vec::new(), |directory| directory.addresses[old_count..].to_vec());
         new.into_iter().for_each(|block| self.change_block(block));
-        self.touch_inode(dir);
+        self.dirty_inode(dir);
         self.inodes.insert(inode);
         self.names.insert((dir, name.to_vec()), inode);
         Ok(())
@@ -336,11 +336,11 @@ impl Ext2 {
     /// The errors of mkdir(2).
     pub fn mkdir(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         self.compute(cost::CREATE);
-        let (dir, name) = self.parent(dir, path)?;
+        let (dir, name) = self.resolve_parent(dir, path)?;
         if self.lookup(dir, name)?.is_some() {
             return Err(Error::Exists);
         }
-        let links = self.directories.get(&dir).map_or(0, |it| it.links);
+        let links = self.directories.get(&dir).map_or(0, |directory| directory.links);
         if links >= MAX_LINKS {
             return Err(Error::Links);
         }
@@ -351,7 +351,7 @@ impl Ext2 {
         self.mark_dirty(address);
         self.change_block(address);
         self.link(dir, name, inode, dirent::DIRECTORY)?;
-        self.directories.entry(dir).and_modify(|it| it.links += 1);
+        self.directories.entry(dir).and_modify(|directory| directory.links += 1);
         Ok(inode)
     }
 
@@ -361,7 +361,7 @@ impl Ext2 {
     /// The errors of unlink(2).
     pub fn unlink(&mut self, dir: u32, path: &[u8]) -> Result<(), Error> {
         self.compute(cost::UNLINK);
-        let (dir, name) = self.parent(dir, path)?;
+        let (dir, name) = self.resolve_parent(dir, path)?;
         let inode = self.lookup(dir, name)?.ok_or(Error::Missing)?;
         if self.directories.contains_key(&inode) {
             return Err(Error::IsDirectory);
@@ -378,23 +378,23 @@ impl Ext2 {
     /// The errors of rmdir(2).
     pub fn rmdir(&mut self, dir: u32, path: &[u8]) -> Result<(), Error> {
         self.compute(cost::UNLINK);
-        let (dir, name) = self.parent(dir, path)?;
+        let (dir, name) = self.resolve_parent(dir, path)?;
         let inode = self.lookup(dir, name)?.ok_or(Error::Missing)?;
-        let used = self.with_directory(inode, |it| {
-            (0..it.blocks.count()).any(|number| {
-                let block = it.blocks.lookup(number);
-                let used = dirent::each(block).filter(|(_, entry)| entry.inode != 0);
+        let has_entries = self.with_directory(inode, |directory| {
+            (0..directory.blocks.count()).any(|number| {
+                let block = directory.blocks.lookup(number);
+                let used = dirent::entries(block).filter(|(_, entry)| entry.inode != 0);
                 let used =
                     used.filter(|(_, entry)| entry.name != b"." && entry.name != b"..").count();
                 used > 0
             })
         })?;
-        if used {
+        if has_entries {
             return Err(Error::NotEmpty);
         }
         self.remove_name(dir, name, inode)?;
-        self.directories.entry(dir).and_modify(|it| it.links -= 1);
-        let addresses = self.directories.remove(&inode).map_or(Vec::new(), |it| it.addresses);
+        self.directories.entry(dir).and_modify(|directory| directory.links -= 1);
+        let addresses = self.directories.remove(&inode).map_or(Vec::new(), |directory| directory.addresses);
         for address in addresses {
             self.dirty.remove(&address);
             self.change_block(address);
@@ -408,8 +408,8 @@ impl Ext2 {
     fn remove_name(&mut self, dir: u32, name: &[u8], inode: u32) -> Result<(), Error> {
         self.load_inode(inode);
         let (_, found) = self.search(dir, name)?.ok_or(Error::Missing)?;
-        self.with_directory(dir, |it| find::remove(&mut it.blocks, found))?;
-        self.touch_inode(dir);
+        self.with_directory(dir, |directory| find::remove(&mut directory.blocks, found))?;
+        self.dirty_inode(dir);
         self.change_inode(inode);
         self.names.remove(&(dir, name.to_vec()));
         self.inodes.remove(&inode);
@@ -418,7 +418,7 @@ impl Ext2 {
 
     fn load_inode(&mut self, inode: u32) {
         if self.inodes.insert(inode) {
-            self.metadata(self.volume.layout.block_of_inode(inode));
+            self.load_metadata(self.volume.layout.block_of_inode(inode));
         }
     }
 
@@ -453,7 +453,7 @@ impl Ext2 {
     /// Unmounts and mounts the volume: drops all caches.
     pub fn remount(&mut self) {
         self.sync();
-        self.forget();
+        self.drop_caches();
         // ext2_read_super reads the superblock, the descriptors, and the root's inode.
         let layout = self.volume.layout;
         let first = layout.first_block();
@@ -463,7 +463,7 @@ impl Ext2 {
         self.load_inode(ROOT);
     }
 
-    fn forget(&mut self) {
+    fn drop_caches(&mut self) {
         self.names.clear();
         self.inodes.clear();
         self.cached.clear();

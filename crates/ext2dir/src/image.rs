@@ -45,8 +45,8 @@ pub fn write(ext2: &Ext2, out: &mut (impl Write + Seek)) -> io::Result<()> {
     let mut inodes: Vec<(u32, Vec<u8>)> = Vec::new();
     for (number, directory) in &ext2.directories {
         let mut new_block = || {
-            let full = |_| io::Error::from(io::ErrorKind::StorageFull);
-            volume.new_block(*number, None).map_err(full)
+            let storage_full = |_| io::Error::from(io::ErrorKind::StorageFull);
+            volume.new_block(*number, None).map_err(storage_full)
         };
         let inode =
             directory_inode(directory, &mut indirect_blocks, layout.block_size, &mut new_block)?;
@@ -163,13 +163,13 @@ fn directory_inode(
     for (at, address) in addresses.iter().take(12).enumerate() {
         fields.put32(40 + 4 * at, *address);
     }
-    let rest = addresses.get(12..).unwrap_or_default();
-    if !rest.is_empty() {
-        fields.put32(40 + 48, add_indirect_block(&rest[..rest.len().min(addresses_per_block)])?);
+    let remaining = addresses.get(12..).unwrap_or_default();
+    if !remaining.is_empty() {
+        fields.put32(40 + 48, add_indirect_block(&remaining[..remaining.len().min(addresses_per_block)])?);
     }
-    let rest = rest.get(addresses_per_block..).unwrap_or_default();
-    if !rest.is_empty() {
-        let single_indirect: Vec<u64> = rest
+    let remaining = remaining.get(addresses_per_block..).unwrap_or_default();
+    if !remaining.is_empty() {
+        let single_indirect: Vec<u64> = remaining
             .chunks(addresses_per_block)
             .map(&mut add_indirect_block)
             .collect::<io::Result<_>>()?;
@@ -184,49 +184,49 @@ fn directory_inode(
 }
 
 /// Checks that, in the model's directories, records fill their blocks, names are unique,
-/// inodes exist, and the search finds every name. Returns a sentence for each fault.
+/// inodes exist, and the search finds every name. Returns a description of each fault.
 pub fn check(ext2: &Ext2) -> Vec<String> {
-    let mut problems = Vec::new();
+    let mut faults = Vec::new();
     for (inode, directory) in &ext2.directories {
         let mut names = BTreeSet::new();
         for number in 0..directory.blocks.count() {
             let bytes = directory.blocks.bytes(number);
             let mut end = 0;
-            for (at, entry) in dirent::each(bytes) {
+            for (at, entry) in dirent::entries(bytes) {
                 end = at + entry.record;
-                if entry.record < entry.needs() || entry.record % 4 != 0 {
-                    problems.push(format!(
+                if entry.record < entry.min_length() || entry.record % 4 != 0 {
+                    faults.push(format!(
                         "directory {inode}, block {number}: a record is too short or not 4-aligned"
                     ));
                 }
-                let known = ext2.files.contains(&entry.inode)
+                let inode_exists = ext2.files.contains(&entry.inode)
                     || ext2.directories.contains_key(&entry.inode);
-                if entry.inode != 0 && !known {
-                    problems.push(format!(
+                if entry.inode != 0 && !inode_exists {
+                    faults.push(format!(
                         "directory {inode}: an entry refers to inode {}, which does not exist",
                         entry.inode
                     ));
                 }
                 if entry.inode != 0 && !names.insert(entry.name.to_vec()) {
-                    problems.push(format!("directory {inode}: a name occurs twice"));
+                    faults.push(format!("directory {inode}: a name occurs twice"));
                 }
             }
             if end != bytes.len() {
-                problems.push(format!("directory {inode}, block {number} is not filled"));
+                faults.push(format!("directory {inode}, block {number} is not filled"));
             }
         }
         let mut blocks = directory.blocks.clone();
         let mut find = (ext2.variant().make)(ext2.seed());
         // The search starts as it does after a mount: it knows only whether an index exists.
         find.on_mount(directory.find.has_index());
-        let dots = |name: &[u8]| matches!(name, b"." | b"..");
-        for name in names.iter().filter(|name| !dots(name)) {
+        let is_dots = |name: &[u8]| matches!(name, b"." | b"..");
+        for name in names.iter().filter(|name| !is_dots(name)) {
             if find.find(&mut blocks, name).is_none() {
                 let hash = half_md4(name, ext2.seed());
                 let name = String::from_utf8_lossy(name);
-                problems.push(format!("directory {inode}: {name} (hash {hash:x}) is not found"));
+                faults.push(format!("directory {inode}: {name} (hash {hash:x}) is not found"));
             }
         }
     }
-    problems
+    faults
 }

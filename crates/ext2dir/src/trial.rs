@@ -50,7 +50,7 @@ pub struct Setting<'a> {
 /// The first unsupported op, with its phase.
 pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
     if workload.prefill().is_some() {
-        return Err("its first phase needs existing files, which the model does not make".into());
+        return Err("its first phase needs existing files, which the model cannot create".into());
     }
     for (index, phase) in workload.phases().iter().enumerate() {
         if workload.limit(index).is_some() {
@@ -62,8 +62,8 @@ pub fn can_run(workload: &dyn Workload) -> Result<(), String> {
         let mut ops = workload.ops(index, Share::WHOLE);
         let mut op = Op::default();
         while ops.next(&mut op) {
-            if let Some(what) = unsupported(&op) {
-                return Err(format!("its phase {} {what}", phase.name));
+            if let Some(reason) = unsupported(&op) {
+                return Err(format!("its phase {} {reason}", phase.name));
             }
         }
     }
@@ -146,8 +146,8 @@ pub fn run(
         measured: Measured::default(),
         ops: 0,
     };
-    let ended = trial.run(workload, watch);
-    let reason = match ended {
+    let result = trial.run(workload, watch);
+    let reason = match result {
         Ok(true) => None,
         Ok(false) => return None,
         Err(reason) => Some(reason),
@@ -190,8 +190,8 @@ impl Trial {
     ) -> Result<bool, String> {
         let phases = workload.phases();
         for (index, spec) in phases.iter().enumerate() {
-            self.gap(spec);
-            if !self.phase(workload, index, spec, watch)? {
+            self.run_gap(spec);
+            if !self.run_phase(workload, index, spec, watch)? {
                 return Ok(false);
             }
             if spec.verify {
@@ -213,7 +213,7 @@ impl Trial {
         self.ext2.device().now()
     }
 
-    fn gap(&mut self, spec: &PhaseSpec) {
+    fn run_gap(&mut self, spec: &PhaseSpec) {
         let from = self.now();
         match spec.gap {
             GapKind::None | GapKind::BackToBack => {}
@@ -229,7 +229,7 @@ impl Trial {
         });
     }
 
-    fn phase(
+    fn run_phase(
         &mut self,
         workload: &dyn Workload,
         index: usize,
@@ -242,7 +242,7 @@ impl Trial {
         let mut ops = workload.ops(index, Share::WHOLE);
         let (mut op, mut last) = (Op::default(), started);
         while ops.next(&mut op) {
-            self.issue(&op).map_err(|why| format!("phase {}: {why}", spec.name))?;
+            self.issue(&op).map_err(|reason| format!("phase {}: {reason}", spec.name))?;
             let now = self.now();
             if let Some(kind) = op.call.kind() {
                 recorder.record(kind, now.since(last));
@@ -286,7 +286,7 @@ impl Trial {
     }
 
     fn space_used(&self) -> u64 {
-        let blocks: usize = self.ext2.directories.values().map(|it| it.addresses.len()).sum();
+        let blocks: usize = self.ext2.directories.values().map(|directory| directory.addresses.len()).sum();
         blocks as u64 * self.ext2.volume.layout.block_size
     }
 
@@ -300,12 +300,12 @@ impl Trial {
             inode.ok_or("a directory is not open")
         };
         let ext2 = &mut self.ext2;
-        let answer = match step {
+        let result = match step {
             Step::Mkdir(dir) => ext2.mkdir(inode_of(&self.slots, dir)?, name).map(drop),
             Step::OpenDir(dir, slot) => ext2.stat(inode_of(&self.slots, dir)?, name).map(|inode| {
-                let at = usize::from(slot.0);
-                self.slots.resize(self.slots.len().max(at + 1), 0);
-                self.slots[at] = inode;
+                let index = usize::from(slot.0);
+                self.slots.resize(self.slots.len().max(index + 1), 0);
+                self.slots[index] = inode;
             }),
             Step::CloseDir(slot) => {
                 ext2.compute(cost::CLOSE);
@@ -323,11 +323,11 @@ impl Trial {
             Step::Unlink(dir) => ext2.unlink(inode_of(&self.slots, dir)?, name),
             Step::Rmdir(dir) => ext2.rmdir(inode_of(&self.slots, dir)?, name),
         };
-        match (op.expect, answer) {
+        match (op.expect, result) {
             (Expect::Success, Ok(()))
             | (Expect::Missing, Err(Error::Missing))
             | (Expect::Exists, Err(Error::Exists)) => Ok(()),
-            (_, answer) => Err(format!("{}: {answer:?}", op.name.display())),
+            (_, result) => Err(format!("{}: {result:?}", op.name.display())),
         }
     }
 
@@ -335,12 +335,12 @@ impl Trial {
     fn verify(&mut self, tree: &dyn Tree) -> Result<(), String> {
         let report: &mut VerifyReport = &mut self.measured.verify;
         let (mut files, mut directories) = (0, 0);
-        let mut todo: Vec<(u32, Vec<u8>)> = vec![(ROOT, Vec::new())];
-        while let Some((inode, path)) = todo.pop() {
+        let mut pending: Vec<(u32, Vec<u8>)> = vec![(ROOT, Vec::new())];
+        while let Some((inode, path)) = pending.pop() {
             let directory = self.ext2.directories.get(&inode);
             let directory = directory.ok_or("a directory's inode is missing")?;
             for number in 0..directory.blocks.count() {
-                for (_, entry) in dirent::each(directory.blocks.bytes(number)) {
+                for (_, entry) in dirent::entries(directory.blocks.bytes(number)) {
                     if entry.inode == 0 || entry.name == b"." || entry.name == b".." {
                         continue;
                     }
@@ -348,12 +348,12 @@ impl Trial {
                     path.extend((!path.is_empty()).then_some(b'/'));
                     path.extend_from_slice(entry.name);
                     let is_directory = self.ext2.directories.contains_key(&entry.inode);
-                    let right = match tree.lookup(&path).map(|expected| expected.kind) {
+                    let is_expected = match tree.lookup(&path).map(|expected| expected.kind) {
                         Some(ExpectedKind::Directory) => is_directory,
                         Some(_) => self.ext2.files.contains(&entry.inode),
                         None => false,
                     };
-                    if !right {
+                    if !is_expected {
                         return Err(format!(
                             "verify: {} is not expected",
                             String::from_utf8_lossy(&path)
@@ -361,7 +361,7 @@ impl Trial {
                     }
                     if is_directory {
                         directories += 1;
-                        todo.push((entry.inode, path));
+                        pending.push((entry.inode, path));
                     } else {
                         files += 1;
                     }
@@ -381,22 +381,22 @@ impl Trial {
     }
 }
 
-/// Returns the change of a device's counters since `then`.
+/// Returns the change of a device's counters since `earlier`.
 fn since(
-    now: fsdyno_record::trial::Device,
-    then: fsdyno_record::trial::Device,
+    current: fsdyno_record::trial::Device,
+    earlier: fsdyno_record::trial::Device,
 ) -> fsdyno_record::trial::Device {
-    let less = |a: Option<u64>, b: Option<u64>| Some(a? - b?);
+    let difference = |a: Option<u64>, b: Option<u64>| Some(a? - b?);
     fsdyno_record::trial::Device {
-        reads: now.reads - then.reads,
-        writes: now.writes - then.writes,
-        flushes: now.flushes - then.flushes,
-        discards: now.discards - then.discards,
-        bytes_read: Bytes(now.bytes_read.0 - then.bytes_read.0),
-        bytes_written: Bytes(now.bytes_written.0 - then.bytes_written.0),
-        seeks: less(now.seeks, then.seeks),
-        busy_ns: now.busy_ns.zip(then.busy_ns).map(|(a, b)| a - b),
-        peak_in_flight: now.peak_in_flight,
+        reads: current.reads - earlier.reads,
+        writes: current.writes - earlier.writes,
+        flushes: current.flushes - earlier.flushes,
+        discards: current.discards - earlier.discards,
+        bytes_read: Bytes(current.bytes_read.0 - earlier.bytes_read.0),
+        bytes_written: Bytes(current.bytes_written.0 - earlier.bytes_written.0),
+        seeks: difference(current.seeks, earlier.seeks),
+        busy_ns: current.busy_ns.zip(earlier.busy_ns).map(|(a, b)| a - b),
+        peak_in_flight: current.peak_in_flight,
     }
 }
 

@@ -18,7 +18,7 @@ const BYTES_PER_INODE: u64 = 4096;
 /// The first inode that is not reserved.
 pub const FIRST_INODE: u32 = 11;
 
-/// The inode of the root directory.
+/// The inode number of the root directory.
 pub const ROOT: u32 = 2;
 
 /// The error returned if no inode or block is free.
@@ -37,9 +37,9 @@ pub struct Layout {
 impl Layout {
     /// Returns the layout of a volume of `bytes`; a partial last group is not used.
     pub fn new(block_size: u64, bytes: u64) -> Layout {
-        let group = block_size * 8 * block_size;
-        let first = if block_size == 1024 { block_size } else { 0 };
-        Layout { block_size, groups: (bytes.saturating_sub(first) / group).max(1) }
+        let group_size = block_size * 8 * block_size;
+        let boot_block = if block_size == 1024 { block_size } else { 0 };
+        Layout { block_size, groups: (bytes.saturating_sub(boot_block) / group_size).max(1) }
     }
 
     /// Returns the block of the superblock.
@@ -123,11 +123,11 @@ struct FreeSet {
 }
 
 impl FreeSet {
-    fn left(&self) -> u64 {
+    fn count(&self) -> u64 {
         self.size - self.next_unused + self.released.len() as u64
     }
 
-    /// Takes the first free number from `goal` on, or else the lowest free number.
+    /// Allocates the first free number from `goal` on, or else the lowest free number.
     fn take(&mut self, goal: u64) -> Option<u64> {
         if let Some(first) = self.released.range(goal.min(self.next_unused)..).next().copied() {
             self.released.remove(&first);
@@ -140,8 +140,8 @@ impl FreeSet {
         self.released.pop_first()
     }
 
-    fn release(&mut self, one: u64) {
-        self.released.insert(one);
+    fn release(&mut self, number: u64) {
+        self.released.insert(number);
     }
 }
 
@@ -181,17 +181,17 @@ impl Volume {
     /// # Errors
     /// [`NoSpace`].
     pub fn new_directory(&mut self) -> Result<u32, NoSpace> {
-        let total: u64 = self.groups.iter().map(|group| group.inodes.left()).sum();
+        let total: u64 = self.groups.iter().map(|group| group.inodes.count()).sum();
         let mean = total / self.groups.len() as u64;
-        let mut best: Option<usize> = None;
+        let mut candidate: Option<usize> = None;
         for (number, group) in self.groups.iter().enumerate() {
-            let good = group.inodes.left() > 0 && group.inodes.left() >= mean;
-            if good && best.is_none_or(|best| group.blocks.left() > self.groups[best].blocks.left())
+            let is_eligible = group.inodes.count() > 0 && group.inodes.count() >= mean;
+            if is_eligible && candidate.is_none_or(|candidate| group.blocks.count() > self.groups[candidate].blocks.count())
             {
-                best = Some(number);
+                candidate = Some(number);
             }
         }
-        let group = best.ok_or(NoSpace)?;
+        let group = candidate.ok_or(NoSpace)?;
         self.groups[group].directories += 1;
         self.take_inode(group).ok_or(NoSpace)
     }
@@ -239,7 +239,7 @@ impl Volume {
             let group = (first + step) % count;
             let goal = if step == 0 { goal } else { 0 };
             let start = self.layout.group_start(group as u64);
-            if let Some(block) = self.groups.get_mut(group).and_then(|it| it.blocks.take(goal)) {
+            if let Some(block) = self.groups.get_mut(group).and_then(|group| group.blocks.take(goal)) {
                 return Ok(start + block);
             }
         }
@@ -260,10 +260,10 @@ impl Volume {
         (block / self.layout.blocks_per_group(), block % self.layout.blocks_per_group())
     }
 
-    /// Returns the numbers of free blocks, free inodes and directories of a group.
+    /// Returns the numbers of free blocks, free inodes, and directories in a group.
     pub fn group_counts(&self, group: u64) -> (u64, u64, u64) {
         self.groups.get(group as usize).map_or((0, 0, 0), |group| {
-            (group.blocks.left(), group.inodes.left(), group.directories)
+            (group.blocks.count(), group.inodes.count(), group.directories)
         })
     }
 
@@ -272,9 +272,9 @@ impl Volume {
         let mut bits = vec![0; self.layout.block_size as usize];
         let Some(group) = self.groups.get(group as usize) else { return bits };
         let free = if inodes { &group.inodes } else { &group.blocks };
-        let taken = (0..free.next_unused).filter(|at| !free.released.contains(at));
-        for at in taken.chain(free.size..8 * self.layout.block_size) {
-            bits[at as usize / 8] |= 1 << (at % 8);
+        let in_use = (0..free.next_unused).filter(|index| !free.released.contains(index));
+        for index in in_use.chain(free.size..8 * self.layout.block_size) {
+            bits[index as usize / 8] |= 1 << (index % 8);
         }
         bits
     }

@@ -73,22 +73,22 @@ pub fn stop(device: &str) -> Vec<String> {
 
 /// Returns the nodes of this machine's arrays whose members are all among these devices.
 pub fn arrays_over(members: &[PathBuf]) -> Vec<PathBuf> {
-    over(Path::new(BLOCKS), members)
+    find_arrays(Path::new(BLOCKS), members)
 }
 
 /// Implements [`arrays_over`]; the device of a stopped array has no members and does not count.
-fn over(blocks: &Path, members: &[PathBuf]) -> Vec<PathBuf> {
+fn find_arrays(blocks: &Path, members: &[PathBuf]) -> Vec<PathBuf> {
     let blocks = std::fs::read_dir(blocks).into_iter().flatten().flatten();
     let arrays = blocks.filter(|entry| entry.path().join("md").exists());
-    let ours = arrays.filter(|entry| {
+    let matching = arrays.filter(|entry| {
         let slaves = std::fs::read_dir(entry.path().join("slaves")).into_iter().flatten().flatten();
         let mut slaves = slaves.map(|slave| Path::new("/dev").join(slave.file_name())).peekable();
         slaves.peek().is_some() && slaves.all(|slave| members.contains(&slave))
     });
-    let mut found: Vec<PathBuf> =
-        ours.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
-    found.sort();
-    found
+    let mut nodes: Vec<PathBuf> =
+        matching.map(|entry| Path::new("/dev").join(entry.file_name())).collect();
+    nodes.sort();
+    nodes
 }
 
 /// Returns the command that prints mdadm's version.
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_ours_only_if_all_its_members_are() {
+    fn an_array_is_returned_only_if_all_its_members_are_listed() {
         let blocks = tempfile::tempdir().unwrap();
         let array = |name: &str, slaves: &[&str]| {
             std::fs::create_dir_all(blocks.path().join(name).join("md")).unwrap();
@@ -151,9 +151,9 @@ mod tests {
         let members = |names: &[&str]| -> Vec<PathBuf> {
             names.iter().map(|name| Path::new("/dev").join(name)).collect()
         };
-        assert_eq!(over(blocks.path(), &members(&["loop1", "loop2"])), members(&["md119"]));
-        assert!(over(blocks.path(), &members(&["loop1"])).is_empty());
-        assert!(over(blocks.path(), &[]).is_empty());
+        assert_eq!(find_arrays(blocks.path(), &members(&["loop1", "loop2"])), members(&["md119"]));
+        assert!(find_arrays(blocks.path(), &members(&["loop1"])).is_empty());
+        assert!(find_arrays(blocks.path(), &[]).is_empty());
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
             ("Raid Level", "raid5"),
             ("Version", "1.2"),
         ];
-        let right: BTreeMap<String, String> =
+        let expected: BTreeMap<String, String> =
             pairs.map(|(key, value)| (key.to_string(), value.to_string())).into();
-        assert_eq!(parse_detail(output), right);
+        assert_eq!(parse_detail(output), expected);
     }
 }

@@ -45,10 +45,10 @@ impl Filesystem {
         }
         let items = self.known().read("mkfs", &spec.mkfs)?;
         let mount = spec.mount.iter().map(|option| format!("mount {}", name_of(option)));
-        let mut used = items.iter().flat_map(entries).chain(mount);
+        let mut used = items.iter().flat_map(option_names).chain(mount);
         match used.find_map(|name| self.only_typed.get_key_value(&name)) {
-            Some((name, why)) => {
-                let problem = format!("'{name}' is not allowed in a file: {why}");
+            Some((name, reason)) => {
+                let problem = format!("'{name}' is not allowed in a file: {reason}");
                 Err(SpecError::new(problem, HINT))
             }
             None => Ok(()),
@@ -60,7 +60,7 @@ const HINT: &str =
     "remove it, run in the lab, or give it on the command line: fsdyno run --fs SPEC";
 
 /// Returns the catalog's names of an option and of the entries of its list: `-E`, `-E stride`.
-fn entries(item: &Item) -> Vec<String> {
+fn option_names(item: &Item) -> Vec<String> {
     let value = item.value.iter().flat_map(|value| value.split(','));
     let entry = |entry| format!("{} {}", item.option, name_of(entry));
     std::iter::once(item.option.clone()).chain(value.map(entry)).collect()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::Context;
 
-    fn in_file(text: &str) -> Result<(), String> {
+    fn check_in_file(text: &str) -> Result<(), String> {
         let spec = Spec::parse(text).unwrap();
         check_on_host(&spec, Author::User).unwrap();
         check_on_host(&spec, Author::File).map_err(|error| error.to_string())
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn a_file_may_contain_no_command_on_this_host() {
         let error =
-            in_file("x=fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}").unwrap_err();
+            check_in_file("x=fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}").unwrap_err();
         assert!(
             error.starts_with("'fuse:' is a command")
                 && error.contains("give it on the command line")
@@ -101,7 +101,7 @@ mod tests {
             ("jfs @ iocharset=evil", "mount iocharset"),
             ("overlayfs:btrfs @ fatal_errors=panic", "mount fatal_errors"),
         ] {
-            let error = in_file(text).unwrap_err();
+            let error = check_in_file(text).unwrap_err();
             assert!(
                 error.starts_with(&format!("'{option}' is not allowed in a file")),
                 "{text}: {error}"
@@ -109,7 +109,7 @@ mod tests {
         }
         for text in ["ext4 -E stride=4 -O ^dir_index @ noatime", "overlayfs,volatile:xfs", "tmpfs"]
         {
-            in_file(text).unwrap();
+            check_in_file(text).unwrap();
         }
     }
 
@@ -160,14 +160,14 @@ mod tests {
             "large_file",
         ];
         for kind in catalog::all().iter().filter(|kind| kind.lies_on == Backing::Device) {
-            let (known, own) = (kind.known(), &kind.mount.known);
-            let mount = if own.is_empty() { &known.mount } else { own };
+            let (known, mount_known) = (kind.known(), &kind.mount.known);
+            let mount = if mount_known.is_empty() { &known.mount } else { mount_known };
             let mount =
                 mount.iter().map(|name| (name.clone(), format!("{} @ {name}=x", kind.name)));
             let list = |(option, names): (&String, &Vec<String>)| {
-                let one =
+                let spec =
                     |name: &String| (name.clone(), format!("{} {option} {name}=x", kind.name));
-                names.iter().map(one).collect::<Vec<_>>()
+                names.iter().map(spec).collect::<Vec<_>>()
             };
             for (name, text) in mount.chain(known.lists.iter().flat_map(list)) {
                 if !reaches(&name) || harmless.contains(&name.as_str()) {
@@ -175,7 +175,7 @@ mod tests {
                 }
                 let spec = Spec::parse(&text).unwrap();
                 let planned = kind.plan(&spec, Context::Host, None);
-                assert!(planned.is_err() || in_file(&text).is_err(), "{text} is taken from a file");
+                assert!(planned.is_err() || check_in_file(&text).is_err(), "{text} is accepted from a file");
             }
         }
     }

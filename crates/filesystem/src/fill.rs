@@ -11,7 +11,7 @@ pub struct Devices<'a> {
     /// The device of its journal, if separate: `{journal}`.
     pub journal: Option<&'a str>,
     /// The seed of UUIDs, if it differs from the trial's: neither a kernel nor mkfs.btrfs accepts a second file system
-    /// with the same UUID, so on a host each gets its own.
+    /// with the same UUID, so on a host each file system gets different ones.
     pub uuids: Option<u64>,
 }
 
@@ -25,23 +25,23 @@ pub fn fill(argv: &[String], devices: Devices<'_>, seed: u64) -> Vec<String> {
 /// Replaces the placeholders of one word; see [`fill`].
 pub fn fill_word(word: &str, devices: Devices<'_>, seed: u64) -> String {
     let mut filled = String::new();
-    let mut rest = word;
-    while let Some((before, after)) = rest.split_once('{') {
+    let mut remaining = word;
+    while let Some((before, after)) = remaining.split_once('{') {
         filled.push_str(before);
         let draw =
             after.split_once('}').and_then(|(name, tail)| Some((draw(name, devices, seed)?, tail)));
         match draw {
             Some((value, tail)) => {
                 filled.push_str(&value);
-                rest = tail;
+                remaining = tail;
             }
             None => {
                 filled.push('{');
-                rest = after;
+                remaining = after;
             }
         }
     }
-    filled + rest
+    filled + remaining
 }
 
 fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
@@ -62,10 +62,10 @@ fn draw(name: &str, devices: Devices<'_>, seed: u64) -> Option<String> {
 mod tests {
     use super::*;
 
-    const ONE: Devices<'_> = Devices { device: "/dev/nbd0", journal: None, uuids: None };
+    const ONE_DEVICE: Devices<'_> = Devices { device: "/dev/nbd0", journal: None, uuids: None };
 
     fn filled(word: &str) -> String {
-        fill_word(word, ONE, 7)
+        fill_word(word, ONE_DEVICE, 7)
     }
 
     #[test]
@@ -74,20 +74,20 @@ mod tests {
         assert_eq!(filled("uuid={uuid}"), format!("uuid={}", seed::uuid(7, "uuid")));
         assert_eq!(filled("{hash_seed},x"), format!("{},x", seed::uuid(7, "hash_seed")));
         assert_eq!(filled("a{b}{journal}{"), "a{b}{journal}{");
-        let two = Devices { journal: Some("/dev/nbd1"), ..ONE };
+        let two = Devices { journal: Some("/dev/nbd1"), ..ONE_DEVICE };
         assert_eq!(fill_word("logdev={journal},{device}", two, 7), "logdev=/dev/nbd1,/dev/nbd0");
         assert_eq!(filled("{{device}}"), "{/dev/nbd0}");
     }
 
     #[test]
-    fn every_draw_is_its_own_and_follows_the_seed() {
+    fn draws_differ_by_name_and_by_seed() {
         assert_ne!(filled("{uuid}"), filled("{hash_seed}"));
         assert_eq!(filled("{volume_id}").len(), 8);
         assert_ne!(filled("{uuid:log}"), filled("{uuid:data}"));
-        assert_ne!(fill_word("{uuid}", ONE, 7), fill_word("{uuid}", ONE, 8));
-        let own = Devices { uuids: Some(9), ..ONE };
-        assert_ne!(fill_word("{uuid}", own, 7), filled("{uuid}"));
-        assert_ne!(fill_word("{uuid:log}", own, 7), filled("{uuid:log}"));
-        assert_eq!(fill_word("{hash_seed}", own, 7), filled("{hash_seed}"));
+        assert_ne!(fill_word("{uuid}", ONE_DEVICE, 7), fill_word("{uuid}", ONE_DEVICE, 8));
+        let separate = Devices { uuids: Some(9), ..ONE_DEVICE };
+        assert_ne!(fill_word("{uuid}", separate, 7), filled("{uuid}"));
+        assert_ne!(fill_word("{uuid:log}", separate, 7), filled("{uuid:log}"));
+        assert_eq!(fill_word("{hash_seed}", separate, 7), filled("{hash_seed}"));
     }
 }

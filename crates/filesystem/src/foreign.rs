@@ -16,12 +16,12 @@ pub(crate) struct ForeignFilesystem {
     pub magic: Option<u64>,
 }
 
-/// Returns these file systems by name.
+/// Returns the foreign file systems by name.
 pub(crate) fn foreign_filesystems() -> &'static BTreeMap<String, ForeignFilesystem> {
-    static OTHERS: OnceLock<BTreeMap<String, ForeignFilesystem>> = OnceLock::new();
+    static FILESYSTEMS: OnceLock<BTreeMap<String, ForeignFilesystem>> = OnceLock::new();
     let text = include_str!("../../../catalog/other-filesystems.toml");
     // The file is part of the program, and a test parses it.
-    OTHERS.get_or_init(|| toml::from_str(text).unwrap_or_default())
+    FILESYSTEMS.get_or_init(|| toml::from_str(text).unwrap_or_default())
 }
 
 /// Returns a hint for a file system that exists but is not in the catalog.

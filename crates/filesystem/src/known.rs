@@ -36,7 +36,7 @@ pub(crate) struct Known {
     /// Options of mkfs whose value is a comma-separated list, and the names in it.
     #[serde(default)]
     pub lists: BTreeMap<String, Vec<String>>,
-    /// Those `lists` options that take one entry each and are repeated: `-o a=1 -o b=2`.
+    /// Options of `lists` that take one entry each and are repeated: `-o a=1 -o b=2`.
     #[serde(default)]
     pub repeated: Vec<String>,
     /// Long option → the short one with the same meaning.
@@ -64,13 +64,13 @@ impl Known {
     /// An invalid or missing value.
     pub fn check_value(&self, option: &str) -> Result<(), SpecError> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let right = match self.values.get(name) {
+        let hint = match self.values.get(name) {
             Some(Values::OneOf(words)) if !words.iter().any(|word| word == value) => {
                 format!("write one of: {}", words.join(", "))
             }
             Some(Values::Number(Bounds { from, to })) => {
-                let within = |number: u32| (*from..=to.unwrap_or(u32::MAX)).contains(&number);
-                if value.parse().is_ok_and(within) {
+                let is_within = |number: u32| (*from..=to.unwrap_or(u32::MAX)).contains(&number);
+                if value.parse().is_ok_and(is_within) {
                     return Ok(());
                 }
                 let bounds = to.map_or(String::new(), |to| format!(" from {from} to {to}"));
@@ -79,6 +79,6 @@ impl Known {
             _ => return Ok(()),
         };
         let problem = format!("the mount option '{option}' does not have a valid value");
-        Err(SpecError::new(problem, right))
+        Err(SpecError::new(problem, hint))
     }
 }

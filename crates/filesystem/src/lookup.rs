@@ -5,18 +5,19 @@ pub use crate::foreign::foreign_hint;
 use crate::{array, catalog};
 
 /// Returns the name of the file system with this magic number in statfs(2).
-pub fn by_magic(number: u64) -> Option<&'static str> {
-    let own = catalog::all().iter().map(|kind| (kind.name.as_str(), kind.magic));
-    let others = foreign_filesystems().iter().map(|(name, other)| (name.as_str(), other.magic));
-    own.chain(others).find(|(_, magic)| *magic == Some(number)).map(|(name, _)| name)
+pub fn by_magic(magic_number: u64) -> Option<&'static str> {
+    let known = catalog::all().iter().map(|kind| (kind.name.as_str(), kind.magic));
+    let foreign =
+        foreign_filesystems().iter().map(|(name, foreign)| (name.as_str(), foreign.magic));
+    known.chain(foreign).find(|(_, magic)| *magic == Some(magic_number)).map(|(name, _)| name)
 }
 
 /// Returns the Debian package of a program used by the catalog or for arrays.
 pub fn package_of(tool: &str) -> Option<&'static str> {
     let has = |tools: &[String]| tools.iter().any(|name| name == tool);
-    let of = catalog::all().iter().find(|kind| has(&kind.tools) || has(&kind.more_tools));
+    let kind = catalog::all().iter().find(|kind| has(&kind.tools) || has(&kind.more_tools));
     let array = (tool == array::TOOL).then_some(array::PACKAGE);
-    of.map(|kind| kind.package.as_str()).or(array)
+    kind.map(|kind| kind.package.as_str()).or(array)
 }
 
 /// Returns a hint for getting a kernel with a module that no distribution has.
@@ -56,13 +57,13 @@ mod tests {
     }
 
     #[test]
-    fn a_magic_number_and_a_name_are_given_once() {
+    fn magic_numbers_and_names_are_unique() {
         let mut magics: Vec<u64> = catalog::all().iter().filter_map(|kind| kind.magic).collect();
         magics.extend(foreign_filesystems().values().filter_map(|other| other.magic));
-        let given = magics.len();
+        let count = magics.len();
         magics.sort_unstable();
         magics.dedup();
-        assert_eq!(magics.len(), given);
+        assert_eq!(magics.len(), count);
         assert!(
             foreign_filesystems().len() > 19
                 && foreign_filesystems().keys().all(|name| catalog::get(name).is_err())

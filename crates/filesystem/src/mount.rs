@@ -12,11 +12,11 @@ pub struct Flag {
 }
 
 /// Bits of an option that changes no flag because it is the default.
-const NOTHING: u64 = 0;
+const NO_BITS: u64 = 0;
 
 /// All flags, as mount(8) of util-linux 2.38 names them; each option is followed by its opposite, if any.
 pub const FLAGS: &[Flag] = &[
-    flag("defaults", NOTHING, true),
+    flag("defaults", NO_BITS, true),
     flag("ro", 1, true),
     flag("rw", 1, false),
     flag("nosuid", 1 << 1, true),
@@ -72,7 +72,7 @@ pub fn find_flag(name: &str) -> Option<Flag> {
 const ACCESS_TIMES: &[&str] =
     &["atime", "noatime", "relatime", "norelatime", "strictatime", "nostrictatime"];
 
-/// Reports whether two mount options control the same setting, so that they exclude each other: `barrier=0` and
+/// Returns true if two mount options control the same setting, so that they exclude each other: `barrier=0` and
 /// `nobarrier`, `data=ordered` and `data=journal`, `strictatime` and `noatime`.
 pub fn same_setting(a: &str, b: &str) -> bool {
     let name = |option: &str| option.split('=').next().unwrap_or_default().to_string();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_one_setting_share_a_name_or_differ_by_the_prefix_no_or_both_set_access_times() {
+    fn options_control_one_setting_by_equal_names_the_prefix_no_or_access_times() {
         for (a, b) in [
             ("barrier=0", "nobarrier"),
             ("data=ordered", "data=journal"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_only_begins_like_a_flag_is_data() {
+    fn an_option_that_only_starts_like_a_flag_is_data() {
         assert_eq!(split("sync=1,ro=x").unwrap(), (vec![], "sync=1,ro=x".to_string()));
     }
 }

@@ -32,25 +32,25 @@ impl Filesystem {
     /// Checks one mount option and its value.
     fn check_mount_option(&self, known: &Known, option: &str) -> Result<(), SpecError> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let refused = |why: &str| {
-            SpecError::new(format!("the mount option '{name}' cannot be used here"), why)
+        let refused = |reason: &str| {
+            SpecError::new(format!("the mount option '{name}' cannot be used here"), reason)
         };
-        if let Some(why) = known.refused.get(&format!("mount {name}")) {
-            return Err(refused(why));
+        if let Some(reason) = known.refused.get(&format!("mount {name}")) {
+            return Err(refused(reason));
         }
-        if let Some((_, why)) = NEVER.iter().find(|(never, _)| *never == name) {
-            return Err(refused(why));
+        if let Some((_, reason)) = NEVER.iter().find(|(never, _)| *never == name) {
+            return Err(refused(reason));
         }
         if find_flag(option).is_some() {
             return Ok(());
         }
-        let own = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
-        if SECURITY.contains(&name) || own.iter().any(|have| have == name) {
+        let known_names = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
+        if SECURITY.contains(&name) || known_names.iter().any(|known| known == name) {
             known.check_device(&format!("mount {name}"), value)?;
             return known.check_value(option);
         }
         let names = FLAGS.iter().map(|flag| flag.name);
-        let names: Vec<&str> = own.iter().map(String::as_str).chain(names).collect();
+        let names: Vec<&str> = known_names.iter().map(String::as_str).chain(names).collect();
         let problem = format!("{} has no mount option '{name}'", self.name);
         Err(SpecError::new(problem, suggest::hint(name, names)))
     }
@@ -62,16 +62,16 @@ impl Filesystem {
         outer: Option<&Journal>,
         period: Option<&PeriodSettings<'_>>,
     ) -> Result<String, SpecError> {
-        let usual = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
-        for option in usual.iter().chain(&spec.mount) {
+        let period_options = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
+        for option in period_options.iter().chain(&spec.mount) {
             self.check_mount_option(self.known(), option)?;
         }
-        let own = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
-        let own = own.into_iter().flatten().filter(|options| !options.is_empty());
-        let usual = usual
+        let fixed = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
+        let fixed = fixed.into_iter().flatten().filter(|options| !options.is_empty());
+        let period_options = period_options
             .iter()
-            .filter(|option| !spec.mount.iter().any(|own| mount::same_setting(option, own)));
-        let all: Vec<&str> = own.chain(usual).chain(&spec.mount).map(String::as_str).collect();
-        Ok(all.join(","))
+            .filter(|option| !spec.mount.iter().any(|user| mount::same_setting(option, user)));
+        let options: Vec<&str> = fixed.chain(period_options).chain(&spec.mount).map(String::as_str).collect();
+        Ok(options.join(","))
     }
 }

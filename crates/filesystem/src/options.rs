@@ -26,12 +26,12 @@ impl Known {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             // The -o of mkfs, if it has one, differs from that of mount(8).
-            let behind = word.strip_prefix("-o").map(|rest| match rest {
+            let o_value = word.strip_prefix("-o").map(|remaining| match remaining {
                 "" => words.clone().next().map_or("", String::as_str),
                 attached => attached,
             });
-            if let Some(options) = behind.filter(|options| self.mounts(options)) {
-                return Err(mount_options(program, options));
+            if let Some(options) = o_value.filter(|options| self.are_mount_options(options)) {
+                return Err(misplaced_mount_options(program, options));
             }
             if word.starts_with("--") && word.len() > 2 {
                 let (name, value) = match word.split_once('=') {
@@ -39,16 +39,17 @@ impl Known {
                     None => (word.as_str(), None),
                 };
                 items.push(self.item(program, name, value, &mut words)?);
-            } else if let Some(letters) = word.strip_prefix('-').filter(|rest| is_cluster(rest)) {
+            } else if let Some(letters) = word.strip_prefix('-').filter(|remaining| is_cluster(remaining)) {
                 self.cluster(program, letters, &mut words, &mut items)?;
             } else {
-                return Err(no_option(program, word));
+                return Err(not_an_option(program, word));
             }
         }
         Ok(items)
     }
 
-    /// Parses one-letter options in one word; the first one that takes a value takes the rest.
+    /// Parses one-letter options in one word; the first one that takes a value takes the remaining letters as its
+    /// value.
     fn cluster<'a>(
         &self,
         program: &str,
@@ -56,11 +57,11 @@ impl Known {
         words: &mut impl Iterator<Item = &'a String>,
         items: &mut Vec<Item>,
     ) -> Result<(), SpecError> {
-        for (at, letter) in letters.char_indices() {
+        for (offset, letter) in letters.char_indices() {
             let option = format!("-{letter}");
-            let rest = &letters[at + letter.len_utf8()..];
-            if self.takes_value(&option) && !rest.is_empty() {
-                items.push(self.item(program, &option, Some(rest.to_string()), words)?);
+            let remaining = &letters[offset + letter.len_utf8()..];
+            if self.takes_value(&option) && !remaining.is_empty() {
+                items.push(self.item(program, &option, Some(remaining.to_string()), words)?);
                 return Ok(());
             }
             items.push(self.item(program, &option, None, words)?);
@@ -94,8 +95,8 @@ impl Known {
         Ok(Item { option, value })
     }
 
-    /// Reports whether a value is a list of mount options.
-    fn mounts(&self, value: &str) -> bool {
+    /// Returns true if a value is a list of mount options.
+    fn are_mount_options(&self, value: &str) -> bool {
         value.split(',').all(|option| {
             let name = option.split('=').next().unwrap_or(option);
             mount::find_flag(name).is_some() || self.mount.iter().any(|known| known == name)
@@ -109,14 +110,14 @@ impl Known {
     fn unknown_option(&self, program: &str, name: &str) -> SpecError {
         let known =
             self.lists.keys().chain(&self.valued).chain(&self.plain).chain(self.aliases.keys());
-        let mut all: Vec<&str> = known.map(String::as_str).collect();
-        all.sort_unstable_by_key(|name| (name.len() > 2, name.to_lowercase()));
+        let mut names: Vec<&str> = known.map(String::as_str).collect();
+        names.sort_unstable_by_key(|name| (name.len() > 2, name.to_lowercase()));
         let problem = format!("{program} has no option {name}");
         // One-letter options are all similar, so only long ones can have a nearest name.
         let hint = if name.starts_with("--") {
-            suggest::hint(name, all)
+            suggest::hint(name, names)
         } else {
-            format!("there are: {}", all.join(" "))
+            format!("there are: {}", names.join(" "))
         };
         SpecError::new(problem, hint)
     }
@@ -124,8 +125,8 @@ impl Known {
     /// Refuses options that cannot be used here, devices other than the trial's, and unknown list entries.
     pub fn check(&self, program: &str, items: &[Item]) -> Result<(), SpecError> {
         for Item { option, value } in items {
-            if let Some(why) = self.refused.get(option) {
-                return Err(SpecError::new(format!("{program} {option} cannot be used here"), why));
+            if let Some(reason) = self.refused.get(option) {
+                return Err(SpecError::new(format!("{program} {option} cannot be used here"), reason));
             }
             let value = value.as_deref().unwrap_or_default();
             let Some(names) = self.lists.get(option) else {
@@ -148,8 +149,8 @@ impl Known {
     ) -> Result<(), SpecError> {
         let (name, value) = key_and_value(entry);
         let full = format!("{option} {name}");
-        if let Some(why) = self.refused.get(&full) {
-            return Err(SpecError::new(format!("{program} {full} cannot be used here"), why));
+        if let Some(reason) = self.refused.get(&full) {
+            return Err(SpecError::new(format!("{program} {full} cannot be used here"), reason));
         }
         if !names.iter().any(|known| known == name) {
             let hint = suggest::hint(name, names.iter().map(String::as_str));
@@ -198,13 +199,13 @@ impl Known {
 
     /// Merges the user's options into the lab's: a user's value replaces the lab's, lists are merged
     /// entry by entry, and an option without a value appears once.
-    pub fn merge(&self, own: Vec<Item>, user: Vec<Item>) -> Vec<Item> {
-        let mut merged = own;
+    pub fn merge(&self, lab: Vec<Item>, user: Vec<Item>) -> Vec<Item> {
+        let mut merged = lab;
         for item in user {
-            match merged.iter_mut().find(|have| have.option == item.option) {
+            match merged.iter_mut().find(|existing| existing.option == item.option) {
                 None => merged.push(item),
-                Some(have) => {
-                    have.value = match (have.value.take(), item.value) {
+                Some(existing) => {
+                    existing.value = match (existing.value.take(), item.value) {
                         (Some(old), Some(new)) if self.lists.contains_key(&item.option) => {
                             Some(merge_lists(&old, &new))
                         }
@@ -222,9 +223,9 @@ pub(crate) fn write(items: Vec<Item>) -> Vec<String> {
     items.into_iter().flat_map(|item| [Some(item.option), item.value]).flatten().collect()
 }
 
-/// Reports whether this can follow the dash of `-jv`: at least one letter, and no second dash.
-fn is_cluster(rest: &str) -> bool {
-    !rest.is_empty() && !rest.starts_with('-')
+/// Returns true if this can follow the dash of `-jv`: at least one letter, and no second dash.
+fn is_cluster(remaining: &str) -> bool {
+    !remaining.is_empty() && !remaining.starts_with('-')
 }
 
 /// Splits `^name=value` into name and value; the caret of `-O ^dir_index` turns a feature off.
@@ -238,7 +239,7 @@ fn merge_lists(old: &str, new: &str) -> String {
     let mut entries: Vec<&str> = old.split(',').collect();
     for entry in new.split(',') {
         let (name, _) = key_and_value(entry);
-        entries.retain(|have| !same_setting(key_and_value(have).0, name));
+        entries.retain(|existing| !same_setting(key_and_value(existing).0, name));
         entries.push(entry);
     }
     entries.join(",")
@@ -248,8 +249,8 @@ fn same_setting(a: &str, b: &str) -> bool {
     a == b || a.strip_prefix("no") == Some(b) || b.strip_prefix("no") == Some(a)
 }
 
-/// Reports a word that is not an option, usually another file system or part of a value.
-fn no_option(program: &str, word: &str) -> SpecError {
+/// Returns the error for a word that is not an option, usually another file system or part of a value.
+fn not_an_option(program: &str, word: &str) -> SpecError {
     let hint = match catalog::names().contains(&word) {
         true => "it is a file system: give --fs once for each",
         false => "the device and its size come from the medium; quote a value with blanks",
@@ -257,7 +258,7 @@ fn no_option(program: &str, word: &str) -> SpecError {
     SpecError::new(format!("'{word}' is not an option of {program}"), hint)
 }
 
-fn mount_options(program: &str, options: &str) -> SpecError {
+fn misplaced_mount_options(program: &str, options: &str) -> SpecError {
     let problem = format!("'-o {options}' is an option of mount, not of {program}");
     SpecError::new(problem, format!("mount options go after @: write '@ {options}'"))
 }
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_refused_with_the_valid_ones() {
+    fn invalid_options_are_refused_with_the_valid_ones() {
         for (text, expected) in [
             ("-Z", "mkfs has no option -Z; there are: -E -I -j -q -U -v --format --uuid"),
             ("--fromat 3.6", "mkfs has no option --fromat; did you mean '--format'?"),

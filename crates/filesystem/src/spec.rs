@@ -38,20 +38,20 @@ impl Spec {
     /// A grammar error, with its column.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let words = words::split(text)?;
-        let Some((first, rest)) = words.split_first() else {
+        let Some((first, remaining)) = words.split_first() else {
             let kinds = catalog::names().join(", ");
             return Err(SpecError::at(1, "an empty spec", format!("there are: {kinds}")));
         };
         let (label, word) = split_label(first)?;
-        if let Some((head, behind)) = word.text.split_once(':') {
+        if let Some((head, remainder)) = word.text.split_once(':') {
             let column = word.column + head.chars().count() + 1;
-            let behind = Word { text: behind.to_string(), column, at_sign: false };
-            let behind = Some(behind).filter(|word| !word.text.is_empty());
-            let words: Vec<Word> = behind.into_iter().chain(rest.iter().cloned()).collect();
+            let remainder = Word { text: remainder.to_string(), column, at_sign: false };
+            let remainder = Some(remainder).filter(|word| !word.text.is_empty());
+            let words: Vec<Word> = remainder.into_iter().chain(remaining.iter().cloned()).collect();
             let head = Word { text: head.to_string(), ..word };
             return Ok(Spec { label, ..parse_with_colon(&head, &words)? });
         }
-        Ok(Spec { label, ..parse_plain(&word, rest)? })
+        Ok(Spec { label, ..parse_plain(&word, remaining)? })
     }
 
     /// Returns the name in tables: the label, or else the spec itself.
@@ -59,7 +59,7 @@ impl Spec {
         self.label.clone().unwrap_or_else(|| self.unlabelled())
     }
 
-    /// Reports whether it uses the second disk, `{journal}`.
+    /// Returns true if the spec uses the second disk, `{journal}`.
     pub fn names_second_disk(&self) -> bool {
         let base = self.base();
         base.mkfs.iter().chain(&base.mount).any(|word| word.contains("{journal}"))
@@ -116,29 +116,29 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Splits the first word into an optional `NAME=` and the rest. After a comma or a colon, an equals sign belongs to an
-/// option.
+/// Splits the first word into an optional `NAME=` and the remainder. After a comma or a colon, an equals sign belongs
+/// to an option.
 fn split_label(word: &Word) -> Result<(Option<String>, Word), SpecError> {
-    let before = word.text.find([',', ':']).unwrap_or(word.text.len());
+    let options_start = word.text.find([',', ':']).unwrap_or(word.text.len());
     match word.text.split_once('=') {
-        Some((label, rest)) if label.len() < before => {
+        Some((label, remaining)) if label.len() < options_start => {
             check_label(label, word.column)?;
-            Ok((Some(label.to_string()), Word { text: rest.to_string(), ..word.clone() }))
+            Ok((Some(label.to_string()), Word { text: remaining.to_string(), ..word.clone() }))
         }
         _ => Ok((None, word.clone())),
     }
 }
 
 /// Parses `KIND [mkfs options...] [@ mount,options]`.
-fn parse_plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
-    if let Some((name, behind)) = head.text.split_once('@').filter(|(name, _)| is_name(name)) {
+fn parse_plain(head: &Word, remaining: &[Word]) -> Result<Spec, SpecError> {
+    if let Some((name, remainder)) = head.text.split_once('@').filter(|(name, _)| is_name(name)) {
         let column = head.column + name.chars().count();
-        let sign = Word { text: format!("@{behind}"), column, at_sign: true };
-        let rest: Vec<Word> = [sign].into_iter().chain(rest.iter().cloned()).collect();
-        return parse_plain(&Word { text: name.to_string(), ..head.clone() }, &rest);
+        let sign = Word { text: format!("@{remainder}"), column, at_sign: true };
+        let remaining: Vec<Word> = [sign].into_iter().chain(remaining.iter().cloned()).collect();
+        return parse_plain(&Word { text: name.to_string(), ..head.clone() }, &remaining);
     }
     let kind = parse_kind(head)?;
-    for (backing, right) in [
+    for (backing, hint) in [
         (Backing::Filesystem, format!("write the lower file system, as in '{kind}:ext4 -I 256'")),
         (
             Backing::Command,
@@ -146,25 +146,25 @@ fn parse_plain(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
         ),
     ] {
         if backing_of(&kind) == Some(backing) {
-            return Err(SpecError::at(head.column, format!("'{kind}' is incomplete"), right));
+            return Err(SpecError::at(head.column, format!("'{kind}' is incomplete"), hint));
         }
     }
-    let end = rest.iter().position(|word| word.at_sign).unwrap_or(rest.len());
-    let (mkfs, mount) = rest.split_at(end);
+    let end = remaining.iter().position(|word| word.at_sign).unwrap_or(remaining.len());
+    let (mkfs, mount) = remaining.split_at(end);
     let mkfs = mkfs.iter().map(|word| word.text.clone()).collect();
     Ok(Spec { label: None, kind, mkfs, mount: mount_options(mount)?, below: None })
 }
 
 /// Parses `KIND[,option...]:` and the words after it.
-fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
+fn parse_with_colon(head: &Word, remaining: &[Word]) -> Result<Spec, SpecError> {
     let (name, options) = match head.text.split_once(',') {
         Some((name, options)) => (name, Some(options)),
         None => (head.text.as_str(), None),
     };
     let kind = parse_kind(&Word { text: name.to_string(), ..head.clone() })?;
     let column = head.column + kind.chars().count() + 1;
-    let empty = |what: &str, right: &str| {
-        SpecError::at(head.column, format!("no {what} after '{}:'", head.text), right)
+    let empty = |missing: &str, hint: &str| {
+        SpecError::at(head.column, format!("no {missing} after '{}:'", head.text), hint)
     };
     let mut spec = Spec { label: None, kind, mkfs: vec![], mount: vec![], below: None };
     match backing_of(&spec.kind) {
@@ -174,21 +174,21 @@ fn parse_with_colon(head: &Word, rest: &[Word]) -> Result<Spec, SpecError> {
             let items =
                 items.map_err(|problem| SpecError::at(column, problem.to_string(), hint))?;
             spec.mount = items.unwrap_or_default();
-            let (first, rest) = rest.split_first().ok_or_else(|| {
-                let right = format!("write the lower one, as in '{}:ext4'", head.text);
-                empty("file system", &right)
+            let (first, remaining) = remaining.split_first().ok_or_else(|| {
+                let hint = format!("write the lower one, as in '{}:ext4'", head.text);
+                empty("file system", &hint)
             })?;
-            let mut below = parse_plain(first, rest)?;
+            let mut below = parse_plain(first, remaining)?;
             if spec.kind == nfs::NFS {
-                let (own, of_server) =
-                    below.mount.into_iter().partition(|it| nfs::is_nfs_option(it));
-                below.mount = of_server;
-                spec.mount.extend::<Vec<String>>(own);
+                let (client_options, server_options) =
+                    below.mount.into_iter().partition(|option| nfs::is_nfs_option(option));
+                below.mount = server_options;
+                spec.mount.extend::<Vec<String>>(client_options);
             }
             spec.below = Some(Box::new(below));
         }
         Some(Backing::Command) if options.is_none() => {
-            spec.mkfs = rest.iter().map(|word| word.text.clone()).collect();
+            spec.mkfs = remaining.iter().map(|word| word.text.clone()).collect();
             if spec.mkfs.is_empty() {
                 return Err(empty("command", "write it, as in 'fuse: fuse2fs {device} {mount}'"));
             }
@@ -225,10 +225,10 @@ fn parse_kind(word: &Word) -> Result<String, SpecError> {
 fn misspelt(word: &Word) -> Option<SpecError> {
     let list = Some(word.text.as_str()).filter(|text| text.contains(','))?;
     let unknown = list.split(',').find(|part| catalog::get(part).is_err())?;
-    let near = suggest::nearest(unknown, catalog::names())?;
+    let nearest = suggest::nearest(unknown, catalog::names())?;
     let column = word.column + list.find(unknown).unwrap_or(0);
     let problem = format!("there is no file system '{unknown}'");
-    Some(SpecError::at(column, problem, format!("did you mean '{near}'?")))
+    Some(SpecError::at(column, problem, format!("did you mean '{nearest}'?")))
 }
 
 fn backing_of(kind: &str) -> Option<Backing> {
@@ -255,15 +255,15 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.+-".contains(c))
 }
 
-/// Parses the words from the `@` on; the options must be a single word.
+/// Parses the words that begin with the `@`; the options must be a single word.
 fn mount_options(words: &[Word]) -> Result<Vec<String>, SpecError> {
-    let Some((sign, rest)) = words.split_first() else {
+    let Some((sign, remaining)) = words.split_first() else {
         return Ok(Vec::new());
     };
     let hint = "write them with commas and without blanks, as in '@ noatime,commit=30'";
     let attached = &sign.text[1..];
-    let (options, column, extra) = match (attached.is_empty(), rest.split_first()) {
-        (false, _) => (attached, sign.column + 1, rest.first()),
+    let (options, column, extra) = match (attached.is_empty(), remaining.split_first()) {
+        (false, _) => (attached, sign.column + 1, remaining.first()),
         (true, Some((word, extra))) => (word.text.as_str(), word.column, extra.first()),
         (true, None) => return Err(SpecError::at(sign.column, "no mount options after @", hint)),
     };
@@ -291,9 +291,9 @@ mod tests {
             Spec { label: None, kind: "ext4".into(), mkfs: vec![], mount: vec![], below: None }
         );
         assert_eq!(spec("ext4 -I 128").mkfs, ["-I", "128"]);
-        let both = spec("ext3 -J size=64 @ data=writeback,noatime");
-        assert_eq!(both.mkfs, ["-J", "size=64"]);
-        assert_eq!(both.mount, ["data=writeback", "noatime"]);
+        let ext3 = spec("ext3 -J size=64 @ data=writeback,noatime");
+        assert_eq!(ext3.mkfs, ["-J", "size=64"]);
+        assert_eq!(ext3.mount, ["data=writeback", "noatime"]);
         let far = spec("far=ext4 -J device={journal}");
         assert_eq!(far.label.as_deref(), Some("far"));
         assert_eq!(far.mkfs, ["-J", "device={journal}"]);
@@ -311,12 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_has_options_of_its_own() {
-        let over = spec("u=overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
-        assert_eq!((over.label.as_deref(), over.kind.as_str()), (Some("u"), "overlayfs"));
-        assert_eq!(over.mount, ["metacopy=on", "volatile"]);
-        assert_eq!(over.base(), &spec("ext4 -I 128 @ noatime"));
-        assert_eq!(over.unlabelled(), "overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
+    fn an_overlay_has_options_separate_from_those_of_its_lower_file_system() {
+        let overlay = spec("u=overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
+        assert_eq!((overlay.label.as_deref(), overlay.kind.as_str()), (Some("u"), "overlayfs"));
+        assert_eq!(overlay.mount, ["metacopy=on", "volatile"]);
+        assert_eq!(overlay.base(), &spec("ext4 -I 128 @ noatime"));
+        assert_eq!(overlay.unlabelled(), "overlayfs,metacopy=on,volatile:ext4 -I 128 @ noatime");
         assert_eq!(spec("overlayfs: xfs").base().kind, "xfs");
         assert_eq!(spec("overlayfs:tmpfs @ size=1g").to_string(), "overlayfs:tmpfs @ size=1g");
         assert!(spec("overlayfs:ext4 -J device={journal}").names_second_disk());
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_error_has_its_column() {
-        for (text, column, part) in [
+        for (text, column, expected) in [
             ("", 1, "ext4"),
             ("  ", 1, "empty"),
             ("xfs=ext4", 1, "name of a file system"),
@@ -359,20 +359,20 @@ mod tests {
         ] {
             let error = Spec::parse(text).unwrap_err();
             assert_eq!(error.column, Some(column), "{text}: {error}");
-            assert!(error.to_string().contains(part), "{text}: {error}");
+            assert!(error.to_string().contains(expected), "{text}: {error}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic_and_a_parsed_spec_survives_display(text in ".*") {
+        fn the_parser_never_panics_and_a_parsed_spec_round_trips_through_display(text in ".*") {
             if let Ok(first) = Spec::parse(&text) {
                 prop_assert_eq!(Spec::parse(&first.to_string()), Ok(first));
             }
         }
 
         #[test]
-        fn every_spec_survives_its_own_text(
+        fn every_spec_round_trips_through_its_text(
             label in proptest::option::of("[A-Z][A-Za-z0-9_.+-]{0,6}"),
             kind in "[a-z][a-z0-9]{0,8}",
             mkfs in proptest::collection::vec("[ -~é@]{0,8}", 0..4),

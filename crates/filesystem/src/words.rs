@@ -15,7 +15,7 @@ pub(crate) struct Word {
     pub at_sign: bool,
 }
 
-/// Splits text into words at blanks; `'...'`, `"..."` and `\` quote.
+/// Splits a spec into words at blanks; `'...'`, `"..."` and `\` quote.
 ///
 /// # Errors
 /// An unclosed quote, a backslash at the end, or a control character inside a word.
@@ -28,18 +28,18 @@ pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
             words.extend(word.take());
             continue;
         }
-        let begun =
+        let current =
             word.get_or_insert_with(|| Word { text: String::new(), column, at_sign: c == '@' });
         match c {
-            '\'' | '"' => quoted(c, column, &mut characters, &mut begun.text)?,
+            '\'' | '"' => read_quoted(c, column, &mut characters, &mut current.text)?,
             '\\' => match characters.next() {
-                Some((next, at)) => begun.text.push(printable(next, at)?),
+                Some((next, next_column)) => current.text.push(check_printable(next, next_column)?),
                 None => {
                     let hint = r"write \\ for a literal backslash";
                     return Err(SpecError::at(column, "a backslash ends the spec", hint));
                 }
             },
-            _ => begun.text.push(printable(c, column)?),
+            _ => current.text.push(check_printable(c, column)?),
         }
     }
     words.extend(word);
@@ -48,31 +48,31 @@ pub(crate) fn split(text: &str) -> Result<Vec<Word>, SpecError> {
 
 /// Reads characters up to the closing quote. Inside double quotes, a backslash escapes a quote or a backslash; inside
 /// single quotes, nothing is special.
-fn quoted(
+fn read_quoted(
     quote: char,
-    opened: usize,
+    start: usize,
     characters: &mut impl Iterator<Item = (char, usize)>,
     text: &mut String,
 ) -> Result<(), SpecError> {
-    let open = || SpecError::at(opened, format!("the quote {quote} is never closed"), "close it");
+    let unclosed = || SpecError::at(start, format!("the quote {quote} is never closed"), "close it");
     loop {
-        let (c, column) = characters.next().ok_or_else(open)?;
+        let (c, column) = characters.next().ok_or_else(unclosed)?;
         if c == quote {
             return Ok(());
         }
         if c == '\\' && quote == '"' {
-            let (next, at) = characters.next().ok_or_else(open)?;
+            let (next, next_column) = characters.next().ok_or_else(unclosed)?;
             if !matches!(next, '"' | '\\') {
                 text.push('\\');
             }
-            text.push(printable(next, at)?);
+            text.push(check_printable(next, next_column)?);
         } else {
-            text.push(printable(c, column)?);
+            text.push(check_printable(c, column)?);
         }
     }
 }
 
-fn printable(c: char, column: usize) -> Result<char, SpecError> {
+fn check_printable(c: char, column: usize) -> Result<char, SpecError> {
     if c.is_control() {
         let problem = format!("a control character (U+{:04X})", u32::from(c));
         return Err(SpecError::at(column, problem, "remove it"));
@@ -83,8 +83,8 @@ fn printable(c: char, column: usize) -> Result<char, SpecError> {
 /// Quotes a word so that [`split`] returns it.
 pub(crate) fn quote(word: &str) -> String {
     // Characters that only a shell would expand need no quotes in a spec.
-    let plain = |c: char| shell::is_plain(c) || "^{}".contains(c);
-    if !word.is_empty() && !word.starts_with('@') && word.chars().all(plain) {
+    let is_plain = |c: char| shell::is_plain(c) || "^{}".contains(c);
+    if !word.is_empty() && !word.starts_with('@') && word.chars().all(is_plain) {
         return word.to_string();
     }
     shell::single_quote(word)

@@ -30,14 +30,14 @@ pub use generate::{Completions, ManPages};
 pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
-use values::width;
+use values::parse_width;
 pub use values::{
-    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIALS, folder, format, named,
+    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIAL_FORMATS, folder, format, named,
 };
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
 #[derive(Debug, Parser)]
-#[command(name = "fsdyno", version = crate::version::text(), max_term_width = 100, after_help = parse::after_help())]
+#[command(name = "fsdyno", version = crate::version::description(), max_term_width = 100, after_help = parse::after_help())]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
@@ -66,10 +66,10 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let ContextValue::String(arg) = error.get(ContextKind::InvalidArg)? else { return None };
     let option = arg.strip_prefix("--")?;
-    let is_of_crash = error.to_string().contains("Usage: fsdyno crash");
-    let why = (error.kind() == ErrorKind::UnknownArgument && is_of_crash)
+    let is_crash_usage = error.to_string().contains("Usage: fsdyno crash");
+    let reason = (error.kind() == ErrorKind::UnknownArgument && is_crash_usage)
         .then(|| crate::commands::crash::reason_absent(option))??;
-    Some(format!("fsdyno crash has no --{option}: {why}"))
+    Some(format!("fsdyno crash has no --{option}: {reason}"))
 }
 
 /// The commands.
@@ -164,7 +164,7 @@ pub struct Run {
     /// Instead of --repeat: choose the number of trials so that the half-width of each time's 95 % confidence interval
     /// is at most PERCENT of the time, such as 2%. A pilot of 5 trials of each configuration estimates the variance;
     /// the number is then fixed for all. (Stopping once an interval looks narrow would bias intervals)
-    #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = width)]
+    #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = parse_width)]
     pub width: Option<Percent>,
     /// The largest number of trials of each configuration that --width may choose; tables say if it does not suffice
     #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole_number::<u32>(5..=10_000))]
@@ -215,7 +215,7 @@ pub struct Run {
     #[arg(long)]
     pub mix: bool,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
+    #[arg(long, default_value = "text", value_parser = format(TRIAL_FORMATS))]
     pub format: Format,
 }
 
@@ -273,7 +273,7 @@ pub struct Merge {
     #[command(flatten)]
     pub comparison: ComparisonArgs,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
+    #[arg(long, default_value = "text", value_parser = format(TRIAL_FORMATS))]
     pub format: Format,
 }
 
@@ -297,7 +297,7 @@ pub struct Report {
     #[command(flatten)]
     pub comparison: ComparisonArgs,
     /// Format of the table on standard output
-    #[arg(long, default_value = "text", value_parser = format(TRIALS))]
+    #[arg(long, default_value = "text", value_parser = format(TRIAL_FORMATS))]
     pub format: Format,
     /// Write the report as one HTML file; '-' writes it to standard output instead of the table
     #[arg(long, value_name = "FILE")]
@@ -316,7 +316,7 @@ pub struct Report {
 }
 
 /// The formats of an explanation.
-const EXPLAINED: &[NamedFormat] =
+const EXPLANATION_FORMATS: &[NamedFormat] =
     &[("csv", "Every row of requests and of functions, one per line", Format::Csv)];
 
 /// `fsdyno why`
@@ -373,7 +373,7 @@ pub struct Why {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Output format
-    #[arg(long, default_value = "text", value_parser = format(EXPLAINED))]
+    #[arg(long, default_value = "text", value_parser = format(EXPLANATION_FORMATS))]
     pub format: Format,
 }
 

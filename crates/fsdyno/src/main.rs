@@ -14,14 +14,14 @@ fn main() -> ExitCode {
     let (cli, note) = match cli::parse_args() {
         Ok(parsed) => parsed,
         // `git bisect run` must not mistake invalid arguments for a bad commit.
-        Err(error) if error.use_stderr() && std::env::args_os().any(|word| word == "--bisect") => {
+        Err(error) if error.use_stderr() && std::env::args_os().any(|arg| arg == "--bisect") => {
             let _ = error.print();
             return exit::Exit::Undecided.into();
         }
         Err(mut error) => {
             cli::suggest_nearest_command(&mut error);
             match cli::option_missing_from_crash(&error) {
-                Some(why) => output::say(&format!("fsdyno: {why}")),
+                Some(message) => output::say(&format!("fsdyno: {message}")),
                 None => drop(error.print()),
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     match commands::run(cli.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::complain(&format!("fsdyno: {failure}"));
+            output::write_stderr(&format!("fsdyno: {failure}"));
             failure.exit.into()
         }
     }

@@ -13,23 +13,23 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::{Outcome, Trial};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::output::{Verbosity, complain, detail, say, wants};
+use crate::output::{Verbosity, write_stderr, detail, say, is_shown};
 
 /// Displays the progress of a run.
 pub struct Display {
     trials: usize,
     ended: AtomicUsize,
     stopping: Once,
-    left: Mutex<TimeLeft>,
+    time_left: Mutex<TimeLeft>,
     /// Names of the cells, by index.
     names: Vec<String>,
-    begin: Instant,
+    start: Instant,
     bars: Option<Bars>,
     workers: Vec<Mutex<Worker>>,
 }
 
 struct Bars {
-    all: MultiProgress,
+    multi: MultiProgress,
     total: ProgressBar,
 }
 
@@ -47,22 +47,22 @@ impl Display {
     pub fn new(plans: &[&Plan], cells: &[(usize, u64)], jobs: usize) -> Display {
         let trials = cells.len();
         let ops: u64 = cells.iter().map(|(_, ops)| ops).sum();
-        let on_terminal = std::io::stderr().is_terminal() && wants(Verbosity::Usual);
+        let on_terminal = std::io::stderr().is_terminal() && is_shown(Verbosity::Usual);
         let bars = on_terminal.then(|| {
-            let all = MultiProgress::new();
-            let total = all.add(ProgressBar::new(ops.max(1)));
+            let multi = MultiProgress::new();
+            let total = multi.add(ProgressBar::new(ops.max(1)));
             total.set_style(style(TOTAL));
             total.set_message(format!("trials 0/{trials}"));
             total.enable_steady_tick(Duration::from_millis(500));
-            Bars { all, total }
+            Bars { multi, total }
         });
         Display {
             trials,
             ended: AtomicUsize::new(0),
             stopping: Once::new(),
-            left: Mutex::new(TimeLeft::new(cells, jobs)),
-            names: names(plans),
-            begin: Instant::now(),
+            time_left: Mutex::new(TimeLeft::new(cells, jobs)),
+            names: cell_names(plans),
+            start: Instant::now(),
             bars,
             workers: (0..jobs).map(|_| Mutex::default()).collect(),
         }
@@ -73,13 +73,13 @@ impl Display {
         Some(worker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn left(&self) -> std::sync::MutexGuard<'_, TimeLeft> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn time_left(&self) -> std::sync::MutexGuard<'_, TimeLeft> {
+        self.time_left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the message of the total: `trials 3/12, over 5 min left`.
     fn total_message(&self) -> String {
-        let left = self.left().of_all(self.begin.elapsed());
+        let left = self.time_left().of_all(self.start.elapsed());
         let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
         format!("trials {}/{}{left}", self.ended.load(Ordering::Relaxed), self.trials)
     }
@@ -87,55 +87,55 @@ impl Display {
 
 impl Observer for Display {
     fn started(&self, worker: usize, plan: &Plan, slot: &Slot) {
-        self.left().started(worker, slot.cell, self.begin.elapsed());
+        self.time_left().started(worker, slot.cell, self.start.elapsed());
         let Some(mut worker) = self.worker(worker) else { return };
         let name = self.names.get(slot.cell).unwrap_or(&plan.label);
         worker.name = format!("{name} seed {}", slot.seed);
         worker.ops_done = 0;
         worker.bar = self.bars.as_ref().map(|bars| {
-            let bar = bars.all.insert_before(&bars.total, ProgressBar::new(1));
+            let bar = bars.multi.insert_before(&bars.total, ProgressBar::new(1));
             bar.set_style(style("{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}"));
             bar.set_prefix(worker.name.clone());
             bar
         });
     }
 
-    fn progress(&self, number: usize, progress: &Progress) {
-        let working = progress.stage == Stage::Running;
-        self.left().progress(number, progress.ops_done, working, self.begin.elapsed());
+    fn progress(&self, index: usize, progress: &Progress) {
+        let is_running = progress.stage == Stage::Running;
+        self.time_left().progress(index, progress.ops_done, is_running, self.start.elapsed());
         let Some(bars) = &self.bars else { return };
-        let Some(mut worker) = self.worker(number) else { return };
+        let Some(mut worker) = self.worker(index) else { return };
         bars.total.set_message(self.total_message());
         bars.total.inc(progress.ops_done.saturating_sub(worker.ops_done));
         worker.ops_done = worker.ops_done.max(progress.ops_done);
         if let Some(bar) = &worker.bar {
             bar.set_length(progress.ops_total.max(1));
             bar.set_position(progress.ops_done);
-            let left = self.left().of_trial(number, progress.ops_total);
-            bar.set_message(stage(progress, left));
+            let left = self.time_left().of_trial(index, progress.ops_total);
+            bar.set_message(describe_stage(progress, left));
         }
     }
 
-    fn ended(&self, number: usize, trial: &Trial) {
+    fn ended(&self, index: usize, trial: &Trial) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        self.left().ended(number, Duration::from_nanos(trial.host.elapsed_ns.0));
-        let Some(mut worker) = self.worker(number) else { return };
-        let line = self.line(ended, &worker.name, trial);
+        self.time_left().ended(index, Duration::from_nanos(trial.host.elapsed_ns.0));
+        let Some(mut worker) = self.worker(index) else { return };
+        let line = self.trial_line(ended, &worker.name, trial);
         match (&self.bars, worker.bar.take()) {
             (Some(bars), bar) => {
                 if let Some(bar) = bar {
                     bar.finish_and_clear();
                 }
                 bars.total.set_message(self.total_message());
-                let _ = bars.all.println(line);
-                if wants(Verbosity::Verbose) {
-                    setup_commands(trial).iter().for_each(|line| drop(bars.all.println(line)));
+                let _ = bars.multi.println(line);
+                if is_shown(Verbosity::Verbose) {
+                    setup_commands(trial).iter().for_each(|line| drop(bars.multi.println(line)));
                 }
             }
             (None, _) => {
                 // A failed trial is an error, which --quiet does not suppress.
                 if trial.outcome == Outcome::Failed {
-                    complain(&line)
+                    write_stderr(&line)
                 } else {
                     say(&line)
                 }
@@ -147,7 +147,7 @@ impl Observer for Display {
     /// Reports once that the run is stopping, because the removal of a large tree can take minutes.
     fn stopping(&self) {
         self.stopping.call_once(|| match &self.bars {
-            Some(bars) => drop(bars.all.println(STOPPING)),
+            Some(bars) => drop(bars.multi.println(STOPPING)),
             None => say(STOPPING),
         });
     }
@@ -161,46 +161,46 @@ impl Observer for Display {
 }
 
 impl Display {
-    fn line(&self, ended: usize, name: &str, trial: &Trial) -> String {
+    fn trial_line(&self, ended: usize, name: &str, trial: &Trial) -> String {
         let elapsed = trial.host.elapsed_ns;
-        let how = match (trial.outcome, &trial.reason) {
+        let result = match (trial.outcome, &trial.reason) {
             (Outcome::Ok, _) => format!("ok in {elapsed}"),
             (_, Some(reason)) => format!("FAILED: {reason}"),
             (_, None) => "FAILED".to_string(),
         };
-        let left = self.left().of_all(self.begin.elapsed()).filter(|_| self.bars.is_none());
+        let left = self.time_left().of_all(self.start.elapsed()).filter(|_| self.bars.is_none());
         let left = left.map(|left| format!(", about {left} left")).unwrap_or_default();
-        format!("[{ended}/{}] {name}: {how}{left}", self.trials)
+        format!("[{ended}/{}] {name}: {result}{left}", self.trials)
     }
 }
 
 /// Returns the mkfs and mount commands of a trial, one per line.
 fn setup_commands(trial: &Trial) -> Vec<String> {
-    let found = &trial.conditions;
-    let commands = found.before_mkfs.iter().chain([&found.mkfs]);
+    let conditions = &trial.conditions;
+    let commands = conditions.before_mkfs.iter().chain([&conditions.mkfs]);
     let commands = commands.filter(|words| !words.is_empty()).map(|words| words.join(" "));
-    let mount = Some(&found.mount).filter(|mount| !mount.is_empty());
+    let mount = Some(&conditions.mount).filter(|mount| !mount.is_empty());
     commands
         .chain(mount.map(|mount| format!("mount: {mount}")))
-        .map(|it| format!("  {it}"))
+        .map(|command| format!("  {command}"))
         .collect()
 }
 
 /// Returns names that distinguish the plans: `dirops ext4, ssd-sata`.
-fn names(plans: &[&Plan]) -> Vec<String> {
+fn cell_names(plans: &[&Plan]) -> Vec<String> {
     let names = RowNames::of(plans.iter().copied());
     plans.iter().map(|plan| format!("{} {}", names.workload(*plan), names.row(*plan))).collect()
 }
 
 /// The message about the effect of a signal.
-const STOPPING: &str = "fsdyno: stopping, and removing what the running trials made; a second signal ends at once and leaves \
-    the rest to fsdyno doctor --clean";
+const STOPPING: &str = "fsdyno: stopping, and removing what the running trials made; a second signal ends fsdyno immediately \
+    and leaves the removal to fsdyno doctor --clean";
 
 /// The bar of the run. The message contains the remaining time, because the number of operations done says little about
 /// boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
-fn stage(progress: &Progress, left: Option<Remaining>) -> String {
+fn describe_stage(progress: &Progress, left: Option<Remaining>) -> String {
     match progress.stage {
         Stage::Starting => "starting".to_string(),
         Stage::Ready | Stage::Preparing => "preparing".to_string(),

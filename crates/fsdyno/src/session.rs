@@ -28,35 +28,35 @@ pub fn of<'a>(stop: &'a Arc<AtomicBool>, command: &'a str) -> Session<'a> {
     Session { build: version::build(), stop, command, progress: &ProgressDisplay }
 }
 
-/// Returns the words of this command line, quoted for a shell.
-fn words() -> Vec<String> {
+/// Returns the name and the arguments of this command, each quoted for a shell.
+fn quoted_args() -> Vec<String> {
     // An argument that is not UTF-8 is shown with replacement characters.
-    let args = std::env::args_os().skip(1).map(|word| quote(&word.to_string_lossy()));
+    let args = std::env::args_os().skip(1).map(|arg| quote(&arg.to_string_lossy()));
     std::iter::once("fsdyno".to_string()).chain(args).collect()
 }
 
 /// Returns this command line, quoted for a shell.
 pub fn command() -> String {
-    words().join(" ")
+    quoted_args().join(" ")
 }
 
 /// Returns the exit code for the trials that were run; if they were stopped, prints how to resume them.
-pub fn exit(stop: &AtomicBool, sum: &Summary, folder: &Path) -> Exit {
-    if stop.load(Ordering::Relaxed) && sum.left > 0 {
+pub fn exit(stop: &AtomicBool, summary: &Summary, folder: &Path) -> Exit {
+    if stop.load(Ordering::Relaxed) && summary.left > 0 {
         say(&format!(
             "fsdyno: stopped with {} of {} left; resume with:\n  {}",
-            sum.left,
-            counted(sum.trials(), "trial"),
+            summary.left,
+            counted(summary.trials(), "trial"),
             resume_command(folder)
         ));
         return Exit::Stopped;
     }
-    if sum.failed > 0 { Exit::TrialFailed } else { Exit::Success }
+    if summary.failed > 0 { Exit::TrialFailed } else { Exit::Success }
 }
 
 /// Returns the command that resumes this one, with the launcher that started it as one of several ranks.
 pub fn resume_command(folder: &Path) -> String {
-    let mut words = words();
+    let mut words = quoted_args();
     if let Some((_, ranks)) = launcher::started_by_mpi(&|name| std::env::var(name).ok()) {
         words.splice(..0, ["mpiexec".to_string(), "-n".into(), ranks.to_string()]);
     }

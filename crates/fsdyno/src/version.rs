@@ -11,9 +11,9 @@ use fsdyno_record::build::{STAMP_LENGTH, program};
 #[unsafe(link_section = ".fsdyno.build")]
 static STAMP: [u8; STAMP_LENGTH] = stamp(env!("FSDYNO_BUILD").as_bytes());
 
-const fn stamp(text: &[u8]) -> [u8; STAMP_LENGTH] {
+const fn stamp(build: &[u8]) -> [u8; STAMP_LENGTH] {
     let mut stamp = [0; STAMP_LENGTH];
-    stamp.split_at_mut(text.len()).0.copy_from_slice(text);
+    stamp.split_at_mut(build.len()).0.copy_from_slice(build);
     stamp
 }
 
@@ -28,7 +28,7 @@ pub fn build() -> Option<&'static Build> {
 }
 
 /// Returns the output of `fsdyno --version` after the name.
-pub fn text() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
-    &TEXT
+pub fn description() -> &'static str {
+    static DESCRIPTION: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
+    &DESCRIPTION
 }

@@ -4,7 +4,7 @@ use fsdyno_catalog::{Catalog, CatalogError};
 
 use crate::file::Machine;
 
-/// All machines, in listing order: current machines first, then older ones, the newest of these first.
+/// All machines, in listing order: current machines first, then older ones from newest to oldest.
 const CATALOG: Catalog = Catalog {
     kind: "machine",
     folder: "catalog/machines",
@@ -24,7 +24,7 @@ const CATALOG: Catalog = Catalog {
 /// The machine for commands that do not name one.
 pub const DEFAULT: &str = "server-2026";
 
-/// The machine for study files that do not name one, and that of fsdyno versions without machines.
+/// The machine for study files that do not name one; its values are those of fsdyno versions without machines.
 pub const CLASSIC: &str = "classic";
 
 /// An error when finding a machine.
@@ -66,15 +66,15 @@ mod tests {
             let machine = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(machine.name, name);
             assert!(!machine.disk.contains('/'), "{name}");
-            for what in ["disk", "cpu", "ram"] {
-                let is_sourced = machine.source.iter().any(|source| source.what == what);
-                assert!(is_sourced, "{name}: {what} has no source");
+            for key in ["disk", "cpu", "ram"] {
+                let is_sourced = machine.source.iter().any(|source| source.what == key);
+                assert!(is_sourced, "{name}: {key} has no source");
             }
         }
     }
 
     #[test]
-    fn the_classic_machine_is_that_of_results_before_there_were_machines() {
+    fn the_classic_machine_has_the_values_of_fsdyno_versions_without_machines() {
         let Machine { disk, cpu, ram, .. } = find(CLASSIC).unwrap();
         assert_eq!((disk.as_str(), cpu, ram), ("hdd-7200", CpuPlan::default(), Bytes(1 << 30)));
     }
@@ -84,7 +84,7 @@ mod tests {
         let error = find("desktop-2009").unwrap_err().to_string();
         assert_eq!(
             error,
-            "desktop-2009: there is no machine of this name; did you mean 'desktop-2008'?"
+            "desktop-2009: there is no machine with this name; did you mean 'desktop-2008'?"
         );
         let error = find("./no.toml").unwrap_err().to_string();
         assert!(error.starts_with("./no.toml: cannot be read: "), "{error}");

@@ -47,53 +47,53 @@ impl Machine {
     /// [`FileError`] for the first invalid value.
     pub fn from_toml(name: &str, file: &str, text: &str) -> Result<Machine, FileError> {
         let text = Text { file, text };
-        let read: File = text.parse(FORM)?;
-        let value = |key: &str, given: &Spanned<Value>, right: &str| match given.get_ref() {
+        let parsed: File = text.parse(KEYS_HINT)?;
+        let value = |key: &str, spanned: &Spanned<Value>, example: &str| match spanned.get_ref() {
             Value::String(text) => Ok(text.clone()),
             Value::Integer(number) => Ok(number.to_string()),
-            other => {
-                let problem = format!("{key} = {other} is not valid; write {right}");
-                Err(text.wrong(given.span(), problem))
+            invalid => {
+                let problem = format!("{key} = {invalid} is not valid; write {example}");
+                Err(text.wrong(spanned.span(), problem))
             }
         };
-        let wrong = |given: &Spanned<Value>, key: &str, problem: String| {
-            text.wrong(given.span(), format!("{key}: {problem}"))
+        let invalid = |spanned: &Spanned<Value>, key: &str, problem: String| {
+            text.wrong(spanned.span(), format!("{key}: {problem}"))
         };
-        let disk = value("disk", &read.disk, "disk = \"ssd-sata\"")
-            .and_then(|disk| relative(file, &disk).map_err(|it| wrong(&read.disk, "disk", it)))?;
+        let disk = value("disk", &parsed.disk, "disk = \"ssd-sata\"")
+            .and_then(|disk| resolve_path(file, &disk).map_err(|problem| invalid(&parsed.disk, "disk", problem)))?;
         let _is_valid = fsdyno_disk::catalog::find(&disk)
-            .map_err(|error| wrong(&read.disk, "disk", format!("failed to {error}")))?;
-        let cpu = value("cpu", &read.cpu, "cpu = \"epyc-2024\", or a plain speed: cpu = \"1/2\"")
-            .and_then(|cpu| relative(file, &cpu).map_err(|it| wrong(&read.cpu, "cpu", it)))?;
+            .map_err(|error| invalid(&parsed.disk, "disk", format!("failed to {error}")))?;
+        let cpu = value("cpu", &parsed.cpu, "cpu = \"epyc-2024\", or a plain speed: cpu = \"1/2\"")
+            .and_then(|cpu| resolve_path(file, &cpu).map_err(|problem| invalid(&parsed.cpu, "cpu", problem)))?;
         let cpu = fsdyno_processor::parse(&cpu)
-            .map_err(|error| wrong(&read.cpu, "cpu", error.to_string()))?;
-        let ram = value("ram", &read.ram, "ram = \"2G\"")?;
+            .map_err(|error| invalid(&parsed.cpu, "cpu", error.to_string()))?;
+        let ram = value("ram", &parsed.ram, "ram = \"2G\"")?;
         let ram: Bytes =
-            ram.parse().map_err(|error| wrong(&read.ram, "ram", format!("{error}")))?;
+            ram.parse().map_err(|error| invalid(&parsed.ram, "ram", format!("{error}")))?;
         if ram < MIN_RAM || ram.0 % (1 << 20) != 0 {
             let problem =
                 format!("{ram} is not valid; give a whole number of mebibytes, at least {MIN_RAM}");
-            return Err(wrong(&read.ram, "ram", problem));
+            return Err(invalid(&parsed.ram, "ram", problem));
         }
-        let (about, source) = (read.about, read.source);
+        let (about, source) = (parsed.about, parsed.source);
         Ok(Machine { name: name.to_string(), about, disk, cpu, ram, source })
     }
 }
 
 /// A description of the keys of a file, for errors.
-const FORM: &str = "a machine file has the keys about, disk, cpu and ram, and a [[source]] with what and from for each (an \
+const KEYS_HINT: &str = "a machine file has the keys about, disk, cpu and ram, and a [[source]] with what and from for each (an \
                     example: fsdyno show machine classic)";
 
 /// Resolves a value that is the path of a file: the path is relative to the machine's file and must stay below its
 /// folder, so that a file from another user cannot name files elsewhere.
-fn relative(file: &str, value: &str) -> Result<String, String> {
+fn resolve_path(file: &str, value: &str) -> Result<String, String> {
     // 1/2 is a speed of the CPU, not a path.
     let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '/');
     if !is_path(value) || is_number {
         return Ok(value.to_string());
     }
-    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    if !Path::new(value).components().all(stays) {
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(value).components().all(is_inside) {
         return Err(format!(
             "'{value}' is outside the folder of this machine file; give the path of a file in that folder, or give the \
              file on the command line with --disk or --cpu"
@@ -108,28 +108,28 @@ fn relative(file: &str, value: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "about = \"mine\"\ndisk = \"ssd-sata\"\ncpu = \"1/2\"\nram = \"512M\"\n";
+    const EXAMPLE: &str = "about = \"mine\"\ndisk = \"ssd-sata\"\ncpu = \"1/2\"\nram = \"512M\"\n";
 
     fn error(from: &str, to: &str) -> String {
-        let text = TEXT.replace(from, to);
-        assert_ne!(text, TEXT, "{from}");
+        let text = EXAMPLE.replace(from, to);
+        assert_ne!(text, EXAMPLE, "{from}");
         Machine::from_toml("m", "m.toml", &text).unwrap_err().to_string()
     }
 
     #[test]
     fn a_file_has_the_values_of_the_options() {
-        let machine = Machine::from_toml("m", "m.toml", TEXT).unwrap();
+        let machine = Machine::from_toml("m", "m.toml", EXAMPLE).unwrap();
         assert_eq!((machine.name.as_str(), machine.about.as_str()), ("m", "mine"));
         assert_eq!((machine.disk.as_str(), machine.ram), ("ssd-sata", Bytes(512 << 20)));
         assert_eq!(machine.cpu.to_string(), "1/2");
-        let plain = TEXT.replace("\"1/2\"", "2").replace("\"512M\"", "1073741824");
-        let machine = Machine::from_toml("m", "m.toml", &plain).unwrap();
+        let unquoted = EXAMPLE.replace("\"1/2\"", "2").replace("\"512M\"", "1073741824");
+        let machine = Machine::from_toml("m", "m.toml", &unquoted).unwrap();
         assert_eq!((machine.cpu.to_string().as_str(), machine.ram), ("2", Bytes(1 << 30)));
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_line_and_what_would_be_right() {
-        for (from, to, right) in [
+    fn an_invalid_value_is_refused_with_its_line_and_a_correction() {
+        for (from, to, expected) in [
             (
                 "ssd-sata",
                 "ssd-sato",
@@ -162,24 +162,24 @@ mod tests {
             ("\"mine\"", "mine", "m.toml:1: "),
         ] {
             let error = error(from, to);
-            assert!(error.contains(right) && !error.contains('\n'), "{to}: {error}");
+            assert!(error.contains(expected) && !error.contains('\n'), "{to}: {error}");
         }
     }
 
     #[test]
-    fn a_disk_in_a_file_is_below_the_folder_of_the_machine() {
+    fn the_path_of_a_disk_is_relative_to_the_machine_file_and_inside_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let disk = fsdyno_disk::catalog::text("ide-2001").unwrap();
         std::fs::write(folder.path().join("disk.toml"), disk).unwrap();
         let file = folder.path().join("m.toml").display().to_string();
-        let text = TEXT.replace("ssd-sata", "./disk.toml");
+        let text = EXAMPLE.replace("ssd-sata", "./disk.toml");
         let machine = Machine::from_toml(&file, &file, &text).unwrap();
         assert_eq!(machine.disk, folder.path().join("disk.toml").display().to_string());
         for outside in ["/etc/disk.toml", "../disk.toml", "a/../../disk.toml"] {
             let error = error("ssd-sata", outside);
-            let right =
+            let expected =
                 format!("m.toml:2: disk: '{outside}' is outside the folder of this machine file");
-            assert!(error.starts_with(&right), "{error}");
+            assert!(error.starts_with(&expected), "{error}");
         }
         let error = error("ssd-sata", "none.toml");
         assert!(

@@ -258,7 +258,7 @@ pub(crate) fn unique_name() -> String {
 }
 
 fn create_marker_and_root(own: BorrowedFd<'_>) -> Result<(File, OwnedFd), Errno> {
-    let marker = marker::make(own)?;
+    let marker = marker::create(own)?;
     mkdirat(own, marker::ROOT, Mode::from_raw_mode(0o755))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok((marker, openat(own, marker::ROOT, flags, Mode::empty())?))

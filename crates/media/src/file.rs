@@ -24,7 +24,7 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
     if let Some(mut stream) = open_stream(path)? {
         return fill(&mut stream);
     }
-    write_draft(path, fill, Draft::replace)
+    write_atomically(path, fill, Draft::replace)
 }
 
 /// Writes a new file atomically.
@@ -32,7 +32,7 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
 /// # Errors
 /// Those of [`write()`]; also if the path exists.
 pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    write_draft(path, fill, Draft::publish)
+    write_atomically(path, fill, Draft::publish)
 }
 
 /// Checks that [`write()`] can write a file at a path; writes nothing.
@@ -75,17 +75,17 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
 /// another user.
 pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
     look_at_folder(path)?;
-    let mut made = Vec::new();
-    let Resolved { dir, name, stat } = resolve(path, Missing::Create(&mut made))?;
+    let mut created = Vec::new();
+    let Resolved { dir, name, stat } = resolve(path, Missing::Create(&mut created))?;
     match stat {
         Some(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {}
         Some(_) => return Err(Errno::NOTDIR.into()),
         None => {
             mkdirat(&dir, &name, Mode::from_raw_mode(0o777))?;
-            made.push(NewFolder { parent: dir, name });
+            created.push(NewFolder { parent: dir, name });
         }
     }
-    Ok(made)
+    Ok(created)
 }
 
 /// Checks that [`make_folder`] can create a folder and files in it; creates nothing.
@@ -154,7 +154,7 @@ fn is_file(stat: &Stat) -> io::Result<()> {
     }
 }
 
-fn write_draft(
+fn write_atomically(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
     publish: impl FnOnce(&mut Draft, &OsStr) -> Result<(), Errno>,
@@ -189,23 +189,23 @@ impl Draft {
             Err(error) => return Err(error),
         }
         let name = unique_name();
-        let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = File::from(openat(&dir, &name, access | new, mode)?);
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = File::from(openat(&dir, &name, access | create, mode)?);
         Ok(Draft { dir, file, name: Some(name) })
     }
 
     /// Names the file; fails if the name exists.
     fn publish(&mut self, name: &OsStr) -> Result<(), Errno> {
-        let Some(own) = &self.name else {
+        let Some(temporary) = &self.name else {
             let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             return linkat(CWD, file, &self.dir, name, AtFlags::SYMLINK_FOLLOW);
         };
-        match renameat_with(&self.dir, own, &self.dir, name, RenameFlags::NOREPLACE) {
+        match renameat_with(&self.dir, temporary, &self.dir, name, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                linkat(&self.dir, own, &self.dir, name, AtFlags::empty())
+                linkat(&self.dir, temporary, &self.dir, name, AtFlags::empty())
             }
-            done => {
-                done?;
+            result => {
+                result?;
                 self.name = None;
                 Ok(())
             }
@@ -215,12 +215,12 @@ impl Draft {
     /// Names the file, replacing an existing one.
     fn replace(&mut self, name: &OsStr) -> Result<(), Errno> {
         if self.name.is_none() {
-            let own = unique_name();
-            self.publish(OsStr::new(&own))?;
-            self.name = Some(own);
+            let temporary = unique_name();
+            self.publish(OsStr::new(&temporary))?;
+            self.name = Some(temporary);
         }
-        if let Some(own) = &self.name {
-            renameat(&self.dir, own, &self.dir, name)?;
+        if let Some(temporary) = &self.name {
+            renameat(&self.dir, temporary, &self.dir, name)?;
         }
         self.name = None;
         Ok(())
@@ -238,10 +238,10 @@ impl Drop for Draft {
 
 /// Reports whether a path still refers to an open file.
 pub fn is_at(file: &File, path: &Path) -> bool {
-    let at = resolve(path, Missing::Refuse).ok();
-    let stat = at.and_then(|at| statat(&at.dir, &at.name, AtFlags::SYMLINK_NOFOLLOW).ok());
-    let (Some(stat), Ok(ours)) = (stat, fstat(file)) else { return false };
-    (stat.st_dev, stat.st_ino) == (ours.st_dev, ours.st_ino)
+    let resolved = resolve(path, Missing::Refuse).ok();
+    let stat = resolved.and_then(|entry| statat(&entry.dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).ok());
+    let (Some(stat), Ok(open_stat)) = (stat, fstat(file)) else { return false };
+    (stat.st_dev, stat.st_ino) == (open_stat.st_dev, open_stat.st_ino)
 }
 
 #[cfg(test)]
@@ -267,12 +267,12 @@ mod tests {
         write(&path, |file| file.write_all(b"2")).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"2");
         assert_ne!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o400, 0);
-        let full = |file: &mut File| {
+        let fill_disk = |file: &mut File| {
             file.write_all(b"thr")?;
             Err(Errno::NOSPC.into())
         };
-        assert!(write(&path, full).is_err());
-        assert!(write_new(&folder.path().join("new"), full).is_err());
+        assert!(write(&path, fill_disk).is_err());
+        assert!(write_new(&folder.path().join("new"), fill_disk).is_err());
         assert!(write_new(&path, |_| Ok(())).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"2");
         write_new(&folder.path().join("new"), |file| file.write_all(b"new")).unwrap();
@@ -280,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_without_nameless_files_too() {
+    fn files_are_written_without_support_for_nameless_files() {
         let folder = tempfile::tempdir().unwrap();
         let draft = |name: &str| {
-            let end = resolve(&folder.path().join("x"), Missing::Refuse).unwrap();
+            let resolved = resolve(&folder.path().join("x"), Missing::Refuse).unwrap();
             let path = folder.path().join(name);
-            Draft { dir: end.dir, file: File::create(path).unwrap(), name: Some(name.into()) }
+            Draft { dir: resolved.dir, file: File::create(path).unwrap(), name: Some(name.into()) }
         };
         drop(draft("a"));
         draft("b").publish(OsStr::new("page")).unwrap();
@@ -326,8 +326,8 @@ mod tests {
         chown(&other, Some(65534), None).unwrap();
         for name in ["link", "dangling"] {
             let path = other.join(name);
-            for done in [write(&path, |_| Ok(())), append(&path, true).map(drop)] {
-                let error = done.unwrap_err().to_string();
+            for result in [write(&path, |_| Ok(())), append(&path, true).map(drop)] {
+                let error = result.unwrap_err().to_string();
                 assert!(error.contains("under the control of user 65534"), "{name}: {error}");
             }
             assert!(look(&path).is_err() && remove(&path).is_err());
@@ -346,9 +346,9 @@ mod tests {
         let path = base.path().join("a/b/c");
         look_at_folder(&path).unwrap();
         assert_eq!(names(base.path()), [""; 0]);
-        let made = make_folder(&path).unwrap();
-        assert!(path.is_dir() && made.len() == 3 && make_folder(&path).unwrap().is_empty());
-        made.iter().rev().for_each(|folder| folder.remove().unwrap());
+        let created = make_folder(&path).unwrap();
+        assert!(path.is_dir() && created.len() == 3 && make_folder(&path).unwrap().is_empty());
+        created.iter().rev().for_each(|folder| folder.remove().unwrap());
         assert_eq!(names(base.path()), [""; 0]);
         for path in ["/proc/x", "/proc/x/y", "/sys/kernel"] {
             let error = look_at_folder(Path::new(path)).unwrap_err().to_string();
@@ -363,7 +363,7 @@ mod tests {
         write(nothing, |file| file.write_all(b"text")).unwrap();
         assert!(
             rustix::fs::stat(nothing)
-                .is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::CharacterDevice)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
         );
         let folder = tempfile::tempdir().unwrap();
         let devices = std::fs::read_dir("/sys/block").unwrap().flatten();

@@ -39,8 +39,8 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
             found.push(Leftover { path: parent.join(name), pid });
         }
         // A file, or a directory of another user, is not reported.
-        let Ok(own) = remove::enter(fd.as_fd(), name) else { continue };
-        if is_dead(own.as_fd(), pid).unwrap_or(false) {
+        let Ok(subdirectory) = remove::enter(fd.as_fd(), name) else { continue };
+        if is_dead(subdirectory.as_fd(), pid).unwrap_or(false) {
             found.push(Leftover { path: parent.join(name), pid });
         }
     }
@@ -54,23 +54,23 @@ pub fn leftovers(parent: &Path) -> Result<Vec<Leftover>, MediaError> {
 /// [`MediaError::NotOurs`] if it is not one, or the error of removing it.
 pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     let path = &leftover.path;
-    let refuse = |why: &str| MediaError::NotOurs { path: path.clone(), why: why.to_string() };
+    let refuse = |reason: &str| MediaError::NotOurs { path: path.clone(), why: reason.to_string() };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
     else {
-        return Err(refuse("its name is not one of fsdyno's"));
+        return Err(refuse("fsdyno does not create such names"));
     };
     let fd = open_directory(parent)?;
     if is_empty_leftover(fd.as_fd(), OsStr::new(name), leftover.pid) {
         let removed = unlinkat(&fd, name, AtFlags::empty());
         return removed.map_err(|error| MediaError::io("remove", path, error));
     }
-    let own = remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
-    match is_dead(own.as_fd(), leftover.pid) {
+    let subdirectory = remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
+    match is_dead(subdirectory.as_fd(), leftover.pid) {
         Ok(true) => {}
         Ok(false) => return Err(refuse("it has no marker of a process that has ended")),
         Err(error) => return Err(MediaError::io("read", path, error)),
     }
-    let removed = remove_marked(fd.as_fd(), name, own.as_fd(), None);
+    let removed = remove_marked(fd.as_fd(), name, subdirectory.as_fd(), None);
     removed.map_err(|error| match error {
         Errno::XDEV | Errno::BUSY => refuse("something is mounted inside; unmount it first"),
         Errno::NOTEMPTY | Errno::EXIST => refuse("it has files that fsdyno did not create"),
@@ -78,30 +78,30 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
     })
 }
 
-/// Reports whether one of our names refers to an empty file of a process that has ended: the backing file of a loop
-/// device has a name, if at all, only while it is empty.
+/// Reports whether one of fsdyno's names refers to an empty file of a process that has ended: the backing file of a
+/// loop device has a name only while it is empty, if it has one at all.
 fn is_empty_leftover(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
-    let empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+    let is_empty = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size == 0);
-    empty && start_time(pid).is_none()
+    is_empty && start_time(pid).is_none()
 }
 
 /// Reports whether a subdirectory has the marker of a process that has ended, or has only a torn marker
 /// or nothing, because the process ended early.
-fn is_dead(own: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
-    Ok(match marker::read(own)? {
+fn is_dead(subdirectory: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
+    Ok(match marker::read(subdirectory)? {
         Reading::Dead(_) => true,
         Reading::Living => false,
-        Reading::Torn => has_only(own, &[marker::NAME])? && start_time(pid).is_none(),
-        Reading::None => has_only(own, &[])? && start_time(pid).is_none(),
+        Reading::Torn => has_only(subdirectory, &[marker::NAME])? && start_time(pid).is_none(),
+        Reading::None => has_only(subdirectory, &[])? && start_time(pid).is_none(),
     })
 }
 
 /// Reports whether a directory has only these names and silly-renamed files.
 fn has_only(dir: BorrowedFd<'_>, allowed: &[&str]) -> Result<bool, Errno> {
     remove::all_names(dir, |name| {
-        let known = allowed.iter().any(|allowed| allowed.as_bytes() == name.to_bytes());
-        known || remove::is_silly_renamed(name)
+        let is_allowed = allowed.iter().any(|allowed| allowed.as_bytes() == name.to_bytes());
+        is_allowed || remove::is_silly_renamed(name)
     })
 }
 
@@ -113,7 +113,7 @@ mod tests {
     // Above the kernel's maximum process ID (2^22, proc(5)), so no such process exists.
     const NO_PROCESS: i32 = 4_194_305;
 
-    fn left_by_a_dead_process(parent: &Path) -> PathBuf {
+    fn create_leftover(parent: &Path) -> PathBuf {
         let path = parent.join(format!(".fsdyno-{NO_PROCESS}-0123456789abcdef"));
         std::fs::create_dir_all(path.join("root/deep")).unwrap();
         std::fs::write(path.join("root/deep/file"), "x").unwrap();
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_leftover_of_a_dead_process_is_found_and_removed() {
         let base = tempfile::tempdir().unwrap();
-        let path = left_by_a_dead_process(base.path());
+        let path = create_leftover(base.path());
         let found = leftovers(base.path()).unwrap();
         assert_eq!(found, [Leftover { path: path.clone(), pid: NO_PROCESS }]);
         clean(&found[0]).unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_own_files_are_not_leftovers() {
+    fn files_of_the_user_are_not_leftovers() {
         let base = tempfile::tempdir().unwrap();
         let unmarked = base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000aa"));
         std::fs::create_dir(&unmarked).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_of_a_dead_process_is_removed_and_one_with_bytes_is_not() {
+    fn an_empty_file_of_a_dead_process_is_removed_and_a_file_with_content_is_not() {
         let base = tempfile::tempdir().unwrap();
         let name = |end| base.path().join(format!(".fsdyno-{NO_PROCESS}-00000000000000{end}"));
         std::fs::write(name("dd"), "").unwrap();
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_foreign_file_next_to_the_marker_is_not_removed() {
         let base = tempfile::tempdir().unwrap();
-        let path = left_by_a_dead_process(base.path());
+        let path = create_leftover(base.path());
         std::fs::write(path.join("thesis"), "years of work").unwrap();
         let found = leftovers(base.path()).unwrap();
         assert!(clean(&found[0]).is_err());

@@ -19,12 +19,12 @@ use crate::loops;
 pub const KIND: Kind = Kind {
     kind: EphemeralKind::Loop,
     about: "a loop device over a sparse file in the folder of the results (--out), as root",
-    what,
+    what: describe,
     available,
     make,
 };
 
-fn what(folder: &Path) -> Result<String, MediaError> {
+fn describe(folder: &Path) -> Result<String, MediaError> {
     Ok(format!("loop over a file on {}", kind(folder)?))
 }
 
@@ -39,17 +39,17 @@ fn make(folder: &Path, size: Bytes) -> Result<Device, MediaError> {
     let file = File::from(create_nameless(folder).map_err(failed)?);
     file.set_len(size.0)
         .map_err(|error| MediaError::io_error("create a file in", folder, error))?;
-    loops::attach(file.as_fd(), size, what(folder)?)
+    loops::attach(file.as_fd(), size, describe(folder)?)
 }
 
 /// Creates a file without a name, or with a name that is removed immediately if the file system needs names.
-/// If the process dies in between, it leaves an empty file whose name contains the process ID.
+/// If the process dies before the removal, it leaves an empty file whose name contains the process ID.
 fn create_nameless(folder: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
     let access = OFlags::RDWR | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
     match open(folder, access | OFlags::TMPFILE, mode) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
-        other => return other,
+        result => return result,
     }
     let folder = open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let name = unique_name();

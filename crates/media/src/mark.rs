@@ -35,7 +35,7 @@ impl Mark {
         Mark { pid, started: start_time(pid).unwrap_or(0), namespace: namespace() }
     }
 
-    /// Parses a mark; none if the text is not one.
+    /// Parses a mark; returns none if the string is not a mark.
     pub fn parse(text: &str) -> Option<Mark> {
         let mut numbers = text.strip_prefix("fsdyno-")?.split('-');
         let pid = numbers.next()?.parse().ok().filter(|pid| *pid > 0)?;
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_survives_its_text_and_shows_whether_its_owner_runs() {
-        let mine = Mark::current();
-        assert_eq!(Mark::parse(&mine.to_string()), Some(mine));
-        assert!(mine.to_string().len() < 64, "a loop device stores 63 bytes");
-        assert_eq!(mine.owner(), OwnerState::Running);
-        assert_eq!(Mark { started: mine.started + 1, ..mine }.owner(), OwnerState::Dead);
-        assert_eq!(Mark { namespace: 1, ..mine }.owner(), OwnerState::Elsewhere);
+    fn a_formatted_mark_parses_to_itself_and_shows_whether_its_owner_is_running() {
+        let current = Mark::current();
+        assert_eq!(Mark::parse(&current.to_string()), Some(current));
+        assert!(current.to_string().len() < 64, "a loop device stores 63 bytes");
+        assert_eq!(current.owner(), OwnerState::Running);
+        assert_eq!(Mark { started: current.started + 1, ..current }.owner(), OwnerState::Dead);
+        assert_eq!(Mark { namespace: 1, ..current }.owner(), OwnerState::Elsewhere);
     }
 
     #[test]

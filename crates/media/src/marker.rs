@@ -93,7 +93,7 @@ impl Owner {
 }
 
 /// Creates the marker in a new subdirectory; the returned file holds the lock.
-pub fn make(dir: BorrowedFd<'_>) -> Result<File, Errno> {
+pub fn create(dir: BorrowedFd<'_>) -> Result<File, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file = File::from(openat(dir, NAME, flags, Mode::from_raw_mode(0o600))?);
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -151,15 +151,15 @@ pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
 /// Reads the text of a marker, up to a length that no marker exceeds.
 fn read_text(file: &File) -> Option<String> {
     let mut bytes = [0; 4096];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    String::from_utf8(bytes[..read].to_vec()).ok()
+    let length = file.read_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes[..length].to_vec()).ok()
 }
 
 /// Returns the process ID in a subdirectory's name, `.fsdyno-<pid>-<random>`.
 pub fn pid_of_name(name: &OsStr) -> Option<i32> {
     let (pid, random) = name.to_str()?.strip_prefix(".fsdyno-")?.split_once('-')?;
-    let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
-    pid.parse().ok().filter(|pid| hex && *pid > 0)
+    let is_hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    pid.parse().ok().filter(|pid| is_hex && *pid > 0)
 }
 
 /// Returns the name of this machine, without control characters.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_survives_its_text_and_this_process_runs() {
+    fn a_formatted_owner_parses_to_itself_and_this_process_is_running() {
         let current = Owner::current();
         assert_eq!(Owner::parse(&current.to_text()), Some(current.clone()));
         assert!(current.is_running());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_process_number_or_another_boot_is_dead() {
+    fn the_owner_with_a_reused_process_id_or_of_another_boot_is_dead() {
         let current = Owner::current();
         assert!(!Owner { started: current.started + 1, ..current.clone() }.is_running());
         assert!(!Owner { boot: "another".into(), ..current }.is_running());
@@ -223,7 +223,7 @@ mod tests {
     fn an_owner_on_another_machine_counts_as_running_and_one_of_an_earlier_boot_does_not() {
         let before = Owner { boot: "another".into(), ..Owner::current() };
         assert!(!before.is_running());
-        let elsewhere = Owner { node: Some("a machine of no such name".into()), ..before.clone() };
+        let elsewhere = Owner { node: Some("a machine that does not exist".into()), ..before.clone() };
         assert!(elsewhere.is_running());
         assert_eq!(Owner::parse(&elsewhere.to_text()), Some(elsewhere));
         assert!(!Owner { node: None, ..before }.is_running(), "an older fsdyno's");
@@ -233,7 +233,7 @@ mod tests {
     fn the_lock_of_a_child_that_outlives_its_owner_is_waited_for_briefly() {
         let folder = tempfile::tempdir().unwrap();
         let dir = File::open(folder.path()).unwrap();
-        let mut held = make(dir.as_fd()).unwrap();
+        let mut held = create(dir.as_fd()).unwrap();
         assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living);
         let gone = Owner { pid: 4_194_305, ..Owner::current() };
         held.set_len(0).unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_pattern_of_names_is_recognised() {
+    fn only_names_with_the_pattern_of_fsdyno_are_recognised() {
         assert_eq!(pid_of_name(OsStr::new(".fsdyno-12-0123456789abcdef")), Some(12));
         for bad in [".fsdyno-12", ".fsdyno-x-0123456789abcdef", ".fsdyno-12-zz", "fsdyno-1-00"] {
             assert_eq!(pid_of_name(OsStr::new(bad)), None, "{bad}");

@@ -1,4 +1,4 @@
-//! A small file in a user's directory by which processes on several hosts find each other.
+//! A small file in a user's directory through which processes on several hosts find each other.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -43,9 +43,9 @@ impl Note {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(&parent, &draft, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        let io = |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
-        std::fs::File::from(file).write_all(text).map_err(io)?;
-        // Once it has its name, it is complete.
+        let write_failed = |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        std::fs::File::from(file).write_all(text).map_err(write_failed)?;
+        // The file gets its final name only when it is complete.
         rustix::fs::renameat(parent.as_fd(), &draft, parent.as_fd(), name).map_err(failed)?;
         Ok(Note { parent, name: name.to_string(), path })
     }

@@ -1,5 +1,5 @@
 //! `--on ram:SIZE`: a loop device over a file in memory. (brd needs no loop device, but few hosts have
-//! the module loaded, and its disks remain when their user dies.)
+//! the module loaded, and its disks remain after their user has died.)
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -18,12 +18,12 @@ use crate::loops;
 pub const KIND: Kind = Kind {
     kind: EphemeralKind::Ram,
     about: "a loop device over a file in memory (not a bare RAM disk: the loop's thread copies), as root",
-    what,
+    what: describe,
     available,
     make,
 };
 
-fn what(_: &Path) -> Result<String, MediaError> {
+fn describe(_: &Path) -> Result<String, MediaError> {
     Ok("loop over a file in memory".to_string())
 }
 
@@ -42,5 +42,5 @@ fn make(folder: &Path, size: Bytes) -> Result<Device, MediaError> {
     let file = memfd_create(c"fsdyno-ram", MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
     let file = File::from(file);
     file.set_len(size.0).map_err(failed)?;
-    loops::attach(file.as_fd(), size, what(folder)?)
+    loops::attach(file.as_fd(), size, describe(folder)?)
 }

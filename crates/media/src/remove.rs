@@ -15,17 +15,17 @@ use rustix::io::Errno;
 const MAX_DEPTH: u32 = 16;
 
 /// The time for which a file that was removed while open may keep its directory from being empty: the file
-/// system removes it some time after it is closed. Another process on this host may create names for just as long.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// system removes it some time after it is closed. Another process on this host may create names for the same time.
+const SILLY_RENAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for passes over one directory that keep finding names.
-const AGAIN: Duration = Duration::from_secs(3600);
+const PASSES_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Interval between reads of a directory that was read as empty but is not empty.
-const LOOK: Duration = Duration::from_millis(100);
+const EMPTY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval between reads of a directory that contains only silly-renamed files.
-const SILLY_LOOK: Duration = Duration::from_millis(10);
+const SILLY_RENAME_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Prefixes to which FUSE and NFS rename a file that is removed while open; a hexadecimal number follows.
 const SILLY_RENAMED: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
@@ -43,39 +43,39 @@ pub fn contents(dir: BorrowedFd<'_>) -> Result<(), Errno> {
 /// # Errors
 /// Those of [`contents`]; `NOTEMPTY` if there are names that the file system does not list.
 pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    match remove_empty(dir, name, || unseen(dir), || contents(enter(dir, name)?.as_fd())) {
+    match remove_empty(dir, name, || unlisted_time(dir), || contents(enter(dir, name)?.as_fd())) {
         Err(Errno::NOENT) => Ok(()),
-        done => done,
+        result => result,
     }
 }
 
 /// Returns how long names may exist without being listed: on a network file system, the time of the client's cache.
-fn unseen(dir: BorrowedFd<'_>) -> Duration {
+fn unlisted_time(dir: BorrowedFd<'_>) -> Duration {
     // Without /proc, the type is unknown.
     match mount_table::of_file(dir) {
-        Ok(Some(mount)) if !mount.is_network() => PATIENCE,
+        Ok(Some(mount)) if !mount.is_network() => SILLY_RENAME_TIMEOUT,
         _ => CLIENT_CACHE,
     }
 }
 
 /// Empties a directory and removes it. If it turns out not to be empty although it was read as empty, empties it
-/// again until `time()` has passed since the first such failure.
+/// again until `timeout()` has passed since the first such failure.
 fn remove_empty<P: rustix::path::Arg + Copy>(
     dir: BorrowedFd<'_>,
     name: P,
-    time: impl Fn() -> Duration,
+    timeout: impl Fn() -> Duration,
     mut empty: impl FnMut() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let mut end = None;
+    let mut deadline = None;
     loop {
         empty()?;
         match unlinkat(dir, name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if Instant::now() < *end.get_or_insert_with(|| Instant::now() + time()) =>
+                if Instant::now() < *deadline.get_or_insert_with(|| Instant::now() + timeout()) =>
             {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(EMPTY_INTERVAL);
             }
-            done => return done,
+            result => return result,
         }
     }
 }
@@ -85,25 +85,25 @@ fn remove_empty<P: rustix::path::Arg + Copy>(
 ///
 /// # Errors
 /// `BUSY` if only silly-renamed files remain for some time, `NOTEMPTY` if each pass finds more for too long.
-fn repeat(
-    (silly, again): (Duration, Duration),
+fn repeat_passes(
+    (silly_timeout, passes_timeout): (Duration, Duration),
     mut pass: impl FnMut() -> Result<PassCounts, Errno>,
 ) -> Result<(), Errno> {
-    let (mut first, mut quiet) = (None, None);
+    let (mut first_removal, mut first_idle) = (None, None);
     loop {
         let counts = pass()?;
         let now = Instant::now();
         if counts.removed > 0 {
-            quiet = None;
-            if now - *first.get_or_insert(now) > again {
+            first_idle = None;
+            if now - *first_removal.get_or_insert(now) > passes_timeout {
                 return Err(Errno::NOTEMPTY);
             }
         } else if counts.silly_renamed == 0 {
             return Ok(());
-        } else if now - *quiet.get_or_insert(now) > silly {
+        } else if now - *first_idle.get_or_insert(now) > silly_timeout {
             return Err(Errno::BUSY);
         } else {
-            std::thread::sleep(SILLY_LOOK);
+            std::thread::sleep(SILLY_RENAME_INTERVAL);
         }
     }
 }
@@ -117,28 +117,28 @@ pub fn retry_until_empty(
     loop {
         match act() {
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if begin.elapsed() < PATIENCE && all_names(dir, is_silly_renamed)? =>
+                if begin.elapsed() < SILLY_RENAME_TIMEOUT && all_names(dir, is_silly_renamed)? =>
             {
                 // Silly-renamed files of a dead client stay until they are removed.
                 contents(dir)?;
             }
-            done => return done,
+            result => return result,
         }
     }
 }
 
 /// Reports whether a file system gave this name to a file that was removed while open ("silly rename").
 pub fn is_silly_renamed(name: &CStr) -> bool {
-    let number = SILLY_RENAMED.iter().find_map(|prefix| name.to_bytes().strip_prefix(*prefix));
-    number.is_some_and(|number| number.len() >= 8 && number.iter().all(u8::is_ascii_hexdigit))
+    let suffix = SILLY_RENAMED.iter().find_map(|prefix| name.to_bytes().strip_prefix(*prefix));
+    suffix.is_some_and(|suffix| suffix.len() >= 8 && suffix.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Reports whether all names in a directory satisfy `is`.
-pub fn all_names(dir: BorrowedFd<'_>, is: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
+/// Reports whether all names in a directory satisfy `matches`.
+pub fn all_names(dir: BorrowedFd<'_>, matches: impl Fn(&CStr) -> bool) -> Result<bool, Errno> {
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !matches!(name.to_bytes(), b"." | b"..") && !is(name) {
+        if !matches!(name.to_bytes(), b"." | b"..") && !matches(name) {
             return Ok(false);
         }
     }
@@ -160,10 +160,10 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     fn contents(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<(), Errno> {
-        repeat((PATIENCE, AGAIN), || self.pass(dir, depth))
+        repeat_passes((SILLY_RENAME_TIMEOUT, PASSES_TIMEOUT), || self.run_pass(dir, depth))
     }
 
-    fn pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<PassCounts, Errno> {
+    fn run_pass(&mut self, dir: BorrowedFd<'_>, depth: u32) -> Result<PassCounts, Errno> {
         let mut counts = PassCounts::default();
         for entry in Dir::read_from(dir)? {
             let entry = entry?;
@@ -171,8 +171,8 @@ impl Removal<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let done = match is_directory(dir, name, entry.file_type()) {
-                Ok(true) => self.directory(dir, name, depth),
+            let result = match is_directory(dir, name, entry.file_type()) {
+                Ok(true) => self.remove_directory(dir, name, depth),
                 Ok(false) if is_silly_renamed(name) => {
                     counts.silly_renamed += 1;
                     // While the file is open, NFS refuses, and FUSE renames it to another such name.
@@ -182,7 +182,7 @@ impl Removal<'_> {
                 Ok(false) => unlinkat(dir, name, AtFlags::empty()),
                 Err(error) => Err(error),
             };
-            match done {
+            match result {
                 Ok(()) => counts.removed += 1,
                 // Another client has removed it, and this client lists its own cache.
                 Err(Errno::NOENT) => {}
@@ -192,12 +192,12 @@ impl Removal<'_> {
         Ok(counts)
     }
 
-    fn directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove_directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
         if depth == MAX_DEPTH {
             return self.move_up(dir, name);
         }
         let empty = || self.contents(enter(dir, name)?.as_fd(), depth + 1);
-        remove_empty(dir, name, || unseen(dir), empty)
+        remove_empty(dir, name, || unlisted_time(dir), empty)
     }
 
     /// Moves a directory to the top, which is read again until it is empty.
@@ -207,7 +207,7 @@ impl Removal<'_> {
             match renameat(dir, name, self.top, format!("deep-{}", self.moved)) {
                 // The name is taken. (An empty directory would be replaced, which is just as good.)
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
-                done => return done,
+                result => return result,
             }
         }
     }
@@ -240,7 +240,7 @@ pub fn enter<P: rustix::path::Arg + Copy>(dir: BorrowedFd<'_>, name: P) -> Resul
             }
             Ok(child)
         }
-        other => other,
+        result => result,
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
         let fd = std::fs::File::open(base.path()).unwrap();
         let time = Duration::from_millis(300);
         let mut passes = 0;
-        let once_seen = || {
+        let remove_in_second_pass = || {
             passes += 1;
             match passes {
                 1 => std::thread::sleep(2 * time),
@@ -284,7 +284,7 @@ mod tests {
             }
             Ok(())
         };
-        remove_empty(fd.as_fd(), "a", || time, once_seen).unwrap();
+        remove_empty(fd.as_fd(), "a", || time, remove_in_second_pass).unwrap();
         assert!(!within.exists());
         assert_eq!(passes, 2);
     }
@@ -295,48 +295,48 @@ mod tests {
         std::fs::create_dir_all(base.path().join("a/unlisted")).unwrap();
         let fd = std::fs::File::open(base.path()).unwrap();
         let mut passes = 0;
-        let never = || {
+        let remove_nothing = || {
             passes += 1;
             Ok(())
         };
-        let done = remove_empty(fd.as_fd(), "a", || Duration::from_millis(150), never);
-        assert_eq!(done, Err(Errno::NOTEMPTY));
+        let result = remove_empty(fd.as_fd(), "a", || Duration::from_millis(150), remove_nothing);
+        assert_eq!(result, Err(Errno::NOTEMPTY));
         assert!(passes > 1, "{passes}");
     }
 
     #[test]
-    fn passes_over_a_directory_end_although_another_makes_names_or_keeps_files_open() {
+    fn passes_over_a_directory_end_although_another_process_creates_names_or_keeps_files_open() {
         let counts = |removed, silly_renamed| PassCounts { removed, silly_renamed };
         let (short, long) = (Duration::from_millis(60), Duration::from_secs(3600));
-        assert_eq!(repeat((long, short), || Ok(counts(1, 0))), Err(Errno::NOTEMPTY));
-        assert_eq!(repeat((short, long), || Ok(counts(0, 1))), Err(Errno::BUSY));
+        assert_eq!(repeat_passes((long, short), || Ok(counts(1, 0))), Err(Errno::NOTEMPTY));
+        assert_eq!(repeat_passes((short, long), || Ok(counts(0, 1))), Err(Errno::BUSY));
         // What came before the first pass with silly-renamed names only does not count.
-        let mut left = [counts(0, 0), counts(0, 1), counts(1, 1)].into_iter();
+        let mut reversed_passes = [counts(0, 0), counts(0, 1), counts(1, 1)].into_iter();
         let mut pass = || {
             std::thread::sleep(2 * short);
-            Ok(left.next_back().unwrap())
+            Ok(reversed_passes.next_back().unwrap())
         };
-        assert_eq!(repeat((short, long), &mut pass), Ok(()));
-        assert!(left.next().is_none());
+        assert_eq!(repeat_passes((short, long), &mut pass), Ok(()));
+        assert!(reversed_passes.next().is_none());
     }
 
     #[test]
-    fn a_local_directory_is_waited_for_shorter_than_one_on_a_network() {
+    fn the_timeout_of_a_local_directory_is_shorter_than_on_a_network() {
         let shm = std::fs::File::open("/dev/shm").unwrap();
-        assert_eq!(unseen(shm.as_fd()), PATIENCE);
+        assert_eq!(unlisted_time(shm.as_fd()), SILLY_RENAME_TIMEOUT);
     }
 
     #[test]
-    fn a_name_that_another_has_removed_since_it_was_listed_is_gone() {
+    fn a_name_that_another_thread_has_removed_since_it_was_listed_is_not_an_error() {
         let base = tempfile::tempdir().unwrap();
         let within = base.path().join("tree/a/b");
         std::fs::create_dir_all(&within).unwrap();
-        (0..400).for_each(|at| std::fs::write(within.join(at.to_string()), "").unwrap());
+        (0..400).for_each(|i| std::fs::write(within.join(i.to_string()), "").unwrap());
         let fd = std::fs::File::open(base.path()).unwrap();
         std::thread::scope(|scope| {
-            let each = || scope.spawn(|| tree(fd.as_fd(), "tree"));
-            let all: Vec<_> = (0..4).map(|_| each()).collect();
-            all.into_iter().for_each(|one| one.join().unwrap().unwrap());
+            let spawn = || scope.spawn(|| tree(fd.as_fd(), "tree"));
+            let threads: Vec<_> = (0..4).map(|_| spawn()).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
         });
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }

@@ -52,37 +52,37 @@ pub struct NewFolder {
 /// The kernel's error, or a link of another user in the path.
 pub fn resolve(path: &Path, mut missing: Missing<'_>) -> io::Result<Resolved> {
     let mut dir = openat(CWD, ".", PATH | OFlags::DIRECTORY, Mode::empty())?;
-    let mut todo = components(path);
+    let mut remaining = components(path);
     let mut links = 0;
-    while let Some(name) = todo.pop() {
+    while let Some(name) = remaining.pop() {
         if name == "/" || name == ".." {
             dir = openat(&dir, &name, PATH | OFlags::DIRECTORY, Mode::empty())?;
             continue;
         }
-        let found = match openat(&dir, &name, PATH | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(found) => found,
-            Err(Errno::NOENT) if todo.is_empty() || matches!(missing, Missing::Stop) => {
+        let entry = match openat(&dir, &name, PATH | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(entry) => entry,
+            Err(Errno::NOENT) if remaining.is_empty() || matches!(missing, Missing::Stop) => {
                 return Ok(Resolved { dir, name, stat: None });
             }
             Err(Errno::NOENT) => {
-                make(&dir, &name, &mut missing)?;
-                todo.push(name);
+                create_missing(&dir, &name, &mut missing)?;
+                remaining.push(name);
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let stat = fstat(&found)?;
+        let stat = fstat(&entry)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
                 return Err(Errno::LOOP.into());
             }
-            todo.extend(components(&read_trusted_link(dir.as_fd(), &name, &found, &stat)?));
-        } else if todo.is_empty() {
+            remaining.extend(components(&read_trusted_link(dir.as_fd(), &name, &entry, &stat)?));
+        } else if remaining.is_empty() {
             return Ok(Resolved { dir, name, stat: Some(stat) });
         } else if kind.is_dir() {
-            dir = found;
+            dir = entry;
         } else {
             return Err(Errno::NOTDIR.into());
         }
@@ -99,10 +99,10 @@ fn components(path: &Path) -> Vec<OsString> {
     names.rev().map(|component| component.as_os_str().to_owned()).collect()
 }
 
-fn make(dir: &OwnedFd, name: &OsStr, missing: &mut Missing<'_>) -> io::Result<()> {
-    let Missing::Create(made) = missing else { return Err(Errno::NOENT.into()) };
+fn create_missing(dir: &OwnedFd, name: &OsStr, missing: &mut Missing<'_>) -> io::Result<()> {
+    let Missing::Create(created) = missing else { return Err(Errno::NOENT.into()) };
     match mkdirat(dir, name, Mode::from_raw_mode(0o777)) {
-        Ok(()) => made.push(NewFolder { parent: dir.try_clone()?, name: name.to_owned() }),
+        Ok(()) => created.push(NewFolder { parent: dir.try_clone()?, name: name.to_owned() }),
         // Another process has created it in the meantime; the caller opens it again.
         Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),
@@ -117,11 +117,11 @@ fn read_trusted_link(
     link: &OwnedFd,
     stat: &Stat,
 ) -> io::Result<PathBuf> {
-    let shown = name.display();
+    let displayed = name.display();
     if fstatfs(link)?.f_type == PROC_SUPER_MAGIC {
         // Its target need not be a path.
-        let why = format!("'{shown}' is a link of /proc; name the file that it refers to");
-        return Err(io::Error::other(why));
+        let message = format!("'{displayed}' is a link of /proc; name the file that it refers to");
+        return Err(io::Error::other(message));
     }
     let owners = [stat.st_uid, fstat(dir)?.st_uid];
     match owners.into_iter().find(|owner| !is_trusted(*owner)) {
@@ -130,7 +130,7 @@ fn read_trusted_link(
             Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
         }
         Some(owner) => Err(io::Error::other(format!(
-            "'{shown}' is a link under the control of user {owner}, and fsdyno follows only yours and root's; \
+            "'{displayed}' is a link under the control of user {owner}, and fsdyno follows only yours and root's; \
              name the file or folder that it points to"
         ))),
     }
@@ -147,30 +147,30 @@ mod tests {
 
     use super::*;
 
-    fn inode(end: &Resolved) -> Option<u64> {
-        end.stat.as_ref().map(|stat| stat.st_ino)
+    fn inode(resolved: &Resolved) -> Option<u64> {
+        resolved.stat.as_ref().map(|stat| stat.st_ino)
     }
 
     #[test]
     fn own_links_lead_where_the_kernel_follows_them() {
         let base = tempfile::tempdir().unwrap();
-        let at = |name: &str| base.path().join(name);
-        std::fs::create_dir_all(at("a/b")).unwrap();
-        std::fs::write(at("a/file"), "").unwrap();
-        symlink("a/b", at("relative")).unwrap();
-        symlink(at("a"), at("absolute")).unwrap();
-        symlink("../absolute/file", at("a/again")).unwrap();
-        symlink("loop", at("loop")).unwrap();
+        let path_of = |name: &str| base.path().join(name);
+        std::fs::create_dir_all(path_of("a/b")).unwrap();
+        std::fs::write(path_of("a/file"), "").unwrap();
+        symlink("a/b", path_of("relative")).unwrap();
+        symlink(path_of("a"), path_of("absolute")).unwrap();
+        symlink("../absolute/file", path_of("a/again")).unwrap();
+        symlink("loop", path_of("loop")).unwrap();
         for path in ["a/file", "relative/../file", "absolute/file", "a/again", "./a//b/", "."] {
-            let end = resolve(&at(path), Missing::Refuse).unwrap();
-            let expected = std::fs::metadata(at(path)).unwrap().ino();
-            assert_eq!(inode(&end), Some(expected), "{path}");
+            let resolved = resolve(&path_of(path), Missing::Refuse).unwrap();
+            let expected = std::fs::metadata(path_of(path)).unwrap().ino();
+            assert_eq!(inode(&resolved), Some(expected), "{path}");
         }
-        let error = |path| resolve(&at(path), Missing::Refuse).unwrap_err();
+        let error = |path| resolve(&path_of(path), Missing::Refuse).unwrap_err();
         assert_eq!(error("loop").raw_os_error(), Some(Errno::LOOP.raw_os_error()));
         assert_eq!(error("a/file/x").kind(), io::ErrorKind::NotADirectory);
         assert_eq!(error("none/x").kind(), io::ErrorKind::NotFound);
-        assert_eq!(resolve(&at("none"), Missing::Refuse).unwrap().stat.map(|_| ()), None);
+        assert_eq!(resolve(&path_of("none"), Missing::Refuse).unwrap().stat.map(|_| ()), None);
     }
 
     #[test]
@@ -179,20 +179,20 @@ mod tests {
             return println!("skipped: not root");
         }
         let base = tempfile::tempdir().unwrap();
-        let at = |name: &str| base.path().join(name);
+        let path_of = |name: &str| base.path().join(name);
         for name in ["mine", "other"] {
-            std::fs::create_dir(at(name)).unwrap();
+            std::fs::create_dir(path_of(name)).unwrap();
         }
-        symlink("mine", at("link")).unwrap();
-        lchown(at("link"), Some(65534), None).unwrap();
-        symlink("../mine", at("other/link")).unwrap();
-        std::os::unix::fs::chown(at("other"), Some(65534), None).unwrap();
+        symlink("mine", path_of("link")).unwrap();
+        lchown(path_of("link"), Some(65534), None).unwrap();
+        symlink("../mine", path_of("other/link")).unwrap();
+        std::os::unix::fs::chown(path_of("other"), Some(65534), None).unwrap();
         for path in ["link", "link/x", "other/link", "other/link/x"] {
             let error =
-                resolve(&at(path), Missing::Create(&mut Vec::new())).unwrap_err().to_string();
+                resolve(&path_of(path), Missing::Create(&mut Vec::new())).unwrap_err().to_string();
             assert!(error.contains("under the control of user 65534"), "{path}: {error}");
         }
-        assert!(resolve(&at("other/x"), Missing::Refuse).is_ok());
+        assert!(resolve(&path_of("other/x"), Missing::Refuse).is_ok());
     }
 
     #[test]

@@ -66,16 +66,16 @@ mod tests {
         for name in names() {
             let network = find(name).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(network.name, name);
-            for what in ["rate", "delay", "limit"] {
-                let is_sourced = network.source.iter().any(|source| source.what == what);
-                assert!(is_sourced, "{name}: {what} has no source");
+            for key in ["rate", "delay", "limit"] {
+                let is_sourced = network.source.iter().any(|source| source.what == key);
+                assert!(is_sourced, "{name}: {key} has no source");
             }
         }
         assert!(names().any(|name| name == DEFAULT));
     }
 
     #[test]
-    fn the_names_say_rate_and_round_trip() {
+    fn the_names_match_rate_and_round_trip() {
         let rates = names().map(|name| plan(name).unwrap().bits_per_second / 1_000_000_000);
         assert_eq!(rates.collect::<Vec<_>>(), [1, 10, 25, 1]);
         assert_eq!(plan("wan-20ms").unwrap().round_trip(), Nanos(20_000_000));
@@ -85,7 +85,7 @@ mod tests {
     fn an_unknown_name_suggests_the_right_one() {
         let error = find("lan-10").unwrap_err().to_string();
         assert!(
-            error.starts_with("lan-10: there is no network of this name; did you mean 'lan-1"),
+            error.starts_with("lan-10: there is no network with this name; did you mean 'lan-1"),
             "{error}"
         );
         let error = find("./no.toml").unwrap_err().to_string();

@@ -97,17 +97,17 @@ pub fn find(name: &str) -> Result<Processor, ProcessorError> {
 ///
 /// # Errors
 /// [`ProcessorError`].
-pub fn parse(text: &str) -> Result<CpuPlan, ProcessorError> {
-    if text == INSTRUCTIONS {
+pub fn parse(value: &str) -> Result<CpuPlan, ProcessorError> {
+    if value == INSTRUCTIONS {
         return Ok(CpuPlan::default());
     }
-    let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '/');
-    match text.parse::<Speed>() {
+    let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '/');
+    match value.parse::<Speed>() {
         Ok(speed) => Ok(CpuPlan::Speed(speed)),
         Err(_) if is_number => {
-            Err(ProcessorError::Unknown { name: text.into(), hint: suggest::hint(text, names()) })
+            Err(ProcessorError::Unknown { name: value.into(), hint: suggest::hint(value, names()) })
         }
-        Err(_) => Ok(CpuPlan::Profile(Box::new(find(text)?))),
+        Err(_) => Ok(CpuPlan::Profile(Box::new(find(value)?))),
     }
 }
 
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_called_one_wherever_it_is_named() {
+    fn an_estimate_is_described_as_an_estimate() {
         for name in names() {
             let profile = profile(name).unwrap();
             assert_eq!(profile.about.starts_with("Estimate: "), profile.estimate, "{name}");
-            let described = find(name).unwrap().described();
-            let said =
-                described.contains("an estimate from published figures; error of CPU times: ");
-            assert_eq!(said, profile.estimate, "{described}");
+            let description = find(name).unwrap().described();
+            let is_described =
+                description.contains("an estimate from published figures; error of CPU times: ");
+            assert_eq!(is_described, profile.estimate, "{description}");
         }
         assert!(!profile("epyc-2024").unwrap().estimate && profile("pi-2024").unwrap().estimate);
     }

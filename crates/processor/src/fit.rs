@@ -1,7 +1,7 @@
 //! Fits a processor profile: finds the costs of instructions and events that explain measured CPU times.
 //!
 //! The fit minimizes the squares of the relative errors with nonnegative costs (Lawson and Hanson, "Solving Least
-//! Squares Problems", 1974, chapter 23), by descent along one cost at a time; points far from the model count less, by
+//! Squares Problems", 1974, chapter 23), by coordinate descent; points far from the model count less, by
 //! the inverse of their error (iteratively reweighted least squares, Holland and Welsch 1977, with the L1 weight).
 
 use std::collections::BTreeMap;
@@ -50,19 +50,21 @@ pub struct Validation {
     pub predicted: Vec<(Point, f64)>,
 }
 
+/// The number of times that the weights are recomputed.
 const ROUNDS: usize = 25;
+/// The number of passes over all costs in each least-squares solution.
 const SWEEPS: usize = 2000;
 /// The relative error below which points have equal weight.
-const EXACT: f64 = 0.04;
+const MIN_ERROR: f64 = 0.04;
 /// The maximum relative difference between file systems that count as alike.
-const ALIKE: f64 = 0.1;
+const ALIKE_DIFFERENCE: f64 = 0.1;
 
 /// Returns the time that costs predict for counts, in nanoseconds.
 pub fn predict(costs: &Costs, counts: &[f64; COSTS]) -> f64 {
     costs.iter().zip(counts).map(|(cost, count)| cost * count).sum()
 }
 
-/// Returns the costs that explain the points best.
+/// Returns the costs that best explain the points.
 pub fn fit(points: &[Point]) -> Costs {
     let rows: Vec<[f64; COSTS]> =
         points.iter().map(|point| point.counts.map(|count| count / point.measured_ns)).collect();
@@ -72,7 +74,7 @@ pub fn fit(points: &[Point]) -> Costs {
         costs = least_squares(&rows, &weights, costs);
         for (weight, row) in weights.iter_mut().zip(&rows) {
             let error = (predict(&costs, row) - 1.0).abs();
-            *weight = 1.0 / error.max(EXACT);
+            *weight = 1.0 / error.max(MIN_ERROR);
         }
     }
     costs
@@ -81,10 +83,10 @@ pub fn fit(points: &[Point]) -> Costs {
 /// Minimizes the weighted squares of `row * costs - 1` over nonnegative costs.
 fn least_squares(rows: &[[f64; COSTS]], weights: &[f64], start: Costs) -> Costs {
     let mut gram = [[0.0; COSTS]; COSTS];
-    let mut right = [0.0; COSTS];
+    let mut rhs = [0.0; COSTS];
     for (row, weight) in rows.iter().zip(weights) {
         for i in 0..COSTS {
-            right[i] += weight * row[i];
+            rhs[i] += weight * row[i];
             for j in 0..COSTS {
                 gram[i][j] += weight * row[i] * row[j];
             }
@@ -96,7 +98,7 @@ fn least_squares(rows: &[[f64; COSTS]], weights: &[f64], start: Costs) -> Costs 
             if gram[i][i] > 0.0 {
                 let others: f64 =
                     (0..COSTS).filter(|j| *j != i).map(|j| gram[i][j] * costs[j]).sum();
-                costs[i] = ((right[i] - others) / gram[i][i]).max(0.0);
+                costs[i] = ((rhs[i] - others) / gram[i][i]).max(0.0);
             }
         }
     }
@@ -110,10 +112,10 @@ pub fn validate<K: Ord>(points: &[Point], key: impl Fn(&Point) -> K) -> Validati
         groups.entry(key(point)).or_default().push(point.clone());
     }
     let mut predicted = Vec::new();
-    for (left_out, group) in &groups {
-        let rest: Vec<Point> =
-            points.iter().filter(|point| key(point) != *left_out).cloned().collect();
-        let costs = fit(&rest);
+    for (excluded, group) in &groups {
+        let remaining: Vec<Point> =
+            points.iter().filter(|point| key(point) != *excluded).cloned().collect();
+        let costs = fit(&remaining);
         predicted.extend(group.iter().map(|point| (point.clone(), predict(&costs, &point.counts))));
     }
     judge(predicted)
@@ -134,11 +136,11 @@ pub fn judge(predicted: Vec<(Point, f64)>) -> Validation {
             let (host, lab) = ((a.measured_ns / b.measured_ns).ln(), (a_ns / b_ns).ln());
             squares += (lab - host).powi(2);
             pairs += 1;
-            if host.abs() > ALIKE.ln_1p() {
+            if host.abs() > ALIKE_DIFFERENCE.ln_1p() {
                 differing_pairs += 1;
                 wrong_order += usize::from(host.signum() != lab.signum());
             } else {
-                false_differences += usize::from(lab.abs() > ALIKE.ln_1p());
+                false_differences += usize::from(lab.abs() > ALIKE_DIFFERENCE.ln_1p());
             }
         }
     }
@@ -182,18 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn exact_costs_are_found_again_and_predict_what_was_left_out() {
+    fn exact_costs_are_recovered_and_predict_the_excluded_points() {
         let points = points();
         for (cost, truth) in fit(&points).iter().zip(TRUTH) {
             assert!((cost / truth - 1.0).abs() < 0.01, "{cost} is not {truth}");
         }
-        let found = validate(&points, |point| point.filesystem.clone());
-        assert!(found.worst < 0.02 && found.ratio < 1.01, "{} {}", found.worst, found.ratio);
-        assert_eq!((found.wrong_order, found.predicted.len()), (0, 15));
+        let validation = validate(&points, |point| point.filesystem.clone());
+        assert!(validation.worst < 0.02 && validation.ratio < 1.01, "{} {}", validation.worst, validation.ratio);
+        assert_eq!((validation.wrong_order, validation.predicted.len()), (0, 15));
     }
 
     #[test]
-    fn an_outlier_does_not_move_the_others_and_is_seen() {
+    fn an_outlier_changes_other_predictions_little_and_raises_the_error() {
         let mut points = points();
         points[3].measured_ns *= 2.0;
         let costs = fit(&points);
@@ -201,8 +203,8 @@ mod tests {
             let error = (predict(&costs, &point.counts) / point.measured_ns - 1.0).abs();
             assert!(error < 0.1, "{index}: {error}");
         }
-        let found = validate(&points, |point| point.operation.clone());
-        assert!(found.worst > 0.4 && found.ratio > 1.1, "{} {}", found.worst, found.ratio);
+        let validation = validate(&points, |point| point.operation.clone());
+        assert!(validation.worst > 0.4 && validation.ratio > 1.1, "{} {}", validation.worst, validation.ratio);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Profile {
     pub estimate: bool,
     /// Time of an instruction without any event, in nanoseconds.
     pub instruction_ns: f64,
-    /// Time of each event of [`EVENTS`] in addition to the instruction's, in nanoseconds.
+    /// Time of each event of [`EVENTS`] in addition to the time of the instruction, in nanoseconds.
     pub events_ns: BTreeMap<String, f64>,
     /// The caches.
     pub caches: CacheSizes,
@@ -116,7 +116,7 @@ impl Profile {
             error: error.to_string().trim_end().to_string(),
         };
         let profile: Profile = toml::from_str(text).map_err(toml)?;
-        match profile.fault() {
+        match profile.first_invalid_value() {
             None => Ok(profile),
             Some((key, value, expected)) => {
                 Err(ProfileError::Value { file: file.to_string(), key, value, expected })
@@ -125,27 +125,27 @@ impl Profile {
     }
 
     /// Returns the first invalid value: its key, the value, and a description of valid values.
-    fn fault(&self) -> Option<(String, String, String)> {
-        let fault =
+    fn first_invalid_value(&self) -> Option<(String, String, String)> {
+        let invalid =
             |key: &str, value: String, expected: String| Some((key.to_string(), value, expected));
         if !INSTRUCTION_NS.contains(&self.instruction_ns) {
             let range = format!("from {} to {} ns", INSTRUCTION_NS.start(), INSTRUCTION_NS.end());
-            return fault("instruction_ns", self.instruction_ns.to_string(), range);
+            return invalid("instruction_ns", self.instruction_ns.to_string(), range);
         }
         for (event, ns) in &self.events_ns {
             if !EVENTS.contains(&event.as_str()) {
-                let known = format!("the model has no such event; it has {}", EVENTS.join(", "));
-                return fault(&format!("events_ns.{event}"), ns.to_string(), known);
+                let valid = format!("the model has no such event; it has {}", EVENTS.join(", "));
+                return invalid(&format!("events_ns.{event}"), ns.to_string(), valid);
             }
             if !(0.0..=MAX_NS).contains(ns) {
                 let range = format!("from 0 to {MAX_NS} ns");
-                return fault(&format!("events_ns.{event}"), ns.to_string(), range);
+                return invalid(&format!("events_ns.{event}"), ns.to_string(), range);
             }
         }
         let CacheSizes { l1_kib, l1_ways, l2_kib, l2_ways, l1i_kib } = self.caches;
         if !(1..=MAX_WAYS).contains(&l1_ways) || l1_kib != l1_ways * WAY_KIB {
-            let form = format!("4 KiB for each of 1 to {MAX_WAYS} ways (l1_ways = {l1_ways})");
-            return fault("caches.l1_kib", l1_kib.to_string(), form);
+            let valid = format!("4 KiB for each of 1 to {MAX_WAYS} ways (l1_ways = {l1_ways})");
+            return invalid("caches.l1_kib", l1_kib.to_string(), valid);
         }
         let sets =
             l2_kib.checked_mul(KIB / LINE).filter(|lines| l2_ways > 0 && lines % l2_ways == 0);
@@ -153,34 +153,34 @@ impl Profile {
         if l2_ways > MAX_WAYS
             || !sets.is_some_and(|n| n.is_power_of_two() && SECOND_SETS.contains(&n))
         {
-            let form = format!(
+            let valid = format!(
                 "1 to {MAX_WAYS} ways, each of a power of two from 4 to 1024 KiB (l2_ways = {l2_ways})"
             );
-            return fault("caches.l2_kib", l2_kib.to_string(), form);
+            return invalid("caches.l2_kib", l2_kib.to_string(), valid);
         }
         if l1i_kib % WAY_KIB != 0 || !(1..=MAX_WAYS).contains(&(l1i_kib / WAY_KIB)) {
-            let form = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MAX_WAYS * WAY_KIB);
-            return fault("caches.l1i_kib", l1i_kib.to_string(), form);
+            let valid = format!("a multiple of {WAY_KIB} KiB up to {} KiB", MAX_WAYS * WAY_KIB);
+            return invalid("caches.l1i_kib", l1i_kib.to_string(), valid);
         }
-        self.wrong_error()
+        self.invalid_error_percent()
     }
 
-    /// Returns the first fault of `error_percent`: missing from an estimate, too large, or in the wrong order.
-    fn wrong_error(&self) -> Option<(String, String, String)> {
-        let fault = |key: &str, value: String, expected: &str| {
+    /// Returns the first invalid value of `error_percent`: missing from an estimate, too large, or in the wrong order.
+    fn invalid_error_percent(&self) -> Option<(String, String, String)> {
+        let invalid = |key: &str, value: String, expected: &str| {
             Some((format!("error_percent{key}"), value, expected.to_string()))
         };
         let Some(Errors { median, worst, ratio }) = self.error_percent else {
-            let what = "an estimate states its error: median, worst and ratio, in percent";
-            return self.estimate.then(|| fault("", "absent".to_string(), what)).flatten();
+            let expected = "an estimate must state its error: median, worst and ratio, in percent";
+            return self.estimate.then(|| invalid("", "absent".to_string(), expected)).flatten();
         };
         for (key, value) in [(".median", median), (".worst", worst), (".ratio", ratio)] {
             if value > MAX_PERCENT {
-                return fault(key, value.to_string(), &format!("from 0 to {MAX_PERCENT} %"));
+                return invalid(key, value.to_string(), &format!("from 0 to {MAX_PERCENT} %"));
             }
         }
         if worst < median {
-            return fault(".worst", worst.to_string(), &format!("the median is {median} %"));
+            return invalid(".worst", worst.to_string(), &format!("the median is {median} %"));
         }
         None
     }
@@ -216,7 +216,7 @@ impl Profile {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "about = \"mine\"\ninstruction_ns = 0.0625\n[events_ns]\nsystem_call = 107\nmiss = 89.25\n\
+    const EXAMPLE: &str = "about = \"mine\"\ninstruction_ns = 0.0625\n[events_ns]\nsystem_call = 107\nmiss = 89.25\n\
                         [caches]\nl1_kib = 48\nl1_ways = 12\nl2_kib = 2048\nl2_ways = 16\n";
 
     fn error(text: &str) -> String {
@@ -225,24 +225,24 @@ mod tests {
 
     #[test]
     fn a_file_becomes_whole_numbers() {
-        let processor = Profile::from_toml("a.toml", TEXT).unwrap().recorded("a.toml");
+        let processor = Profile::from_toml("a.toml", EXAMPLE).unwrap().recorded("a.toml");
         assert_eq!((processor.instructions_per_us, processor.costs_ps["miss"]), (16_000, 89_250));
         let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 };
         assert_eq!((processor.caches, processor.error), (caches, None));
-        let with_error = format!("{TEXT}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
+        let with_error = format!("{EXAMPLE}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
         let processor = Profile::from_toml("a.toml", &with_error).unwrap().recorded("a.toml");
         assert_eq!(processor.error.unwrap().worst_percent, 40);
-        let larger = TEXT.replace("l2_ways = 16", "l2_ways = 16\nl1i_kib = 64");
+        let larger = EXAMPLE.replace("l2_ways = 16", "l2_ways = 16\nl1i_kib = 64");
         let processor = Profile::from_toml("a.toml", &larger).unwrap().recorded("a.toml");
         assert_eq!((processor.caches.fetch_ways, processor.estimate), (16, false));
     }
 
     #[test]
     fn an_estimate_states_its_error() {
-        let estimate = TEXT.replace("instruction_ns", "estimate = true\ninstruction_ns");
+        let estimate = EXAMPLE.replace("instruction_ns", "estimate = true\ninstruction_ns");
         assert_eq!(
             error(&estimate),
-            "a.toml: error_percent = absent: an estimate states its error: median, worst and ratio, in percent"
+            "a.toml: error_percent = absent: an estimate must state its error: median, worst and ratio, in percent"
         );
         let with_error = format!("{estimate}[error_percent]\nmedian = 8\nworst = 40\nratio = 18\n");
         assert!(Profile::from_toml("a.toml", &with_error).unwrap().recorded("a").estimate);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_key() {
+    fn an_invalid_value_is_refused_with_its_key() {
         for (from, to, expected) in [
             ("0.0625", "0", "a.toml: instruction_ns = 0: from 0.03 to 8 ns"),
             ("0.0625", "nan", "a.toml: instruction_ns = NaN: from 0.03 to 8 ns"),
@@ -299,7 +299,7 @@ mod tests {
             ("miss = 89.25", "miss = inf", "a.toml: events_ns.miss = inf: from 0 to 100000 ns"),
             ("about", "abuot", "unknown field `abuot`"),
         ] {
-            let error = error(&TEXT.replace(from, to));
+            let error = error(&EXAMPLE.replace(from, to));
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -1,5 +1,5 @@
-//! Reports whether a file system can run in the lab and on this host, or what is missing, without
-//! starting anything.
+//! Determines, without starting anything, whether a file system can run in the lab and on this host, and what is
+//! missing if it cannot.
 
 use std::fs;
 use std::path::Path;
@@ -57,13 +57,13 @@ impl Capabilities {
         });
         let kernels = cache.as_ref().map(fsdyno_lab::local_kernels).unwrap_or_default();
         let kernels = kernels.into_iter().map(|kernel| kernel.release);
-        let lacks = |what: &str, error: &LabError| {
-            (what.to_string(), error.hint().unwrap_or_else(|| "fsdyno doctor".into()))
+        let problem = |problem: &str, error: &LabError| {
+            (problem.to_string(), error.hint().unwrap_or_else(|| "fsdyno doctor".into()))
         };
         let no_qemu = fsdyno_lab::probe_qemu(None).err();
         let no_lab = no_qemu
-            .map(|error| lacks("no QEMU that can run it", &error))
-            .or(cache.err().map(|error| lacks("no safe folder for kernels", &error)));
+            .map(|error| problem("no QEMU that can run it", &error))
+            .or(cache.err().map(|error| problem("no safe folder for kernels", &error)));
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease").trim().to_string();
         let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
@@ -82,13 +82,13 @@ impl Capabilities {
         self.kernel.as_ref().map(|(release, _)| release.as_str())
     }
 
-    /// Reports whether the lab with its default kernel can run a file system.
+    /// Determines whether the lab with its default kernel can run a file system.
     pub fn in_lab(&self, kind: &Filesystem) -> CanRun {
         if let Some((why, cure)) = &self.no_lab {
             return CanRun::no(why, cure);
         }
-        let without = without_tools(kind).filter(|_| !fsdyno_lab::can_download_tools(kind));
-        without.unwrap_or_else(|| self.by_lab_kernel(kind))
+        let tools_problem = missing_tools(kind).filter(|_| !fsdyno_lab::can_download_tools(kind));
+        tools_problem.unwrap_or_else(|| self.by_lab_kernel(kind))
     }
 
     fn by_lab_kernel(&self, kind: &Filesystem) -> CanRun {
@@ -121,7 +121,7 @@ impl Capabilities {
         }
     }
 
-    /// Reports whether this host's kernel can mount a file system, as root. `--on DIR` needs none of this.
+    /// Determines whether this host's kernel can mount a file system, as root. `--on DIR` does not need this.
     pub fn on_host(&self, kind: &Filesystem) -> CanRun {
         let (release, modules) = &self.host;
         let mount_type = kind.mount.kind.as_str();
@@ -139,7 +139,7 @@ impl Capabilities {
             };
             return CanRun::no(format!("this kernel ({release}) has no {mount_type}"), cure);
         }
-        if let Some(no) = without_tools(kind) {
+        if let Some(no) = missing_tools(kind) {
             return no;
         }
         if kind.in_user_space() && !Path::new("/dev/fuse").exists() {
@@ -154,12 +154,12 @@ impl Capabilities {
     }
 }
 
-/// Returns the support of the lab and the host for a file system that only `--on model` has.
+/// Returns the answer of the lab and of the host for a file system that only `--on model` has.
 pub fn model_support() -> CanRun {
     CanRun::no("it is a model in this program, not a kernel's file system", "--on model")
 }
 
-fn without_tools(kind: &Filesystem) -> Option<CanRun> {
+fn missing_tools(kind: &Filesystem) -> Option<CanRun> {
     let missing = tools::missing(kind);
     let cure = || format!("apt-get install {}", kind.package);
     (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), cure()))
@@ -210,25 +210,25 @@ mod tests {
     #[test]
     fn the_lab_needs_the_module_of_its_kernel() {
         let (_folder, kernel) = modules("6.1.0-56-amd64", &["ext4", "overlay", "f2fs"]);
-        let here = Capabilities { kernel: Some(kernel), ..bare("6.1") };
+        let capabilities = Capabilities { kernel: Some(kernel), ..bare("6.1") };
         for name in ["ext4", "overlayfs", "tmpfs", "f2fs"] {
-            assert_eq!(here.by_lab_kernel(kind(name)), CanRun::yes(), "{name}");
+            assert_eq!(capabilities.by_lab_kernel(kind(name)), CanRun::yes(), "{name}");
         }
-        let fuse = here.by_lab_kernel(kind("fuse"));
+        let fuse = capabilities.by_lab_kernel(kind("fuse"));
         assert_eq!(fuse.why.as_deref(), Some("kernel 6.1.0-56-amd64 has no module fuse"));
-        let reiser4 = here.by_lab_kernel(kind("reiser4"));
+        let reiser4 = capabilities.by_lab_kernel(kind("reiser4"));
         assert!(!reiser4.can && reiser4.cure.unwrap().contains("--kernel IMAGE:MODULES"));
     }
 
     #[test]
     fn a_removed_file_system_needs_an_older_kernel() {
         let (_folder, kernel) = modules("6.13.2", &["reiserfs"]);
-        let here = Capabilities { kernel: Some(kernel), ..bare("6.13") };
-        let no = here.by_lab_kernel(kind("reiserfs"));
+        let capabilities = Capabilities { kernel: Some(kernel), ..bare("6.13") };
+        let no = capabilities.by_lab_kernel(kind("reiserfs"));
         assert_eq!(no.why.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
         assert_eq!(no.cure.as_deref(), Some("--kernel 6.12"));
-        let here = Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..here };
-        assert_eq!(here.by_lab_kernel(kind("reiserfs")).cure.as_deref(), Some("--kernel 6.1.0-9"));
+        let capabilities = Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..capabilities };
+        assert_eq!(capabilities.by_lab_kernel(kind("reiserfs")).cure.as_deref(), Some("--kernel 6.1.0-9"));
     }
 
     #[test]
@@ -240,12 +240,12 @@ mod tests {
 
     #[test]
     fn a_host_needs_its_own_kernels_driver_and_root() {
-        let here = bare("6.18.4");
-        assert!(here.on_host(kind("tmpfs")).can);
-        let no = here.on_host(kind("f2fs"));
+        let capabilities = bare("6.18.4");
+        assert!(capabilities.on_host(kind("tmpfs")).can);
+        let no = capabilities.on_host(kind("f2fs"));
         assert_eq!(no.why.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
-        assert_eq!(here.on_host(kind("raw")), CanRun::yes());
-        let user = Capabilities { root: false, ..here };
+        assert_eq!(capabilities.on_host(kind("raw")), CanRun::yes());
+        let user = Capabilities { root: false, ..capabilities };
         for name in ["tmpfs", "raw"] {
             assert!(user.on_host(kind(name)).why.unwrap().contains("only root"), "{name}");
         }
@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn without_qemu_there_is_no_lab() {
         let no_lab = Some(("no QEMU".to_string(), "apt-get install qemu-system-x86".to_string()));
-        let here = Capabilities { no_lab, ..bare("6.1") };
-        let no = here.in_lab(kind("ext4"));
+        let capabilities = Capabilities { no_lab, ..bare("6.1") };
+        let no = capabilities.in_lab(kind("ext4"));
         assert_eq!(no.cure.as_deref(), Some("apt-get install qemu-system-x86"));
     }
 }

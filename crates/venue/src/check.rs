@@ -23,14 +23,14 @@ use crate::error::{VenueError, from_lab};
 use crate::venue::Watch;
 
 /// The maximum number of last lines of the check's output that are recorded.
-const LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// The limit of a check's host time. A check of a sparse image in the page cache takes seconds at most; one
 /// that needs longer than this is in an endless loop.
-const DEADLINE: Duration = Duration::from_secs(30 * 60);
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// The polling interval of the check.
-const PERIOD: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The names of the image and of a journal's image in records, used because their paths differ from trial to trial.
 pub const IMAGES: [&str; 2] = ["image", "journal"];
@@ -39,7 +39,7 @@ pub const IMAGES: [&str; 2] = ["image", "journal"];
 /// clean end, everything must be persisted.
 ///
 /// # Errors
-/// A store that cannot be read; a disk whose cache was not empty at the end; no space for the image.
+/// The store cannot be read, the disk's cache was not empty at the end, or there is no space for the image.
 pub fn image(
     region: &File,
     start: Bytes,
@@ -87,12 +87,12 @@ pub fn check_trial(
         return Ok(None);
     };
     let images = images(report)?;
-    let (checked, elapsed) = check(&commands, &images, job.seed, progress, watch)?;
-    if !checked.clean && report.outcome == Outcome::Ok {
+    let (check_report, elapsed) = check(&commands, &images, job.seed, progress, watch)?;
+    if !check_report.clean && report.outcome == Outcome::Ok {
         report.outcome = Outcome::Failed;
-        report.reason = Some(reason(&checked));
+        report.reason = Some(reason(&check_report));
     }
-    report.measured.check = Some(checked);
+    report.measured.check = Some(check_report);
     Ok(Some(nanos(elapsed)))
 }
 
@@ -120,23 +120,23 @@ pub fn check(
     let started = Instant::now();
     let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
     let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
-    let exit = wait(&mut process, DEADLINE, &mut || watch(progress))?.status.code();
+    let exit = wait(&mut process, TIMEOUT, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is a prefix of `/dev/fd/12`, so the longer name is replaced first.
     let mut names = vec![(device.as_str(), images.names[0].as_str())];
     names.extend(journal.as_deref().map(|path| (path, images.names[1].as_str())));
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-    let named = |text: &String| {
-        names.iter().fold(text.clone(), |text, (path, name)| text.replace(path, name))
+    let replace_paths = |line: &String| {
+        names.iter().fold(line.clone(), |line, (path, name)| line.replace(path, name))
     };
     let clean = exit.is_some_and(|code| commands.check_clean.contains(&code));
     // The output for a clean file system may contain the time of day (jfs_fsck), so it is not recorded
-    // with what must be bit-identical.
-    let output = if clean { Vec::new() } else { process.last_lines(LINES) };
+    // in `measured`, which must be bit-identical.
+    let output = if clean { Vec::new() } else { process.last_lines(MAX_LINES) };
     let report = CheckReport {
-        argv: argv.iter().map(named).collect(),
+        argv: argv.iter().map(replace_paths).collect(),
         exit,
         clean,
-        output: output.iter().map(named).collect(),
+        output: output.iter().map(replace_paths).collect(),
     };
     Ok((report, started.elapsed()))
 }
@@ -144,30 +144,30 @@ pub fn check(
 /// Waits for the end of a check. A check that has not ended is killed when the caller drops it.
 fn wait(
     process: &mut Process,
-    deadline: Duration,
+    timeout: Duration,
     watch: &mut dyn FnMut() -> Watch,
 ) -> Result<ProcessOutcome, VenueError> {
     let started = Instant::now();
     loop {
-        if let Some(ended) = process.poll().map_err(VenueError::io("wait for the check"))? {
-            return Ok(ended);
+        if let Some(outcome) = process.poll().map_err(VenueError::io("wait for the check"))? {
+            return Ok(outcome);
         }
         if watch() == Watch::Stop {
             return Err(VenueError::Stopped);
         }
-        if started.elapsed() >= deadline {
+        if started.elapsed() >= timeout {
             return Err(VenueError::Failed(format!(
                 "failed to check the file system: not done after {} s of host time; its last lines: \
                  {}",
-                deadline.as_secs(),
-                process.last_lines(LINES).join(" / ")
+                timeout.as_secs(),
+                process.last_lines(MAX_LINES).join(" / ")
             )));
         }
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Returns the reason for which a check that is not clean fails its trial.
+/// Returns the reason why a check that is not clean fails its trial.
 pub fn reason(check: &CheckReport) -> String {
     format!(
         "{} found damage ({}): {}",
@@ -195,16 +195,17 @@ mod tests {
     fn a_check_past_its_deadline_is_an_error_with_its_last_lines() {
         let mut process = endless();
         while process.last_lines(1).is_empty() {
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let error = wait(&mut process, Duration::ZERO, &mut || Watch::GoOn).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("not done after 0 s") && text.ends_with("pass 1 again"), "{text}");
+        let message = error.to_string();
+        assert!(message.contains("not done after 0 s"), "{message}");
+        assert!(message.ends_with("pass 1 again"), "{message}");
     }
 
     #[test]
     fn a_check_is_stopped_on_request() {
-        let error = wait(&mut endless(), DEADLINE, &mut || Watch::Stop).unwrap_err();
+        let error = wait(&mut endless(), TIMEOUT, &mut || Watch::Stop).unwrap_err();
         assert!(matches!(error, VenueError::Stopped), "{error}");
     }
 
@@ -232,6 +233,6 @@ mod tests {
             &mut |_| Watch::GoOn,
         )
         .unwrap_err();
-        assert!(matches!(&error, VenueError::Missing(text) if text.contains("no-such-check")));
+        assert!(matches!(&error, VenueError::Missing(message) if message.contains("no-such-check")));
     }
 }

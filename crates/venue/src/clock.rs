@@ -11,8 +11,8 @@ pub fn now() -> String {
 fn format(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (year, month, day) = civil(seconds / 86_400);
-    let rest = seconds % 86_400;
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let second_of_day = seconds % 86_400;
+    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
     let micros = since_epoch.subsec_micros();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
@@ -39,14 +39,14 @@ mod tests {
 
     #[test]
     fn known_seconds_have_their_dates() {
-        for (seconds, text) in [
+        for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.000250Z"),
             (951_782_399, "2000-02-28T23:59:59.000250Z"),
             (951_782_400, "2000-02-29T00:00:00.000250Z"),
             (1_582_934_400, "2020-02-29T00:00:00.000250Z"),
             (4_107_542_400, "2100-03-01T00:00:00.000250Z"),
         ] {
-            assert_eq!(format(Duration::from_secs(seconds) + Duration::from_micros(250)), text);
+            assert_eq!(format(Duration::from_secs(seconds) + Duration::from_micros(250)), expected);
         }
     }
 }

@@ -34,14 +34,14 @@ pub struct PowerCut {
 
 impl LabVenue {
     /// Runs a job on a served disk and cuts the guest's power at the first poll of its progress for
-    /// which `now` returns true. Polls follow host time, so the time of the cut is not reproducible.
+    /// which `is_due` returns true. Polls follow host time, so the time of the cut is not reproducible.
     ///
     /// # Errors
     /// Those of [`crate::Venue::run`], and a trial that ended before the cut.
     pub fn cut(
         &self,
         job: &Job,
-        now: &mut dyn FnMut(&Progress) -> bool,
+        is_due: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<PowerCut, VenueError> {
         let medium = &job.plan.medium;
         let disk = medium.disk().ok_or_else(not_a_lab)?;
@@ -50,7 +50,7 @@ impl LabVenue {
                 "a guest with several disks cannot have a power cut yet".into(),
             ));
         }
-        let (region, progress) = self.run_until(job, now)?;
+        let (region, progress) = self.run_until(job, is_due)?;
         let (disk, size) = (disk_of(disk)?, medium.size());
         let part = partition::place(&disk, size, job.seed)
             .map_err(|error| VenueError::Failed(error.to_string()))?;
@@ -71,7 +71,7 @@ impl LabVenue {
     /// file: the image that [`LabVenue::recover`] mounts, before any mount.
     ///
     /// # Errors
-    /// A damaged log; no space for the image.
+    /// The log is damaged, or there is no space for the image.
     pub fn image_of_cut(
         &self,
         job: &Job,
@@ -80,10 +80,10 @@ impl LabVenue {
     ) -> Result<File, VenueError> {
         let medium = &job.plan.medium;
         let spec = disk_of(medium.disk().ok_or_else(not_a_lab)?)?;
-        let died =
+        let failed =
             |error: String| VenueError::Failed(format!("failed to build the image: {error}"));
         let part = partition::place(&spec, medium.size(), partition::disk_seed(job.seed, 0))
-            .map_err(|error| died(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
         // In the worst case, each block needs its own page.
@@ -91,13 +91,13 @@ impl LabVenue {
         let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
         let store = || {
             Store::create(vec![0; space as usize], spec.capacity)
-                .map_err(|error| died(error.to_string()))
+                .map_err(|error| failed(error.to_string()))
         };
         let mut after_cut = store()?;
-        let cut = order.cuts.first().ok_or_else(|| died("no cut was requested".into()))?;
+        let cut = order.cuts.first().ok_or_else(|| failed("no cut was requested".into()))?;
         Builder::new(log, store()?, order.disk, order.tear)
             .image(cut, &[], &mut after_cut)
-            .map_err(|error| died(error.to_string()))?;
+            .map_err(|error| failed(error.to_string()))?;
         partition_image(&mut after_cut, View::Medium, part.start, part.size, self.workdir())
             .map_err(VenueError::io("write the image of a cut"))
     }

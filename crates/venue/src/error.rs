@@ -46,9 +46,9 @@ pub(crate) fn from_lab(error: LabError) -> VenueError {
 pub(crate) fn from_run(error: RunError) -> VenueError {
     match error {
         RunError::Stopped => VenueError::Stopped,
-        other => {
-            let hint = other.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            VenueError::Failed(format!("failed to {other}{hint}"))
+        error => {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            VenueError::Failed(format!("failed to {error}{hint}"))
         }
     }
 }

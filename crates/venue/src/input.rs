@@ -79,11 +79,11 @@ impl Inputs {
     /// Returns the file that a plan needs, if any.
     ///
     /// # Errors
-    /// A plan with an input that has not been read.
+    /// The plan has an input that has not been read.
     pub fn of(&self, plan: &WorkloadPlan) -> Result<Option<&InputFile>, VenueError> {
         let Some(input) = &plan.input else { return Ok(None) };
-        let found = self.0.iter().find(|file| file.sha256 == input.sha256);
-        found.map(Some).ok_or_else(|| {
+        let file = self.0.iter().find(|file| file.sha256 == input.sha256);
+        file.map(Some).ok_or_else(|| {
             let name = plan.params.get(&input.parameter).map_or("", String::as_str);
             VenueError::Failed(format!("the input {}={name} has not been read", input.parameter))
         })

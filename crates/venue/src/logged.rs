@@ -40,7 +40,7 @@ pub struct LoggedTrial {
     pub elapsed: Duration,
 }
 
-/// Returns the reason why a plan cannot be logged; none if it can.
+/// Returns the reason why a plan cannot be logged; `None` if it can.
 pub fn refusal(plan: &Plan) -> Option<String> {
     let Some(lab) = plan.lab() else {
         return Some("bytes are logged only in the lab".into());
@@ -80,8 +80,8 @@ impl LabVenue {
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
         machine.disks.push(DiskRegion { region: Bytes(data::REGION), attach: Attach::Nbd });
-        let text = text_of(Job { task: Task::Logged, ..job.for_agent() })?;
-        let mut finished = guest.run(&machine, &text, watch).map_err(from_run)?;
+        let job_text = text_of(Job { task: Task::Logged, ..job.for_agent() })?;
+        let mut finished = guest.run(&machine, &job_text, watch).map_err(from_run)?;
         let report = read_report(&finished.report)?;
         if report.outcome != Outcome::Ok {
             let reason = report.reason.unwrap_or_default();
@@ -112,7 +112,7 @@ impl LoggedTrial {
     /// Opens the log of bytes.
     ///
     /// # Errors
-    /// A damaged log.
+    /// The log is damaged.
     pub fn bytes(&self) -> Result<DataLog<Region>, VenueError> {
         DataLog::open(self.open()?).map_err(damaged)
     }
@@ -120,15 +120,15 @@ impl LoggedTrial {
     /// Reads the return time of each op.
     ///
     /// # Errors
-    /// A damaged log.
+    /// The log is damaged.
     pub fn acks(&self) -> Result<Acks, VenueError> {
         let mut region = self.open()?;
-        let mut get = |from: usize, count: usize| {
+        let mut read_words = |from: usize, count: usize| {
             let bytes = region.slice(acks::OFFSET + from as u64 * 8, count * 8);
             let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
             bytes.chunks_exact(8).map(word).collect()
         };
-        acks::read(&mut get).map_err(damaged)
+        acks::read(&mut read_words).map_err(damaged)
     }
 
     fn open(&self) -> Result<Region, VenueError> {

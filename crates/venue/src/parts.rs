@@ -82,9 +82,9 @@ pub fn parts(
     // the first trial.
     parts.host_tools.extend(filesystem.check.first().cloned());
     let journal = filesystem.journal.iter().flat_map(|plan| [&plan.make, &plan.features]);
-    let own = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
+    let commands = [&filesystem.mkfs, &filesystem.features, &filesystem.mount_command];
     let pool = filesystem.pool.iter().flat_map(|pool| [&pool.import, &pool.export]);
-    for argv in own.into_iter().chain(journal).chain(pool) {
+    for argv in commands.into_iter().chain(journal).chain(pool) {
         let tool = argv.first().filter(|tool| !parts.tools.contains(tool)).cloned();
         parts.tools.extend(tool);
     }
@@ -94,8 +94,8 @@ pub fn parts(
             parts.files.push((path.clone(), contents));
         }
     }
-    let own = kind.own_files.iter();
-    parts.files.extend(own.map(|(path, text)| (path.clone(), text.clone().into_bytes())));
+    let own_files = kind.own_files.iter();
+    parts.files.extend(own_files.map(|(path, text)| (path.clone(), text.clone().into_bytes())));
     Ok(parts)
 }
 
@@ -114,9 +114,9 @@ mod tests {
     #[test]
     fn an_array_needs_its_module_its_tool_and_a_device_for_each_disk() {
         let raid = Some("5x3".parse().unwrap());
-        let with = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
-        assert_eq!(with.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
-        assert_eq!(with.tools, ["mdadm"]);
+        let guest = parts(Path::new("/x"), None, raid, &hardware(Some("5x3"))).unwrap();
+        assert_eq!(guest.modules, ["nbd nbds_max=3", "bfq", "raid456"]);
+        assert_eq!(guest.tools, ["mdadm"]);
     }
 
     #[test]

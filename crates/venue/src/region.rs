@@ -38,7 +38,7 @@ impl Region {
     fn load_window(&mut self, number: u64) {
         let cached = self.windows.iter().position(|(cached, _)| *cached == number);
         if cached != Some(0) {
-            let at = cached.unwrap_or_else(|| {
+            let index = cached.unwrap_or_else(|| {
                 self.windows.truncate(WINDOWS - 1);
                 let from = number * WINDOW;
                 let mut bytes = vec![0; WINDOW.min(self.size - from) as usize];
@@ -46,7 +46,7 @@ impl Region {
                 self.windows.push((number, bytes));
                 self.windows.len() - 1
             });
-            self.windows[..=at].rotate_right(1);
+            self.windows[..=index].rotate_right(1);
         }
     }
 }
@@ -65,11 +65,11 @@ impl Memory for Region {
     }
 
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
-        let (number, at) = (offset / WINDOW, (offset % WINDOW) as usize);
+        let (number, start) = (offset / WINDOW, (offset % WINDOW) as usize);
         // Each whole block is read only once; caching it would only evict the words.
-        if length <= 64 && at + length <= WINDOW as usize && offset + length as u64 <= self.size {
+        if length <= 64 && start + length <= WINDOW as usize && offset + length as u64 <= self.size {
             self.load_window(number);
-            return &mut self.windows[0].1[at..at + length];
+            return &mut self.windows[0].1[start..start + length];
         }
         self.buffer.resize(length, 0);
         fill(&self.file, &mut self.buffer, offset);
@@ -85,21 +85,23 @@ mod tests {
     fn every_slice_has_the_bytes_of_the_file() {
         let file = tempfile::tempfile().unwrap();
         let size = 20 * WINDOW + 100;
-        let bytes: Vec<u8> = (0..size).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+        let bytes: Vec<u8> = (0..size).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect();
         file.write_all_at(&bytes, 0).unwrap();
         let mut region = Region::open(&file).unwrap();
-        let mut at = 1_u64;
+        let mut state = 1_u64;
         for _ in 0..5000 {
             // A generator that visits windows near and far, and their edges.
-            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let offset = match at >> 62 {
-                0 => (at >> 33) % size,
-                1 => (at >> 33) % 20 * WINDOW + WINDOW - 3,
-                _ => (at >> 33) % (2 * WINDOW),
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let offset = match state >> 62 {
+                0 => (state >> 33) % size,
+                1 => (state >> 33) % 20 * WINDOW + WINDOW - 3,
+                _ => (state >> 33) % (2 * WINDOW),
             };
-            let length = [1, 4, 8, 64, 4096][(at >> 29) as usize % 5].min(size - offset);
-            let want = &bytes[offset as usize..(offset + length) as usize];
-            assert_eq!(region.slice(offset, length as usize), want, "{offset} {length}");
+            let length = [1, 4, 8, 64, 4096][(state >> 29) as usize % 5].min(size - offset);
+            let expected = &bytes[offset as usize..(offset + length) as usize];
+            assert_eq!(region.slice(offset, length as usize), expected, "{offset} {length}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub use fsdyno_lab::Watch;
 ///
 /// It is `Sync` because several trials run in parallel, each on its own thread.
 pub trait Venue: Sync {
-    /// Returns the identity of the lab that would run this plan, and its components; none on a host. Exact results of
+    /// Returns the identity of the lab that would run this plan, and its components; `None` on a host. Exact results of
     /// two runs may be compared only if their identities are equal.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ pub trait Venue: Sync {
     /// identity covers it. All trials of a configuration have the same fingerprint.
     ///
     /// # Errors
-    /// A target that cannot be inspected.
+    /// The target cannot be inspected.
     fn fingerprint(&self, _plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         Ok(BTreeMap::new())
     }
@@ -58,6 +58,6 @@ pub struct FinishedTrial {
     pub report: AgentReport,
     /// The values that depend on the host's speed.
     pub host: Host,
-    /// The identity of the lab; none on a host.
+    /// The identity of the lab; `None` on a host.
     pub identity: Option<Identity>,
 }

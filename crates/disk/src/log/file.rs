@@ -1,7 +1,7 @@
 //! The request log as a file, `logs/<trial_id>.log` in a result folder: about 10 bytes per request.
 //!
 //! It begins with 8 bytes `fsdynolg`, u32 version (1), u64 entries and u64 lost entries, all little-endian;
-//! then come the entries in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
+//! the entries follow in order of arrival. An entry is one byte of flags (bits 0 and 1: read, write,
 //! flush, trim; 2 FUA; 3 untimed; 4 failed; 5 new context), then, if bit 5 is set, the disk (u8), stage
 //! (u8) and phase, then the time since the previous arrival, the response time, the distance from
 //! the end of the previous request (zigzag), and the number of sectors. Numbers are LEB128. Disk,
@@ -23,7 +23,7 @@ const CONTEXT: u8 = 1 << 5;
 /// An error in reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// A file that does not begin like a log.
+    /// A file that does not begin with the header of a log.
     #[error("it is not a request log of fsdyno (run with --keep-log writes them to logs/)")]
     NoLog,
     /// A log of an unsupported version.
@@ -52,25 +52,25 @@ pub fn write(log: &RequestLog, out: &mut impl Write) -> io::Result<()> {
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&(log.entries.len() as u64).to_le_bytes())?;
     out.write_all(&log.lost.to_le_bytes())?;
-    let mut before = BLANK;
+    let mut previous = BLANK;
     let mut bytes = Vec::new();
     for entry in &log.entries {
         bytes.clear();
-        let place = |entry: &Entry| (entry.disk, entry.stage, entry.phase);
-        if place(entry) == place(&before) {
+        let context = |entry: &Entry| (entry.disk, entry.stage, entry.phase);
+        if context(entry) == context(&previous) {
             bytes.push(entry.flags());
         } else {
             bytes.extend([entry.flags() | CONTEXT, entry.disk, entry.stage as u8]);
-            push(&mut bytes, entry.phase.into());
+            push_number(&mut bytes, entry.phase.into());
         }
-        let arrived = entry.arrived.max(before.arrived);
-        push(&mut bytes, arrived.0 - before.arrived.0);
-        push(&mut bytes, entry.response.0);
-        let distance = entry.sector.wrapping_sub(end(&before)) as i64;
-        push(&mut bytes, ((distance << 1) ^ (distance >> 63)) as u64);
-        push(&mut bytes, entry.sectors.into());
+        let arrived = entry.arrived.max(previous.arrived);
+        push_number(&mut bytes, arrived.0 - previous.arrived.0);
+        push_number(&mut bytes, entry.response.0);
+        let distance = entry.sector.wrapping_sub(end(&previous)) as i64;
+        push_number(&mut bytes, ((distance << 1) ^ (distance >> 63)) as u64);
+        push_number(&mut bytes, entry.sectors.into());
         out.write_all(&bytes)?;
-        before = Entry { arrived, ..*entry };
+        previous = Entry { arrived, ..*entry };
     }
     Ok(())
 }
@@ -79,8 +79,9 @@ pub fn write(log: &RequestLog, out: &mut impl Write) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
-    before: Entry,
-    at: u64,
+    previous: Entry,
+    /// Number of entries read.
+    read: u64,
     entries: u64,
     lost: u64,
 }
@@ -90,19 +91,19 @@ pub struct Entries<'a> {
 /// # Errors
 /// [`LogError::NoLog`], [`LogError::Version`].
 pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
-    let (header, rest) = bytes.split_at_checked(HEADER).ok_or(LogError::NoLog)?;
+    let (header, body) = bytes.split_at_checked(HEADER).ok_or(LogError::NoLog)?;
     if !header.starts_with(MAGIC) {
         return Err(LogError::NoLog);
     }
-    let number = |from: usize, to: usize| {
+    let integer = |from: usize, to: usize| {
         header[from..to].iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
     };
-    let version = number(8, 12) as u32;
+    let version = integer(8, 12) as u32;
     if version != VERSION {
         return Err(LogError::Version(version));
     }
-    let (entries, lost) = (number(12, 20), number(20, 28));
-    Ok(Entries { bytes: rest, before: BLANK, at: 0, entries, lost })
+    let (entries, lost) = (integer(12, 20), integer(20, 28));
+    Ok(Entries { bytes: body, previous: BLANK, read: 0, entries, lost })
 }
 
 impl Entries<'_> {
@@ -116,42 +117,42 @@ impl Entries<'_> {
         self.lost
     }
 
-    fn one(&mut self) -> Option<Entry> {
-        let flags = self.byte()?;
-        let mut entry = self.before;
+    fn read_entry(&mut self) -> Option<Entry> {
+        let flags = self.read_byte()?;
+        let mut entry = self.previous;
         if flags & !(KNOWN | CONTEXT) != 0 {
             return None;
         }
         entry.set_flags(flags);
         if flags & CONTEXT != 0 {
-            entry.disk = self.byte()?;
-            let stage = self.byte()?;
+            entry.disk = self.read_byte()?;
+            let stage = self.read_byte()?;
             entry.stage = Stage::from_word(stage.into());
             if entry.stage as u8 != stage {
                 return None;
             }
-            entry.phase = self.number()?.try_into().ok()?;
+            entry.phase = self.read_number()?.try_into().ok()?;
         }
-        entry.arrived = Nanos(self.before.arrived.0.checked_add(self.number()?)?);
-        entry.response = Nanos(self.number()?);
-        let distance = self.number()?;
+        entry.arrived = Nanos(self.previous.arrived.0.checked_add(self.read_number()?)?);
+        entry.response = Nanos(self.read_number()?);
+        let distance = self.read_number()?;
         let distance = (distance >> 1) as i64 ^ -((distance & 1) as i64);
-        entry.sector = end(&self.before).wrapping_add(distance as u64);
-        entry.sectors = self.number()?.try_into().ok()?;
-        self.before = entry;
+        entry.sector = end(&self.previous).wrapping_add(distance as u64);
+        entry.sectors = self.read_number()?.try_into().ok()?;
+        self.previous = entry;
         Some(entry)
     }
 
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
+    fn read_byte(&mut self) -> Option<u8> {
+        let (first, remaining) = self.bytes.split_first()?;
+        self.bytes = remaining;
         Some(*first)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    fn read_number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             let bits = u64::from(byte & 0x7f);
             if (bits << shift) >> shift != bits {
                 return None;
@@ -169,17 +170,17 @@ impl Iterator for Entries<'_> {
     type Item = Result<Entry, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at == self.entries {
-            let more = !self.bytes.is_empty();
+        if self.read == self.entries {
+            let has_trailing_bytes = !self.bytes.is_empty();
             self.bytes = &[];
-            return more.then_some(Err(LogError::Trailing));
+            return has_trailing_bytes.then_some(Err(LogError::Trailing));
         }
-        self.at += 1;
-        match self.one() {
+        self.read += 1;
+        match self.read_entry() {
             Some(entry) => Some(Ok(entry)),
             None => {
-                let error = LogError::Damaged { at: self.at, entries: self.entries };
-                self.at = self.entries;
+                let error = LogError::Damaged { at: self.read, entries: self.entries };
+                self.read = self.entries;
                 self.bytes = &[];
                 Some(Err(error))
             }
@@ -191,7 +192,7 @@ fn end(entry: &Entry) -> u64 {
     entry.sector.wrapping_add(entry.sectors.into())
 }
 
-fn push(bytes: &mut Vec<u8>, mut number: u64) {
+fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;

@@ -42,7 +42,7 @@ impl<M: Memory> Writer<M> {
     /// than [`SIZE`]), all entries are lost.
     pub fn create(mut memory: M, disk: u8) -> Writer<M> {
         if start(disk) + HEADER <= memory.size() {
-            put(memory.slice(start(disk), 32), [MAGIC, VERSION, 0, 0]);
+            write_words(memory.slice(start(disk), 32), [MAGIC, VERSION, 0, 0]);
         }
         Writer { memory, disk, entries: 0, lost: 0 }
     }
@@ -54,22 +54,22 @@ impl<M: Memory> Writer<M> {
         if self.entries == MAX_ENTRIES || at + ENTRY > self.memory.size() {
             self.lost += 1;
             if start + HEADER <= self.memory.size() {
-                put(self.memory.slice(start + 24, 8), [self.lost]);
+                write_words(self.memory.slice(start + 24, 8), [self.lost]);
             }
             return;
         }
-        let place = ((entry.stage as u64) << 13) | u64::from(entry.phase.min(MAX_PHASE));
-        let last = u64::from(entry.sectors)
+        let context = ((entry.stage as u64) << 13) | u64::from(entry.phase.min(MAX_PHASE));
+        let fourth = u64::from(entry.sectors)
             | (u64::from(entry.flags()) << 32)
             | (u64::from(self.disk) << 40)
-            | (place << 48);
-        put(
+            | (context << 48);
+        write_words(
             self.memory.slice(at, ENTRY as usize),
-            [entry.arrived.0, entry.response.0, entry.sector, last],
+            [entry.arrived.0, entry.response.0, entry.sector, fourth],
         );
         self.entries += 1;
         compiler_fence(Ordering::SeqCst);
-        put(self.memory.slice(start + 16, 8), [self.entries]);
+        write_words(self.memory.slice(start + 16, 8), [self.entries]);
     }
 }
 
@@ -87,49 +87,49 @@ pub struct RequestLog {
 /// # Errors
 /// A description of the problem: an unsupported version, or impossible counts.
 pub fn read(memory: &mut impl Memory) -> Result<RequestLog, &'static str> {
-    let mut logged = RequestLog::default();
+    let mut log = RequestLog::default();
     for disk in 0..MAX_DISKS as u8 {
         let start = start(disk);
         if start + HEADER > memory.size() {
             break;
         }
-        let [magic, version, entries, lost] = get(memory.slice(start, 32));
+        let [magic, version, entries, lost] = read_words(memory.slice(start, 32));
         if magic == 0 {
             continue;
         }
         if magic != MAGIC || version != VERSION {
             return Err("the request log has an unsupported version");
         }
-        let room = (memory.size() - start - HEADER) / ENTRY;
-        if entries > MAX_ENTRIES.min(room) {
+        let max_entries = (memory.size() - start - HEADER) / ENTRY;
+        if entries > MAX_ENTRIES.min(max_entries) {
             return Err("the request log has more entries than fit");
         }
-        logged.lost += lost;
+        log.lost += lost;
         const BATCH: u64 = 4096;
         for from in (0..entries).step_by(BATCH as usize) {
             let count = BATCH.min(entries - from);
             let bytes = memory.slice(start + HEADER + from * ENTRY, (count * ENTRY) as usize);
-            logged.entries.extend(bytes.chunks_exact(ENTRY as usize).map(entry));
+            log.entries.extend(bytes.chunks_exact(ENTRY as usize).map(parse_entry));
         }
     }
-    logged.entries.sort_by_key(|entry| entry.arrived);
-    Ok(logged)
+    log.entries.sort_by_key(|entry| entry.arrived);
+    Ok(log)
 }
 
-fn entry(bytes: &[u8]) -> Entry {
-    let [arrived, response, sector, last] = get(bytes);
-    let place = (last >> 48) as u16;
+fn parse_entry(bytes: &[u8]) -> Entry {
+    let [arrived, response, sector, fourth] = read_words(bytes);
+    let context = (fourth >> 48) as u16;
     let mut entry = Entry {
         arrived: Nanos(arrived),
         response: Nanos(response),
         sector,
-        sectors: last as u32,
-        disk: (last >> 40) as u8,
-        stage: Stage::from_word(u64::from(place >> 13)),
-        phase: place & MAX_PHASE,
+        sectors: fourth as u32,
+        disk: (fourth >> 40) as u8,
+        stage: Stage::from_word(u64::from(context >> 13)),
+        phase: context & MAX_PHASE,
         ..BLANK
     };
-    entry.set_flags((last >> 32) as u8);
+    entry.set_flags((fourth >> 32) as u8);
     entry
 }
 
@@ -137,13 +137,13 @@ fn start(disk: u8) -> u64 {
     u64::from(disk) * PART_SIZE
 }
 
-fn put<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
+fn write_words<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
 }
 
-fn get(bytes: &[u8]) -> [u64; 4] {
+fn read_words(bytes: &[u8]) -> [u64; 4] {
     let mut words = [0; 4];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
@@ -156,9 +156,9 @@ mod tests {
     use super::*;
     use crate::disk::Action;
 
-    fn some(at: u64) -> Entry {
+    fn write_entry(arrived: u64) -> Entry {
         Entry {
-            arrived: Nanos(at),
+            arrived: Nanos(arrived),
             response: Nanos(8_000_000_000),
             action: Action::Write,
             sector: (1 << 40) + 5,
@@ -175,29 +175,29 @@ mod tests {
     fn entries_are_read_in_order_of_arrival() {
         let mut writer = Writer::create(vec![0; 8192], 0);
         assert_eq!(read(&mut writer.memory), Ok(RequestLog::default()));
-        writer.add(&some(20));
-        writer.add(&Entry { action: Action::Trim, fua: false, ..some(10) });
+        writer.add(&write_entry(20));
+        writer.add(&Entry { action: Action::Trim, fua: false, ..write_entry(10) });
         let logged = read(&mut writer.memory).unwrap();
-        let entries = vec![Entry { action: Action::Trim, fua: false, ..some(10) }, some(20)];
+        let entries = vec![Entry { action: Action::Trim, fua: false, ..write_entry(10) }, write_entry(20)];
         assert_eq!(logged, RequestLog { entries, lost: 0 });
     }
 
     #[test]
     fn lost_entries_are_counted() {
         let mut writer = Writer::create(vec![0; 4096 + 64], 0);
-        (0..5).for_each(|at| writer.add(&some(at)));
+        (0..5).for_each(|arrived| writer.add(&write_entry(arrived)));
         let logged = read(&mut writer.memory).unwrap();
         assert_eq!((logged.entries.len(), logged.lost), (2, 3));
         // A disk whose part is beyond the region writes nothing.
         let mut writer = Writer::create(vec![0; 4096], 1);
-        writer.add(&some(1));
+        writer.add(&write_entry(1));
         assert_eq!(read(&mut writer.memory), Ok(RequestLog::default()));
     }
 
     #[test]
     fn a_region_that_is_not_a_log_is_refused() {
         let mut writer = Writer::create(vec![0; 8192], 0);
-        writer.add(&some(1));
+        writer.add(&write_entry(1));
         writer.memory[18] = 1;
         assert!(read(&mut writer.memory).unwrap_err().contains("more entries"));
         writer.memory[8] = 9;

@@ -5,14 +5,15 @@ use super::{Memory, Store};
 
 /// Bytes in a sector, the unit of writes to the medium.
 const SECTOR: u64 = crate::SECTOR;
+/// Number of sectors in a block.
 const PER_BLOCK: u64 = BLOCK / SECTOR;
 
 /// Returns a mask of the sectors of the block at byte `start` that the bytes from `from` to `to` touch.
 pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
     let first = from.saturating_sub(start) / SECTOR;
     let end = to.min(start + BLOCK).saturating_sub(start).div_ceil(SECTOR);
-    let below = |count: u64| if count >= PER_BLOCK { ALL_SECTORS } else { (1 << count) - 1 };
-    below(end) & !below(first)
+    let lower_sectors = |count: u64| if count >= PER_BLOCK { ALL_SECTORS } else { (1 << count) - 1 };
+    lower_sectors(end) & !lower_sectors(first)
 }
 
 impl<M: Memory> Store<M> {
@@ -67,12 +68,12 @@ impl<M: Memory> Store<M> {
             };
             let mask = self.entry(address).mask;
             for sector in (0..PER_BLOCK).filter(|sector| mask & (1 << sector) != 0) {
-                let at = block * BLOCK + sector * SECTOR;
+                let start = block * BLOCK + sector * SECTOR;
                 range = match range {
-                    Some((first, end)) if end == at => Some((first, at + SECTOR)),
-                    other => {
-                        other.into_iter().for_each(|(first, end)| out(first, end - first));
-                        Some((at, at + SECTOR))
+                    Some((first, end)) if end == start => Some((first, start + SECTOR)),
+                    finished => {
+                        finished.into_iter().for_each(|(first, end)| out(first, end - first));
+                        Some((start, start + SECTOR))
                     }
                 };
             }
@@ -87,13 +88,13 @@ impl<M: Memory> Store<M> {
         for sector in 0..PER_BLOCK {
             let cached = entry.mask & (1 << sector) != 0;
             let content = if cached { entry.medium } else { entry.visible };
-            let at = (sector * SECTOR) as usize..((sector + 1) * SECTOR) as usize;
+            let range = (sector * SECTOR) as usize..((sector + 1) * SECTOR) as usize;
             match content {
                 Content::Untouched => {}
-                Content::Repeated(byte) => bytes[at].fill(byte),
+                Content::Repeated(byte) => bytes[range].fill(byte),
                 Content::Slot(slot) => {
                     let from = self.header.offset_of(slot) + sector * SECTOR;
-                    bytes[at].copy_from_slice(self.memory.slice(from, SECTOR as usize));
+                    bytes[range].copy_from_slice(self.memory.slice(from, SECTOR as usize));
                 }
             }
         }

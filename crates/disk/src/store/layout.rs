@@ -18,7 +18,7 @@ use fsdyno_record::Bytes;
 
 use super::{Memory, OpenError};
 
-/// Size of a block, a page and a slot, in bytes.
+/// Size of a block, of a page and of a slot, in bytes.
 pub const BLOCK: u64 = 4096;
 /// Number of entries in a page, and hence of blocks in a chunk.
 pub const PAGE_ENTRIES: u64 = BLOCK / 8;
@@ -33,8 +33,8 @@ const CODE_BITS: u32 = 28;
 const REPEATED: u64 = 1 << (CODE_BITS - 1);
 /// Maximum number of slots that the code of an entry can represent: 512 GiB of blocks.
 const MAX_SLOTS: u64 = REPEATED - 1;
-/// Offset of the header's changing fields: next, free, stored, cached.
-const CHANGING_AT: u64 = 32;
+/// Offset of the header's mutable fields: next, free, stored, cached.
+const MUTABLE_OFFSET: u64 = 32;
 
 /// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,10 @@ impl Content {
 pub struct Entry {
     /// Content that a read returns.
     pub visible: Content,
-    /// What the medium holds in the sectors in `mask`.
+    /// The medium's content of the sectors in `mask`.
     pub medium: Content,
-    /// Mask of the volatile sectors, the first in the lowest bit. The medium holds the visible content of all
-    /// others.
+    /// Mask of the volatile sectors, the first in the lowest bit. All other sectors have the
+    /// same content on the medium as is visible.
     pub mask: u8,
 }
 
@@ -103,7 +103,7 @@ pub struct Header {
     /// Number of blocks with volatile sectors.
     pub cached: u64,
     /// The chunk looked up last, and the offset of its page. Pages never move.
-    last: Option<(u64, u64)>,
+    last_lookup: Option<(u64, u64)>,
 }
 
 /// Returns the number of chunks of a disk.
@@ -112,19 +112,19 @@ pub fn chunks(capacity: Bytes) -> u64 {
 }
 
 /// Returns the offset of the slots.
-pub fn slots_at(capacity: Bytes) -> u64 {
+pub fn slots_offset(capacity: Bytes) -> u64 {
     BLOCK + (chunks(capacity) * 4).div_ceil(BLOCK) * BLOCK
 }
 
 impl Header {
     pub fn new(capacity: Bytes, size: u64) -> Result<Header, OpenError> {
-        let least = slots_at(capacity);
-        if size < least {
-            let (size, least) = (Bytes(size), Bytes(least));
-            return Err(OpenError::TooSmall { capacity, size, least });
+        let minimum = slots_offset(capacity);
+        if size < minimum {
+            let (size, minimum) = (Bytes(size), Bytes(minimum));
+            return Err(OpenError::TooSmall { capacity, size, minimum });
         }
-        let slots = ((size - least) / BLOCK).min(MAX_SLOTS);
-        Ok(Header { capacity, slots, next: 1, free: 0, stored: 0, cached: 0, last: None })
+        let slots = ((size - minimum) / BLOCK).min(MAX_SLOTS);
+        Ok(Header { capacity, slots, next: 1, free: 0, stored: 0, cached: 0, last_lookup: None })
     }
 
     pub fn read(memory: &mut impl Memory) -> Result<Header, OpenError> {
@@ -133,21 +133,21 @@ impl Header {
         }
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(memory.slice(0, 64).chunks_exact(8)) {
-            *word = u64_of(bytes);
+            *word = parse_u64(bytes);
         }
         let [magic, version, capacity, slots, next, free, stored, cached] = words;
-        let check = |right: bool, what| if right { Ok(()) } else { Err(OpenError::Corrupt(what)) };
+        let check = |valid: bool, field| if valid { Ok(()) } else { Err(OpenError::Corrupt(field)) };
         check(magic == MAGIC, "magic number")?;
         check(version == VERSION, "version")?;
         check(capacity <= 1 << 60, "capacity")?;
-        let most = Header::new(Bytes(capacity), memory.size())
+        let max_slots = Header::new(Bytes(capacity), memory.size())
             .map_err(|_| OpenError::Corrupt("size"))?
             .slots;
-        check(slots <= most, "number of slots")?;
+        check(slots <= max_slots, "number of slots")?;
         check((1..=slots + 1).contains(&next), "next slot")?;
         check(free < next && stored < next, "free list")?;
         let capacity = Bytes(capacity);
-        Ok(Header { capacity, slots, next, free, stored, cached, last: None })
+        Ok(Header { capacity, slots, next, free, stored, cached, last_lookup: None })
     }
 
     /// Writes the whole header.
@@ -157,17 +157,17 @@ impl Header {
         self.update(memory);
     }
 
-    /// Writes the changing fields, after all earlier and before all later stores in program order.
+    /// Writes the mutable fields, after all earlier and before all later stores in program order.
     pub fn update(&self, memory: &mut impl Memory) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.next, self.free, self.stored, self.cached];
-        put_words(memory.slice(CHANGING_AT, 32), words);
+        put_words(memory.slice(MUTABLE_OFFSET, 32), words);
         compiler_fence(Ordering::SeqCst);
     }
 
     /// Clears the table, writing only blocks that are not zero, so that a sparse file stays sparse.
     pub fn clear_table(&self, memory: &mut impl Memory) {
-        for at in (BLOCK..slots_at(self.capacity)).step_by(BLOCK as usize) {
+        for at in (BLOCK..slots_offset(self.capacity)).step_by(BLOCK as usize) {
             let page = memory.slice(at, BLOCK as usize);
             if page.iter().any(|byte| *byte != 0) {
                 page.fill(0);
@@ -182,32 +182,32 @@ impl Header {
             let Some(EntryAddress(page)) = self.entry_address(memory, chunk * PAGE_ENTRIES) else {
                 continue;
             };
-            let words = memory.slice(page, BLOCK as usize).chunks_exact(8).map(u64_of);
+            let words = memory.slice(page, BLOCK as usize).chunks_exact(8).map(parse_u64);
             self.cached += words.filter(|word| word >> (2 * CODE_BITS) != 0).count() as u64;
         }
     }
 
     pub fn offset_of(&self, slot: u32) -> u64 {
-        slots_at(self.capacity) + (u64::from(slot) - 1) * BLOCK
+        slots_offset(self.capacity) + (u64::from(slot) - 1) * BLOCK
     }
 
     pub fn entry_address(&mut self, memory: &mut impl Memory, block: u64) -> Option<EntryAddress> {
         let chunk = block / PAGE_ENTRIES;
-        let within = block % PAGE_ENTRIES * 8;
-        if let Some((_, page)) = self.last.filter(|last| last.0 == chunk) {
-            return Some(EntryAddress(page + within));
+        let entry_offset = block % PAGE_ENTRIES * 8;
+        if let Some((_, page)) = self.last_lookup.filter(|last| last.0 == chunk) {
+            return Some(EntryAddress(page + entry_offset));
         }
         if chunk >= chunks(self.capacity) {
             return None;
         }
-        let page = u32_at(memory, BLOCK + chunk * 4);
+        let page = read_u32(memory, BLOCK + chunk * 4);
         // A page beyond the region's slots means that the region is damaged.
         if page == 0 || u64::from(page) > self.slots {
             return None;
         }
         let page = self.offset_of(page);
-        self.last = Some((chunk, page));
-        Some(EntryAddress(page + within))
+        self.last_lookup = Some((chunk, page));
+        Some(EntryAddress(page + entry_offset))
     }
 
     /// Like [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
@@ -219,16 +219,16 @@ impl Header {
         if let Some(address) = self.entry_address(memory, block) {
             return Some(address);
         }
-        let page = self.take(memory)?;
+        let page = self.allocate(memory)?;
         self.update(memory);
         memory.slice(self.offset_of(page), BLOCK as usize).fill(0);
         compiler_fence(Ordering::SeqCst);
-        set_u32_at(memory, BLOCK + block / PAGE_ENTRIES * 4, page);
+        write_u32(memory, BLOCK + block / PAGE_ENTRIES * 4, page);
         self.entry_address(memory, block)
     }
 
     pub fn entry(&self, memory: &mut impl Memory, address: EntryAddress) -> Entry {
-        self.decode(u64_of(memory.slice(address.0, 8)))
+        self.decode(parse_u64(memory.slice(address.0, 8)))
     }
 
     fn decode(&self, word: u64) -> Entry {
@@ -261,16 +261,16 @@ impl Header {
     }
 
     /// Allocates a slot for a block of the disk. In the region, it remains free until [`Header::update`].
-    pub fn take_block(&mut self, memory: &mut impl Memory) -> Option<u32> {
-        let slot = self.take(memory)?;
+    pub fn allocate_block(&mut self, memory: &mut impl Memory) -> Option<u32> {
+        let slot = self.allocate(memory)?;
         self.stored += 1;
         Some(slot)
     }
 
-    fn take(&mut self, memory: &mut impl Memory) -> Option<u32> {
+    fn allocate(&mut self, memory: &mut impl Memory) -> Option<u32> {
         if self.free != 0 {
             let slot = self.free as u32;
-            let next = u64::from(u32_at(memory, self.offset_of(slot)));
+            let next = u64::from(read_u32(memory, self.offset_of(slot)));
             // A list that contains a slot at or above `next` is damaged; it is cut off here.
             self.free = if next < self.next { next } else { 0 };
             return Some(slot);
@@ -288,22 +288,22 @@ impl Header {
             self.next -= 1;
             return;
         }
-        set_u32_at(memory, self.offset_of(slot), self.free as u32);
+        write_u32(memory, self.offset_of(slot), self.free as u32);
         self.free = slot.into();
     }
 }
 
-fn u32_at(memory: &mut impl Memory, at: u64) -> u32 {
+fn read_u32(memory: &mut impl Memory, at: u64) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(memory.slice(at, 4));
     u32::from_le_bytes(bytes)
 }
 
-fn set_u32_at(memory: &mut impl Memory, at: u64, word: u32) {
+fn write_u32(memory: &mut impl Memory, at: u64, word: u32) {
     memory.slice(at, 4).copy_from_slice(&word.to_le_bytes());
 }
 
-fn u64_of(bytes: &[u8]) -> u64 {
+fn parse_u64(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(bytes);
     u64::from_le_bytes(word)

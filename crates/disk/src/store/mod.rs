@@ -1,6 +1,6 @@
 //! The disk's bytes: a compact store in a region of memory that grows with the data written.
 //!
-//! Everything is in the region, so that the host can open the same file afterwards: a header, a
+//! All of its state is in the region, so that the host can open the same file afterwards: a header, a
 //! table with one entry for each 2 MiB of disk, pages with one entry for each 4 KiB block, and the
 //! blocks. A block that was never written, or that holds one repeated byte, is neither stored nor
 //! read. Nothing is allocated on the heap.
@@ -55,14 +55,14 @@ impl<M: Memory> Memory for &mut M {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Too little memory for the header and the table.
-    #[error("lay out a disk of {capacity} in {size}: its tables alone take {least}")]
+    #[error("lay out a disk of {capacity} in {size}: its tables alone need {minimum}")]
     TooSmall {
         /// The disk's capacity.
         capacity: Bytes,
         /// The region's size.
         size: Bytes,
         /// The minimum size.
-        least: Bytes,
+        minimum: Bytes,
     },
     /// Not a store, or a truncated or overwritten one.
     #[error("open a disk's store: its {0} is wrong")]
@@ -121,7 +121,7 @@ pub fn region_size(capacity: Bytes, limit: Bytes) -> u64 {
     let blocks = limit.0.div_ceil(BLOCK);
     // In the worst case each stored block needs its own page of entries.
     let pages = layout::chunks(capacity).min(blocks);
-    layout::slots_at(capacity) + (blocks + pages) * BLOCK
+    layout::slots_offset(capacity) + (blocks + pages) * BLOCK
 }
 
 impl<M: Memory> Store<M> {
@@ -176,9 +176,9 @@ impl<M: Memory> Store<M> {
         let mut at = offset;
         let end = offset.saturating_add(length);
         while at < end {
-            let (seen, mut stop) = self.run(at, end, View::Visible);
+            let (viewed, mut stop) = self.run(at, end, View::Visible);
             stop = stop.min(end);
-            match seen {
+            match viewed {
                 ViewedBlock::Whole(Content::Slot(slot)) => {
                     let from = self.header.offset_of(slot) + at % BLOCK;
                     sink(self.memory.slice(from, (stop - at) as usize))?;
@@ -221,8 +221,8 @@ impl<M: Memory> Store<M> {
         let end = self.header.capacity.0;
         let mut at = 0;
         while at < end {
-            let (seen, stop) = self.run(at, end, view);
-            match seen {
+            let (viewed, stop) = self.run(at, end, view);
+            match viewed {
                 ViewedBlock::Whole(Content::Untouched | Content::Repeated(0)) => {}
                 ViewedBlock::Whole(Content::Slot(slot)) => {
                     let from = self.header.offset_of(slot);
@@ -230,7 +230,7 @@ impl<M: Memory> Store<M> {
                 }
                 ViewedBlock::Whole(Content::Repeated(byte)) => {
                     let block = [byte; BLOCK as usize];
-                    (at..stop).step_by(BLOCK as usize).for_each(|block_at| out(block_at, &block));
+                    (at..stop).step_by(BLOCK as usize).for_each(|offset| out(offset, &block));
                 }
                 ViewedBlock::Mixed(entry) => out(at, &self.mixed(entry)),
             }
@@ -244,8 +244,8 @@ impl<M: Memory> Store<M> {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
         let mut block = at / BLOCK;
         let Some(address) = self.entry_address(block) else {
-            let nothing = ViewedBlock::Whole(Content::Untouched);
-            return (nothing, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
+            let untouched = ViewedBlock::Whole(Content::Untouched);
+            return (untouched, ((block / PAGE_ENTRIES + 1) * PAGE_ENTRIES) * BLOCK);
         };
         let first = ViewedBlock::of(self.entry(address), view);
         block += 1;
@@ -276,11 +276,11 @@ impl<M: Memory> Store<M> {
             (1.., 0) => self.header.cached = self.header.cached.saturating_sub(1),
             _ => {}
         }
-        let mut gone = [old.visible, old.medium];
-        if gone[0] == gone[1] {
-            gone[1] = Content::Untouched;
+        let mut unreferenced = [old.visible, old.medium];
+        if unreferenced[0] == unreferenced[1] {
+            unreferenced[1] = Content::Untouched;
         }
-        for content in gone {
+        for content in unreferenced {
             let Content::Slot(slot) = content else { continue };
             if content != new.visible && content != new.medium {
                 self.header.release(&mut self.memory, slot);
@@ -308,11 +308,11 @@ fn fill<E>(byte: u8, length: u64, sink: &mut dyn FnMut(&[u8]) -> Result<(), E>) 
         block = [byte; BLOCK as usize];
         &block
     };
-    let mut left = length;
-    while left > 0 {
-        let take = left.min(bytes.len() as u64);
-        sink(&bytes[..take as usize])?;
-        left -= take;
+    let mut remaining = length;
+    while remaining > 0 {
+        let count = remaining.min(bytes.len() as u64);
+        sink(&bytes[..count as usize])?;
+        remaining -= count;
     }
     Ok(())
 }

@@ -72,9 +72,9 @@ impl<M: Memory> Store<M> {
         mut bytes: &[u8],
     ) -> Result<(), StoreError<E>> {
         self.write_with(to, offset, bytes.len() as u64, &mut |slice| {
-            let (part, rest) = bytes.split_at(slice.len());
+            let (part, remaining) = bytes.split_at(slice.len());
             slice.copy_from_slice(part);
-            bytes = rest;
+            bytes = remaining;
             Ok(())
         })
     }
@@ -89,14 +89,14 @@ impl<M: Memory> Store<M> {
         }
         let (slot, fresh) = match writable_slot(to, self.entry(address)) {
             Some(slot) => (slot, false),
-            None => (self.header.take_block(&mut self.memory)?, true),
+            None => (self.header.allocate_block(&mut self.memory)?, true),
         };
         let mut run = Run { slot, start: at, end: stop, fresh };
         // Only whole blocks join a run, since partial blocks are completed with their old bytes.
         if at % BLOCK == 0 {
             while run.end + BLOCK <= end && run.end - run.start < MAX_SLICE as u64 {
                 let next = slot + ((run.end - run.start) / BLOCK) as u32;
-                if !self.join(to, run.end / BLOCK, next, fresh) {
+                if !self.extend_run(to, run.end / BLOCK, next, fresh) {
                     break;
                 }
                 run.end += BLOCK;
@@ -105,9 +105,9 @@ impl<M: Memory> Store<M> {
         Some(run)
     }
 
-    /// Returns true if the whole of `block` can be written into slot `next`: its own slot or, if `fresh`, a newly
-    /// allocated one.
-    fn join(&mut self, to: Destination, block: u64, next: u32, fresh: bool) -> bool {
+    /// Extends a run by the whole of `block`, in slot `next`: its own slot or, if `fresh`, a newly allocated one.
+    /// Returns false if that is impossible.
+    fn extend_run(&mut self, to: Destination, block: u64, next: u32, fresh: bool) -> bool {
         let Some(address) = self.header.entry_address_or_new(&mut self.memory, block) else {
             return false;
         };
@@ -118,10 +118,10 @@ impl<M: Memory> Store<M> {
         match writable_slot(to, entry) {
             Some(slot) => !fresh && slot == next,
             None if !fresh => false,
-            None => match self.header.take_block(&mut self.memory) {
+            None => match self.header.allocate_block(&mut self.memory) {
                 Some(slot) if slot == next => true,
-                Some(other) => {
-                    self.header.release(&mut self.memory, other);
+                Some(unsuitable) => {
+                    self.header.release(&mut self.memory, unsuitable);
                     false
                 }
                 None => false,
@@ -129,23 +129,23 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Preserves the medium's content before the sectors `now` of a partly cached block are overwritten:
-    /// copies the sectors whose visible content is the medium's. None if the region is full.
-    fn preserve_medium(&mut self, address: EntryAddress, now: u8) -> Option<()> {
+    /// Preserves the medium's content before the sectors `written` of a partly cached block are overwritten:
+    /// copies the sectors whose visible content is the medium's. Returns none if the region is full.
+    fn preserve_medium(&mut self, address: EntryAddress, written: u8) -> Option<()> {
         let entry = self.entry(address);
-        let newly = now & !entry.mask;
-        if entry.mask == 0 || newly == 0 {
+        let newly_cached = written & !entry.mask;
+        if entry.mask == 0 || newly_cached == 0 {
             return Some(());
         }
-        let kept = match entry.medium {
+        let medium_slot = match entry.medium {
             Content::Slot(slot) => slot,
-            _ => self.header.take_block(&mut self.memory)?,
+            _ => self.header.allocate_block(&mut self.memory)?,
         };
         self.header.update(&mut self.memory);
         // Sectors of the slot outside the mask may be overwritten: they are read from `visible`, never from here.
         let bytes = self.mixed(entry);
-        self.memory.slice(self.header.offset_of(kept), BLOCK as usize).copy_from_slice(&bytes);
-        let (medium, mask) = (Content::Slot(kept), entry.mask | newly);
+        self.memory.slice(self.header.offset_of(medium_slot), BLOCK as usize).copy_from_slice(&bytes);
+        let (medium, mask) = (Content::Slot(medium_slot), entry.mask | newly_cached);
         self.replace(address, entry, Entry { visible: entry.visible, medium, mask });
         Some(())
     }
@@ -170,11 +170,11 @@ impl<M: Memory> Store<M> {
         // and the free list returns the others in ascending order.
         for block in (first..run.end.div_ceil(BLOCK)).rev() {
             let slot = run.slot + (block - first) as u32;
-            // The page exists: next_run or join allocated it.
+            // The page exists: next_run or extend_run allocated it.
             let Some(address) = self.entry_address(block) else { continue };
             if filled.is_ok() {
-                let now = sectors(block * BLOCK, run.start, run.end);
-                self.set_written(to, address, slot, now);
+                let written = sectors(block * BLOCK, run.start, run.end);
+                self.set_written(to, address, slot, written);
             } else if run.fresh {
                 self.header.release(&mut self.memory, slot);
             }
@@ -186,21 +186,21 @@ impl<M: Memory> Store<M> {
     fn fill_old_bytes(&mut self, block: u64, slot: u32) {
         let Some(address) = self.entry_address(block) else { return };
         let content = self.entry(address).visible;
-        let mut before = [0; BLOCK as usize];
+        let mut current = [0; BLOCK as usize];
         match content {
             Content::Untouched => {}
-            Content::Repeated(byte) => before.fill(byte),
+            Content::Repeated(byte) => current.fill(byte),
             Content::Slot(old) => {
                 let from = self.header.offset_of(old);
-                before.copy_from_slice(self.memory.slice(from, BLOCK as usize));
+                current.copy_from_slice(self.memory.slice(from, BLOCK as usize));
             }
         }
-        self.memory.slice(self.header.offset_of(slot), BLOCK as usize).copy_from_slice(&before);
+        self.memory.slice(self.header.offset_of(slot), BLOCK as usize).copy_from_slice(&current);
     }
 
-    /// Sets the entry of a block after its sectors `now` were filled: its slot or repeated
+    /// Sets the entry of a block after its sectors `written` were filled: its slot or repeated
     /// byte, and which sectors are on the medium.
-    fn set_written(&mut self, to: Destination, address: EntryAddress, slot: u32, now: u8) {
+    fn set_written(&mut self, to: Destination, address: EntryAddress, slot: u32, written: u8) {
         let old = self.entry(address);
         let from = self.header.offset_of(slot);
         let visible = match repeated_byte(self.memory.slice(from, BLOCK as usize)) {
@@ -208,14 +208,14 @@ impl<M: Memory> Store<M> {
             None => Content::Slot(slot),
         };
         let new = match to {
-            Destination::Medium if old.mask & !now == 0 => Entry::persisted(visible),
-            Destination::Medium => Entry { visible, medium: old.medium, mask: old.mask & !now },
+            Destination::Medium if old.mask & !written == 0 => Entry::persisted(visible),
+            Destination::Medium => Entry { visible, medium: old.medium, mask: old.mask & !written },
             // Overwriting a repeated byte with itself changes nothing on the medium.
             Destination::Cache if old.mask == 0 && certainly_equal(visible, old.visible) => old,
             Destination::Cache if old.mask == 0 => {
-                Entry { visible, medium: old.visible, mask: now }
+                Entry { visible, medium: old.visible, mask: written }
             }
-            Destination::Cache => Entry { visible, medium: old.medium, mask: old.mask | now },
+            Destination::Cache => Entry { visible, medium: old.medium, mask: old.mask | written },
         };
         self.replace(address, old, new);
         if visible != Content::Slot(slot) && old.visible != Content::Slot(slot) {
@@ -225,7 +225,7 @@ impl<M: Memory> Store<M> {
     }
 }
 
-/// Returns the visible slot of a block if it may be overwritten; one that holds the medium's bytes never may.
+/// Returns the visible slot of a block if it may be overwritten; a slot with the medium's bytes must not be.
 fn writable_slot(to: Destination, entry: Entry) -> Option<u32> {
     match entry.visible {
         Content::Slot(slot) if to == Destination::Medium || entry.mask != 0 => Some(slot),
@@ -233,14 +233,14 @@ fn writable_slot(to: Destination, entry: Entry) -> Option<u32> {
     }
 }
 
-/// Returns true if both are known to hold the same bytes without reading a slot.
-fn certainly_equal(one: Content, other: Content) -> bool {
+/// Returns true if both contents are known, without reading a slot, to be the same bytes.
+fn certainly_equal(first: Content, second: Content) -> bool {
     let byte = |content| match content {
         Content::Untouched => Some(0),
         Content::Repeated(byte) => Some(byte),
         Content::Slot(_) => None,
     };
-    byte(one).is_some() && byte(one) == byte(other)
+    byte(first).is_some() && byte(first) == byte(second)
 }
 
 /// Returns the byte that fills a whole block, if any.
@@ -248,6 +248,6 @@ fn repeated_byte(block: &[u8]) -> Option<u8> {
     let (head, rest) = block.split_first_chunk::<8>()?;
     let byte = head[0];
     // Most blocks differ in the first few bytes; the rest is compared with the block shifted by eight bytes.
-    let same = *head == [byte; 8] && *rest == block[..rest.len()];
-    same.then_some(byte)
+    let is_repeated = *head == [byte; 8] && *rest == block[..rest.len()];
+    is_repeated.then_some(byte)
 }

@@ -68,11 +68,11 @@ impl SharedIssuer {
 
     /// Puts a descriptor in a slot of the table, and closes the previous one.
     fn put(&self, slot: u16, fd: RawFd) {
-        let Some(place) = self.slots.0.get(usize::from(slot)) else { return };
-        let before = place.swap(fd, Ordering::AcqRel);
-        if before != CLOSED {
+        let Some(entry) = self.slots.0.get(usize::from(slot)) else { return };
+        let previous = entry.swap(fd, Ordering::AcqRel);
+        if previous != CLOSED {
             // SAFETY: the slot owned it and has just released it.
-            unsafe { libc::close(before) };
+            unsafe { libc::close(previous) };
         }
     }
 }
@@ -88,19 +88,19 @@ impl Issuer for SharedIssuer {
                     // The slot is released before the call, since close(2) frees its number for the next open.
                     Effect::Close { .. } => self.slots.0[..]
                         .get(usize::from(slot))
-                        .map_or(CLOSED, |place| place.swap(CLOSED, Ordering::AcqRel)),
+                        .map_or(CLOSED, |entry| entry.swap(CLOSED, Ordering::AcqRel)),
                     _ => self.fd(slot),
                 };
-                if let Some(place) = self.calls.files.get_mut(usize::from(slot)) {
-                    *place = fd;
+                if let Some(entry) = self.calls.files.get_mut(usize::from(slot)) {
+                    *entry = fd;
                 }
             }
         }
         for slot in used.dirs {
             if slot != NO_SLOT && slot != 0 {
                 let fd = self.fd(slot);
-                if let Some(place) = self.calls.dirs.get_mut(usize::from(slot)) {
-                    *place = fd;
+                if let Some(entry) = self.calls.dirs.get_mut(usize::from(slot)) {
+                    *entry = fd;
                 }
             }
         }
@@ -111,7 +111,7 @@ impl Issuer for SharedIssuer {
                     .calls
                     .files
                     .get_mut(usize::from(slot))
-                    .map_or(CLOSED, |place| std::mem::replace(place, CLOSED));
+                    .map_or(CLOSED, |entry| std::mem::replace(entry, CLOSED));
                 if opens && result >= 0 {
                     self.put(slot, fd);
                 }
@@ -120,9 +120,9 @@ impl Issuer for SharedIssuer {
         for slot in used.dirs {
             if slot != NO_SLOT
                 && slot != 0
-                && let Some(place) = self.calls.dirs.get_mut(usize::from(slot))
+                && let Some(entry) = self.calls.dirs.get_mut(usize::from(slot))
             {
-                *place = CLOSED;
+                *entry = CLOSED;
             }
         }
         result

@@ -59,7 +59,7 @@ pub struct Variant {
 /// All variants, in the order of the table of 2001.
 pub const ALL: &[Variant] = &[classic::VARIANT, cached::VARIANT, indexed::VARIANT];
 
-/// Finds the variant with this name.
+/// Returns the variant with this name, if any.
 pub fn by_name(name: &str) -> Option<&'static Variant> {
     ALL.iter().find(|variant| variant.name == name)
 }
@@ -72,7 +72,7 @@ fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
         let block = (start + step) % count;
         let scan = dirent::find(blocks.lookup(block), name);
         blocks.counts.entries += scan.entries;
-        if let Some(offset) = scan.at {
+        if let Some(offset) = scan.offset {
             return Some(Found { block, offset });
         }
     }
@@ -99,7 +99,7 @@ fn add_to(blocks: &mut Blocks, block: usize, inode: u32, kind: u8, name: &[u8]) 
     let space = dirent::find_space(blocks.lookup(block), name);
     blocks.counts.entries += space.entries;
     blocks.counts.measured += space.entries;
-    let Some(offset) = space.at else { return false };
+    let Some(offset) = space.offset else { return false };
     blocks.change(block, |bytes| dirent::insert(bytes, offset, inode, kind, name));
     true
 }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_here_is_in_the_table_and_the_table_has_no_other() {
+    fn the_table_has_one_row_for_each_file_of_the_folder() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/find");
         let files = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<String> = files

@@ -22,17 +22,17 @@ impl CrashAxes {
     }
 }
 
-fn arg(axis: &'static Axis, many: bool) -> Arg {
+fn axis_arg(axis: &'static Axis, many: bool) -> Arg {
     let action = if many { ArgAction::Append } else { ArgAction::Set };
     let arg = Arg::new(axis.key).long(axis.key).value_name(axis.value_name).action(action);
     let arg = arg.help(axis.help_text());
     let names = (axis.names)();
     match names.is_empty() {
-        true => arg.value_parser(move |text: &str| {
-            if !many && axis.parts(text)?.len() > 1 {
-                return Err("this command takes one value".to_string());
+        true => arg.value_parser(move |value: &str| {
+            if !many && axis.parts(value)?.len() > 1 {
+                return Err("this command takes only one value".to_string());
             }
-            axis.check(text).map(|()| text.to_string())
+            axis.check(value).map(|()| value.to_string())
         }),
         false => {
             let names = names.iter().map(|(name, about)| PossibleValue::new(*name).help(*about));
@@ -41,8 +41,8 @@ fn arg(axis: &'static Axis, many: bool) -> Arg {
     }
 }
 
-/// Puts the given values of some axes into a request.
-fn put(
+/// Puts the values of these axes on the command line into a request.
+fn put_values(
     request: &mut Request,
     axes: impl Iterator<Item = &'static Axis>,
     matches: &ArgMatches,
@@ -58,7 +58,7 @@ fn put(
 
 impl Args for RunAxes {
     fn augment_args(command: Command) -> Command {
-        AXES.iter().fold(command, |command, axis| command.arg(arg(axis, axis.many)))
+        AXES.iter().fold(command, |command, axis| command.arg(axis_arg(axis, axis.many)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -74,14 +74,14 @@ impl FromArgMatches for RunAxes {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        put(&mut self.0, AXES.iter(), matches)
+        put_values(&mut self.0, AXES.iter(), matches)
     }
 }
 
 impl Args for CrashAxes {
     fn augment_args(command: Command) -> Command {
         CrashAxes::all().fold(command, |command, axis| {
-            let arg = arg(axis, axis.crash == Crash::Many);
+            let arg = axis_arg(axis, axis.crash == Crash::Many);
             command.arg(match axis.key {
                 "size" => arg.help(format!("Size of the file system [default: {CRASH_SIZE}]")),
                 _ => arg,
@@ -107,6 +107,6 @@ impl FromArgMatches for CrashAxes {
             (size.set)(&mut self.0, CRASH_SIZE)
                 .map_err(|error| clap::Error::raw(clap::error::ErrorKind::InvalidValue, error))?;
         }
-        put(&mut self.0, CrashAxes::all(), matches)
+        put_values(&mut self.0, CrashAxes::all(), matches)
     }
 }

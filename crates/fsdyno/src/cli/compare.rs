@@ -6,7 +6,7 @@ use clap::Args;
 use fsdyno_report::compare::Metric;
 use fsdyno_report::{Format, SpecialFormat};
 
-use super::values::axis;
+use super::values::axis_parser;
 use super::{NamedFormat, Percent, REPEATS, format, named, whole_number};
 
 /// `fsdyno compare`
@@ -38,7 +38,7 @@ pub struct Compare {
     #[arg(conflicts_with = "by")]
     pub new: Option<PathBuf>,
     /// Compare the values of this axis within one result: each with the next one
-    #[arg(long, value_name = "AXIS", value_parser = axis())]
+    #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
     pub by: Option<String>,
     /// With --by: name the kernel function that accounts for each of the N largest steps [default: 10], by a second run
     /// of one trial of each side under observation, as `fsdyno why` does
@@ -55,12 +55,12 @@ pub struct Compare {
     #[arg(long)]
     pub bisect: bool,
     /// Format of the comparison on standard output
-    #[arg(long, default_value = "text", value_parser = format(COMPARED))]
+    #[arg(long, default_value = "text", value_parser = format(COMPARISON_FORMATS))]
     pub format: Format,
 }
 
 /// The formats of a comparison.
-const COMPARED: &[NamedFormat] = &[
+const COMPARISON_FORMATS: &[NamedFormat] = &[
     ("csv", "A line for each cell and phase", Format::Csv),
     ("json", "Every number, for programs", Format::Json),
     ("junit", "A test case for each cell and phase, for CI", Format::Special(SpecialFormat::Junit)),

@@ -19,24 +19,25 @@ struct Key {
     /// Its long name.
     name: &'static str,
     /// Options and environment variables that override the default if given.
-    beaten_by: &'static [&'static str],
+    overridden_by: &'static [&'static str],
     /// True if the value must be a name, not a path.
     names_only: bool,
 }
 
-const fn key(name: &'static str, beaten_by: &'static [&'static str]) -> Key {
-    Key { name, beaten_by, names_only: false }
+const fn key(name: &'static str, overridden_by: &'static [&'static str]) -> Key {
+    Key { name, overridden_by, names_only: false }
 }
 
-/// The variable with the machine for commands without one.
-const MACHINE: &str = "FSDYNO_MACHINE";
+/// The environment variable that names the machine for commands that name none.
+const MACHINE_VARIABLE: &str = "FSDYNO_MACHINE";
 
-/// A machine on the command line has its own disk, CPU and RAM; a directory or a drive has no lab.
+/// The options that a file may set. A machine on the command line has its own disk, CPU and RAM, which override those
+/// of the file; a directory or a drive has no lab.
 const KEYS: &[Key] = &[
-    key("machine", &["on", MACHINE]),
-    key("disk", &["on", "machine", MACHINE, "period"]),
-    key("cpu", &["on", "machine", MACHINE, "accel"]),
-    key("ram", &["on", "machine", MACHINE]),
+    key("machine", &["on", MACHINE_VARIABLE]),
+    key("disk", &["on", "machine", MACHINE_VARIABLE, "period"]),
+    key("cpu", &["on", "machine", MACHINE_VARIABLE, "accel"]),
+    key("ram", &["on", "machine", MACHINE_VARIABLE]),
     key("size", &["on"]),
     key("boot", &["on"]),
     Key { names_only: true, ..key("kernel", &["on"]) },
@@ -46,7 +47,7 @@ const KEYS: &[Key] = &[
     key("threshold", &[]),
 ];
 
-/// The variable that names a file to use in place of the default ones; if empty, none is used.
+/// The environment variable that names a file to use in place of the default ones; if empty, none is used.
 const VARIABLE: &str = "FSDYNO_CONFIG";
 
 /// The name of the file in the current directory, and in `fsdyno/` in the user's configuration folder.
@@ -58,74 +59,77 @@ struct Default {
     name: String,
     value: String,
     /// The file and line.
-    place: String,
+    location: String,
 }
 
 /// Inserts the defaults of the files that apply to a parsed command line. Returns the new arguments, and a note for the
-/// user; none if no default applies.
+/// user; `None` if no default applies.
 ///
 /// # Errors
 /// A file that is unreadable or not TOML, or that has an unknown key or a bad value, with the file and line.
-pub fn added(
-    words: &[OsString],
+pub fn with_defaults(
+    args: &[OsString],
     command: &Command,
     matches: &ArgMatches,
 ) -> Result<Option<(Vec<OsString>, String)>, clap::Error> {
-    let Some((name, given)) = matches.subcommand() else { return Ok(None) };
+    let Some((name, sub_matches)) = matches.subcommand() else { return Ok(None) };
     let Some(sub) = command.find_subcommand(name) else { return Ok(None) };
-    if !KEYS.iter().any(|key| has(sub, key.name)) {
+    if !KEYS.iter().any(|key| has_option(sub, key.name)) {
         return Ok(None);
     }
     let mut used: Vec<Default> = Vec::new();
     // The first file that has a key decides.
     for path in files() {
-        for default in read(&path, command).map_err(wrong)? {
-            let known = used.iter().any(|it| it.name == default.name);
-            if !known && has(sub, &default.name) && applies(given, &default.name) {
+        for default in read(&path, command).map_err(clap_error)? {
+            let is_set = used.iter().any(|earlier| earlier.name == default.name);
+            if !is_set && has_option(sub, &default.name) && applies(sub_matches, &default.name) {
                 used.push(default);
             }
         }
     }
-    let Some(at) = words.iter().position(|word| word == name).filter(|_| !used.is_empty()) else {
+    let Some(position) = args.iter().position(|arg| arg == name).filter(|_| !used.is_empty()) else {
         return Ok(None);
     };
-    let mut all = words.to_vec();
-    all.splice(at + 1..at + 1, used.iter().map(|it| format!("--{}={}", it.name, it.value).into()));
+    let options = used
+        .iter()
+        .map(|default| OsString::from(format!("--{}={}", default.name, default.value)));
+    let mut extended = args.to_vec();
+    extended.splice(position + 1..position + 1, options);
     let listed: Vec<String> =
-        used.iter().map(|it| format!("--{} {} ({})", it.name, it.value, it.place)).collect();
-    Ok(Some((all, format!("fsdyno: defaults: {}", listed.join(", ")))))
+        used.iter().map(|used| format!("--{} {} ({})", used.name, used.value, used.location)).collect();
+    Ok(Some((extended, format!("fsdyno: defaults: {}", listed.join(", ")))))
 }
 
-fn wrong(message: String) -> clap::Error {
+fn clap_error(message: String) -> clap::Error {
     clap::Error::raw(ErrorKind::ValueValidation, format!("{message}\n"))
 }
 
-fn has(command: &Command, name: &str) -> bool {
+fn has_option(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
 /// Returns true if nothing on the command line overrides this default.
-fn applies(given: &ArgMatches, name: &str) -> bool {
+fn applies(matches: &ArgMatches, name: &str) -> bool {
     let Some(key) = KEYS.iter().find(|key| key.name == name) else { return false };
     let is_given = |name: &str| {
         let id = name.replace('-', "_");
         let ids = [name, id.as_str()];
         let source =
-            |id: &&str| given.try_contains_id(id).ok().and_then(|_| given.value_source(id));
+            |id: &&str| matches.try_contains_id(id).ok().and_then(|_| matches.value_source(id));
         ids.iter().any(|id| source(id) == Some(ValueSource::CommandLine))
     };
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let beats = |other: &&str| match *other == MACHINE {
-        true => is_set(other),
-        false => is_given(other),
+    let overrides = |name: &&str| match *name == MACHINE_VARIABLE {
+        true => is_set(name),
+        false => is_given(name),
     };
-    !is_given(name) && !key.beaten_by.iter().any(beats)
+    !is_given(name) && !key.overridden_by.iter().any(overrides)
 }
 
 /// Returns the existing files, the most specific first.
 fn files() -> Vec<PathBuf> {
-    if let Some(given) = std::env::var_os(VARIABLE) {
-        return if given.is_empty() { Vec::new() } else { vec![given.into()] };
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return if path.is_empty() { Vec::new() } else { vec![path.into()] };
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = || variable("HOME").map(|home| Path::new(&home).join(".config"));
@@ -141,59 +145,59 @@ fn read(path: &Path, command: &Command) -> Result<Vec<Default>, String> {
 }
 
 fn parse(file: &str, text: &str, command: &Command) -> Result<Vec<Default>, String> {
-    let place = |at: usize| {
-        let line = text.get(..at).unwrap_or(text).matches('\n').count() + 1;
+    let locate = |offset: usize| {
+        let line = text.get(..offset).unwrap_or(text).matches('\n').count() + 1;
         format!("{file}:{line}")
     };
     let document = DeTable::parse(text).map_err(|error| {
-        let at = place(error.span().map_or(0, |span| span.start));
-        format!("{at}: {}; expected lines of TOML such as: disk = \"hdd-7200\"", error.message())
+        let location = locate(error.span().map_or(0, |span| span.start));
+        format!("{location}: {}; expected lines of TOML such as: disk = \"hdd-7200\"", error.message())
     })?;
     let mut defaults = Vec::new();
     for (name, value) in document.get_ref().iter() {
-        let place = place(name.span().start);
+        let location = locate(name.span().start);
         let name = name.get_ref().to_string();
-        let key = known(&name, command).map_err(|problem| format!("{place}: {problem}"))?;
+        let key = find_key(&name, command).map_err(|problem| format!("{location}: {problem}"))?;
         let value = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => number.as_str().to_string(),
             DeValue::Float(number) => number.as_str().to_string(),
-            _ => return Err(format!("{place}: {name} takes a text in quotes or a number")),
+            _ => return Err(format!("{location}: {name} must be a string in quotes or a number")),
         };
         if key.names_only && value.contains('/') {
-            let right = format!("--{name} takes a path, a file only a name");
-            return Err(format!("{place}: {name} = {}: {right}", Value::from(value)));
+            let problem = format!("--{name} accepts a path, but {FILE} may give only a name");
+            return Err(format!("{location}: {name} = {}: {problem}", Value::from(value)));
         }
-        probe(command, &name, &value).map_err(|problem| format!("{place}: {problem}"))?;
-        defaults.push(Default { name, value, place });
+        check_value(command, &name, &value).map_err(|problem| format!("{location}: {problem}"))?;
+        defaults.push(Default { name, value, location });
     }
     Ok(defaults)
 }
 
 /// Finds the key with this name.
-fn known(name: &str, command: &Command) -> Result<&'static Key, String> {
+fn find_key(name: &str, command: &Command) -> Result<&'static Key, String> {
     if let Some(key) = KEYS.iter().find(|key| key.name == name) {
         return Ok(key);
     }
-    if command.get_subcommands().any(|sub| has(sub, name)) {
+    if command.get_subcommands().any(|sub| has_option(sub, name)) {
         let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
         let names = names.join(", ");
-        return Err(format!("--{name} has no default in a file; those that have one: {names}"));
+        return Err(format!("--{name} cannot be set in a file; options that can be set: {names}"));
     }
     let hint = suggest::hint(name, KEYS.iter().map(|key| key.name));
     Err(format!("unknown option '{name}': {hint}"))
 }
 
-/// Parses a value as the first command that has the option would.
-fn probe(command: &Command, name: &str, value: &str) -> Result<(), String> {
-    let Some(sub) = command.get_subcommands().find(|sub| has(sub, name)) else { return Ok(()) };
-    let words = ["fsdyno".to_string(), sub.get_name().to_string(), format!("--{name}={value}")];
-    match command.clone().try_get_matches_from(words) {
+/// Checks a value with the parser of the first command that has the option.
+fn check_value(command: &Command, name: &str, value: &str) -> Result<(), String> {
+    let Some(sub) = command.get_subcommands().find(|sub| has_option(sub, name)) else { return Ok(()) };
+    let args = ["fsdyno".to_string(), sub.get_name().to_string(), format!("--{name}={value}")];
+    match command.clone().try_get_matches_from(args) {
         Err(error)
             if matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) =>
         {
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default();
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
             Err(first.trim_start_matches("error: ").to_string())
         }
         _ => Ok(()),
@@ -206,9 +210,9 @@ mod tests {
 
     use super::*;
 
-    fn parsed(text: &str) -> Result<Vec<(String, String)>, String> {
-        let all = parse("fsdyno.toml", text, &crate::cli::Cli::command())?;
-        Ok(all.into_iter().map(|it| (it.name, it.value)).collect())
+    fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+        let defaults = parse("fsdyno.toml", text, &crate::cli::Cli::command())?;
+        Ok(defaults.into_iter().map(|default| (default.name, default.value)).collect())
     }
 
     #[test]
@@ -216,24 +220,24 @@ mod tests {
         let text =
             "# of this project\ndisk = \"hdd-7200\"\nrepeat = 5\nleast-difference = \"2%\"\n";
         let pairs = [("disk", "hdd-7200"), ("least-difference", "2%"), ("repeat", "5")];
-        let mut found = parsed(text).unwrap();
-        found.sort();
-        assert_eq!(found, pairs.map(|(key, value)| (key.to_string(), value.to_string())));
-        assert_eq!(parsed(""), Ok(Vec::new()));
+        let mut parsed = parse_pairs(text).unwrap();
+        parsed.sort();
+        assert_eq!(parsed, pairs.map(|(key, value)| (key.to_string(), value.to_string())));
+        assert_eq!(parse_pairs(""), Ok(Vec::new()));
     }
 
     #[test]
     fn a_mistake_in_a_file_is_reported_with_its_line() {
-        let error = |text: &str| parsed(text).unwrap_err();
+        let error = |text: &str| parse_pairs(text).unwrap_err();
         assert_eq!(
             error("\ndsik = \"x\""),
             "fsdyno.toml:2: unknown option 'dsik': did you mean 'disk'?"
         );
-        assert!(error("on = \"/srv\"").starts_with("fsdyno.toml:1: --on has no default in a file"));
-        assert!(error("out = \"x\"").contains("those that have one: machine, disk"));
+        assert!(error("on = \"/srv\"").starts_with("fsdyno.toml:1: --on cannot be set in a file"));
+        assert!(error("out = \"x\"").contains("options that can be set: machine, disk"));
         assert!(error("repeat = 0").starts_with("fsdyno.toml:1: invalid value '0' for '--repeat"));
-        assert!(error("disk = [1]").starts_with("fsdyno.toml:1: disk takes a text in quotes"));
-        assert!(error("kernel = \"/boot/vmlinuz\"").contains("a file only a name"));
+        assert!(error("disk = [1]").starts_with("fsdyno.toml:1: disk must be a string in quotes"));
+        assert!(error("kernel = \"/boot/vmlinuz\"").contains("fsdyno.toml may give only a name"));
         assert!(error("disk = ").starts_with("fsdyno.toml:1: "));
     }
 
@@ -241,9 +245,9 @@ mod tests {
     fn each_key_is_an_option_of_some_command() {
         let command = crate::cli::Cli::command();
         for key in KEYS {
-            assert!(command.get_subcommands().any(|sub| has(sub, key.name)), "{}", key.name);
-            for other in key.beaten_by.iter().filter(|other| **other != MACHINE) {
-                assert!(command.get_subcommands().any(|sub| has(sub, other)), "{other}");
+            assert!(command.get_subcommands().any(|sub| has_option(sub, key.name)), "{}", key.name);
+            for name in key.overridden_by.iter().filter(|name| **name != MACHINE_VARIABLE) {
+                assert!(command.get_subcommands().any(|sub| has_option(sub, name)), "{name}");
             }
         }
     }

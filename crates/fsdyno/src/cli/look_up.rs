@@ -9,7 +9,7 @@ use fsdyno_report::Format;
 use super::values::{Listable, NamedFormat, Showable, format};
 
 /// The formats of `show`.
-const SHOWN: &[NamedFormat] = &[
+const SHOW_FORMATS: &[NamedFormat] = &[
     ("mail", "For series, ranks and traces only: 72 columns for a mailing list", Format::Mail),
     ("markdown", "For series, ranks and traces only: for an issue tracker", Format::Markdown),
     ("html", "For series, ranks and traces only: for a page", Format::Html),
@@ -102,6 +102,6 @@ pub struct Show {
     #[arg(long)]
     pub sources: bool,
     /// Output format; a log in JSON has one line per request
-    #[arg(long, default_value = "text", value_parser = format(SHOWN))]
+    #[arg(long, default_value = "text", value_parser = format(SHOW_FORMATS))]
     pub format: Format,
 }

@@ -13,20 +13,20 @@ use super::{Cli, defaults};
 /// Invalid arguments or defaults, and requests for help or the version.
 pub fn parse_args() -> Result<(Cli, Option<String>), clap::Error> {
     let mut matches = command().try_get_matches()?;
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let added = defaults::added(&words, &command(), &matches)?;
-    if let Some((words, _)) = &added {
-        matches = command().try_get_matches_from(words)?;
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let extended = defaults::with_defaults(&args, &command(), &matches)?;
+    if let Some((args, _)) = &extended {
+        matches = command().try_get_matches_from(args)?;
     }
     let cli = Cli::from_arg_matches_mut(&mut matches);
-    Ok((cli.map_err(|error| error.format(&mut command()))?, added.map(|(_, note)| note)))
+    Ok((cli.map_err(|error| error.format(&mut command()))?, extended.map(|(_, note)| note)))
 }
 
 /// Returns the clap command with each paragraph of help joined to one line, which clap wraps to the terminal's width.
 pub fn command() -> clap::Command {
     Cli::command().mut_subcommands(with_negative_numbers).mut_subcommands(|sub| {
         match sub.get_after_help().map(ToString::to_string) {
-            Some(help) => sub.after_help(paragraphs(&help)),
+            Some(help) => sub.after_help(join_paragraphs(&help)),
             None => sub,
         }
     })
@@ -35,13 +35,13 @@ pub fn command() -> clap::Command {
 /// Makes numeric options accept negative values, so that the option's own error is shown instead of "unknown option".
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(|arg| {
-        let takes = |names: &[&str]| {
+        let has_any = |names: &[&str]| {
             arg.get_value_names()
                 .unwrap_or_default()
                 .iter()
                 .any(|name| names.contains(&name.as_str()))
         };
-        match (takes(&["N", "SECONDS"]), takes(&["PERCENT", "SIZE"])) {
+        match (has_any(&["N", "SECONDS"]), has_any(&["PERCENT", "SIZE"])) {
             (true, _) => arg.allow_negative_numbers(true),
             // clap does not recognize these as numbers, because they end in a letter or a percent sign.
             (_, true) => arg.allow_hyphen_values(true),
@@ -51,16 +51,16 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// Joins each paragraph to one line; indented lines, such as examples, are unchanged.
-fn paragraphs(text: &str) -> String {
-    let mut out: Vec<String> = Vec::new();
-    let prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
-    for line in text.lines() {
-        match out.last_mut().filter(|last| prose(last) && prose(line)) {
+fn join_paragraphs(help: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    for line in help.lines() {
+        match lines.last_mut().filter(|last| is_prose(last) && is_prose(line)) {
             Some(last) => *last = format!("{last} {line}"),
-            None => out.push(line.to_string()),
+            None => lines.push(line.to_string()),
         }
     }
-    out.join("\n")
+    lines.join("\n")
 }
 
 /// Returns the end of `fsdyno --help`: a few introductory examples and the exit codes.
@@ -84,13 +84,13 @@ pub fn suggest_nearest_command(error: &mut clap::Error) {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return;
     }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
     let command = Cli::command();
-    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
-    let names: Vec<&str> = shown.map(|it| it.get_name()).collect();
-    if let Some(name) = fsdyno_record::suggest::nearest(given, names) {
+    let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let names: Vec<&str> = visible.map(|sub| sub.get_name()).collect();
+    if let Some(name) = fsdyno_record::suggest::nearest(unknown, names) {
         let names = ContextValue::Strings(vec![name.to_owned()]);
         error.insert(ContextKind::SuggestedSubcommand, names);
     }
@@ -107,16 +107,16 @@ mod tests {
         let command = Cli::command();
         for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let name = sub.get_name();
-            let after = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(
-                after.contains(&format!("  fsdyno {name}"))
-                    || after.contains(&format!("fsdyno {name} ")),
-                "{name}: {after}"
+                help.contains(&format!("  fsdyno {name}"))
+                    || help.contains(&format!("fsdyno {name} ")),
+                "{name}: {help}"
             );
         }
-        let suggested = |given: &str| {
+        let suggest = |name: &str| {
             use clap::error::{ContextKind, ContextValue};
-            let mut error = Cli::try_parse_from(["fsdyno", given]).unwrap_err();
+            let mut error = Cli::try_parse_from(["fsdyno", name]).unwrap_err();
             suggest_nearest_command(&mut error);
             let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
             else {
@@ -125,28 +125,28 @@ mod tests {
             assert!(error.to_string().contains(&names[0]), "{error}");
             names.first().cloned()
         };
-        for (given, right) in
+        for (name, expected) in
             [("rnu", "run"), ("runn", "run"), ("lst", "list"), ("repot", "report")]
         {
-            assert_eq!(suggested(given).as_deref(), Some(right), "{given}");
+            assert_eq!(suggest(name).as_deref(), Some(expected), "{name}");
         }
-        assert_eq!(suggested("qwertyuiop"), None);
+        assert_eq!(suggest("qwertyuiop"), None);
     }
 
     #[test]
     fn help_fits_a_terminal_of_eighty_columns() {
         let command = command();
-        let helps = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-        let all = helps.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
-        for (name, help) in all {
+        let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let helps = visible.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
+        for (name, help) in helps {
             for line in help.lines().filter(|line| line.starts_with("  ")) {
                 // A command that is wrapped cannot be copied; two examples of the command `crash` are longer.
                 assert!(line.chars().count() <= 80 || name == "crash", "{name}: {line}");
             }
-            let prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with("  ");
             let lines: Vec<&str> = help.lines().collect();
             // A paragraph is one line, which clap wraps to the terminal's width.
-            let broken = lines.windows(2).find(|pair| prose(pair[0]) && prose(pair[1]));
+            let broken = lines.windows(2).find(|pair| is_prose(pair[0]) && is_prose(pair[1]));
             assert_eq!(broken, None, "{name}: a break within a paragraph");
         }
     }

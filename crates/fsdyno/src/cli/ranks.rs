@@ -8,7 +8,7 @@ use fsdyno_ranks::launcher::MAX_RANKS;
 use fsdyno_ranks::ssh::{self, Host};
 use fsdyno_record::Nanos;
 
-/// The options.
+/// The options of `fsdyno run` for several ranks.
 #[derive(Args, Clone, Debug, Default)]
 #[command(group = ArgGroup::new("shared").multiple(true))]
 pub struct RanksArgs {
@@ -18,10 +18,10 @@ pub struct RanksArgs {
     pub ranks: Option<Option<u32>>,
     /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
     /// the shared directory at the same path; one process each, or N in all with --ranks=N
-    #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = hosts)]
+    #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = parse_hosts)]
     pub hosts: Option<Hosts>,
     /// With --hosts: the path of fsdyno on those hosts, if it differs from the path on this host
-    #[arg(long, value_name = "PATH", requires = "hosts", value_parser = remote_program)]
+    #[arg(long, value_name = "PATH", requires = "hosts", value_parser = parse_remote_program)]
     pub hosts_program: Option<PathBuf>,
     /// With --ranks or --hosts: each rank does the whole workload in its own directory, instead of a share of it in a
     /// common directory
@@ -32,17 +32,17 @@ pub struct RanksArgs {
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole_number::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,
     /// With --ranks or --hosts: after SECONDS of creating files (postmark: of transactions; churn, maildir: of
-    /// operations) all ranks go on until each has done as many as the fastest rank, and later phases work on these
+    /// operations) all ranks continue until each has done as many as the fastest rank, and later phases work on these
     /// items (like mdtest -W)
-    #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = parse_seconds)]
     pub stonewall: Option<Nanos>,
 }
 
 /// Parses a number of seconds from a thousandth of a second to a day.
-fn seconds(text: &str) -> Result<Nanos, String> {
-    let number = text.parse::<f64>().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
-    number.map(|seconds| Nanos((seconds * 1e9).round() as u64)).ok_or_else(|| {
-        format!("'{text}' is not a number of seconds from 0.001 to 86400, such as 30")
+fn parse_seconds(value: &str) -> Result<Nanos, String> {
+    let seconds = value.parse::<f64>().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.map(|seconds| Nanos((seconds * 1e9).round() as u64)).ok_or_else(|| {
+        format!("'{value}' is not a number of seconds from 0.001 to 86400, such as 30")
     })
 }
 
@@ -50,13 +50,13 @@ fn seconds(text: &str) -> Result<Nanos, String> {
 #[derive(Clone, Debug)]
 pub struct Hosts(pub Vec<Host>);
 
-fn hosts(text: &str) -> Result<Hosts, String> {
-    ssh::hosts(text).map(Hosts)
+fn parse_hosts(value: &str) -> Result<Hosts, String> {
+    ssh::hosts(value).map(Hosts)
 }
 
-fn remote_program(text: &str) -> Result<PathBuf, String> {
-    match text.starts_with('/') && !text.contains(char::is_control) {
-        true => Ok(PathBuf::from(text)),
-        false => Err(format!("'{}' is not an absolute path", text.escape_debug())),
+fn parse_remote_program(value: &str) -> Result<PathBuf, String> {
+    match value.starts_with('/') && !value.contains(char::is_control) {
+        true => Ok(PathBuf::from(value)),
+        false => Err(format!("'{}' is not an absolute path", value.escape_debug())),
     }
 }

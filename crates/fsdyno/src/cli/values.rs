@@ -13,15 +13,15 @@ pub struct Percent(pub f64);
 impl std::str::FromStr for Percent {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Percent, String> {
-        let (number, sign) = match text.strip_suffix('%') {
+    fn from_str(value: &str) -> Result<Percent, String> {
+        let (number, has_sign) = match value.strip_suffix('%') {
             Some(number) => (number.trim_end(), true),
-            None => (text, false),
+            None => (value, false),
         };
         let percent = number.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
         let percent: f64 =
             percent.ok_or("expected a percentage from 0% to 100%, such as 3% or 0.5%")?;
-        if !sign && percent > 0.0 && percent < 1.0 {
+        if !has_sign && percent > 0.0 && percent < 1.0 {
             return Err(format!(
                 "ambiguous: {percent}% or {}%; write the percent sign",
                 (percent * 1e6).round() / 1e4
@@ -32,14 +32,14 @@ impl std::str::FromStr for Percent {
 }
 
 /// Returns a parser of axis names.
-pub fn axis() -> PossibleValuesParser {
+pub fn axis_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(fsdyno_axes::AXES.iter().map(|axis| axis.key))
 }
 
 /// Parses `--width`: a percentage that a finite number of trials can reach.
-pub fn width(text: &str) -> Result<Percent, String> {
+pub fn parse_width(value: &str) -> Result<Percent, String> {
     const MIN: f64 = 1e-6;
-    let width: Percent = text.parse()?;
+    let width: Percent = value.parse()?;
     match width.0 >= MIN {
         true => Ok(width),
         false => Err(
@@ -60,7 +60,7 @@ pub struct ComparisonArgs {
     #[arg(long, value_name = "BY", value_parser = named(Sort::ALL))]
     pub sort: Option<Sort>,
     /// The columns of tables, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column(), hide_possible_values = true,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column_parser(), hide_possible_values = true,
           help = format!("The columns of tables, separated by commas: {} [default: those that fit]", COLUMN_NAMES.join(", ")))]
     pub columns: Vec<&'static str>,
 }
@@ -75,9 +75,9 @@ impl ComparisonArgs {
 }
 
 /// Returns a parser of table column names.
-fn column() -> impl TypedValueParser<Value = &'static str> {
-    PossibleValuesParser::new(COLUMN_NAMES.iter().copied()).try_map(|given| {
-        COLUMN_NAMES.iter().copied().find(|name| *name == given).ok_or("unknown name")
+fn column_parser() -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(COLUMN_NAMES.iter().copied()).try_map(|value| {
+        COLUMN_NAMES.iter().copied().find(|name| *name == value).ok_or("unknown name")
     })
 }
 
@@ -85,7 +85,7 @@ fn column() -> impl TypedValueParser<Value = &'static str> {
 pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path == Path::new("-") {
         true => Err(
-            "expected a folder, and '-' is standard output; for a folder of this name write ./-",
+            "expected a folder, and '-' is standard output; for a folder with this name, write ./-",
         ),
         false => Ok(path),
     })
@@ -95,7 +95,7 @@ pub fn folder() -> impl TypedValueParser<Value = PathBuf> {
 pub type NamedFormat = (&'static str, &'static str, Format);
 
 /// The formats of trials.
-pub const TRIALS: &[NamedFormat] = &[
+pub const TRIAL_FORMATS: &[NamedFormat] = &[
     ("csv", "One line per trial, phase and op", Format::Csv),
     ("json", "The records themselves; for a study its claims and their verdicts", Format::Json),
     (
@@ -124,13 +124,13 @@ pub const TRIALS: &[NamedFormat] = &[
 pub fn format(formats: &'static [NamedFormat]) -> impl TypedValueParser<Value = Format> {
     let described = Format::ALL
         .iter()
-        .map(|usual| *formats.iter().find(|(name, ..)| *name == usual.0).unwrap_or(usual));
-    let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(other, ..)| other != name);
-    let all: Vec<NamedFormat> = described.chain(formats.iter().filter(is_new).copied()).collect();
-    let names = all.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
-    PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |given| {
-        let found = all.iter().find(|(name, ..)| *name == given);
-        found.map(|(_, _, format)| *format).ok_or("unknown name")
+        .map(|common| *formats.iter().find(|(name, ..)| *name == common.0).unwrap_or(common));
+    let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(common, ..)| common != name);
+    let offered: Vec<NamedFormat> = described.chain(formats.iter().filter(is_new).copied()).collect();
+    let names = offered.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
+    PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |value| {
+        let entry = offered.iter().find(|(name, ..)| *name == value);
+        entry.map(|(_, _, format)| *format).ok_or("unknown name")
     })
 }
 
@@ -223,7 +223,7 @@ pub enum Showable {
 }
 
 impl Showable {
-    /// Reports whether the items are results, of which several can be shown together.
+    /// Returns true if the items are results; several results can be shown together.
     pub fn is_of_results(self) -> bool {
         matches!(self, Showable::Series | Showable::Clients | Showable::Ranks)
     }
@@ -236,9 +236,9 @@ where
     T: Copy + Send + Sync + 'static,
 {
     let names = table.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
-    PossibleValuesParser::new(names).try_map(move |given| {
-        let found = table.iter().find(|(name, _, _)| *name == given);
-        found.map(|(_, _, value)| *value).ok_or("unknown name")
+    PossibleValuesParser::new(names).try_map(move |value| {
+        let entry = table.iter().find(|(name, _, _)| *name == value);
+        entry.map(|(_, _, value)| *value).ok_or("unknown name")
     })
 }
 
@@ -247,15 +247,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentage_may_leave_out_its_sign_where_it_cannot_be_taken_for_a_fraction() {
-        let parse = |text: &str| text.parse().ok().map(|Percent(part)| part);
+    fn a_percentage_needs_its_sign_only_if_it_could_be_a_fraction() {
+        let parse = |value: &str| value.parse().ok().map(|Percent(part)| part);
         assert_eq!(["3%", "0.5 %", "0%"].map(parse), [Some(0.03), Some(0.005), Some(0.0)]);
         assert_eq!(["3", "1", "0"].map(parse), [Some(0.03), Some(0.01), Some(0.0)]);
         assert_eq!(["0.03", "-1%", "101%", "101", "nan%", "%", ""].map(parse), [None; 7]);
         let error = "0.03".parse::<Percent>().unwrap_err();
         assert_eq!(error, "ambiguous: 0.03% or 3%; write the percent sign");
-        assert_eq!(width("2"), Ok(Percent(0.02)));
-        let error = width("0%").unwrap_err();
+        assert_eq!(parse_width("2"), Ok(Percent(0.02)));
+        let error = parse_width("0%").unwrap_err();
         assert!(error.starts_with("expected a percentage from 0.0001% to 100%"), "{error}");
     }
 }

@@ -60,27 +60,27 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
         questions: std::io::stderr(),
         number: 0,
     });
-    let given = advise.given();
-    check(&given)?;
+    let options = advise.options();
+    check(&options)?;
     let answers = match &mut terminal {
-        Some(asker) => from_questions(&given, asker, prose())?,
-        None => from_options(&given)?,
+        Some(asker) => from_questions(&options, asker, prose())?,
+        None => from_options(&options)?,
     };
     let steps = fsdyno_advise::of(&answers)?;
-    output::data(&steps.text(&answers, prose()))?;
+    output::write_data(&steps.text(&answers, prose()))?;
     if matches!(answers.on, TrialTarget::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
         return Err(Failure {
             exit: Exit::Missing,
-            message: "the lab cannot run here: fsdyno doctor; a directory can be measured".into(),
+            message: "the lab cannot run here; see fsdyno doctor. A directory can be measured: --on DIR".into(),
         });
     }
-    let is_agreed = advise.yes
+    let is_confirmed = advise.yes
         || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
-    if is_agreed { execute(&steps) } else { Ok(Exit::Success) }
+    if is_confirmed { execute(&steps) } else { Ok(Exit::Success) }
 }
 
 /// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code are
-/// those of the command run by itself.
+/// those of the command run alone.
 fn execute(steps: &Steps) -> Result<Exit, Failure> {
     // A signal also reaches the command; this process only waits for the command to end.
     let stop = stop::flag()?;
@@ -104,8 +104,8 @@ fn execute(steps: &Steps) -> Result<Exit, Failure> {
 }
 
 impl Advise {
-    /// Returns the answers that the options give.
-    fn given(&self) -> Given {
+    /// Returns the answers that the options contain.
+    fn options(&self) -> Given {
         Given {
             purpose: self.purpose,
             on: self.on.clone(),

@@ -23,7 +23,7 @@ pub fn run(args: &Compare) -> Result<Exit, Failure> {
     }
     // Any exit code except 0, 1 and 125 would mark the commit bad or, from 128 on, end the bisection.
     exit.or_else(|failure| {
-        output::complain(&format!("fsdyno: {failure}"));
+        output::write_stderr(&format!("fsdyno: {failure}"));
         Ok(Exit::Undecided)
     })
 }
@@ -35,7 +35,7 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
              slower",
         ));
     }
-    let compared = compared(args)?;
+    let compared = compare_requested(args)?;
     output::print(&compared, args.format)?;
     if args.bisect {
         return Ok(match compared.bisect() {
@@ -50,7 +50,7 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
     Ok(if compared.slower() { Exit::NegativeVerdict } else { Exit::Success })
 }
 
-fn compared(args: &Compare) -> Result<Compared, Failure> {
+fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
     let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let axis = args.by.as_deref().and_then(Axis::of);
     if axis.is_none() && args.explain.is_some() {
@@ -64,23 +64,23 @@ fn compared(args: &Compare) -> Result<Compared, Failure> {
         (None, Some(new)) => {
             compare::compare(&load(&[find(&args.base)?])?, &load(&[find(new)?])?, options)
         }
-        (None, None) => return Err(second_result(args)?),
+        (None, None) => return Err(missing_result(args)?),
     };
     Ok(compared?)
 }
 
 /// Returns the failure for a command with only one result; it names the axes along which its trials can be compared.
-fn second_result(args: &Compare) -> Result<Failure, Failure> {
-    let by: Vec<String> = compare::axes_with_steps(&read_all(&find(&args.base)?)?)
+fn missing_result(args: &Compare) -> Result<Failure, Failure> {
+    let options: Vec<String> = compare::axes_with_steps(&load_trials(&find(&args.base)?)?)
         .into_iter()
         .map(|axis| format!("--by {}", axis.key))
         .collect();
     let base = args.base.display();
-    Ok(Failure::invalid_use(match by.is_empty() {
+    Ok(Failure::invalid_use(match options.is_empty() {
         true => format!("one result is compared with nothing: fsdyno compare '{base}' NEW"),
         false => format!(
             "one result: give a second one, or compare the trials within '{base}' with {}",
-            by.join(" or ")
+            options.join(" or ")
         ),
     }))
 }
@@ -91,16 +91,16 @@ fn compared_by(
     axis: &'static Axis,
     options: CompareOptions,
 ) -> Result<Compared, Failure> {
-    let trials = read_all(&find(&args.base)?)?;
+    let trials = load_trials(&find(&args.base)?)?;
     let mut compared = compare::compare_by(&trials, axis, options)?;
-    if let Some(most) = args.explain {
-        explain::steps(&mut compared, &trials, axis, most as usize, &stop::flag()?)?;
+    if let Some(count) = args.explain {
+        explain::steps(&mut compared, &trials, axis, count as usize, &stop::flag()?)?;
     }
     Ok(compared)
 }
 
 /// Loads the trials of a result, or of all runs of a study.
-fn read_all(path: &Path) -> Result<Vec<Trial>, Failure> {
+fn load_trials(path: &Path) -> Result<Vec<Trial>, Failure> {
     if !path.join(stored::FILE).is_file() {
         return load(&[path]);
     }

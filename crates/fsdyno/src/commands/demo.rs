@@ -19,9 +19,9 @@ struct Size {
     /// Candidates; those that cannot run here are omitted.
     filesystems: &'static [&'static str],
     /// The arguments of `fsdyno run` on every venue.
-    work: &'static str,
+    run_args: &'static str,
     /// The additional arguments in the lab.
-    lab: &'static str,
+    lab_args: &'static str,
 }
 
 /// Chosen for a duration of three minutes on two cores, and for rows without a flag about size: 20,000 files keep each
@@ -29,14 +29,14 @@ struct Size {
 /// inode in a separate request, which increases the overhead of the disk's server.
 const DEFAULT: Size = Size {
     filesystems: &["ext4", "xfs", "btrfs", "f2fs"],
-    work: "dirops --set files=20000 --set remount=no --repeat 3",
-    lab: "--machine server-2026 --boot snapshot",
+    run_args: "dirops --set files=20000 --set remount=no --repeat 3",
+    lab_args: "--machine server-2026 --boot snapshot",
 };
 
 const QUICK: Size = Size {
     filesystems: &["ext4", "xfs"],
-    work: "dirops --set dirops.files=2000 --repeat 2",
-    lab: "--size 1G",
+    run_args: "dirops --set dirops.files=2000 --repeat 2",
+    lab_args: "--size 1G",
 };
 
 /// Runs the demo.
@@ -44,22 +44,22 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     let size = if demo.quick { QUICK } else { DEFAULT };
     let out = demo.out.clone().unwrap_or_else(|| Path::new(RESULTS).join("demo"));
     let mut words: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
-    let mut add = |text: &str| words.extend(text.split_whitespace().map(String::from));
-    add(size.work);
-    let lacking = doctor::lacking();
-    let filesystems = if lacking.is_empty() { able(&size) } else { Vec::new() };
+    let mut add = |args: &str| words.extend(args.split_whitespace().map(String::from));
+    add(size.run_args);
+    let missing = doctor::lacking();
+    let filesystems = if missing.is_empty() { runnable(&size) } else { Vec::new() };
     match filesystems.is_empty() {
         false => {
-            add(size.lab);
+            add(size.lab_args);
             filesystems.iter().for_each(|name| add(&format!("--fs {name}")));
-            add(&format!("--jobs {}", demo.jobs.unwrap_or_else(processors)));
+            add(&format!("--jobs {}", demo.jobs.unwrap_or_else(processor_count)));
         }
         true => {
             say(
                 "demo: the lab cannot run here, so this is the current directory alone: no modelled disk,",
             );
-            say("demo: no repeatable digits, no comparison of file systems. What is missing:");
-            lacking.iter().for_each(|line| say(&format!("  {line}")));
+            say("demo: no bit-identical repeats, no comparison of file systems. What is missing:");
+            missing.iter().for_each(|line| say(&format!("  {line}")));
             add("--on .");
         }
     }
@@ -76,23 +76,23 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
 }
 
 /// Returns the candidates that can run in the lab; reports the others to the user.
-fn able(size: &Size) -> Vec<&'static str> {
-    let here = Capabilities::look();
+fn runnable(size: &Size) -> Vec<&'static str> {
+    let capabilities = Capabilities::look();
     let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
-    let can = |name: &&&str| kind(name).is_some_and(|kind| here.in_lab(kind).can);
-    let (able, others): (Vec<&&str>, Vec<&&str>) = size.filesystems.iter().partition(can);
-    if !others.is_empty() && !able.is_empty() {
-        let others: Vec<&str> = others.into_iter().copied().collect();
+    let is_runnable = |name: &&&str| kind(name).is_some_and(|kind| capabilities.in_lab(kind).can);
+    let (runnable, unavailable): (Vec<&&str>, Vec<&&str>) = size.filesystems.iter().partition(is_runnable);
+    if !unavailable.is_empty() && !runnable.is_empty() {
+        let names: Vec<&str> = unavailable.into_iter().copied().collect();
         say(&format!(
             "demo: without {}, which cannot run in the lab here (fsdyno list filesystems says why)",
-            others.join(", ")
+            names.join(", ")
         ));
     }
-    able.into_iter().copied().collect()
+    runnable.into_iter().copied().collect()
 }
 
-fn processors() -> u16 {
-    std::thread::available_parallelism().map_or(1, |all| u16::try_from(all.get()).unwrap_or(1))
+fn processor_count() -> u16 {
+    std::thread::available_parallelism().map_or(1, |count| u16::try_from(count.get()).unwrap_or(1))
 }
 
 /// Removes the files of an earlier demo; other files in its folder are kept.

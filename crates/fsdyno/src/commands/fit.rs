@@ -9,7 +9,7 @@ use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, say};
 
-/// The name that stands for the processor instead of a device. A file with that name is given as ./cpu.
+/// The argument that selects the processor instead of a device; a file with this name is given as ./cpu.
 const CPU: &str = "cpu";
 
 /// Measures, fits and writes.
@@ -18,8 +18,8 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         check_out(out)?;
     }
     let is_cpu = fit.device == Path::new(CPU);
-    let for_cpu = [("--kernel", fit.kernel.is_some()), ("--check", fit.check.is_some())];
-    let option = for_cpu.iter().find(|(_, given)| *given);
+    let cpu_options = [("--kernel", fit.kernel.is_some()), ("--check", fit.check.is_some())];
+    let option = cpu_options.iter().find(|(_, is_given)| *is_given);
     let text = match (is_cpu, &fit.check, option) {
         (true, Some(profile), _) => cpu::check(fit.kernel.clone(), profile)?,
         (true, None, _) => cpu::processor(fit.kernel.clone())?,
@@ -36,7 +36,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         return Ok(Exit::Stopped);
     };
     let Some(out) = &fit.out else {
-        output::data(&text)?;
+        output::write_data(&text)?;
         return Ok(Exit::Success);
     };
     write(out, &text)?;

@@ -9,7 +9,7 @@ use crate::output::{self, say};
 pub fn completions(completions: &Completions) -> Result<Exit, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(completions.shell, &mut cli::command(), "fsdyno", &mut text);
-    output::data(&String::from_utf8_lossy(&text))?;
+    output::write_data(&String::from_utf8_lossy(&text))?;
     Ok(Exit::Success)
 }
 

@@ -59,7 +59,7 @@ pub enum Tool {
 
 /// Imports a file.
 pub fn run(import: &Import) -> Result<Exit, Failure> {
-    if let Some(tree) = import.tree.as_ref().filter(|it| !it.is_absolute()) {
+    if let Some(tree) = import.tree.as_ref().filter(|tree| !tree.is_absolute()) {
         let message = format!("--tree '{}' is not an absolute path", tree.display());
         return Err(Failure::invalid_use(message));
     }
@@ -77,17 +77,17 @@ pub fn run(import: &Import) -> Result<Exit, Failure> {
         Tool::Lttng => Format::Lttng,
     };
     let options = ImportOptions { tree: import.tree.clone(), anonymize: import.anonymize };
-    let from = BufReader::with_capacity(1 << 20, file);
-    let mut refused = None;
+    let reader = BufReader::with_capacity(1 << 20, file);
+    let mut create_failure = None;
     let out = || {
         create(&import.out).map_err(|failure| {
             let message = failure.message.clone();
-            refused = Some(failure);
+            create_failure = Some(failure);
             std::io::Error::other(message)
         })
     };
-    let imported = fsdyno_recorder::import::import(format, from, &options, out);
-    if let Some(failure) = refused {
+    let imported = fsdyno_recorder::import::import(format, reader, &options, out);
+    if let Some(failure) = create_failure {
         return Err(failure);
     }
     let name = import.file.display();

@@ -26,11 +26,11 @@ pub struct Kernel {
 enum Action {
     /// Build a kernel or modules that Debian does not ship, and keep them in the cache
     #[command(subcommand)]
-    Build(What),
+    Build(Buildable),
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Buildable {
     /// Build a small Linux 5.10 with Reiser4
     Reiser4(Reiser4),
     /// Build OpenZFS modules for a Debian kernel
@@ -95,18 +95,18 @@ struct Reiser4 {
 
 /// Builds, and prints the option that uses the result.
 pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
-    let Kernel { action: Action::Build(what) } = kernel;
+    let Kernel { action: Action::Build(buildable) } = kernel;
     let cache = Cache::of_user()?;
     let report = |line: &str| say(&format!("fsdyno: {line}"));
-    let options = |it: BuildArgs| BuildOptions { jobs: it.jobs, keep: it.keep };
-    let (built, what, usage) = match what {
-        What::Reiser4(it) => {
-            let sources = Sources { linux: it.linux.clone(), reiser4: it.reiser4.clone() };
-            let built = build::reiser4(&sources, options(it.build), &cache, &report)?;
+    let options = |args: BuildArgs| BuildOptions { jobs: args.jobs, keep: args.keep };
+    let (built, kind, usage) = match buildable {
+        Buildable::Reiser4(args) => {
+            let sources = Sources { linux: args.linux.clone(), reiser4: args.reiser4.clone() };
+            let built = build::reiser4(&sources, options(args.build), &cache, &report)?;
             (built, String::new(), "--kernel reiser4".to_string())
         }
-        What::Zfs(it) => {
-            let built = build::zfs(it.kernel.as_deref(), options(it.build), &cache, &report)?;
+        Buildable::Zfs(args) => {
+            let built = build::zfs(args.kernel.as_deref(), options(args.build), &cache, &report)?;
             let usage = format!("--kernel {} --fs zfs", built.release);
             (built, "zfs for ".to_string(), usage)
         }
@@ -115,6 +115,6 @@ pub fn run(kernel: &Kernel) -> Result<Exit, Failure> {
         report(&format!("the folder of the build is {}", folder.display()));
     }
     let minutes = built.elapsed.as_secs_f64() / 60.0;
-    say(&format!("{what}{} is built ({minutes:.1} min); use it with: {usage}", built.release));
+    say(&format!("{kind}{} is built ({minutes:.1} min); use it with: {usage}", built.release));
     Ok(Exit::Success)
 }

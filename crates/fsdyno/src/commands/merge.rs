@@ -18,7 +18,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
         results::check_baseline(merge.baseline.as_deref(), labels)?;
     }
     let merged = fsdyno_campaign::merge(&merge.out, &merge.shares, merge.partial)?;
-    say_findings(&merged);
+    report_findings(&merged);
     let Merged { mut trials, baseline, missing, .. } = merged;
     let failed = trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count();
     let baseline = merge.baseline.as_deref().or(baseline.as_deref());
@@ -39,7 +39,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     Ok(if failed > 0 { Exit::TrialFailed } else { Exit::Success })
 }
 
-fn say_findings(merged: &Merged) {
+fn report_findings(merged: &Merged) {
     for folder in &merged.torn {
         say(&format!(
             "fsdyno: the last line of '{}' is incomplete after a crash; its trial is omitted",
@@ -48,7 +48,7 @@ fn say_findings(merged: &Merged) {
     }
     if merged.twice > 0 {
         let trials = counted(merged.twice, "trial");
-        let are = if merged.twice == 1 { "is" } else { "are" };
-        say(&format!("fsdyno: {trials} {are} in two shards and bit-identical"));
+        let verb = if merged.twice == 1 { "is" } else { "are" };
+        say(&format!("fsdyno: {trials} {verb} in two shards and bit-identical"));
     }
 }

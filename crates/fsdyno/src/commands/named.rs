@@ -10,16 +10,16 @@ use crate::exit::Failure;
 /// Returns the command with each name of a result replaced by its path.
 ///
 /// # Errors
-/// A name that no result has, or that several have.
+/// No result has the name, or several results have it.
 pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
     // compare resolves its own names, because a name that no result has leaves a bisection undecided.
-    for path in results(&mut command) {
-        *path = result(path)?;
+    for path in result_args(&mut command) {
+        *path = result_path(path)?;
     }
     match &mut command {
         Command::Show(show) if show.kind.is_of_results() => {
             for name in &mut show.names {
-                *name = result(Path::new(name))?.to_string_lossy().into_owned();
+                *name = result_path(Path::new(name))?.to_string_lossy().into_owned();
             }
         }
         // The name of a study takes precedence.
@@ -32,8 +32,8 @@ pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
 }
 
 /// Returns the path of a result. The name of a study, which is not a result, gets a hint.
-fn result(given: &Path) -> Result<PathBuf, Failure> {
-    find(given).map_err(|failure| match given.to_str().filter(|name| is_study(name)) {
+fn result_path(name: &Path) -> Result<PathBuf, Failure> {
+    find(name).map_err(|failure| match name.to_str().filter(|name| is_study(name)) {
         Some(name) => Failure::invalid_use(format!(
             "'{name}' is a study, not a result: 'fsdyno show study {name}' has its stored verdicts, and 'fsdyno study \
              {name} --out FOLDER' runs it"
@@ -47,7 +47,7 @@ fn is_study(name: &str) -> bool {
 }
 
 /// Returns the results among the arguments of a command.
-fn results(command: &mut Command) -> Vec<&mut PathBuf> {
+fn result_args(command: &mut Command) -> Vec<&mut PathBuf> {
     match command {
         Command::Report(report) => report.results.iter_mut().collect(),
         Command::Merge(merge) => merge.shares.iter_mut().collect(),

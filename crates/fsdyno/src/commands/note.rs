@@ -20,21 +20,21 @@ pub fn run(note: &Note) -> Result<Exit, Failure> {
             folder.display()
         )));
     }
-    match requested(folder, note.name.as_deref(), note.note.as_deref())? {
+    match requested_about(folder, note.name.as_deref(), note.note.as_deref())? {
         Some(about) => {
             about.store(folder)?;
-            say(&format!("fsdyno: {}: {}", folder.display(), words(&about)));
+            say(&format!("fsdyno: {}: {}", folder.display(), describe(&about)));
         }
         None => output::print(&listing(folder, &About::read(folder)?), note.format)?,
     }
     Ok(Exit::Success)
 }
 
-/// Returns the name and the note that a result is to have; none if neither changes.
+/// Returns the name and the note that a result is to have; `None` if neither changes.
 ///
 /// # Errors
-/// A name that another result has, or a file in the folder that is not fsdyno's.
-pub fn requested(
+/// Another result has the name, or the folder has a file that is not fsdyno's.
+pub fn requested_about(
     folder: &Path,
     name: Option<&str>,
     note: Option<&str>,
@@ -48,7 +48,7 @@ pub fn requested(
     About::read(folder).map(|about| Some(about.changed(name, note)))
 }
 
-fn words(about: &About) -> String {
+fn describe(about: &About) -> String {
     match (&about.name, &about.note) {
         (None, None) => "no name and no note".into(),
         (Some(name), None) => format!("named {name}"),
@@ -58,7 +58,7 @@ fn words(about: &About) -> String {
 }
 
 fn listing(folder: &Path, about: &About) -> Listing {
-    let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+    let cell = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
     let result = folder.display().to_string();
     Listing {
         heads: &["result", "name", "note"],

@@ -21,17 +21,17 @@ use crate::exit::{Exit, Failure};
 use crate::output::detail;
 use crate::version;
 
-/// Returns the position of this process; none if the command is not one of several processes.
+/// Returns the position of this process; `None` if the command is not one of several processes.
 ///
 /// # Errors
-/// No launcher, or a launcher whose variables are invalid.
+/// There is no launcher, or its environment variables are invalid.
 pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
     if let Some(Hosts(hosts)) = &run.ranks.hosts {
         let ranks = ssh::ranks(hosts, run.ranks.ranks.flatten()).map_err(Failure::invalid_use)?;
         return Ok(Some(Position { kind: Kind::Ssh, rank: 0, ranks, run: None, pmi: None }));
     }
     let env = |name: &str| std::env::var(name).ok();
-    let Some(given) = run.ranks.ranks else {
+    let Some(count) = run.ranks.ranks else {
         // Shards are runs of their own.
         let started = launcher::started_by_mpi(&env).filter(|_| run.shard.is_none());
         return started.map_or(Ok(None), |(kind, ranks)| {
@@ -41,8 +41,8 @@ pub fn position_of(run: &Run) -> Result<Option<Position>, Failure> {
             )))
         });
     };
-    let found = launcher::detect(&env, given).map_err(Failure::invalid_use)?;
-    found.map(Some).ok_or_else(|| {
+    let position = launcher::detect(&env, count).map_err(Failure::invalid_use)?;
+    position.map(Some).ok_or_else(|| {
         Failure::invalid_use(
             "--ranks: no launcher started this process; put one before the command, such as 'mpiexec -n 4 fsdyno run \
              ... --ranks' or srun (docs/ranks.md has the others), or name hosts with --hosts",
@@ -57,26 +57,26 @@ pub fn request(run: &Run, position: &Position) -> RanksRequest {
 }
 
 /// Takes part in the run as a rank other than 0: starts the worker that does this rank's part.
-pub fn join_run(run: &Run, place: &Position) -> Result<Exit, Failure> {
+pub fn join_run(run: &Run, position: &Position) -> Result<Exit, Failure> {
     if run.dry_run {
         return Ok(Exit::Success);
     }
     let failed = |message: String| Failure { exit: Exit::Missing, message };
     let stop = stop::flag()?;
-    let patience = Timeouts::default().gather;
-    let on = directory(run).inspect_err(|_| meet::refuse(place))?;
+    let timeout = Timeouts::default().gather;
+    let on = directory(run).inspect_err(|_| meet::refuse(position))?;
     // Rank 0 has reported why it refuses the run.
-    let Some(meeting) = meet::find(place, &on, patience).map_err(failed)? else {
+    let Some(meeting) = meet::find(position, &on, timeout).map_err(failed)? else {
         return Ok(Exit::InvalidUse);
     };
-    let hello = parent::hello(place.rank, place.ranks, version::text());
-    let join = join(&meeting, place, on.clone(), patience);
+    let hello = parent::hello(position.rank, position.ranks, version::description());
+    let join = join(&meeting, position, on.clone(), timeout);
     let worker = parent::start(&program()?, &join).map_err(failed)?;
     match parent::attend(worker, &meeting, &hello, &stop).map_err(failed)? {
         WorkerEnd::Done => Ok(Exit::Success),
         WorkerEnd::Hanging(message) => Err(Failure { exit: Exit::TrialFailed, message }),
         WorkerEnd::Orphaned(folder) => {
-            match cleanup::clean_up(place, &meeting, &on, folder.as_deref()) {
+            match cleanup::clean_up(position, &meeting, &on, folder.as_deref()) {
                 Some(message) => Err(Failure { exit: Exit::TrialFailed, message }),
                 None => Ok(Exit::TrialFailed),
             }
@@ -87,31 +87,31 @@ pub fn join_run(run: &Run, place: &Position) -> Result<Exit, Failure> {
 /// Waits, as rank 0, until all ranks have arrived.
 pub fn gather(
     run: &Run,
-    place: &Position,
+    position: &Position,
     stop: &Arc<AtomicBool>,
 ) -> Result<(Arc<Group>, Option<RemoteWorkers>), Failure> {
     let failed = |message: String| Failure { exit: Exit::Missing, message };
-    let patience = Timeouts::default();
+    let timeouts = Timeouts::default();
     let on = directory(run)?;
-    let (listener, meeting, note) = meet::open(place, &on).map_err(failed)?;
-    let (program, text) = (program()?, version::text());
+    let (listener, meeting, note) = meet::open(position, &on).map_err(failed)?;
+    let (program, version) = (program()?, version::description());
     let workers = match &run.ranks.hosts {
         Some(Hosts(hosts)) => {
             let program = run.ranks.hosts_program.clone().unwrap_or(program);
             let join = |rank| {
-                let place = Position { rank, ..place.clone() };
-                join(&meeting, &place, on.clone(), patience.gather)
+                let position = Position { rank, ..position.clone() };
+                join(&meeting, &position, on.clone(), timeouts.gather)
             };
-            Some(RemoteWorkers::start(hosts, &program, (place.ranks, text), &meeting, &join))
+            Some(RemoteWorkers::start(hosts, &program, (position.ranks, version), &meeting, &join))
         }
         None => {
-            start_own(program, join(&meeting, place, on, patience.gather), meeting.clone());
+            start_worker(program, join(&meeting, position, on, timeouts.gather), meeting.clone());
             None
         }
     };
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let kind = (place.kind, place.ranks);
-    let group = Group::gather(listener, &meeting.secret, kind, text, patience, &is_stopped);
+    let kind = (position.kind, position.ranks);
+    let group = Group::gather(listener, &meeting.secret, kind, version, timeouts, &is_stopped);
     drop(note);
     let group = match group {
         Ok(group) => group,
@@ -128,32 +128,32 @@ pub fn gather(
     };
     let hosts: Vec<String> =
         group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
-    detail(&format!("fsdyno: {} ranks of {}: {}", place.ranks, place.kind, hosts.join(", ")));
+    detail(&format!("fsdyno: {} ranks of {}: {}", position.ranks, position.kind, hosts.join(", ")));
     Ok((Arc::new(group), workers))
 }
 
 /// Starts the worker of rank 0.
-fn start_own(program: PathBuf, join: Join, meeting: Meeting) {
-    let hello = parent::hello(join.rank, join.ranks, version::text());
+fn start_worker(program: PathBuf, join: Join, meeting: Meeting) {
+    let hello = parent::hello(join.rank, join.ranks, version::description());
     // The kernel kills the worker when the thread that started it ends.
     std::thread::spawn(move || {
-        let never = AtomicBool::new(false);
-        let ended = parent::start(&program, &join)
-            .and_then(|worker| parent::attend(worker, &meeting, &hello, &never));
-        if let Err(why) | Ok(WorkerEnd::Hanging(why)) = ended {
-            detail(&format!("fsdyno: the worker of rank 0: {why}"));
+        let never_stop = AtomicBool::new(false);
+        let result = parent::start(&program, &join)
+            .and_then(|worker| parent::attend(worker, &meeting, &hello, &never_stop));
+        if let Err(message) | Ok(WorkerEnd::Hanging(message)) = result {
+            detail(&format!("fsdyno: the worker of rank 0: {message}"));
         }
     });
 }
 
 /// Runs as a worker: the parent sends it its rank on standard input.
 pub fn work() -> Result<Exit, Failure> {
-    let mut text = String::new();
+    let mut line = String::new();
     // Reads one line only: over ssh the input stays open.
-    let read = std::io::stdin().lock().take(1 << 16).read_line(&mut text);
-    let join: Join = match read
+    let result = std::io::stdin().lock().take(1 << 16).read_line(&mut line);
+    let join: Join = match result
         .map_err(serde_json::Error::io)
-        .and_then(|_| serde_json::from_str(&text))
+        .and_then(|_| serde_json::from_str(&line))
     {
         Ok(join) => join,
         Err(error) => {
@@ -162,15 +162,15 @@ pub fn work() -> Result<Exit, Failure> {
             )));
         }
     };
-    match fsdyno_ranks::work(&join, version::text()) {
+    match fsdyno_ranks::work(&join, version::description()) {
         Ok(()) => Ok(Exit::Success),
         Err(message) => Err(Failure { exit: Exit::NegativeVerdict, message }),
     }
 }
 
-fn join(meeting: &Meeting, place: &Position, on: PathBuf, patience: Duration) -> Join {
-    let (rank, ranks) = (place.rank, place.ranks);
-    let patience = patience.as_secs();
+fn join(meeting: &Meeting, position: &Position, on: PathBuf, timeout: Duration) -> Join {
+    let (rank, ranks) = (position.rank, position.ranks);
+    let patience = timeout.as_secs();
     Join { meeting: meeting.to_text(), rank, ranks, on, patience, tied: false }
 }
 

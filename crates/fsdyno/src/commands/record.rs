@@ -118,21 +118,21 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     let recorded = match record.pid {
         Some(pid) => {
             let max_duration = record.seconds.map(Duration::from_secs);
-            let begins =
+            let on_start =
                 || say(&format!("fsdyno: recording process {pid}; Ctrl-C ends the recording"));
-            fsdyno_recorder::attach(&options, Bounds { pid, max_duration }, out, begins)
+            fsdyno_recorder::attach(&options, Bounds { pid, max_duration }, out, on_start)
         }
         None => fsdyno_recorder::record(&options, &record.command, out),
     };
     let recorded = recorded.map_err(failure)?;
-    tell(record, &recorded);
+    print_summary(record, &recorded);
     if record.calibrate {
         let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
         calibrate(&record.out, directory)?;
     }
     let status = recorded.status;
-    let lost = matches!(recorded.failed, Some(RecordError::Lost(_)));
-    if lost && status.success() {
+    let has_lost_calls = matches!(recorded.failed, Some(RecordError::Lost(_)));
+    if has_lost_calls && status.success() {
         return Ok(Exit::TrialFailed);
     }
     if record.pid.is_some() {
@@ -153,14 +153,14 @@ fn failure(error: RecordError) -> Failure {
 }
 
 /// Prints what was recorded, and how.
-fn tell(record: &Record, recorded: &Recorded) {
+fn print_summary(record: &Record, recorded: &Recorded) {
     let trace = record.out.display();
     match &recorded.failed {
         Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
         None => {
             let how = match (recorded.how, &recorded.refused) {
-                (_, Some(why)) => {
-                    format!("by ptrace, since no memory can be shared with programs ({why})")
+                (_, Some(reason)) => {
+                    format!("by ptrace, since no memory can be shared with programs ({reason})")
                 }
                 (fsdyno_recorder::RecordMethod::Ptrace, None) => "by ptrace".to_string(),
                 (fsdyno_recorder::RecordMethod::Bpf, None) => "by BPF".to_string(),

@@ -18,9 +18,9 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         return study::report(report, folder);
     }
     if report.archive.is_some() {
-        let what =
+        let message =
             "--archive is for the folder of a study (written by fsdyno study, with a study.toml)";
-        return Err(Failure::invalid_use(what));
+        return Err(Failure::invalid_use(message));
     }
     if let [folder] = report.results.as_slice()
         && let Some(tuned) = tune::stored(folder)?
@@ -69,7 +69,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
 
 /// Prints the table in a format.
 pub fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
-    output::data(&fsdyno_report::table(trials, basis, format, output::style())?)?;
+    output::write_data(&fsdyno_report::table(trials, basis, format, output::style())?)?;
     results::say_verdicts(trials, format);
     Ok(())
 }

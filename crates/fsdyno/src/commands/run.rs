@@ -33,11 +33,11 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let Some((experiment, about)) = resolved? else { return Ok(Exit::Success) };
     let command = session::command();
     if run.dry_run {
-        return dry(run, experiment, &folder, &command);
+        return print_plan(run, experiment, &folder, &command);
     }
     // Up to here a signal simply ends the program: there is nothing to clean up.
     let stop = stop::flag()?;
-    detail(&format!("fsdyno: {} writes to '{}'", version::text(), folder.display()));
+    detail(&format!("fsdyno: {} writes to '{}'", version::description(), folder.display()));
     // Dropped after the experiment, whose end also ends all ranks.
     let mut _workers = None;
     let mut experiment = experiment;
@@ -54,8 +54,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let shown = match (&measured, run.shard) {
         // A shard without trials also leaves a folder, so that a merge finds all folders of its command.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
-            let all = counted(experiment.cells.len() * run.repeat as usize, "trial");
-            say(&format!("fsdyno: shard {shard} has none of the {all}"));
+            let trials = counted(experiment.cells.len() * run.repeat as usize, "trial");
+            say(&format!("fsdyno: shard {shard} has none of the {trials}"));
             Ok(())
         }
         _ => show(run, store),
@@ -65,14 +65,14 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(session::exit(&stop, &summary, &folder))
 }
 
-/// Checks the request; none if it only describes a command that would be recorded.
+/// Resolves and checks the request. Returns `None` for a dry run of a command that would first be recorded.
 fn resolve(
     run: &Run,
     position: Option<&Position>,
     folder: &Path,
 ) -> Result<Option<(Experiment, Option<About>)>, Failure> {
     crash::folder::refuse(folder)?;
-    let about = note::requested(folder, run.name.as_deref(), run.note.as_deref())?;
+    let about = note::requested_about(folder, run.name.as_deref(), run.note.as_deref())?;
     let mut spec = run.spec();
     spec.ranks = position.map(|position| ranks::request(run, position));
     if recording::needs_recording(&spec) {
@@ -94,7 +94,7 @@ fn resolve(
 
 /// Prints what would run. Reports the errors that a run would report before its first trial; if the only error is that
 /// this host lacks a requirement, the trials are still printed.
-fn dry(
+fn print_plan(
     run: &Run,
     mut experiment: Experiment,
     folder: &Path,
@@ -115,15 +115,15 @@ fn dry(
     let (cells, schedule) = (&experiment.cells, experiment.schedule());
     let drives = dry_run::drives(&experiment.spec, cells)?;
     match run.format {
-        Format::Json => output::json(&dry_run::value(cells, &schedule, &drives))?,
+        Format::Json => output::write_json(&dry_run::value(cells, &schedule, &drives))?,
         _ => {
-            let each = schedule.iter().filter_map(|slot| cells.get(slot.cell));
-            let estimate = Speeds::load().estimate(each, usize::from(run.jobs));
+            let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
+            let estimate = Speeds::load().estimate(planned, usize::from(run.jobs));
             let time = match estimate {
                 Some(estimate) => format!("time: {estimate}\n"),
                 None => "time: not known before the first such trial on this machine\n".into(),
             };
-            output::data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
+            output::write_data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
         }
     }
     Ok(missing.map_or(Exit::Success, |failure| failure.exit))

@@ -23,7 +23,7 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         | Showable::Ranks
         | Showable::Clients
         | Showable::Trace => {
-            return stored(show).map(|()| Exit::Success);
+            return show_stored(show).map(|()| Exit::Success);
         }
         Showable::Workload => item::workload(name, show.sources, prose()),
         Showable::Filesystem => item::filesystem(name, prose()),
@@ -38,8 +38,8 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
         Showable::Schema => item::schema(name),
     }?;
     match show.format {
-        Format::Json => output::json(&value)?,
-        _ => output::data(&text)?,
+        Format::Json => output::write_json(&value)?,
+        _ => output::write_data(&text)?,
     }
     Ok(Exit::Success)
 }
@@ -55,9 +55,9 @@ fn check(show: &Show) -> Result<(), Failure> {
             show.names[1]
         )));
     }
-    let data = matches!(show.format, Format::Text | Format::Json);
+    let is_basic = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
-        && !data
+        && !is_basic
         && !show.kind.is_of_results()
         && show.kind != Showable::Trace
     {
@@ -69,23 +69,23 @@ fn check(show: &Show) -> Result<(), Failure> {
 }
 
 /// Shows the contents of a file or a result.
-fn stored(show: &Show) -> Result<(), Failure> {
+fn show_stored(show: &Show) -> Result<(), Failure> {
     let (names, format) = (&show.names, show.format);
     match show.kind {
-        Showable::Log => item::log(&names[0], format == Format::Json, |rows| output::lines(rows)),
-        Showable::Trace => output::print(&trace(Path::new(&names[0]))?, format),
+        Showable::Log => item::log(&names[0], format == Format::Json, |rows| output::write_lines(rows)),
+        Showable::Trace => output::print(&read_trace(Path::new(&names[0]))?, format),
         Showable::Ranks => output::print(&Ranks { trials: &results::load(names)? }, format),
         Showable::Clients => output::print(&Clients { trials: &results::load(names)? }, format),
         _ => {
             let trials = results::load(names)?;
             let series = results::over_time(names, &trials)?;
-            let it = OverTime { series: &series, trials: &trials, style: output::style() };
-            output::print(&it, format)
+            let over_time = OverTime { series: &series, trials: &trials, style: output::style() };
+            output::print(&over_time, format)
         }
     }
 }
 
-fn trace(path: &Path) -> Result<TraceSummary, Failure> {
+fn read_trace(path: &Path) -> Result<TraceSummary, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
     let summary = Reader::new(BufReader::new(file)).and_then(TraceSummary::read);
     summary.map_err(|error| {

@@ -103,7 +103,7 @@ const CASES: &[(&str, i32, &str)] = &[
     (
         "run dirops --machine pc-2010",
         2,
-        "--machine pc-2010: there is no machine of this name; did you mean 'pc-2001'?",
+        "--machine pc-2010: there is no machine with this name; did you mean 'pc-2001'?",
     ),
     ("run dirops --machine nowhere.toml", 2, "--machine nowhere.toml: cannot be read: "),
     ("run dirops --machine ./a-file", 2, "a machine file has the keys about, disk, cpu and ram"),

@@ -52,7 +52,7 @@ fn a_dash_is_standard_output_for_html_but_not_a_folder_and_the_least_difference_
     for words in ["report base --charts -", "report base --archive -", "run dirops --out -"] {
         let refused = run(folder, words);
         assert_eq!(code(&refused), 2, "{words}");
-        assert!(stderr(&refused).contains("for a folder of this name write ./-"), "{words}");
+        assert!(stderr(&refused).contains("for a folder with this name, write ./-"), "{words}");
     }
     assert!(!folder.join("-").exists());
     for (words, least) in [("", "1 %"), ("--least-difference 99.5%", "99.5 %")] {

@@ -188,8 +188,8 @@ fn a_wrong_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_
     };
     assert!(error("\nrepaet = 2").contains("fsdyno.toml:2: unknown option 'repaet'"));
     assert!(error("repeat = \"x\"").contains("fsdyno.toml:1: invalid value 'x' for '--repeat"));
-    assert!(error("out = \"/tmp/x\"").contains("fsdyno.toml:1: --out has no default in a file"));
-    assert!(error("on = \"/srv\"").contains("--on has no default in a file"));
+    assert!(error("out = \"/tmp/x\"").contains("fsdyno.toml:1: --out cannot be set in a file"));
+    assert!(error("on = \"/srv\"").contains("--on cannot be set in a file"));
     // Help and other commands do not read it.
     assert_eq!(code(&with_files(folder.path(), "list disks")), 0);
 }

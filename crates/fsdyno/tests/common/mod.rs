@@ -1,6 +1,6 @@
 //! Helpers of tests of the command line.
-#![allow(dead_code, reason = "each test file uses its own part of it")]
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(dead_code, reason = "each test file uses only some of the helpers")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 pub mod lab;
 pub mod specs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A study in the model, which needs neither kernel nor QEMU.
+/// A study on the model, which needs neither a kernel nor QEMU.
 pub const STUDY: &str = r#"
 title = "A study of a test"
 question = "Does it run?"
@@ -27,7 +27,7 @@ set = { files = 30 }
 fs = { indexed = "indexed-ext2" }
 "#;
 
-/// The program, with an environment of its own and nobody at the keyboard.
+/// Returns a command that runs the program with a cache of its own and without input.
 pub fn fsdyno(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
     command
@@ -39,20 +39,20 @@ pub fn fsdyno(folder: &Path) -> Command {
     command
 }
 
-/// The main program. `make build` builds the same one.
+/// The path of the main program, the one that `make build` builds.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_fsdyno");
 
-/// Tests whether the lab can run here. If not, fails with CI set, else prints the reason past the harness.
+/// Tests whether the lab can run here. If not, fails with CI set, else prints the reason, bypassing the test harness.
 pub fn can_run_the_lab() -> bool {
     let mut doctor = Command::new(PROGRAM);
     doctor
         .arg("doctor")
         .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap());
-    let seen = doctor.current_dir("/").output().unwrap();
-    if seen.status.success() {
+    let output = doctor.current_dir("/").output().unwrap();
+    if output.status.success() {
         return true;
     }
-    assert!(std::env::var_os("CI").is_none(), "CI has to run the lab:\n{}", stdout(&seen));
+    assert!(std::env::var_os("CI").is_none(), "CI has to run the lab:\n{}", stdout(&output));
     let test = std::thread::current().name().unwrap_or_default().to_string();
     let _ =
         writeln!(std::io::stderr(), "skipped {test}: the lab cannot run here; see fsdyno doctor");
@@ -61,33 +61,33 @@ pub fn can_run_the_lab() -> bool {
 
 /// Tests whether the long tests are requested.
 pub fn full() -> bool {
-    std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full")
+    std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full")
 }
 
-/// Says past the harness why a test does not run.
-pub fn skipped(why: &str) -> bool {
+/// Prints why a test does not run, bypassing the test harness, and returns false.
+pub fn skipped(reason: &str) -> bool {
     let test = std::thread::current().name().unwrap_or_default().to_string();
-    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
     false
 }
 
-/// Tests whether a program is in the search path, or where programs of administrators are.
+/// Tests whether a program is in the search path or in a folder of system programs.
 pub fn is_installed(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let admin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&folders).chain(admin).any(|folder| folder.join(program).exists())
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&folders).chain(system).any(|folder| folder.join(program).exists())
 }
 
-/// Runs it with words as a shell would split them (no quoting).
+/// Runs the program with arguments split at blanks (no quoting).
 pub fn run(folder: &Path, words: &str) -> Output {
     fsdyno(folder).args(words.split_whitespace()).output().unwrap()
 }
 
-/// Tests whether loop devices and mounts work here; if not, prints the reason past the harness.
+/// Tests whether loop devices and mounts work here; if not, prints the reason, bypassing the test harness.
 pub fn can_mount() -> bool {
-    let made = fsdyno_record::plan::EphemeralSize::parse("loop:1M").unwrap().unwrap();
-    let made = fsdyno_media::EphemeralMedium::from(made);
-    let allowed = made.check_privileges();
+    let size = fsdyno_record::plan::EphemeralSize::parse("loop:1M").unwrap().unwrap();
+    let medium = fsdyno_media::EphemeralMedium::from(size);
+    let allowed = medium.check_privileges();
     if let Err(error) = &allowed {
         let test = std::thread::current().name().unwrap_or_default().to_string();
         let _ = writeln!(std::io::stderr(), "skipped {test}: {error}");
@@ -95,14 +95,14 @@ pub fn can_mount() -> bool {
     allowed.is_ok()
 }
 
-/// The records of a result folder.
+/// Returns the records of a result folder.
 pub fn records(results: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A folder as `fsdyno crash` would leave it: the plan of a result's first trial, two file systems with two
-/// cuts each, the second with this label and a violation.
+/// Makes a folder like one of `fsdyno crash`, with the plan of a result's first trial: two file systems with two cuts
+/// each, of which the second has this label and a violation. Returns its rows.
 pub fn crashed(folder: &Path, of: &str, label: &str, to: &str) -> serde_json::Value {
     let plan = records(&folder.join(of)).remove(0)["plan"].take();
     let tried = |number: u64, lost: u64| {
@@ -129,46 +129,46 @@ pub fn crashed(folder: &Path, of: &str, label: &str, to: &str) -> serde_json::Va
     rows
 }
 
-/// Its exit code.
+/// Returns the exit code.
 pub fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or(-1)
 }
 
-/// The text on stderr.
+/// Returns the text on stderr.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The text on stdout.
+/// Returns the text on stdout.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Waits until something is so. The limit is there to end a broken test, not to measure.
-pub fn wait_until(what: &str, so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !so() {
-        assert!(begin.elapsed() < Duration::from_secs(120), "{what} never came");
+/// Waits until a condition holds. The time limit only ends a broken test; it measures nothing.
+pub fn wait_until(event: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(120), "timeout while waiting for: {event}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The subdirectories that fsdyno made and has not removed.
+/// Returns the subdirectories that fsdyno made and has not removed.
 pub fn ours(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
-    let ours = |path: &PathBuf| {
+    let is_leftover = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".fsdyno-"))
     };
-    entries.filter(ours).collect()
+    entries.filter(is_leftover).collect()
 }
 
-/// Whole lines of a result folder.
+/// Returns the number of complete lines in the records of a result folder.
 pub fn lines(results: &Path) -> usize {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap_or_default();
     text.matches('\n').count()
 }
 
-/// The plans of a dry run with these words, which may lack QEMU or a kernel here.
+/// Returns the plans of a dry run with these arguments; QEMU or a kernel may be missing here.
 pub fn plans(folder: &Path, words: &str) -> Vec<Value> {
     let output = run(folder, &format!("{words} --dry-run --format json"));
     assert!([0, 3].contains(&code(&output)), "{words}: {}", stderr(&output));

@@ -1,49 +1,49 @@
 //! Every spec of docs/filesystems.md in one table: the spec, and the effects to be read
 //! back from the file system. An option must be here before it is called supported.
 //!
-//! One of the catalog is left out. `raw` has no tree that these workloads could fill: it has tests of its own,
-//! in full.rs and device.rs.
+//! One file system of the catalog is omitted: `raw` has no tree that these workloads could fill. It is tested in
+//! full.rs and device.rs.
 
 use serde_json::Value;
 
 /// One spec and its effect.
 pub struct Row {
-    /// As it is typed after `--fs`.
+    /// The spec, as given after `--fs`.
     pub spec: &'static str,
     /// The effects to be read back.
     pub effects: &'static [Effect],
-    /// True if CI runs it, too, not only the long tests.
+    /// True if CI also runs this row, not only the long tests.
     pub ci: bool,
-    /// The kernel it needs, if the default one does not have it.
+    /// The kernel that this row needs, if the default one does not have the file system.
     pub kernel: Option<&'static str>,
 }
 
 /// An effect in a line that was read back.
 pub enum Effect {
-    /// In the feature of this name these words stand.
+    /// The feature with this name contains these words.
     Has(&'static str, &'static str),
-    /// In the feature of this name none of these words stands.
+    /// The feature with this name contains none of these words.
     Lacks(&'static str, &'static str),
-    /// Among the type and the options of the mount in effect these stand.
+    /// The type and the options of the mount in effect contain these words.
     Mounted(&'static str),
-    /// The same of the file system below, where one lies over another.
+    /// Likewise for the lower file system, if one is mounted over another.
     Below(&'static str),
 }
 
 use Effect::{Below, Has, Lacks, Mounted};
 
 impl Row {
-    /// The file system's name.
+    /// Returns the name of the file system.
     pub fn kind(&self) -> &'static str {
         self.spec.split([' ', ',', ':']).next().unwrap_or_default()
     }
 
-    /// The label of its trials.
+    /// Returns the label of its trials.
     pub fn label(&self) -> String {
         fsdyno_filesystem::Spec::parse(self.spec).unwrap().name()
     }
 
-    /// The tools it needs: its own, those of the file system below, and the program of its command.
+    /// Returns the kinds whose tools the row needs: its own, that of the lower file system, and that of its command.
     pub fn parts(&self) -> Vec<String> {
         let spec = fsdyno_filesystem::Spec::parse(self.spec).unwrap();
         // What a command needs is not in any list; this one is fuse2fs.
@@ -52,7 +52,7 @@ impl Row {
     }
 }
 
-/// The result of a trial's check; none without a check, which the record has to state.
+/// Returns true if a trial's check was clean; `None` if the record states why there was no check, false if it does not.
 pub fn clean(trial: &Value) -> Option<bool> {
     let notes = trial["conditions"]["notes"].to_string();
     let excused = notes.contains("no check of its own") || notes.contains("is in memory: caches");
@@ -69,23 +69,23 @@ const fn row(spec: &'static str, effects: &'static [Effect]) -> Row {
     Row { spec, effects, ci: false, kernel: None }
 }
 
-/// The same, in CI too.
+/// Returns a row that CI also runs.
 const fn ci(spec: &'static str, effects: &'static [Effect]) -> Row {
     Row { spec, effects, ci: true, kernel: None }
 }
 
-/// A row of a file system that the default kernel does not have.
+/// Returns a row of a file system that the default kernel does not have.
 const fn on(kernel: &'static str, spec: &'static str, effects: &'static [Effect]) -> Row {
     Row { spec, effects, ci: false, kernel: Some(kernel) }
 }
 
-/// A kernel with ZFS, of Ubuntu's archive.
+/// A kernel with ZFS from Ubuntu's archive.
 const UBUNTU: &str = "7.0.0-14-generic";
 
-/// A kernel that is built: its rows run where it is in the cache.
+/// A kernel that users build: its rows run only if it is in the cache.
 pub const BUILT: &str = "reiser4";
 
-/// In the order of the catalog, so that rows of one kind lie together.
+/// All rows, in the order of the catalog, so that the rows of a kind are adjacent.
 pub const ROWS: &[Row] = &[
     row("ext2", &[Has(EXT, "dir_index"), Lacks(EXT, "has_journal extent")]),
     ci("ext2 -O ^dir_index", &[Lacks(EXT, "dir_index has_journal")]),

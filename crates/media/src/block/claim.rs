@@ -11,14 +11,14 @@ use rustix::io::Errno;
 
 use super::drive::Drive;
 use super::layout::{DATA, GUARD, Layout};
-use super::mark::{DataContents, DriveMark, plain, uuids_in};
+use super::mark::{DataContents, DriveMark, normalize_uuid, uuids_in};
 use super::refusal::{BlockError, Reason};
 use super::{InspectedDrive, blkid, blkpg, inspect};
 use crate::Device;
 
-/// Time limit for temporary conditions: a device node that has yet to appear, a lock of udev, a descriptor that a
-/// child briefly holds.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Maximum wait for temporary conditions to end: a device node that has yet to appear, a lock of udev, a
+/// descriptor that a child briefly holds.
+const TEMPORARY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Number of bytes cleared at each end of the data part: more than libblkid reads.
 const CLEARED: usize = 4 << 20;
@@ -32,35 +32,35 @@ pub struct Claim {
     mark: DriveMark,
     /// Open with O_EXCL, which excludes all other users of the whole drive.
     guard: Option<File>,
-    /// True if the kernel's table has our partitions.
+    /// True if the kernel's table has fsdyno's partitions.
     has_parts: bool,
     /// Locked, so that udev does not probe the device (systemd's rule for block devices).
     whole: File,
 }
 
 impl Claim {
-    pub(super) fn take(seen: InspectedDrive) -> Result<Claim, BlockError> {
-        let InspectedDrive { drive, serial, .. } = seen;
-        let held = drive.open_to_hold().map_err(|error| busy(&drive, error))?;
+    pub(super) fn take(inspected: InspectedDrive) -> Result<Claim, BlockError> {
+        let InspectedDrive { drive, serial, .. } = inspected;
+        let held = drive.open_exclusively().map_err(|error| busy(&drive, error))?;
         let whole = drive.open_to_read()?;
         lock(&drive, &whole)?;
         // Inspect again, because the drive may have changed; from here on it cannot. Writes through a
         // partition are not in the drive's page cache, so drop it.
         blkpg::drop_cache(whole.as_fd())
             .map_err(|error| BlockError::io("drop the cache of", drive.path(), error))?;
-        let (seen, mut reasons) = inspect(drive, true)?;
-        let InspectedDrive { drive, layout, serial: now, .. } = seen;
-        if now != serial {
-            let (path, was, is) = (drive.path(), serial, now);
+        let (inspected, mut reasons) = inspect(drive, true)?;
+        let InspectedDrive { drive, layout, serial: current_serial, .. } = inspected;
+        if current_serial != serial {
+            let (path, was, is) = (drive.path(), serial, current_serial);
             return Err(BlockError::Changed { path, was, is });
         }
         if !reasons.is_empty() {
             return Err(refused(&drive, std::mem::take(&mut reasons)));
         }
-        // The current contents have been accepted as our own until they are cleared.
+        // The current contents have been accepted as fsdyno's until they are cleared.
         let found = blkid::part_signature(&drive.path(), layout.data)?;
-        let own = found.into_iter().map(|found| plain(&found.uuid)).filter(|it| !it.is_empty());
-        let left = DataContents::Unfinished(own.collect());
+        let uuids = found.into_iter().map(|found| normalize_uuid(&found.uuid)).filter(|uuid| !uuid.is_empty());
+        let left = DataContents::Unfinished(uuids.collect());
         let mark = DriveMark { serial, size: drive.size(), left };
         let mut claim = Claim { drive, layout, mark, guard: None, has_parts: false, whole };
         claim.add_parts()?;
@@ -112,8 +112,8 @@ impl Claim {
     fn open_part(&self, number: u32) -> Result<File, BlockError> {
         let path = self.drive.part_path(number);
         let parts = self.drive.parts();
-        let known = parts.iter().find(|part| part.number == number);
-        let Some(device) = known.map(|part| part.device) else {
+        let partition = parts.iter().find(|part| part.number == number);
+        let Some(device) = partition.map(|part| part.device) else {
             return Err(BlockError::io("find", path, io::Error::from(io::ErrorKind::NotFound)));
         };
         let open = || {
@@ -160,7 +160,7 @@ impl Claim {
 
     /// Clears both ends of the data part, so that the next mkfs finds a blank drive, as in the lab: some mkfs programs
     /// refuse to overwrite a file system. Then records the UUIDs in the mkfs command: contents with one of them are
-    /// ours from here on, however this process ends.
+    /// fsdyno's from here on, however this process ends.
     ///
     /// # Errors
     /// Errors from the kernel; `ResourceBusy` if the part is still mounted after the time limit: the mount of a killed
@@ -170,8 +170,8 @@ impl Claim {
         let part = self.open_part(DATA)?;
         let zeros = vec![0; CLEARED];
         let end = self.layout.data.size.0 - CLEARED as u64;
-        for at in [0, end] {
-            part.write_all_at(&zeros, at).map_err(|error| BlockError::io("clear", &path, error))?;
+        for offset in [0, end] {
+            part.write_all_at(&zeros, offset).map_err(|error| BlockError::io("clear", &path, error))?;
         }
         part.sync_all().map_err(|error| BlockError::io("clear", &path, error))?;
         self.write_mark(DataContents::Unfinished(uuids_in(mkfs)))
@@ -220,7 +220,7 @@ fn busy(drive: &Drive, error: BlockError) -> BlockError {
         BlockError::Io { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
             refused(drive, vec![Reason::Busy])
         }
-        other => other,
+        error => error,
     }
 }
 
@@ -242,10 +242,10 @@ fn retry<T>(
     let begin = Instant::now();
     loop {
         match attempt() {
-            Err(error) if is_temporary(&error) && begin.elapsed() < PATIENCE => {
+            Err(error) if is_temporary(&error) && begin.elapsed() < TEMPORARY_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            other => return other,
+            result => return result,
         }
     }
 }

@@ -72,7 +72,7 @@ impl Drive {
         self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Returns the kernel's node: the target of a requested link may change.
+    /// Returns the kernel's device node, since the target of a requested link may change.
     pub fn path(&self) -> PathBuf {
         node_of(&self.folder)
     }
@@ -99,12 +99,12 @@ impl Drive {
     ///
     /// # Errors
     /// Those of [`Drive::open_to_read`]; `ResourceBusy` if the drive is already claimed.
-    pub fn open_to_hold(&self) -> Result<File, BlockError> {
+    pub fn open_exclusively(&self) -> Result<File, BlockError> {
         self.open(OFlags::EXCL)
     }
 
-    fn open(&self, more: OFlags) -> Result<File, BlockError> {
-        let flags = (OFlags::NONBLOCK | more).bits() as i32;
+    fn open(&self, extra_flags: OFlags) -> Result<File, BlockError> {
+        let flags = (OFlags::NONBLOCK | extra_flags).bits() as i32;
         let opened = File::options().read(true).custom_flags(flags).open(&self.requested);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => BlockError::NotAllowed(self.requested.clone()),
@@ -123,14 +123,14 @@ impl Drive {
         if status.st_rdev == self.number && sequence == self.sequence {
             return Ok(());
         }
-        let words = |number, sequence: &Option<String>| {
-            let words = format!("device {}:{}", major(number), minor(number));
-            sequence.as_ref().map_or(words.clone(), |sequence| format!("{words}, disk {sequence}"))
+        let describe = |number, sequence: &Option<String>| {
+            let device = format!("device {}:{}", major(number), minor(number));
+            sequence.as_ref().map_or(device.clone(), |sequence| format!("{device}, disk {sequence}"))
         };
         Err(BlockError::Changed {
             path: self.requested.clone(),
-            was: words(self.number, &self.sequence),
-            is: words(status.st_rdev, &sequence),
+            was: describe(self.number, &self.sequence),
+            is: describe(status.st_rdev, &sequence),
         })
     }
 
@@ -141,7 +141,7 @@ impl Drive {
         }
         let kinds =
             [("dm", "a device-mapper volume (LVM, crypt, multipath)"), ("md", "an md array")];
-        kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, words)| *words)
+        kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, description)| *description)
     }
 
     /// Reports whether the drive cannot be written.
@@ -151,7 +151,7 @@ impl Drive {
 
     /// Returns the size.
     pub fn size(&self) -> Bytes {
-        Bytes(number(&self.folder, "size").unwrap_or(0) * SECTOR)
+        Bytes(read_number(&self.folder, "size").unwrap_or(0) * SECTOR)
     }
 
     /// Returns the model, or the kind of device.
@@ -159,8 +159,8 @@ impl Drive {
         if self.folder.join("loop").exists() {
             return "loop over".into();
         }
-        let part = |name| read_attribute(&self.folder, name);
-        let (vendor, model) = (part("device/vendor"), part("device/model"));
+        let attribute = |name| read_attribute(&self.folder, name);
+        let (vendor, model) = (attribute("device/vendor"), attribute("device/model"));
         match (vendor, model) {
             // libata's vendor is always "ATA", and virtio's is a number.
             (Some(vendor), Some(model)) if vendor != "ATA" && !vendor.starts_with("0x") => {
@@ -175,10 +175,10 @@ impl Drive {
     /// loop device has none and is identified by its backing file.
     pub fn serial(&self) -> Option<String> {
         let direct = ["loop/backing_file", "serial", "device/serial"];
-        let found = direct.iter().find_map(|name| read_attribute(&self.folder, name));
-        let found = found.or_else(|| vpd_serial(&self.folder)).or_else(|| self.udev_serial());
-        // It must be usable in a command line, a record and the mark.
-        found.filter(|serial| !serial.chars().any(char::is_control))
+        let serial = direct.iter().find_map(|name| read_attribute(&self.folder, name));
+        let serial = serial.or_else(|| vpd_serial(&self.folder)).or_else(|| self.udev_serial());
+        // The serial number must be usable in a command line, a record and the mark.
+        serial.filter(|serial| !serial.chars().any(char::is_control))
     }
 
     fn udev_serial(&self) -> Option<String> {
@@ -212,14 +212,14 @@ impl Drive {
 }
 
 fn part_of(folder: &Path) -> Option<KernelPart> {
-    let at = |name| Some(Bytes(number(folder, name)? * SECTOR));
+    let bytes_of = |name| Some(Bytes(read_number(folder, name)? * SECTOR));
     let (major, minor) =
         read_attribute(folder, "dev")?.split_once(':').map(|(a, b)| (a.parse(), b.parse()))?;
     Some(KernelPart {
         name: folder.file_name()?.to_string_lossy().into_owned(),
-        number: u32::try_from(number(folder, "partition")?).ok()?,
+        number: u32::try_from(read_number(folder, "partition")?).ok()?,
         device: rustix::fs::makedev(major.ok()?, minor.ok()?),
-        part: Part { start: at("start")?, size: at("size")? },
+        part: Part { start: bytes_of("start")?, size: bytes_of("size")? },
     })
 }
 
@@ -244,7 +244,7 @@ fn vpd_serial(folder: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn number(folder: &Path, name: &str) -> Option<u64> {
+fn read_number(folder: &Path, name: &str) -> Option<u64> {
     read_attribute(folder, name)?.parse().ok()
 }
 

@@ -22,7 +22,7 @@ pub const MIN_DRIVE_SIZE: Bytes = Bytes(16 * MIB);
 const EARLY_STARTS: [u64; 8] = [34, 40, 63, 64, 128, 256, 512, 1024];
 
 /// The last mebibyte that is checked as a start. Every mebibyte from the first to this one is checked: sectors
-/// 2048, 4096, 8192, 32768 (after a reserved partition of Windows) and so on.
+/// 2048, 4096, 8192, 32768 (after a reserved partition of Windows) and further ones.
 const LAST_START: u64 = 32;
 
 /// A range of the drive.
@@ -77,7 +77,7 @@ impl Layout {
     }
 
     /// Reports whether a partition of the kernel is one of these parts.
-    pub fn has(&self, part: &KernelPart) -> bool {
+    pub fn contains(&self, part: &KernelPart) -> bool {
         match part.number {
             DATA => part.part == self.data,
             GUARD => part.part == self.guard,

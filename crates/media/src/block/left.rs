@@ -23,23 +23,23 @@ pub struct LeftoverDrive {
 }
 
 /// Returns the drives of this machine that are not in use and have fsdyno's partitions and mark. Only drives with
-/// our partitions are opened, read-only; without root privileges the result is empty.
+/// fsdyno's partitions are opened, read-only; without root privileges the result is empty.
 pub fn find_leftover_drives() -> Vec<LeftoverDrive> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut found: Vec<LeftoverDrive> = entries
         .filter_map(|entry| {
             let name = entry.file_name().to_string_lossy().replace('!', "/");
             let drive = Drive::find(&Path::new("/dev").join(name)).ok()?;
-            has_our_parts(&drive).then_some(())?;
+            has_fsdyno_parts(&drive).then_some(())?;
             drop_cache(&drive, drive.open_to_read().ok()?.as_fd()).ok()?;
             let path = drive.path();
-            let (seen, reasons) = inspect(drive, false).ok()?;
+            let (inspected, reasons) = inspect(drive, false).ok()?;
             let foreign = foreign_signature(&reasons);
-            let ours = seen.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
-            ours.then_some(LeftoverDrive { path, serial: seen.serial, foreign })
+            let is_leftover = inspected.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
+            is_leftover.then_some(LeftoverDrive { path, serial: inspected.serial, foreign })
         })
         .collect();
-    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
@@ -54,18 +54,18 @@ impl LeftoverDrive {
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
         // From here on no other process can take the drive or a partition of it.
-        let held = drive.open_to_hold()?;
+        let held = drive.open_exclusively()?;
         drop_cache(&drive, held.as_fd())?;
-        let has_parts = has_our_parts(&drive);
-        let (seen, reasons) = inspect(drive, true)?;
+        let has_parts = has_fsdyno_parts(&drive);
+        let (inspected, reasons) = inspect(drive, true)?;
         if let (Some(found), 1) = (foreign_signature(&reasons), reasons.len()) {
-            let (path, part) = (self.path.clone(), seen.data_path());
-            let (serial, found) = (seen.serial, found.to_string());
+            let (path, part) = (self.path.clone(), inspected.data_path());
+            let (serial, found) = (inspected.serial, found.to_string());
             return Err(BlockError::Foreign { path, part, serial, found });
         }
-        if !has_parts || seen.mark.is_none() || seen.serial != self.serial || !reasons.is_empty() {
+        if !has_parts || inspected.mark.is_none() || inspected.serial != self.serial || !reasons.is_empty() {
             let reasons = if reasons.is_empty() { vec![Reason::Busy] } else { reasons };
-            let (path, what) = (self.path.clone(), seen.drive.describe());
+            let (path, what) = (self.path.clone(), inspected.drive.describe());
             return Err(BlockError::Refused { path, what, reasons });
         }
         for number in [GUARD, DATA] {
@@ -95,8 +95,8 @@ fn drop_cache(drive: &Drive, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
         .map_err(|error| BlockError::io("drop the cache of", drive.path(), error))
 }
 
-/// Reports whether the kernel knows partitions of the drive, and all of them are where fsdyno places its partitions.
-fn has_our_parts(drive: &Drive) -> bool {
+/// Reports whether the kernel's table of the drive has partitions, all of them with fsdyno's numbers and ranges.
+fn has_fsdyno_parts(drive: &Drive) -> bool {
     let (parts, layout) = (drive.parts(), Layout::of(drive.size()));
-    !parts.is_empty() && parts.iter().all(|part| layout.has(part))
+    !parts.is_empty() && parts.iter().all(|part| layout.contains(part))
 }

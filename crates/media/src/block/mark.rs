@@ -1,7 +1,7 @@
 //! fsdyno's mark on a drive: one block of text in the guard part.
 //!
 //! It identifies the drive it was written on, so that a copy of a drive is not mistaken for it, and the
-//! contents that fsdyno left in the data part, so that a later file system of someone else is not mistaken for
+//! contents that fsdyno left in the data part, so that a later file system of another user is not mistaken for
 //! fsdyno's. A killed fsdyno cannot record what it leaves, so the UUIDs of each mkfs are recorded before it, and
 //! after a kill only these are fsdyno's.
 
@@ -26,36 +26,36 @@ const TITLE: &str = "fsdyno may erase this drive";
 pub enum DataContents {
     /// Nothing with a signature.
     Nothing,
-    /// fsdyno is working or was killed; contents with one of these UUIDs ([`plain`]) are its own.
+    /// fsdyno is working or was killed; contents with one of these UUIDs ([`normalize_uuid`]) are its own.
     Unfinished(Vec<String>),
     /// Contents with this signature.
     Formatted(String),
 }
 
 /// Normalizes a UUID: lower case, no dashes.
-pub fn plain(uuid: &str) -> String {
+pub fn normalize_uuid(uuid: &str) -> String {
     uuid.replace('-', "").to_lowercase()
 }
 
 /// Returns the UUIDs in a command, and the arguments that could be FAT volume numbers.
 pub fn uuids_in(argv: &[String]) -> Vec<String> {
     let is_uuid = |piece: &&str| piece.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
-    let other = |letter: char| !letter.is_ascii_hexdigit() && letter != '-';
-    let pieces = argv.iter().flat_map(|word| word.split(other)).filter(is_uuid);
-    let is_number = |word: &&str| word.len() == 8 && !word.contains(other);
-    let numbers = argv.iter().map(String::as_str).filter(is_number);
-    pieces.chain(numbers).map(plain).collect()
+    let is_separator = |letter: char| !letter.is_ascii_hexdigit() && letter != '-';
+    let pieces = argv.iter().flat_map(|word| word.split(is_separator)).filter(is_uuid);
+    let is_volume_number = |word: &&str| word.len() == 8 && !word.contains(is_separator);
+    let numbers = argv.iter().map(String::as_str).filter(is_volume_number);
+    pieces.chain(numbers).map(normalize_uuid).collect()
 }
 
 impl fmt::Display for DataContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DataContents::Nothing => f.write_str("nothing"),
-            DataContents::Unfinished(own) => {
+            DataContents::Unfinished(uuids) => {
                 f.write_str("unfinished")?;
-                own.iter().try_for_each(|uuid| write!(f, " {uuid}"))
+                uuids.iter().try_for_each(|uuid| write!(f, " {uuid}"))
             }
-            DataContents::Formatted(what) => write!(f, "made {what}"),
+            DataContents::Formatted(signature) => write!(f, "made {signature}"),
         }
     }
 }
@@ -124,17 +124,17 @@ mod tests {
 
     fn marks() -> Vec<DriveMark> {
         let unfinished =
-            |own: &[&str]| DataContents::Unfinished(own.iter().map(|it| it.to_string()).collect());
-        let own = [unfinished(&[]), unfinished(&["1a2b"]), unfinished(&["1a2b", "ff00"])];
+            |uuids: &[&str]| DataContents::Unfinished(uuids.iter().map(|uuid| uuid.to_string()).collect());
+        let killed = [unfinished(&[]), unfinished(&["1a2b"]), unfinished(&["1a2b", "ff00"])];
         let left = [DataContents::Nothing, DataContents::Formatted("ext4 1-2".into())]
             .into_iter()
-            .chain(own);
+            .chain(killed);
         left.map(|left| DriveMark { serial: "/a file".into(), size: Bytes(1 << 30), left })
             .collect()
     }
 
     #[test]
-    fn a_mark_survives_its_own_block() {
+    fn a_mark_is_read_back_from_its_block() {
         for mark in marks() {
             assert_eq!(DriveMark::parse(&mark.block().unwrap()), Some(mark));
         }
@@ -146,7 +146,7 @@ mod tests {
             "mkfs.xfs -f -m uuid=1B4E28BA-2FA1-11D2-883F-0016D3CCA427,crc=0 -i 1a2b3c4d /dev/sdb1";
         let argv: Vec<String> = words.split(' ').map(String::from).collect();
         assert_eq!(uuids_in(&argv), ["1b4e28ba2fa111d2883f0016d3cca427", "1a2b3c4d"]);
-        assert_eq!(plain("1A2B-3C4D"), "1a2b3c4d");
+        assert_eq!(normalize_uuid("1A2B-3C4D"), "1a2b3c4d");
         assert!(uuids_in(&["-I".into(), "256".into(), "/dev/sdabcdef0".into()]).is_empty());
     }
 
@@ -155,10 +155,10 @@ mod tests {
         for mark in marks() {
             let block = mark.block().unwrap();
             let length = block.iter().position(|byte| *byte == 0).unwrap();
-            for at in 0..length {
+            for offset in 0..length {
                 let mut changed = block;
-                changed[at] ^= 1;
-                assert_eq!(DriveMark::parse(&changed), None, "byte {at}");
+                changed[offset] ^= 1;
+                assert_eq!(DriveMark::parse(&changed), None, "byte {offset}");
             }
         }
         assert_eq!(DriveMark::parse(&[0; LENGTH]), None);

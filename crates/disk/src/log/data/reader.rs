@@ -46,7 +46,7 @@ impl<M: Memory> DataLog<M> {
         if memory.size() < HEADER {
             return Err("no data log found");
         }
-        let [magic, version, end, count, answered, lost, capacity] = words(memory.slice(0, 56));
+        let [magic, version, end, count, reply_count, lost, capacity] = parse_words(memory.slice(0, 56));
         if magic != MAGIC {
             return Err("no data log found");
         }
@@ -57,13 +57,13 @@ impl<M: Memory> DataLog<M> {
             return Err("the data log has more events than fit");
         }
         let mut events = Vec::with_capacity(count as usize);
-        let mut replies = Vec::with_capacity(answered.min(count) as usize);
+        let mut replies = Vec::with_capacity(reply_count.min(count) as usize);
         let mut at = HEADER;
         while (events.len() as u64) < count {
             if at + EVENT > end {
                 return Err("an event of the data log is truncated");
             }
-            let (event, follows) = event(at, words(memory.slice(at, EVENT as usize)))
+            let (event, payload) = parse_event(at, parse_words(memory.slice(at, EVENT as usize)))
                 .ok_or("an event of the data log is damaged")?;
             if event.of.is_some_and(|of| of as usize >= events.len()) {
                 return Err("the data log has a reply before its request");
@@ -72,10 +72,10 @@ impl<M: Memory> DataLog<M> {
                 replies.push(events.len() as u32);
             }
             events.push(event);
-            at += EVENT + follows;
+            at += EVENT + payload;
         }
         if at != end {
-            return Err("the data log does not end at its stated end");
+            return Err("the data log does not end at the offset stated in its header");
         }
         Ok(DataLog { memory, capacity: Bytes(capacity), events, replies, lost })
     }
@@ -101,8 +101,8 @@ impl<M: Memory> DataLog<M> {
         self.replies.len()
     }
 
-    /// Returns the index of a request's event (its write, flush or trim), or that of its reply for a read, which has
-    /// no event. Requests are numbered in order of completion, from 0. None if the request does not exist.
+    /// Returns the index of a request's event (its write, flush or trim), or the index of its reply for a read, which
+    /// has no event. Requests are numbered in order of completion, from 0. Returns none if the request does not exist.
     pub fn request(&self, number: usize) -> Option<usize> {
         let reply = *self.replies.get(number)? as usize;
         Some(self.events[reply].of.map_or(reply, |of| of as usize))
@@ -118,7 +118,7 @@ impl<M: Memory> DataLog<M> {
     pub fn bytes_of(&mut self, event: usize, out: &mut dyn FnMut(u64, &[u8])) {
         let Some(event) = self.events.get(event).copied() else { return };
         if event.kind == EventKind::Write {
-            bytes(&mut self.memory, &event, out);
+            pass_bytes(&mut self.memory, &event, out);
         }
     }
 
@@ -137,13 +137,13 @@ impl<M: Memory> DataLog<M> {
             match event.kind {
                 EventKind::Write => {
                     let to = if event.untimed { Destination::Medium } else { Destination::Cache };
-                    let mut done = Ok(());
-                    bytes(&mut self.memory, &event, &mut |at, bytes| {
-                        if done.is_ok() {
-                            done = store.write_bytes(to, at, bytes);
+                    let mut result = Ok(());
+                    pass_bytes(&mut self.memory, &event, &mut |at, bytes| {
+                        if result.is_ok() {
+                            result = store.write_bytes(to, at, bytes);
                         }
                     });
-                    done?;
+                    result?;
                 }
                 EventKind::Persist => store.persist(event.sector, event.sectors.into()),
                 EventKind::PersistAll => store.persist_all(),
@@ -158,7 +158,7 @@ impl<M: Memory> DataLog<M> {
 }
 
 /// Passes the bytes of a write to `out`, block by block.
-fn bytes(memory: &mut impl Memory, event: &Event, out: &mut dyn FnMut(u64, &[u8])) {
+fn pass_bytes(memory: &mut impl Memory, event: &Event, out: &mut dyn FnMut(u64, &[u8])) {
     let (offset, length) = (event.sector * SECTOR, u64::from(event.sectors) * SECTOR);
     let table = (blocks(offset, length) * 2).next_multiple_of(8);
     let mut codes = memory.slice(event.offset, table as usize).to_vec();
@@ -179,10 +179,10 @@ fn bytes(memory: &mut impl Memory, event: &Event, out: &mut dyn FnMut(u64, &[u8]
 }
 
 /// Parses an event; returns it with the number of bytes that follow.
-fn event(at: u64, [time, second, sector, last]: [u64; 4]) -> Option<(Event, u64)> {
+fn parse_event(offset: u64, [time, second, sector, last]: [u64; 4]) -> Option<(Event, u64)> {
     let kind = *EventKind::ALL.get((second >> 32) as u8 as usize)?;
     let flags = (second >> 40) as u8;
-    let follows = if kind == EventKind::Write { last } else { 0 };
+    let payload = if kind == EventKind::Write { last } else { 0 };
     let of = (kind == EventKind::Reply).then(|| (last as u32).checked_sub(1)).flatten();
     let event = Event {
         at: Nanos(time),
@@ -192,12 +192,12 @@ fn event(at: u64, [time, second, sector, last]: [u64; 4]) -> Option<(Event, u64)
         sector,
         sectors: second as u32,
         of,
-        offset: at + EVENT,
+        offset: offset + EVENT,
     };
-    Some((event, follows))
+    Some((event, payload))
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+fn parse_words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);

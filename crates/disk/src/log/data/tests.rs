@@ -11,9 +11,9 @@ fn request(action: Action, sector: u64, sectors: u32) -> Request {
     Request { id: 1, action, sector, sectors, fua: false }
 }
 
-fn empty() -> Store<Vec<u8>> {
-    let room = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
-    Store::create(vec![0; room as usize], Bytes(CAPACITY)).unwrap()
+fn empty_store() -> Store<Vec<u8>> {
+    let size = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
+    Store::create(vec![0; size as usize], Bytes(CAPACITY)).unwrap()
 }
 
 fn image(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
@@ -49,8 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
 fn filled(sector: u64, fill: &[(u8, u16)]) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         fill.iter().flat_map(|(byte, count)| vec![*byte; usize::from(*count) * 11]).collect();
-    let most = (CAPACITY - sector * SECTOR) as usize;
-    bytes.resize(bytes.len().next_multiple_of(SECTOR as usize).min(most), 3);
+    let maximum = (CAPACITY - sector * SECTOR) as usize;
+    bytes.resize(bytes.len().next_multiple_of(SECTOR as usize).min(maximum), 3);
     bytes
 }
 
@@ -58,13 +58,13 @@ proptest! {
     /// A replay up to any event equals the store at that time, in both views.
     #[test]
     fn a_replay_equals_the_store_at_any_time(steps in prop::collection::vec(step(), 1..24), to in 0usize..24) {
-        let mut held = vec![0; 4 << 20];
-        let (mut store, mut then) = (empty(), None);
-        let mut writer = Writer::create(&mut held, 4 << 20, Bytes(CAPACITY));
+        let mut memory = vec![0; 4 << 20];
+        let (mut store, mut expected) = (empty_store(), None);
+        let mut writer = Writer::create(&mut memory, 4 << 20, Bytes(CAPACITY));
         let mut events = 0;
         for (index, step) in steps.iter().enumerate() {
             if index == to {
-                then = Some((events, image(&mut store, View::Visible), image(&mut store, View::Medium)));
+                expected = Some((events, image(&mut store, View::Visible), image(&mut store, View::Medium)));
             }
             let at = Nanos(index as u64);
             match step {
@@ -72,13 +72,13 @@ proptest! {
                     let bytes = filled(*sector, fill);
                     let (offset, length) = (sector * SECTOR, bytes.len() as u64);
                     let to = if *untimed { Destination::Medium } else { Destination::Cache };
-                    let mut rest = &bytes[..];
+                    let mut remaining = &bytes[..];
                     writer.begin_write(offset, length);
                     store.write_with(to, offset, length, &mut |slice: &mut [u8]| {
-                        let (part, more) = rest.split_at(slice.len());
+                        let (part, after) = remaining.split_at(slice.len());
                         slice.copy_from_slice(part);
                         writer.add_bytes(part);
-                        rest = more;
+                        remaining = after;
                         Ok::<_, ()>(())
                     }).unwrap();
                     writer.end_write(at, &request(Action::Write, *sector, (length / SECTOR) as u32), *untimed);
@@ -98,70 +98,70 @@ proptest! {
             }
             events += 1;
         }
-        let (events, visible, medium) = then
+        let (events, visible, medium) = expected
             .unwrap_or_else(|| (events, image(&mut store, View::Visible), image(&mut store, View::Medium)));
-        let mut log = DataLog::open(held).unwrap();
+        let mut log = DataLog::open(memory).unwrap();
         prop_assert_eq!(log.events().len(), steps.len());
-        let mut again = empty();
-        log.replay(0..events, &mut again).unwrap();
-        prop_assert!(image(&mut again, View::Visible) == visible);
-        prop_assert!(image(&mut again, View::Medium) == medium);
+        let mut replayed = empty_store();
+        log.replay(0..events, &mut replayed).unwrap();
+        prop_assert!(image(&mut replayed, View::Visible) == visible);
+        prop_assert!(image(&mut replayed, View::Medium) == medium);
     }
 }
 
 #[test]
 fn a_reply_leads_to_its_request_and_its_bytes() {
-    let mut held = vec![0; 1 << 20];
-    let mut writer = Writer::create(&mut held, 1 << 20, Bytes(CAPACITY));
+    let mut memory = vec![0; 1 << 20];
+    let mut writer = Writer::create(&mut memory, 1 << 20, Bytes(CAPACITY));
     let write = Request { fua: true, ..request(Action::Write, 1, 16) };
     writer.begin_write(512, 8192);
     let bytes: Vec<u8> = (0..8192u32).map(|at| (at / 3000) as u8).collect();
     bytes.chunks(1000).for_each(|part| writer.add_bytes(part));
-    let wrote = writer.end_write(Nanos(10), &write, false);
+    let write_number = writer.end_write(Nanos(10), &write, false);
     writer.add_reply(Nanos(11), &request(Action::Read, 5, 8), false, 0);
     let flush = request(Action::Flush, 0, 0);
-    let flushed = writer.add_request(Nanos(12), EventKind::Flush, &flush, false);
-    writer.add_reply(Nanos(20), &flush, false, flushed);
-    writer.add_reply(Nanos(21), &write, false, wrote);
-    let mut log = DataLog::open(held).unwrap();
+    let flush_number = writer.add_request(Nanos(12), EventKind::Flush, &flush, false);
+    writer.add_reply(Nanos(20), &flush, false, flush_number);
+    writer.add_reply(Nanos(21), &write, false, write_number);
+    let mut log = DataLog::open(memory).unwrap();
     assert_eq!((log.requests(), log.events().len(), log.lost()), (3, 5, 0));
     assert_eq!([0, 1, 2, 3].map(|number| log.request(number)), [Some(1), Some(2), Some(0), None]);
     assert_eq!([9, 10, 12, 99].map(|time| log.events_until(Nanos(time))), [0, 1, 3, 5]);
     assert!(log.events()[0].fua && log.events()[3].of == Some(2));
-    let mut found = vec![0; 9216];
-    log.bytes_of(0, &mut |at, part| found[at as usize..][..part.len()].copy_from_slice(part));
-    assert!(found[512..8704] == bytes && found[..512] == [0; 512]);
+    let mut content = vec![0; 9216];
+    log.bytes_of(0, &mut |at, part| content[at as usize..][..part.len()].copy_from_slice(part));
+    assert!(content[512..8704] == bytes && content[..512] == [0; 512]);
     log.bytes_of(1, &mut |_, _| panic!("a read has no bytes"));
 }
 
 #[test]
 fn a_block_of_one_byte_takes_no_space() {
-    let mut held = vec![0; 8192];
-    let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
+    let mut memory = vec![0; 8192];
+    let mut writer = Writer::create(&mut memory, 8192, Bytes(CAPACITY));
     for _ in 0..20 {
         writer.begin_write(0, 8192);
         writer.add_bytes(&[0; 8192]);
         writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
     assert_eq!(
-        DataLog::open(held).unwrap().lost(),
+        DataLog::open(memory).unwrap().lost(),
         20,
         "the bytes of a write are written before its event"
     );
-    let mut held = vec![0; 32768];
-    let mut writer = Writer::create(&mut held, 32768, Bytes(CAPACITY));
+    let mut memory = vec![0; 32768];
+    let mut writer = Writer::create(&mut memory, 32768, Bytes(CAPACITY));
     for _ in 0..200 {
         writer.begin_write(0, 8192);
         writer.add_bytes(&[0; 8192]);
         writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    assert_eq!(DataLog::open(held).unwrap().lost(), 0);
+    assert_eq!(DataLog::open(memory).unwrap().lost(), 0);
 }
 
 #[test]
 fn lost_events_are_counted_and_nothing_is_added_after_them() {
-    let mut held = vec![0; 16384];
-    let mut writer = Writer::create(&mut held, 16384, Bytes(CAPACITY));
+    let mut memory = vec![0; 16384];
+    let mut writer = Writer::create(&mut memory, 16384, Bytes(CAPACITY));
     let bytes: Vec<u8> = (0..8192u32).map(|at| at as u8).collect();
     for _ in 0..3 {
         writer.begin_write(0, 8192);
@@ -169,20 +169,20 @@ fn lost_events_are_counted_and_nothing_is_added_after_them() {
         writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
     writer.add_request(Nanos(2), EventKind::Flush, &request(Action::Flush, 0, 0), false);
-    let log = DataLog::open(held).unwrap();
+    let log = DataLog::open(memory).unwrap();
     assert_eq!((log.events().len(), log.lost()), (1, 3));
 }
 
 #[test]
 fn a_region_that_is_not_a_log_is_refused() {
     assert!(DataLog::open(vec![0; 8192]).is_err());
-    let mut held = vec![0; 8192];
-    let mut writer = Writer::create(&mut held, 8192, Bytes(CAPACITY));
+    let mut memory = vec![0; 8192];
+    let mut writer = Writer::create(&mut memory, 8192, Bytes(CAPACITY));
     writer.add_all_persisted(Nanos(1));
-    let whole = held.clone();
+    let whole = memory.clone();
     assert!(DataLog::open(whole).is_ok());
     for at in [0, 8, 17, 24, 4096 + 12] {
-        let mut torn = held.clone();
+        let mut torn = memory.clone();
         torn[at] ^= 0x41;
         assert!(DataLog::open(torn).is_err(), "{at}");
     }

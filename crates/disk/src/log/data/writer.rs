@@ -28,7 +28,7 @@ struct Write {
     /// Offset of the table entry of that byte's block.
     entry: u64,
     /// Offset of that byte in the region.
-    to: u64,
+    destination: u64,
     /// True if the write fits.
     fits: bool,
 }
@@ -41,8 +41,8 @@ impl<M: Memory> Writer<M> {
         let mut writer =
             Writer { memory, limit, end: HEADER, events: 0, completed: 0, lost: 0, write };
         if limit >= HEADER {
-            put(writer.memory.slice(0, 16), [MAGIC, VERSION]);
-            put(writer.memory.slice(48, 8), [capacity.0]);
+            write_words(writer.memory.slice(0, 16), [MAGIC, VERSION]);
+            write_words(writer.memory.slice(48, 8), [capacity.0]);
             writer.commit();
         }
         writer
@@ -52,9 +52,9 @@ impl<M: Memory> Writer<M> {
     pub fn begin_write(&mut self, offset: u64, length: u64) {
         let entry = self.end + EVENT;
         let table = (blocks(offset, length) * 2).next_multiple_of(8);
-        let to = entry + table;
-        let fits = self.lost == 0 && to + length.next_multiple_of(8) <= self.limit;
-        self.write = Write { next: offset, entry, to, fits };
+        let destination = entry + table;
+        let fits = self.lost == 0 && destination + length.next_multiple_of(8) <= self.limit;
+        self.write = Write { next: offset, entry, destination, fits };
     }
 
     /// Adds the next bytes of the write.
@@ -63,29 +63,29 @@ impl<M: Memory> Writer<M> {
             return;
         }
         while !bytes.is_empty() {
-            let left = (BLOCK - self.write.next % BLOCK) as usize;
-            let (part, rest) = bytes.split_at(left.min(bytes.len()));
-            self.part(part);
-            bytes = rest;
+            let remaining_in_block = (BLOCK - self.write.next % BLOCK) as usize;
+            let (part, remaining) = bytes.split_at(remaining_in_block.min(bytes.len()));
+            self.add_part(part);
+            bytes = remaining;
         }
     }
 
     /// Adds bytes of one block. Only a whole block in one part can be stored as a repeated byte; others are raw.
-    fn part(&mut self, part: &[u8]) {
-        let Write { next, entry, to, .. } = self.write;
-        let ends = next + part.len() as u64;
-        let whole = part.len() as u64 == BLOCK;
-        let code = match repeated(part) {
-            Some(byte) if whole => u16::from(byte),
+    fn add_part(&mut self, part: &[u8]) {
+        let Write { next, entry, destination, .. } = self.write;
+        let end = next + part.len() as u64;
+        let is_whole = part.len() as u64 == BLOCK;
+        let code = match repeated_byte(part) {
+            Some(byte) if is_whole => u16::from(byte),
             _ => RAW,
         };
         self.memory.slice(entry, 2).copy_from_slice(&code.to_le_bytes());
         if code == RAW {
-            self.memory.slice(to, part.len()).copy_from_slice(part);
-            self.write.to = to + part.len() as u64;
+            self.memory.slice(destination, part.len()).copy_from_slice(part);
+            self.write.destination = destination + part.len() as u64;
         }
-        self.write.next = ends;
-        if ends % BLOCK == 0 {
+        self.write.next = end;
+        if end % BLOCK == 0 {
             self.write.entry += 2;
         }
     }
@@ -93,11 +93,11 @@ impl<M: Memory> Writer<M> {
     /// Ends a write and adds its event; returns the event's number, from 1.
     pub fn end_write(&mut self, at: Nanos, request: &Request, untimed: bool) -> u32 {
         if !self.write.fits {
-            self.lose();
+            self.count_lost();
             return 0;
         }
-        let follows = self.write.to.next_multiple_of(8) - self.end - EVENT;
-        self.event(at, EventKind::Write, request, untimed, follows)
+        let payload = self.write.destination.next_multiple_of(8) - self.end - EVENT;
+        self.add_event(at, EventKind::Write, request, untimed, payload)
     }
 
     /// Adds a request without bytes (a flush or a trim); returns its event's number, from 1.
@@ -108,31 +108,31 @@ impl<M: Memory> Writer<M> {
         request: &Request,
         untimed: bool,
     ) -> u32 {
-        self.event(at, kind, request, untimed, 0)
+        self.add_event(at, kind, request, untimed, 0)
     }
 
-    /// Adds an event saying that these sectors have been persisted.
+    /// Adds an event stating that these sectors have been persisted.
     pub fn add_persisted(&mut self, at: Nanos, first: u64, count: u64) {
         let mut from = first;
         while from < first + count {
             let take = (first + count - from).min(u32::MAX.into());
-            self.event(at, EventKind::Persist, &range(from, take as u32), false, 0);
+            self.add_event(at, EventKind::Persist, &range_request(from, take as u32), false, 0);
             from += take;
         }
     }
 
-    /// Adds an event saying that all sectors have been persisted.
+    /// Adds an event stating that all sectors have been persisted.
     pub fn add_all_persisted(&mut self, at: Nanos) {
-        self.event(at, EventKind::PersistAll, &range(0, 0), true, 0);
+        self.add_event(at, EventKind::PersistAll, &range_request(0, 0), true, 0);
     }
 
     /// Adds the reply to the request with event number `event`, from 1, or 0 for a request without an event.
     pub fn add_reply(&mut self, at: Nanos, request: &Request, untimed: bool, event: u32) {
         self.completed += 1;
-        self.event(at, EventKind::Reply, request, untimed, event.into());
+        self.add_event(at, EventKind::Reply, request, untimed, event.into());
     }
 
-    fn event(
+    fn add_event(
         &mut self,
         at: Nanos,
         kind: EventKind,
@@ -141,13 +141,13 @@ impl<M: Memory> Writer<M> {
         fourth: u64,
     ) -> u32 {
         if self.lost > 0 || self.end + EVENT > self.limit {
-            self.lose();
+            self.count_lost();
             return 0;
         }
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = bit(request.fua, FUA) | bit(untimed, UNTIMED);
         let second = u64::from(request.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
-        put(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, fourth]);
+        write_words(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, fourth]);
         self.end += EVENT + if kind == EventKind::Write { fourth } else { 0 };
         self.events += 1;
         self.commit();
@@ -155,33 +155,33 @@ impl<M: Memory> Writer<M> {
     }
 
     /// Counts a lost event; nothing is added after it, since a log with a hole is useless.
-    fn lose(&mut self) {
+    fn count_lost(&mut self) {
         self.lost += 1;
         if self.limit >= HEADER {
             self.commit();
         }
     }
 
-    /// Writes the counts after the event, so that a guest that is killed leaves only complete events.
+    /// Writes the end and the counts after an event, so that a guest that is killed leaves only complete events.
     fn commit(&mut self) {
         compiler_fence(Ordering::SeqCst);
         let words = [self.end, self.events, self.completed, self.lost];
-        put(self.memory.slice(16, 32), words);
+        write_words(self.memory.slice(16, 32), words);
         compiler_fence(Ordering::SeqCst);
     }
 }
 
-fn range(sector: u64, sectors: u32) -> Request {
+fn range_request(sector: u64, sectors: u32) -> Request {
     Request { id: 0, action: crate::Action::Write, sector, sectors, fua: false }
 }
 
 /// Returns the byte that fills a whole part, if any.
-fn repeated(part: &[u8]) -> Option<u8> {
+fn repeated_byte(part: &[u8]) -> Option<u8> {
     let (byte, rest) = part.split_first()?;
     (*rest == part[..rest.len()]).then_some(*byte)
 }
 
-fn put<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
+fn write_words<const N: usize>(bytes: &mut [u8], words: [u64; N]) {
     for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::{Axis, Crash as AxisOfCrash, whole_number};
+use fsdyno_axes::{Axis, Crash as CrashSupport, whole_number};
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::crash::Cuts;
 use fsdyno_campaign::spec::SEEDS;
@@ -76,7 +76,7 @@ pub struct Crash {
     #[arg(long, value_name = "N", value_parser = whole_number::<u16>(1..=64))]
     pub jobs: Option<u16>,
     /// Repeat only the crash point of this finding
-    #[arg(long, value_name = "FILE", conflicts_with_all = of_a_trial())]
+    #[arg(long, value_name = "FILE", conflicts_with_all = trial_args())]
     pub replay: Option<PathBuf>,
     /// With --replay: also write the file system as the power cut left it, before any mount, to this sparse file, for
     /// inspection or for a bug report
@@ -97,9 +97,9 @@ pub struct Crash {
 
 /// Returns the arguments that describe a trial and its power cuts, and that a finding therefore contains. A finding
 /// contains no kernel path.
-fn of_a_trial() -> Vec<&'static str> {
-    let own = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
-    own.into_iter()
+fn trial_args() -> Vec<&'static str> {
+    let options = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
+    options.into_iter()
         .chain(CrashAxes::all().map(|axis| axis.key).filter(|key| *key != "kernel"))
         .collect()
 }
@@ -116,8 +116,8 @@ const ABSENT: &[(&str, &str)] = &[
     ("sort", "its rows have the order of the command"),
     ("columns", "the columns of its table are fixed"),
     ("mix", "a result folder has the crash points of one command"),
-    ("name", "name the result when it is there: fsdyno note RESULT --name NAME"),
-    ("note", "write the note when the result is there: fsdyno note RESULT --note TEXT"),
+    ("name", "name the result afterwards: fsdyno note RESULT --name NAME"),
+    ("note", "write the note afterwards: fsdyno note RESULT --note TEXT"),
     ("keep-log", "a finding can be repeated with --replay"),
     ("shard", "it cannot be divided; run several commands with a --seed each"),
     ("ranks", "it runs in the lab only"),
@@ -131,11 +131,11 @@ const ABSENT: &[(&str, &str)] = &[
 
 /// Returns the reason why `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
-    let of_axis = Axis::of(option).and_then(|axis| match axis.crash {
-        AxisOfCrash::Lacks(why) => Some(why),
-        AxisOfCrash::One | AxisOfCrash::Many => None,
+    let axis_reason = Axis::of(option).and_then(|axis| match axis.crash {
+        CrashSupport::Lacks(reason) => Some(reason),
+        CrashSupport::One | CrashSupport::Many => None,
     });
-    of_axis.or_else(|| ABSENT.iter().find(|(name, _)| *name == option).map(|(_, why)| *why))
+    axis_reason.or_else(|| ABSENT.iter().find(|(name, _)| *name == option).map(|(_, reason)| *reason))
 }
 
 impl Crash {
@@ -166,11 +166,11 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_option_of_run_is_one_of_crash_or_crash_says_why_it_is_not() {
+    fn every_option_of_run_is_an_option_of_crash_or_absent_with_a_reason() {
         let cli = Cli::command();
         let options = |name: &str| -> Vec<String> {
             let command = cli.get_subcommands().find(|command| command.get_name() == name).unwrap();
-            command.get_arguments().filter_map(|it| it.get_long().map(String::from)).collect()
+            command.get_arguments().filter_map(|arg| arg.get_long().map(String::from)).collect()
         };
         let crash = options("crash");
         for option in options("run").iter().filter(|option| *option != "help") {

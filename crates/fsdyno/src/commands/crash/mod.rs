@@ -14,7 +14,7 @@ pub use args::{Crash, reason_absent};
 use crate::cli::Report;
 use crate::commands::page::write_page;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, data, json, say};
+use crate::output::{self, say, write_data, write_json};
 use crate::{session, version};
 
 /// Runs the command.
@@ -32,7 +32,7 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     let folder = crash.out.clone().unwrap_or_else(|| target::default_folder(&name()));
     result_folder::check_folder(&folder)?;
     if crash.dry_run {
-        data(&run.plan())?;
+        write_data(&run.plan())?;
         return Ok(Exit::Success);
     }
     let tested = run.test(&folder, &stop::flag()?, version::build())?;
@@ -49,8 +49,8 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
     }
 }
 
-fn verdict(is_bad: bool) -> Exit {
-    if is_bad { Exit::NegativeVerdict } else { Exit::Success }
+fn verdict(is_negative: bool) -> Exit {
+    if is_negative { Exit::NegativeVerdict } else { Exit::Success }
 }
 
 /// Repeats a finding.
@@ -59,35 +59,35 @@ fn repeat(crash: &Crash, path: &Path) -> Result<Exit, Failure> {
     crash.image.as_deref().map_or(Ok(()), result_folder::check_image)?;
     if crash.dry_run {
         let label = &finding.plan.label;
-        data(&format!(
+        write_data(&format!(
             "{label}: {} once, cut {}, torn at {}\n",
             finding.plan.workload.name, finding.outcome.cut.number, finding.atomic_unit
         ))?;
         return Ok(Exit::Success);
     }
-    let how = (crash.cuts(), crash.axes.0.kernels.first().cloned(), crash.image.as_deref());
-    let tried = replay::replay(&finding, how, &stop::flag()?, version::build())?;
+    let options = (crash.cuts(), crash.axes.0.kernels.first().cloned(), crash.image.as_deref());
+    let repeated = replay::replay(&finding, options, &stop::flag()?, version::build())?;
     match crash.format {
-        Format::Json => json(&tried)?,
-        _ => data(&replay::describe(&tried))?,
+        Format::Json => write_json(&repeated)?,
+        _ => write_data(&replay::describe(&repeated))?,
     }
-    say(match tried.agrees_with(&finding.outcome) {
+    say(match repeated.agrees_with(&finding.outcome) {
         true => "fsdyno: the finding is reproduced",
         false => "fsdyno: the result differs from the finding",
     });
-    Ok(verdict(tried.findings.violations() > 0 || tried.recovery.lost.is_some()))
+    Ok(verdict(repeated.findings.violations() > 0 || repeated.recovery.lost.is_some()))
 }
 
 /// Runs `fsdyno report` on the rows of a crash test.
 pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
     let least = report.comparison.least_difference;
     if report.charts.is_some() || report.baseline.is_some() || least.is_some() {
-        let what = "--charts, --baseline and --least-difference do not apply to results of fsdyno crash; remove them";
-        return Err(Failure::invalid_use(what));
+        let message = "--charts, --baseline and --least-difference do not apply to results of fsdyno crash; remove them";
+        return Err(Failure::invalid_use(message));
     }
     if report.comparison.sort.is_some() || !report.comparison.columns.is_empty() {
-        let what = "--sort and --columns do not apply to results of fsdyno crash; remove them";
-        return Err(Failure::invalid_use(what));
+        let message = "--sort and --columns do not apply to results of fsdyno crash; remove them";
+        return Err(Failure::invalid_use(message));
     }
     if let Some(path) = &report.html
         && write_page(path, &fsdyno_report::crash_html(rows)?)?
@@ -101,10 +101,10 @@ pub fn report(report: &Report, rows: &[Row]) -> Result<Exit, Failure> {
 /// Prints the rows in a format.
 fn print(rows: &[Row], format: Format) -> Result<(), Failure> {
     if matches!(format, Format::Special(_)) {
-        let usual: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
+        let common: Vec<&str> = Format::ALL.iter().map(|(name, ..)| *name).collect();
         return Err(Failure::invalid_use(format!(
             "results of fsdyno crash cannot be printed in this format; use one of {}",
-            usual.join(", ")
+            common.join(", ")
         )));
     }
     output::print(&CrashReport(rows), format)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn replayed(finding: &Path) -> Result<Exit, Failure> {
+    fn dry_replay(finding: &Path) -> Result<Exit, Failure> {
         let words = ["fsdyno", "crash", "--dry-run", "--replay", finding.to_str().unwrap()];
         match Cli::try_parse_from(words).map(|cli| cli.command) {
             Ok(Command::Crash(crash)) => run(&crash),
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_whose_commands_are_not_the_catalogs_is_refused() {
-        let kept =
+    fn a_finding_whose_commands_differ_from_the_catalog_is_refused() {
+        let stored =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash/ext4-0079.json");
-        let mut finding = result_folder::finding(Path::new(kept)).unwrap();
+        let mut finding = result_folder::finding(Path::new(stored)).unwrap();
         let Ok(Command::Crash(crash)) =
             Cli::try_parse_from(["fsdyno", "crash", "dirops", "--fs", "ext4"])
                 .map(|cli| cli.command)
@@ -142,12 +142,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let current = folder.path().join("current.json");
         std::fs::write(&current, serde_json::to_vec(&finding).unwrap()).unwrap();
-        assert_eq!(replayed(&current).unwrap(), Exit::Success);
+        assert_eq!(dry_replay(&current).unwrap(), Exit::Success);
         let plan = finding.plan.filesystem.as_mut().unwrap();
         plan.check = ["sh", "-c", "id > left"].map(String::from).into();
         let forged = folder.path().join("forged.json");
         std::fs::write(&forged, serde_json::to_vec(&finding).unwrap()).unwrap();
-        let failure = replayed(&forged).unwrap_err();
+        let failure = dry_replay(&forged).unwrap_err();
         assert_eq!(failure.exit, Exit::InvalidUse);
         assert!(failure.message.contains("its 'check' has"), "{}", failure.message);
     }

@@ -19,7 +19,7 @@ const AS: &[(&str, &str, Variant)] = &[
 ];
 
 /// The output formats: claims and tables, or the records from which they are derived.
-const END: &[NamedFormat] = &[
+const STUDY_FORMATS: &[NamedFormat] = &[
     ("text", "Claims and tables for a terminal", Format::Text),
     ("csv", "The records: one line per trial, phase and op", Format::Csv),
     ("json", "Claims and tables, unrounded (docs/schema/judged.schema.json)", Format::Json),
@@ -122,7 +122,7 @@ pub struct Study {
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Format of the output
-    #[arg(long, default_value = "text", value_parser = format(END))]
+    #[arg(long, default_value = "text", value_parser = format(STUDY_FORMATS))]
     pub format: Format,
 }
 
@@ -149,36 +149,36 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
-    use fsdyno_study::file::{options as of_studies, refused};
+    use fsdyno_study::file::{options as study_options, refused};
 
     use super::*;
     use crate::cli::Cli;
 
     #[test]
-    fn every_option_of_run_is_one_of_studies_or_is_refused_with_a_reason() {
+    fn every_option_of_run_is_an_option_of_studies_or_refused_with_a_reason() {
         let cli = Cli::command();
         let run = cli.get_subcommands().find(|command| command.get_name() == "run").unwrap();
         let options: Vec<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
         for option in options.iter().filter(|option| **option != "help") {
-            let known = of_studies().any(|known| known == *option)
+            let is_known = study_options().any(|name| name == *option)
                 || ["fs", "set", "sysctl"].contains(option);
-            assert!(known != refused(option).is_some(), "--{option}: OPTIONS in study/src/file");
+            assert!(is_known != refused(option).is_some(), "--{option}: OPTIONS in study/src/file");
         }
-        for option in of_studies() {
+        for option in study_options() {
             assert!(options.contains(&option), "fsdyno run has no --{option}");
         }
     }
 
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {
-        let own = |all: &[NamedFormat]| {
-            let own = all.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
-            own.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
+        let special = |formats: &[NamedFormat]| {
+            let special = formats.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
+            special.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
         };
-        assert_eq!(own(END), own(crate::cli::TRIALS));
-        for (name, _, format) in END.iter().chain(crate::cli::TRIALS) {
-            let usual = Format::ALL.iter().find(|(other, ..)| other == name);
-            assert!(usual.is_none_or(|(.., usual)| usual == format), "{name}");
+        assert_eq!(special(STUDY_FORMATS), special(crate::cli::TRIAL_FORMATS));
+        for (name, _, format) in STUDY_FORMATS.iter().chain(crate::cli::TRIAL_FORMATS) {
+            let common = Format::ALL.iter().find(|(common, ..)| common == name);
+            assert!(common.is_none_or(|(.., common)| common == format), "{name}");
         }
     }
 }

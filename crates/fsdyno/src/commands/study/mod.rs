@@ -26,7 +26,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
         if study.format != Format::Text {
             return Err(Failure::invalid_use("--check supports only --format text"));
         }
-        let print = &mut output::data;
+        let print = &mut output::write_data;
         return check::run(&request, count as usize, version::build(), print);
     }
     if let Some(kernels) = labs::expand_kernels(&request.kernels)? {
@@ -34,48 +34,48 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     }
     let mut runs = Runs::resolve(request)?;
     if study.dry_run {
-        return dry(&mut runs, study.format);
+        return print_plan(&mut runs, study.format);
     }
     runs.check_permission()?;
     let (stop, command) = (stop::flag()?, session::command());
-    let (sum, failed) = runs.measure(&session::of(&stop, &command))?;
+    let (summary, failed) = runs.measure(&session::of(&stop, &command))?;
     // The stored trials are shown even after a failure; the failure's error is returned first.
     let shown = show(&runs, study.format);
     if let Some(failure) = failed {
         return Err(failure);
     }
     shown?;
-    Ok(session::exit(&stop, &sum, &runs.folder))
+    Ok(session::exit(&stop, &summary, &runs.folder))
 }
 
 /// Prints what would run, and finally any requirement that this host lacks.
-fn dry(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
+fn print_plan(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
     if !matches!(format, Format::Text | Format::Json) {
         return Err(Failure::invalid_use("--dry-run supports only --format text or json"));
     }
     let (stop, command) = (Arc::new(AtomicBool::new(false)), session::command());
     let planned = runs.plan(&session::of(&stop, &command))?;
     match format {
-        Format::Json => output::json(&planned.values)?,
-        _ => output::data(&planned.text)?,
+        Format::Json => output::write_json(&planned.values)?,
+        _ => output::write_data(&planned.text)?,
     }
     planned.missing.map_or(Ok(Exit::Success), Err)
 }
 
 /// Prints the verdicts on the stored trials, and writes the report; does nothing without trials.
 fn show(runs: &Runs, format: Format) -> Result<(), Failure> {
-    let end = StudyResult::of(&runs.folder, &runs.file)?;
-    if end.is_empty() {
+    let result = StudyResult::of(&runs.folder, &runs.file)?;
+    if result.is_empty() {
         return Ok(());
     }
-    let written = end.write_page(&runs.folder);
-    print(&end, format, None.into())?;
+    let written = result.write_page(&runs.folder);
+    print(&result, format, None.into())?;
     written
 }
 
-fn print(end: &StudyResult, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
-    output::data(&end.written(format, output::style(), basis)?)?;
-    end.say_verdicts(format);
+fn print(result: &StudyResult, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
+    output::write_data(&result.written(format, output::style(), basis)?)?;
+    result.say_verdicts(format);
     Ok(())
 }
 
@@ -85,26 +85,26 @@ fn print(end: &StudyResult, format: Format, basis: Basis<'_>) -> Result<(), Fail
 /// A file that is unreadable or unwritable.
 pub fn report(args: &Report, folder: &Path) -> Result<Exit, Failure> {
     let (_, file) = stored::read(folder)?;
-    args.archive.as_deref().map_or(Ok(()), |into| archive::check(folder, into))?;
-    let end = StudyResult::of(folder, &file)?;
-    if end.is_empty() {
-        let shown = folder.display();
-        return Err(Failure::invalid_use(format!("'{shown}' has no trials; run the study first")));
+    args.archive.as_deref().map_or(Ok(()), |target| archive::check(folder, target))?;
+    let result = StudyResult::of(folder, &file)?;
+    if result.is_empty() {
+        let folder = folder.display();
+        return Err(Failure::invalid_use(format!("'{folder}' has no trials; run the study first")));
     }
     let baseline = args.baseline.as_deref();
-    end.check_baseline(baseline)?;
+    result.check_baseline(baseline)?;
     let basis = args.comparison.basis(baseline);
-    if let Some(into) = &args.charts {
-        end.charts(into, args.png, basis)?;
+    if let Some(target) = &args.charts {
+        result.charts(target, args.png, basis)?;
     }
-    if let Some(into) = &args.archive {
-        end.archive((folder, into), &file, basis)?;
+    if let Some(target) = &args.archive {
+        result.archive((folder, target), &file, basis)?;
     }
     if let Some(path) = &args.html
-        && write_page(path, &end.html(basis)?)?
+        && write_page(path, &result.html(basis)?)?
     {
         return Ok(Exit::Success);
     }
-    print(&end, args.format, basis)?;
+    print(&result, args.format, basis)?;
     Ok(Exit::Success)
 }

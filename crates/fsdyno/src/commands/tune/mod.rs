@@ -19,7 +19,7 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     let folder = tune.out.clone().unwrap_or_else(|| target::default_folder(&name));
     crash::folder::refuse(&folder)?;
     if tune.dry_run {
-        output::data(&tuning.plan(output::prose())?)?;
+        output::write_data(&tuning.plan(output::prose())?)?;
         return Ok(Exit::Success);
     }
     let stop = stop::flag()?;
@@ -27,14 +27,14 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     let session = Session { progress: &(), ..session::of(&stop, &command) };
     leftovers::offer();
     let mut store = open(&folder)?;
-    let ended = tuning.search(&mut store, &session);
+    let result = tuning.search(&mut store, &session);
     store.discard_if_empty();
-    let tuned = match ended {
+    let tuned = match result {
         Err(failure) if failure.exit == Exit::Stopped => {
             say(&format!("fsdyno: stopped; resume with:\n  {}", session::resume_command(&folder)));
             return Ok(Exit::Stopped);
         }
-        ended => ended?,
+        result => result?,
     };
     keep(&folder, &tuned)?;
     output::print(&tuned, tune.format)?;
