@@ -117,7 +117,10 @@ mod tests {
         let mut abandoned = Command::new("sleep").arg("1000").env(VARIABLE, mark).spawn().unwrap();
         wait_for_start(abandoned.id());
         let is_absolute = |path: &Path| path.is_absolute();
-        let orphan = orphans(&is_absolute).into_iter().find(|orphan| orphan.pid == abandoned.id() as i32).unwrap();
+        let orphan = orphans(&is_absolute)
+            .into_iter()
+            .find(|orphan| orphan.pid == abandoned.id() as i32)
+            .unwrap();
         // The mark alone, which any user can give to any program, is not enough.
         assert!(orphans(&|_| false).is_empty());
         assert_eq!((orphan.program.as_str(), orphan.parent.pid), ("sleep", 4_194_305));

@@ -223,7 +223,8 @@ pub fn last_lines(file: &File, count: usize) -> Vec<String> {
     let mut bytes = vec![0; usize::try_from(length - start).unwrap_or(0)];
     let read = file.read_at(&mut bytes, start).unwrap_or(0);
     let output = String::from_utf8_lossy(&bytes[..read]).into_owned();
-    let lines: Vec<String> = output.lines().map(printable).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<String> =
+        output.lines().map(printable).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].to_vec()
 }
 

@@ -148,7 +148,8 @@ fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
 /// Returns the ranges of events at which a cut can occur: within the timed phases.
 pub fn windows(events: &[Event], acks: &Acks) -> Vec<Range<usize>> {
     let end_index = |time: Nanos| events.partition_point(|event| event.at <= time);
-    let windows = timed_spans(acks).into_iter().map(|(begin, end)| end_index(begin)..end_index(end));
+    let windows =
+        timed_spans(acks).into_iter().map(|(begin, end)| end_index(begin)..end_index(end));
     windows.filter(|window| window.start < window.end).collect()
 }
 
@@ -398,10 +399,7 @@ mod tests {
                     continue;
                 }
             }
-            assert_eq!(
-                cut.at, events[after].at,
-                "every event before the next one has happened"
-            );
+            assert_eq!(cut.at, events[after].at, "every event before the next one has happened");
         }
         assert_eq!(flushes.len(), 20, "each of the window's flushes is cut");
         assert!(acknowledged.into_iter().eq(known), "and each acknowledgement");

@@ -121,7 +121,8 @@ impl Oracle<'_> {
         };
         let mut closest: Option<(Fit, Id)> = None;
         for binding in history.iter().rev() {
-            let Some((id, fit)) = binding.node.and_then(|id| Some((id, self.match_entry(id, entry)?)))
+            let Some((id, fit)) =
+                binding.node.and_then(|id| Some((id, self.match_entry(id, entry)?)))
             else {
                 continue;
             };
@@ -190,7 +191,8 @@ impl Oracle<'_> {
 
     /// Returns true if a parent directory of a name is absent and may be absent.
     fn unreachable(&self, path: &[u8]) -> bool {
-        let parents = (0..path.len()).filter(|offset| path[*offset] == b'/').map(|offset| &path[..offset]);
+        let parents =
+            (0..path.len()).filter(|offset| path[*offset] == b'/').map(|offset| &path[..offset]);
         parents
             .into_iter()
             .any(|parent| !self.entries.contains_key(parent) && self.tree.may_lack(parent))
@@ -204,19 +206,25 @@ impl Oracle<'_> {
         for name_index in (0..node.held.len()).filter(|name_index| node.held[*name_index].durable) {
             let (successors, may_end) = self.successors(id, name_index);
             // A later durable name replaces all before it.
-            let is_durable = |(id, name_index): &(Id, usize)| self.tree.nodes[*id].held[*name_index].durable;
+            let is_durable =
+                |(id, name_index): &(Id, usize)| self.tree.nodes[*id].held[*name_index].durable;
             if successors[1..].iter().any(is_durable) || self.is_kept(&successors, may_end) {
                 continue;
             }
             are_kept = false;
             self.findings.acknowledged_names += 1;
             let mut description = "is not there, though its name was durable".to_string();
-            let last = successors.last().map(|(id, name_index)| &self.tree.nodes[*id].held[*name_index].path);
+            let last = successors
+                .last()
+                .map(|(id, name_index)| &self.tree.nodes[*id].held[*name_index].path);
             if let Some(last) = last.filter(|last| **last != node.held[name_index].path) {
                 let last = String::from_utf8_lossy(last);
                 description += &format!(", nor is {last}, to which it was renamed");
             }
-            self.findings.add_example(&node.held[name_index].path, &(description + &self.older_name_phrase(id)));
+            self.findings.add_example(
+                &node.held[name_index].path,
+                &(description + &self.older_name_phrase(id)),
+            );
         }
         are_kept
     }
@@ -259,11 +267,12 @@ impl Oracle<'_> {
     fn is_gone(&self, id: Id, name_index: usize) -> bool {
         let path = &self.tree.nodes[id].held[name_index].path;
         let Some(history) = self.tree.names.get(path) else { return true };
-        let ended = history.iter().position(|binding| (binding.node, binding.held) == (Some(id), name_index));
+        let ended = history
+            .iter()
+            .position(|binding| (binding.node, binding.held) == (Some(id), name_index));
         let later = &history[ended.map_or(0, |ended| ended + 1)..];
-        let is_found = |binding: &Binding| {
-            binding.node.is_some_and(|id| self.found_names[id][binding.held])
-        };
+        let is_found =
+            |binding: &Binding| binding.node.is_some_and(|id| self.found_names[id][binding.held]);
         !self.entries.contains_key(path.as_slice()) || later.iter().any(is_found)
     }
 
@@ -273,9 +282,12 @@ impl Oracle<'_> {
         let node = &self.tree.nodes[id];
         let synced = node.file.as_ref().is_some_and(|file| file.synced.is_some());
         let Some(last) = node.held.last().filter(|_| synced && !node.droppable) else { return };
-        let is_replaced =
-            |name_index: usize| node.renamed(name_index).skip(1).any(|later| node.held[later].durable);
-        if (0..node.held.len()).any(|name_index| !is_replaced(name_index) && self.is_found(id, name_index)) {
+        let is_replaced = |name_index: usize| {
+            node.renamed(name_index).skip(1).any(|later| node.held[later].durable)
+        };
+        if (0..node.held.len())
+            .any(|name_index| !is_replaced(name_index) && self.is_found(id, name_index))
+        {
             return;
         }
         let path = &last.path;
@@ -283,14 +295,16 @@ impl Oracle<'_> {
             if are_names_kept {
                 self.findings.acknowledged_names += 1;
                 let description = "is not there, nor is any name since the last durable one";
-                self.findings.add_example(path, &(description.to_string() + &self.older_name_phrase(id)));
+                self.findings
+                    .add_example(path, &(description.to_string() + &self.older_name_phrase(id)));
             }
             return;
         }
         self.findings.names_lost += 1;
         if node.is_guaranteed() {
             self.findings.acknowledged_lost += 1;
-            let description = "was acknowledged with its bytes, but none of its names leads to them";
+            let description =
+                "was acknowledged with its bytes, but none of its names leads to them";
             self.findings.add_example(path, description);
         } else {
             self.findings
@@ -300,7 +314,8 @@ impl Oracle<'_> {
 
     /// Returns true if a node was found by this name, or is unreachable because a parent directory may be absent.
     fn is_found(&self, id: Id, name_index: usize) -> bool {
-        self.found_names[id][name_index] || self.unreachable(&self.tree.nodes[id].held[name_index].path)
+        self.found_names[id][name_index]
+            || self.unreachable(&self.tree.nodes[id].held[name_index].path)
     }
 
     /// Returns the older name by which a node was found, as a phrase.
@@ -325,7 +340,9 @@ impl Oracle<'_> {
             let other_names = node.held.iter().filter(|name| name.path != *path);
             let mut other_entries =
                 other_names.filter_map(|name| self.entries.get(name.path.as_slice()));
-            if entry.error == 0 && other_entries.any(|other| other.error == 0 && other.inode == entry.inode) {
+            if entry.error == 0
+                && other_entries.any(|other| other.error == 0 && other.inode == entry.inode)
+            {
                 self.findings.names_doubled += 1;
                 self.findings.add_example(path, "was renamed, and both its names are there");
             }
@@ -338,8 +355,10 @@ fn match_content(current: &Content, file: &File, entry: &Entry, contents: &Conte
     if entry.error != 0 {
         return if file.synced.is_some() { Fit::Broken } else { Fit::Stale };
     }
-    let versions: Vec<&Content> =
-        [Some(current), file.synced.as_ref(), file.in_flight.as_ref()].into_iter().flatten().collect();
+    let versions: Vec<&Content> = [Some(current), file.synced.as_ref(), file.in_flight.as_ref()]
+        .into_iter()
+        .flatten()
+        .collect();
     if let Some(synced) = &file.synced {
         let min_size = synced.size().min(file.shortest);
         let is_wrong_size = file.changed.is_empty() && entry.size != synced.size();

@@ -231,7 +231,8 @@ mod tests {
     }
 
     fn array(level: u32, layout: u32, disks: u32) -> Array {
-        let superblocks: Vec<_> = (0..disks).map(|role| superblock(level, layout, disks, role)).collect();
+        let superblocks: Vec<_> =
+            (0..disks).map(|role| superblock(level, layout, disks, role)).collect();
         Array::read(&superblocks).unwrap()
     }
 
@@ -308,8 +309,12 @@ mod tests {
     fn disks_of_different_arrays_are_refused() {
         let read = |blocks: &[Vec<u8>]| Array::read(blocks).unwrap_err().to_string();
         let raid5 = |role| superblock(5, 2, 3, role);
-        assert!(read(&[raid5(0), vec![0; 512], raid5(2)]).contains("disk 1 of the array has no md"));
-        assert!(read(&[raid5(0), raid5(2), raid5(1)]).contains("disk 1 of the array has position 2"));
+        assert!(
+            read(&[raid5(0), vec![0; 512], raid5(2)]).contains("disk 1 of the array has no md")
+        );
+        assert!(
+            read(&[raid5(0), raid5(2), raid5(1)]).contains("disk 1 of the array has position 2")
+        );
         assert!(read(&[raid5(0), raid5(1)]).contains("number of disks 3"));
         assert!(read(&[raid5(0), superblock(0, 0, 3, 1), raid5(2)]).contains("level 0"));
         let (first, second) = (superblock(10, 0x201, 2, 0), superblock(10, 0x201, 2, 1));

@@ -193,7 +193,12 @@ impl DiskSpec {
         )?;
         self.check_queue(&check)?;
         let can_attach = self.attach == Attach::Nbd || !self.model.takes_time();
-        check.require("attach", "pmem", can_attach, "\"nbd\" for every model except \"instant\"")?;
+        check.require(
+            "attach",
+            "pmem",
+            can_attach,
+            "\"nbd\" for every model except \"instant\"",
+        )?;
         self.model.check(self, &check)
     }
 
@@ -261,7 +266,8 @@ fn check_numbers(
             }
             toml::Value::Integer(number) => {
                 check.require(&name, number, *number >= 0, "a whole number, 0 or more")?;
-                let is_rejected = parser_message.is_some_and(|text| text.contains(&format!("`{number}`")));
+                let is_rejected =
+                    parser_message.is_some_and(|text| text.contains(&format!("`{number}`")));
                 let maximum = u32::MAX;
                 check.require(
                     &name,

@@ -63,8 +63,9 @@ impl DeviceCaches {
         let counts = self.flushes_before.iter().zip(self.flushes());
         let flushed: Vec<bool> = counts.map(|(before, now)| now > *before).collect();
         let mut devices = self.devices.iter().enumerate();
-        let (_, first) = devices
-            .find(|(index, folder)| !flushed.get(*index).copied().unwrap_or(false) && !is_write_through(folder))?;
+        let (_, first) = devices.find(|(index, folder)| {
+            !flushed.get(*index).copied().unwrap_or(false) && !is_write_through(folder)
+        })?;
         let name = first.canonicalize().unwrap_or_else(|_| first.clone());
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Some(format!("{name} has a volatile cache, and was sent no flush by syncfs(2)"))
@@ -122,7 +123,8 @@ fn devices_of(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
         return Vec::new();
     }
     let of_path = |path: &str| {
-        let device = fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
+        let device =
+            fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
         folder_of(device.rdev())
     };
     let sources: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();

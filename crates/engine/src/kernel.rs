@@ -110,9 +110,16 @@ pub unsafe fn unlinkat(dir: RawFd, name: *const c_char, flags: c_int) -> i64 {
 /// # Safety
 /// Both names end in NUL.
 #[inline(always)]
-pub unsafe fn renameat(dir: RawFd, name: *const c_char, new_dir: RawFd, new_name: *const c_char) -> i64 {
+pub unsafe fn renameat(
+    dir: RawFd,
+    name: *const c_char,
+    new_dir: RawFd,
+    new_name: *const c_char,
+) -> i64 {
     // SAFETY: the kernel reads both names up to their NUL.
-    unsafe { call(libc::SYS_renameat, [dir as usize, name as usize, new_dir as usize, new_name as usize]) }
+    unsafe {
+        call(libc::SYS_renameat, [dir as usize, name as usize, new_dir as usize, new_name as usize])
+    }
 }
 
 #[cfg(test)]
@@ -151,7 +158,8 @@ mod tests {
         // SAFETY: the name ends in NUL, `buf` is valid for writes of one status.
         let direct = status(|buf| unsafe { fstatat(libc::AT_FDCWD, NAME, buf, 0) });
         // SAFETY: as above.
-        let through_libc = status(|buf| unsafe { libc::fstatat(libc::AT_FDCWD, NAME, buf, 0).into() });
+        let through_libc =
+            status(|buf| unsafe { libc::fstatat(libc::AT_FDCWD, NAME, buf, 0).into() });
         let fields = |s: &libc::stat| (s.st_ino, s.st_size, s.st_mode, s.st_mtime, s.st_nlink);
         assert_eq!(fields(&direct), fields(&through_libc));
         assert!(direct.st_size > 0);

@@ -166,7 +166,8 @@ impl PhaseProgress {
         let alarm = ahead.map(|point| point.ops).fold(next_tick, u64::min);
         progress.alarm.store(alarm, Ordering::Relaxed);
         // Waking is a system call even if no thread sleeps.
-        let any_reached = waiting.points.iter().any(|point| point.thread == rank && point.ops <= done);
+        let any_reached =
+            waiting.points.iter().any(|point| point.thread == rank && point.ops <= done);
         drop(waiting);
         if any_reached {
             self.changed.notify_all();

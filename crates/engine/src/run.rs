@@ -17,7 +17,12 @@ use crate::recorder::Recorder;
 
 /// Returns true if the source continues after an op with an unexpected result; the op then counts as done.
 #[cold]
-fn continues_after_difference(source: &mut dyn OpSource, meter: &mut Meter<'_>, op: &Op, result: i64) -> bool {
+fn continues_after_difference(
+    source: &mut dyn OpSource,
+    meter: &mut Meter<'_>,
+    op: &Op,
+    result: i64,
+) -> bool {
     let continues = source.handle_difference(op, result);
     if let (true, Some(kind), 1..) = (continues, op.call.kind(), result) {
         meter.add_bytes(kind, result);

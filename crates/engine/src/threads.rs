@@ -264,7 +264,10 @@ pub fn run_with_acks(
     for thread in 0..threads {
         let first = thread * ranks_per_thread;
         let source_of = |rank| {
-            let share = Share { rank: process_share.rank * ranks + rank, ranks: process_share.ranks * ranks };
+            let share = Share {
+                rank: process_share.rank * ranks + rank,
+                ranks: process_share.ranks * ranks,
+            };
             let source = match phase_run.process_share.and_then(|part| part.stonewalls) {
                 Some(stonewalls) => {
                     phase_run.work.ops_until(phase_run.phase, share, stonewalls(rank))

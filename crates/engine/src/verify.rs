@@ -130,7 +130,9 @@ impl Walk<'_> {
         (self.tick)(self.report.files + self.report.directories);
         let status = match status(parent, name) {
             Ok(status) => status,
-            Err(errno) => return self.add_problem(&format!("cannot be examined with stat: {errno}")),
+            Err(errno) => {
+                return self.add_problem(&format!("cannot be examined with stat: {errno}"));
+            }
         };
         match expected {
             Some(Expected { kind: ExpectedKind::Directory, .. }) => self.directories += 1,
@@ -166,7 +168,11 @@ impl Walk<'_> {
                 }
             }
             (expected, kind) => {
-                self.add_problem(&format!("is {}, not {}", kind_name(kind), expected_name(expected)));
+                self.add_problem(&format!(
+                    "is {}, not {}",
+                    kind_name(kind),
+                    expected_name(expected)
+                ));
             }
         }
     }
@@ -210,7 +216,8 @@ impl Walk<'_> {
         let wanted = self.tree.target(&self.path);
         if wanted.as_deref() != Some(found) {
             let display = |target: &[u8]| String::from_utf8_lossy(target).into_owned();
-            let wanted = wanted.as_deref().map_or_else(|| "the expected target".to_string(), display);
+            let wanted =
+                wanted.as_deref().map_or_else(|| "the expected target".to_string(), display);
             self.add_problem(&format!("points to {}, not {wanted}", display(found)));
         }
     }
@@ -292,7 +299,9 @@ impl Walk<'_> {
                 return Some(checked as u64);
             };
             let part = (piece.length as usize).min(length - checked);
-            if let Some(difference) = self.contents.difference(piece, &self.buffer[checked..checked + part]) {
+            if let Some(difference) =
+                self.contents.difference(piece, &self.buffer[checked..checked + part])
+            {
                 return Some(checked as u64 + difference);
             }
             checked += part;

@@ -38,10 +38,13 @@ pub fn verify_device(
         while checked < take {
             let piece = tree.piece(path, done + checked as u64).filter(|piece| piece.length > 0);
             let part = piece.map_or(0, |piece| (piece.length as usize).min(take - checked));
-            let differs = piece.map(|piece| contents.difference(piece, &buffer[checked..checked + part]));
+            let differs =
+                piece.map(|piece| contents.difference(piece, &buffer[checked..checked + part]));
             match differs {
                 Some(None) => checked += part,
-                Some(Some(offset)) => return Ok(with_problem(report, done + checked as u64 + offset, started)),
+                Some(Some(offset)) => {
+                    return Ok(with_problem(report, done + checked as u64 + offset, started));
+                }
                 None => return Ok(with_problem(report, done + checked as u64, started)),
             }
         }
@@ -52,7 +55,11 @@ pub fn verify_device(
     Ok(report)
 }
 
-fn with_problem(mut report: VerifyReport, offset: u64, started: fsdyno_record::Nanos) -> VerifyReport {
+fn with_problem(
+    mut report: VerifyReport,
+    offset: u64,
+    started: fsdyno_record::Nanos,
+) -> VerifyReport {
     report.problems = 1;
     report.examples.push(format!("the device: byte {offset} is not what was written"));
     report.elapsed_ns = clock::now().since(started);

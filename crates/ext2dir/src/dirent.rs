@@ -157,7 +157,10 @@ mod tests {
     use super::*;
 
     fn names(block: &[u8]) -> Vec<(usize, Vec<u8>)> {
-        entries(block).filter(|(_, e)| e.inode > 0).map(|(_, e)| (e.record, e.name.to_vec())).collect()
+        entries(block)
+            .filter(|(_, e)| e.inode > 0)
+            .map(|(_, e)| (e.record, e.name.to_vec()))
+            .collect()
     }
 
     #[test]

@@ -320,9 +320,13 @@ impl Ext2 {
     fn link(&mut self, dir: u32, name: &[u8], inode: u32, kind: u8) -> Result<(), Error> {
         self.change_inode(inode);
         let old_count = self.directories.get(&dir).map_or(0, |directory| directory.addresses.len());
-        self.with_directory(dir, |directory| directory.find.add(&mut directory.blocks, inode, kind, name))??;
-        let new: Vec<u64> =
-            self.directories.get(&dir).map_or(Vec::new(), |directory| directory.addresses[old_count..].to_vec());
+        self.with_directory(dir, |directory| {
+            directory.find.add(&mut directory.blocks, inode, kind, name)
+        })??;
+        let new: Vec<u64> = self
+            .directories
+            .get(&dir)
+            .map_or(Vec::new(), |directory| directory.addresses[old_count..].to_vec());
         new.into_iter().for_each(|block| self.change_block(block));
         self.dirty_inode(dir);
         self.inodes.insert(inode);
@@ -394,7 +398,8 @@ impl Ext2 {
         }
         self.remove_name(dir, name, inode)?;
         self.directories.entry(dir).and_modify(|directory| directory.links -= 1);
-        let addresses = self.directories.remove(&inode).map_or(Vec::new(), |directory| directory.addresses);
+        let addresses =
+            self.directories.remove(&inode).map_or(Vec::new(), |directory| directory.addresses);
         for address in addresses {
             self.dirty.remove(&address);
             self.change_block(address);

@@ -165,7 +165,10 @@ fn directory_inode(
     }
     let remaining = addresses.get(12..).unwrap_or_default();
     if !remaining.is_empty() {
-        fields.put32(40 + 48, add_indirect_block(&remaining[..remaining.len().min(addresses_per_block)])?);
+        fields.put32(
+            40 + 48,
+            add_indirect_block(&remaining[..remaining.len().min(addresses_per_block)])?,
+        );
     }
     let remaining = remaining.get(addresses_per_block..).unwrap_or_default();
     if !remaining.is_empty() {

@@ -286,7 +286,8 @@ impl Trial {
     }
 
     fn space_used(&self) -> u64 {
-        let blocks: usize = self.ext2.directories.values().map(|directory| directory.addresses.len()).sum();
+        let blocks: usize =
+            self.ext2.directories.values().map(|directory| directory.addresses.len()).sum();
         blocks as u64 * self.ext2.volume.layout.block_size
     }
 

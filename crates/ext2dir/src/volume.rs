@@ -186,7 +186,10 @@ impl Volume {
         let mut candidate: Option<usize> = None;
         for (number, group) in self.groups.iter().enumerate() {
             let is_eligible = group.inodes.count() > 0 && group.inodes.count() >= mean;
-            if is_eligible && candidate.is_none_or(|candidate| group.blocks.count() > self.groups[candidate].blocks.count())
+            if is_eligible
+                && candidate.is_none_or(|candidate| {
+                    group.blocks.count() > self.groups[candidate].blocks.count()
+                })
             {
                 candidate = Some(number);
             }
@@ -239,7 +242,9 @@ impl Volume {
             let group = (first + step) % count;
             let goal = if step == 0 { goal } else { 0 };
             let start = self.layout.group_start(group as u64);
-            if let Some(block) = self.groups.get_mut(group).and_then(|group| group.blocks.take(goal)) {
+            if let Some(block) =
+                self.groups.get_mut(group).and_then(|group| group.blocks.take(goal))
+            {
                 return Ok(start + block);
             }
         }

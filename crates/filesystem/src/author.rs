@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_file_may_contain_no_command_on_this_host() {
-        let error =
-            check_in_file("x=fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}").unwrap_err();
+        let error = check_in_file("x=fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}")
+            .unwrap_err();
         assert!(
             error.starts_with("'fuse:' is a command")
                 && error.contains("give it on the command line")
@@ -175,7 +175,10 @@ mod tests {
                 }
                 let spec = Spec::parse(&text).unwrap();
                 let planned = kind.plan(&spec, Context::Host, None);
-                assert!(planned.is_err() || check_in_file(&text).is_err(), "{text} is accepted from a file");
+                assert!(
+                    planned.is_err() || check_in_file(&text).is_err(),
+                    "{text} is accepted from a file"
+                );
             }
         }
     }

@@ -44,7 +44,8 @@ impl Filesystem {
         if find_flag(option).is_some() {
             return Ok(());
         }
-        let known_names = if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
+        let known_names =
+            if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
         if SECURITY.contains(&name) || known_names.iter().any(|known| known == name) {
             known.check_device(&format!("mount {name}"), value)?;
             return known.check_value(option);
@@ -62,7 +63,8 @@ impl Filesystem {
         outer: Option<&Journal>,
         period: Option<&PeriodSettings<'_>>,
     ) -> Result<String, SpecError> {
-        let period_options = period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
+        let period_options =
+            period.map(|period| period.settings.mount.as_slice()).unwrap_or_default();
         for option in period_options.iter().chain(&spec.mount) {
             self.check_mount_option(self.known(), option)?;
         }
@@ -71,7 +73,8 @@ impl Filesystem {
         let period_options = period_options
             .iter()
             .filter(|option| !spec.mount.iter().any(|user| mount::same_setting(option, user)));
-        let options: Vec<&str> = fixed.chain(period_options).chain(&spec.mount).map(String::as_str).collect();
+        let options: Vec<&str> =
+            fixed.chain(period_options).chain(&spec.mount).map(String::as_str).collect();
         Ok(options.join(","))
     }
 }

@@ -39,7 +39,9 @@ impl Known {
                     None => (word.as_str(), None),
                 };
                 items.push(self.item(program, name, value, &mut words)?);
-            } else if let Some(letters) = word.strip_prefix('-').filter(|remaining| is_cluster(remaining)) {
+            } else if let Some(letters) =
+                word.strip_prefix('-').filter(|remaining| is_cluster(remaining))
+            {
                 self.cluster(program, letters, &mut words, &mut items)?;
             } else {
                 return Err(not_an_option(program, word));
@@ -126,7 +128,10 @@ impl Known {
     pub fn check(&self, program: &str, items: &[Item]) -> Result<(), SpecError> {
         for Item { option, value } in items {
             if let Some(reason) = self.refused.get(option) {
-                return Err(SpecError::new(format!("{program} {option} cannot be used here"), reason));
+                return Err(SpecError::new(
+                    format!("{program} {option} cannot be used here"),
+                    reason,
+                ));
             }
             let value = value.as_deref().unwrap_or_default();
             let Some(names) = self.lists.get(option) else {

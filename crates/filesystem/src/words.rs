@@ -54,7 +54,8 @@ fn read_quoted(
     characters: &mut impl Iterator<Item = (char, usize)>,
     text: &mut String,
 ) -> Result<(), SpecError> {
-    let unclosed = || SpecError::at(start, format!("the quote {quote} is never closed"), "close it");
+    let unclosed =
+        || SpecError::at(start, format!("the quote {quote} is never closed"), "close it");
     loop {
         let (c, column) = characters.next().ok_or_else(unclosed)?;
         if c == quote {

@@ -122,7 +122,8 @@ pub fn detail(text: &str) {
 /// Writes a message to stderr; a failed write is ignored. Control characters in names are replaced, so that they cannot
 /// control the terminal.
 pub fn write_stderr(text: &str) {
-    let replace_control = |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
+    let replace_control =
+        |c: char| if c.is_control() && !"\n\t".contains(c) { '\u{fffd}' } else { c };
     let text: String = text.chars().map(replace_control).collect();
     let _ = writeln!(std::io::stderr(), "{text}");
 }

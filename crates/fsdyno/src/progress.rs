@@ -13,7 +13,7 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::{Outcome, Trial};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::output::{Verbosity, write_stderr, detail, say, is_shown};
+use crate::output::{Verbosity, detail, is_shown, say, write_stderr};
 
 /// Displays the progress of a run.
 pub struct Display {

@@ -29,6 +29,7 @@ pub fn build() -> Option<&'static Build> {
 
 /// Returns the output of `fsdyno --version` after the name.
 pub fn description() -> &'static str {
-    static DESCRIPTION: LazyLock<String> = LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
+    static DESCRIPTION: LazyLock<String> =
+        LazyLock::new(|| program(env!("CARGO_PKG_VERSION"), build()));
     &DESCRIPTION
 }

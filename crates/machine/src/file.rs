@@ -59,12 +59,15 @@ impl Machine {
         let invalid = |spanned: &Spanned<Value>, key: &str, problem: String| {
             text.wrong(spanned.span(), format!("{key}: {problem}"))
         };
-        let disk = value("disk", &parsed.disk, "disk = \"ssd-sata\"")
-            .and_then(|disk| resolve_path(file, &disk).map_err(|problem| invalid(&parsed.disk, "disk", problem)))?;
+        let disk = value("disk", &parsed.disk, "disk = \"ssd-sata\"").and_then(|disk| {
+            resolve_path(file, &disk).map_err(|problem| invalid(&parsed.disk, "disk", problem))
+        })?;
         let _is_valid = fsdyno_disk::catalog::find(&disk)
             .map_err(|error| invalid(&parsed.disk, "disk", format!("failed to {error}")))?;
         let cpu = value("cpu", &parsed.cpu, "cpu = \"epyc-2024\", or a plain speed: cpu = \"1/2\"")
-            .and_then(|cpu| resolve_path(file, &cpu).map_err(|problem| invalid(&parsed.cpu, "cpu", problem)))?;
+            .and_then(|cpu| {
+                resolve_path(file, &cpu).map_err(|problem| invalid(&parsed.cpu, "cpu", problem))
+            })?;
         let cpu = fsdyno_processor::parse(&cpu)
             .map_err(|error| invalid(&parsed.cpu, "cpu", error.to_string()))?;
         let ram = value("ram", &parsed.ram, "ram = \"2G\"")?;

@@ -239,7 +239,8 @@ impl Drop for Draft {
 /// Reports whether a path still refers to an open file.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let resolved = resolve(path, Missing::Refuse).ok();
-    let stat = resolved.and_then(|entry| statat(&entry.dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).ok());
+    let stat =
+        resolved.and_then(|entry| statat(&entry.dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).ok());
     let (Some(stat), Ok(open_stat)) = (stat, fstat(file)) else { return false };
     (stat.st_dev, stat.st_ino) == (open_stat.st_dev, open_stat.st_ino)
 }
@@ -362,8 +363,9 @@ mod tests {
         let nothing = Path::new("/dev/null");
         write(nothing, |file| file.write_all(b"text")).unwrap();
         assert!(
-            rustix::fs::stat(nothing)
-                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
+            rustix::fs::stat(nothing).is_ok_and(
+                |stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            )
         );
         let folder = tempfile::tempdir().unwrap();
         let devices = std::fs::read_dir("/sys/block").unwrap().flatten();

@@ -64,7 +64,8 @@ pub fn clean(leftover: &Leftover) -> Result<(), MediaError> {
         let removed = unlinkat(&fd, name, AtFlags::empty());
         return removed.map_err(|error| MediaError::io("remove", path, error));
     }
-    let subdirectory = remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
+    let subdirectory =
+        remove::enter(fd.as_fd(), name).map_err(|e| MediaError::io("open", path, e))?;
     match is_dead(subdirectory.as_fd(), leftover.pid) {
         Ok(true) => {}
         Ok(false) => return Err(refuse("it has no marker of a process that has ended")),

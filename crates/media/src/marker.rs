@@ -223,7 +223,8 @@ mod tests {
     fn an_owner_on_another_machine_counts_as_running_and_one_of_an_earlier_boot_does_not() {
         let before = Owner { boot: "another".into(), ..Owner::current() };
         assert!(!before.is_running());
-        let elsewhere = Owner { node: Some("a machine that does not exist".into()), ..before.clone() };
+        let elsewhere =
+            Owner { node: Some("a machine that does not exist".into()), ..before.clone() };
         assert!(elsewhere.is_running());
         assert_eq!(Owner::parse(&elsewhere.to_text()), Some(elsewhere));
         assert!(!Owner { node: None, ..before }.is_running(), "an older fsdyno's");

@@ -43,7 +43,8 @@ impl Note {
         let flags =
             OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = openat(&parent, &draft, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        let write_failed = |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        let write_failed =
+            |error: std::io::Error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO));
         std::fs::File::from(file).write_all(text).map_err(write_failed)?;
         // The file gets its final name only when it is complete.
         rustix::fs::renameat(parent.as_fd(), &draft, parent.as_fd(), name).map_err(failed)?;

@@ -192,7 +192,12 @@ impl Removal<'_> {
         Ok(counts)
     }
 
-    fn remove_directory(&mut self, dir: BorrowedFd<'_>, name: &CStr, depth: u32) -> Result<(), Errno> {
+    fn remove_directory(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        depth: u32,
+    ) -> Result<(), Errno> {
         if depth == MAX_DEPTH {
             return self.move_up(dir, name);
         }

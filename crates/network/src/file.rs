@@ -67,7 +67,9 @@ impl Network {
         })?;
         let limit = *parsed.limit.get_ref();
         if !(1..=MAX_PACKETS).contains(&limit) {
-            let problem = format!("limit = {limit} is not valid; write a number of packets from 1 to {MAX_PACKETS}");
+            let problem = format!(
+                "limit = {limit} is not valid; write a number of packets from 1 to {MAX_PACKETS}"
+            );
             return Err(text.wrong(parsed.limit.span(), problem));
         }
         let (name, about, source) = (name.to_string(), parsed.about, parsed.source);
@@ -135,7 +137,11 @@ mod tests {
             ("2500 ns", "2500", "n.toml:3: delay = \"2500\" is not valid"),
             ("2500 ns", "1 h", "n.toml:3: delay"),
             ("2500 ns", "11 s", "n.toml:3: delay"),
-            ("limit = 1000", "limit = 0", "n.toml:4: limit = 0 is not valid; write a number of packets"),
+            (
+                "limit = 1000",
+                "limit = 0",
+                "n.toml:4: limit = 0 is not valid; write a number of packets",
+            ),
             ("limit = 1000", "limit = -1", "n.toml:4: "),
             ("limit", "loss", "n.toml:4: unknown field `loss`"),
             (

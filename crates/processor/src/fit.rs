@@ -190,7 +190,12 @@ mod tests {
             assert!((cost / truth - 1.0).abs() < 0.01, "{cost} is not {truth}");
         }
         let validation = validate(&points, |point| point.filesystem.clone());
-        assert!(validation.worst < 0.02 && validation.ratio < 1.01, "{} {}", validation.worst, validation.ratio);
+        assert!(
+            validation.worst < 0.02 && validation.ratio < 1.01,
+            "{} {}",
+            validation.worst,
+            validation.ratio
+        );
         assert_eq!((validation.wrong_order, validation.predicted.len()), (0, 15));
     }
 
@@ -204,7 +209,12 @@ mod tests {
             assert!(error < 0.1, "{index}: {error}");
         }
         let validation = validate(&points, |point| point.operation.clone());
-        assert!(validation.worst > 0.4 && validation.ratio > 1.1, "{} {}", validation.worst, validation.ratio);
+        assert!(
+            validation.worst > 0.4 && validation.ratio > 1.1,
+            "{} {}",
+            validation.worst,
+            validation.ratio
+        );
     }
 
     #[test]

@@ -227,8 +227,12 @@ mod tests {
         let no = capabilities.by_lab_kernel(kind("reiserfs"));
         assert_eq!(no.why.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
         assert_eq!(no.cure.as_deref(), Some("--kernel 6.12"));
-        let capabilities = Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..capabilities };
-        assert_eq!(capabilities.by_lab_kernel(kind("reiserfs")).cure.as_deref(), Some("--kernel 6.1.0-9"));
+        let capabilities =
+            Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..capabilities };
+        assert_eq!(
+            capabilities.by_lab_kernel(kind("reiserfs")).cure.as_deref(),
+            Some("--kernel 6.1.0-9")
+        );
     }
 
     #[test]

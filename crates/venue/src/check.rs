@@ -233,6 +233,8 @@ mod tests {
             &mut |_| Watch::GoOn,
         )
         .unwrap_err();
-        assert!(matches!(&error, VenueError::Missing(message) if message.contains("no-such-check")));
+        assert!(
+            matches!(&error, VenueError::Missing(message) if message.contains("no-such-check"))
+        );
     }
 }

@@ -12,7 +12,8 @@ fn format(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (year, month, day) = civil(seconds / 86_400);
     let second_of_day = seconds % 86_400;
-    let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+    let (hour, minute, second) =
+        (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
     let micros = since_epoch.subsec_micros();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }

@@ -67,7 +67,8 @@ impl Memory for Region {
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
         let (number, start) = (offset / WINDOW, (offset % WINDOW) as usize);
         // Each whole block is read only once; caching it would only evict the words.
-        if length <= 64 && start + length <= WINDOW as usize && offset + length as u64 <= self.size {
+        if length <= 64 && start + length <= WINDOW as usize && offset + length as u64 <= self.size
+        {
             self.load_window(number);
             return &mut self.windows[0].1[start..start + length];
         }

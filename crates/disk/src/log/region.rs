@@ -178,7 +178,8 @@ mod tests {
         writer.add(&write_entry(20));
         writer.add(&Entry { action: Action::Trim, fua: false, ..write_entry(10) });
         let logged = read(&mut writer.memory).unwrap();
-        let entries = vec![Entry { action: Action::Trim, fua: false, ..write_entry(10) }, write_entry(20)];
+        let entries =
+            vec![Entry { action: Action::Trim, fua: false, ..write_entry(10) }, write_entry(20)];
         assert_eq!(logged, RequestLog { entries, lost: 0 });
     }
 

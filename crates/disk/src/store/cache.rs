@@ -12,7 +12,8 @@ const PER_BLOCK: u64 = BLOCK / SECTOR;
 pub(super) fn sectors(start: u64, from: u64, to: u64) -> u8 {
     let first = from.saturating_sub(start) / SECTOR;
     let end = to.min(start + BLOCK).saturating_sub(start).div_ceil(SECTOR);
-    let lower_sectors = |count: u64| if count >= PER_BLOCK { ALL_SECTORS } else { (1 << count) - 1 };
+    let lower_sectors =
+        |count: u64| if count >= PER_BLOCK { ALL_SECTORS } else { (1 << count) - 1 };
     lower_sectors(end) & !lower_sectors(first)
 }
 

@@ -136,7 +136,8 @@ impl Header {
             *word = parse_u64(bytes);
         }
         let [magic, version, capacity, slots, next, free, stored, cached] = words;
-        let check = |valid: bool, field| if valid { Ok(()) } else { Err(OpenError::Corrupt(field)) };
+        let check =
+            |valid: bool, field| if valid { Ok(()) } else { Err(OpenError::Corrupt(field)) };
         check(magic == MAGIC, "magic number")?;
         check(version == VERSION, "version")?;
         check(capacity <= 1 << 60, "capacity")?;

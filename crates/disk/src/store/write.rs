@@ -144,7 +144,9 @@ impl<M: Memory> Store<M> {
         self.header.update(&mut self.memory);
         // Sectors of the slot outside the mask may be overwritten: they are read from `visible`, never from here.
         let bytes = self.mixed(entry);
-        self.memory.slice(self.header.offset_of(medium_slot), BLOCK as usize).copy_from_slice(&bytes);
+        self.memory
+            .slice(self.header.offset_of(medium_slot), BLOCK as usize)
+            .copy_from_slice(&bytes);
         let (medium, mask) = (Content::Slot(medium_slot), entry.mask | newly_cached);
         self.replace(address, entry, Entry { visible: entry.visible, medium, mask });
         Some(())

@@ -48,7 +48,9 @@ struct Frame {
 }
 
 fn read_u32(bytes: &[u8], offset: usize) -> u32 {
-    bytes.get(offset..offset + 4).map_or(0, |word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    bytes
+        .get(offset..offset + 4)
+        .map_or(0, |word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
 }
 
 fn write_u32(bytes: &mut [u8], offset: usize, word: u32) {
@@ -130,7 +132,8 @@ impl Indexed {
         let has_next = |frame: &Frame, blocks: &Blocks| {
             frame.index + 1 < frame.limit_and_count(blocks.bytes(frame.block)).1
         };
-        let Some(level) = (0..frames.len()).rev().find(|level| has_next(&frames[*level], blocks)) else {
+        let Some(level) = (0..frames.len()).rev().find(|level| has_next(&frames[*level], blocks))
+        else {
             return false;
         };
         frames[level].index += 1;

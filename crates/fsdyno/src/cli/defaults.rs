@@ -87,16 +87,18 @@ pub fn with_defaults(
             }
         }
     }
-    let Some(position) = args.iter().position(|arg| arg == name).filter(|_| !used.is_empty()) else {
+    let Some(position) = args.iter().position(|arg| arg == name).filter(|_| !used.is_empty())
+    else {
         return Ok(None);
     };
-    let options = used
-        .iter()
-        .map(|default| OsString::from(format!("--{}={}", default.name, default.value)));
+    let options =
+        used.iter().map(|default| OsString::from(format!("--{}={}", default.name, default.value)));
     let mut extended = args.to_vec();
     extended.splice(position + 1..position + 1, options);
-    let listed: Vec<String> =
-        used.iter().map(|used| format!("--{} {} ({})", used.name, used.value, used.location)).collect();
+    let listed: Vec<String> = used
+        .iter()
+        .map(|used| format!("--{} {} ({})", used.name, used.value, used.location))
+        .collect();
     Ok(Some((extended, format!("fsdyno: defaults: {}", listed.join(", ")))))
 }
 
@@ -151,7 +153,10 @@ fn parse(file: &str, text: &str, command: &Command) -> Result<Vec<Default>, Stri
     };
     let document = DeTable::parse(text).map_err(|error| {
         let location = locate(error.span().map_or(0, |span| span.start));
-        format!("{location}: {}; expected lines of TOML such as: disk = \"hdd-7200\"", error.message())
+        format!(
+            "{location}: {}; expected lines of TOML such as: disk = \"hdd-7200\"",
+            error.message()
+        )
     })?;
     let mut defaults = Vec::new();
     for (name, value) in document.get_ref().iter() {
@@ -190,7 +195,9 @@ fn find_key(name: &str, command: &Command) -> Result<&'static Key, String> {
 
 /// Checks a value with the parser of the first command that has the option.
 fn check_value(command: &Command, name: &str, value: &str) -> Result<(), String> {
-    let Some(sub) = command.get_subcommands().find(|sub| has_option(sub, name)) else { return Ok(()) };
+    let Some(sub) = command.get_subcommands().find(|sub| has_option(sub, name)) else {
+        return Ok(());
+    };
     let args = ["fsdyno".to_string(), sub.get_name().to_string(), format!("--{name}={value}")];
     match command.clone().try_get_matches_from(args) {
         Err(error)

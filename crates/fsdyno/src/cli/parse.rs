@@ -137,7 +137,8 @@ mod tests {
     fn help_fits_a_terminal_of_eighty_columns() {
         let command = command();
         let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-        let helps = visible.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
+        let helps =
+            visible.filter_map(|sub| Some((sub.get_name(), sub.get_after_help()?.to_string())));
         for (name, help) in helps {
             for line in help.lines().filter(|line| line.starts_with("  ")) {
                 // A command that is wrapped cannot be copied; two examples of the command `crash` are longer.

@@ -126,7 +126,8 @@ pub fn format(formats: &'static [NamedFormat]) -> impl TypedValueParser<Value = 
         .iter()
         .map(|common| *formats.iter().find(|(name, ..)| *name == common.0).unwrap_or(common));
     let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(common, ..)| common != name);
-    let offered: Vec<NamedFormat> = described.chain(formats.iter().filter(is_new).copied()).collect();
+    let offered: Vec<NamedFormat> =
+        described.chain(formats.iter().filter(is_new).copied()).collect();
     let names = offered.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
     PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |value| {
         let entry = offered.iter().find(|(name, ..)| *name == value);

@@ -71,7 +71,9 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     if matches!(answers.on, TrialTarget::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
         return Err(Failure {
             exit: Exit::Missing,
-            message: "the lab cannot run here; see fsdyno doctor. A directory can be measured: --on DIR".into(),
+            message:
+                "the lab cannot run here; see fsdyno doctor. A directory can be measured: --on DIR"
+                    .into(),
         });
     }
     let is_confirmed = advise.yes

@@ -80,7 +80,8 @@ fn runnable(size: &Size) -> Vec<&'static str> {
     let capabilities = Capabilities::look();
     let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
     let is_runnable = |name: &&&str| kind(name).is_some_and(|kind| capabilities.in_lab(kind).can);
-    let (runnable, unavailable): (Vec<&&str>, Vec<&&str>) = size.filesystems.iter().partition(is_runnable);
+    let (runnable, unavailable): (Vec<&&str>, Vec<&&str>) =
+        size.filesystems.iter().partition(is_runnable);
     if !unavailable.is_empty() && !runnable.is_empty() {
         let names: Vec<&str> = unavailable.into_iter().copied().collect();
         say(&format!(

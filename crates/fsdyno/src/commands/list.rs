@@ -31,6 +31,8 @@ pub fn run(list: &List) -> Result<Exit, Failure> {
     };
     let listing = Listing { limit: output::limit(), ..listing };
     let style = output::style();
-    output::write_data(&list.format.write(&listing, Style { width: style.width.min(100), ..style })?)?;
+    output::write_data(
+        &list.format.write(&listing, Style { width: style.width.min(100), ..style })?,
+    )?;
     Ok(Exit::Success)
 }

@@ -72,7 +72,9 @@ fn check(show: &Show) -> Result<(), Failure> {
 fn show_stored(show: &Show) -> Result<(), Failure> {
     let (names, format) = (&show.names, show.format);
     match show.kind {
-        Showable::Log => item::log(&names[0], format == Format::Json, |rows| output::write_lines(rows)),
+        Showable::Log => {
+            item::log(&names[0], format == Format::Json, |rows| output::write_lines(rows))
+        }
         Showable::Trace => output::print(&read_trace(Path::new(&names[0]))?, format),
         Showable::Ranks => output::print(&Ranks { trials: &results::load(names)? }, format),
         Showable::Clients => output::print(&Clients { trials: &results::load(names)? }, format),

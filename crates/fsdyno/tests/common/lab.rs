@@ -16,7 +16,9 @@ pub fn split(words: &str) -> Vec<&str> {
     let parts = words.split('\'').enumerate();
     parts
         .flat_map(
-            |(index, part)| if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() },
+            |(index, part)| {
+                if index % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }
+            },
         )
         .collect()
 }

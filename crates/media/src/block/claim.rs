@@ -59,7 +59,10 @@ impl Claim {
         }
         // The current contents have been accepted as fsdyno's until they are cleared.
         let found = blkid::part_signature(&drive.path(), layout.data)?;
-        let uuids = found.into_iter().map(|found| normalize_uuid(&found.uuid)).filter(|uuid| !uuid.is_empty());
+        let uuids = found
+            .into_iter()
+            .map(|found| normalize_uuid(&found.uuid))
+            .filter(|uuid| !uuid.is_empty());
         let left = DataContents::Unfinished(uuids.collect());
         let mark = DriveMark { serial, size: drive.size(), left };
         let mut claim = Claim { drive, layout, mark, guard: None, has_parts: false, whole };
@@ -171,7 +174,8 @@ impl Claim {
         let zeros = vec![0; CLEARED];
         let end = self.layout.data.size.0 - CLEARED as u64;
         for offset in [0, end] {
-            part.write_all_at(&zeros, offset).map_err(|error| BlockError::io("clear", &path, error))?;
+            part.write_all_at(&zeros, offset)
+                .map_err(|error| BlockError::io("clear", &path, error))?;
         }
         part.sync_all().map_err(|error| BlockError::io("clear", &path, error))?;
         self.write_mark(DataContents::Unfinished(uuids_in(mkfs)))

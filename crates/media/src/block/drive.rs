@@ -125,7 +125,9 @@ impl Drive {
         }
         let describe = |number, sequence: &Option<String>| {
             let device = format!("device {}:{}", major(number), minor(number));
-            sequence.as_ref().map_or(device.clone(), |sequence| format!("{device}, disk {sequence}"))
+            sequence
+                .as_ref()
+                .map_or(device.clone(), |sequence| format!("{device}, disk {sequence}"))
         };
         Err(BlockError::Changed {
             path: self.requested.clone(),
@@ -141,7 +143,10 @@ impl Drive {
         }
         let kinds =
             [("dm", "a device-mapper volume (LVM, crypt, multipath)"), ("md", "an md array")];
-        kinds.iter().find(|(name, _)| self.folder.join(name).exists()).map(|(_, description)| *description)
+        kinds
+            .iter()
+            .find(|(name, _)| self.folder.join(name).exists())
+            .map(|(_, description)| *description)
     }
 
     /// Reports whether the drive cannot be written.

@@ -17,7 +17,8 @@ pub fn inspect(drive: Drive, held: bool) -> Result<(InspectedDrive, Vec<Reason>)
     let (size, serial, parts) = (drive.size(), drive.serial(), drive.parts());
     let layout = Layout::of(size);
     let mut reasons = intrinsic_reasons(&drive, size, serial.as_deref());
-    let mut inspected = InspectedDrive { drive, layout, serial: serial.unwrap_or_default(), mark: None };
+    let mut inspected =
+        InspectedDrive { drive, layout, serial: serial.unwrap_or_default(), mark: None };
     let (users, working) = find_users(&inspected, &parts);
     let no_known_user = users.is_empty() && !working && !held;
     reasons.extend(users);
@@ -77,7 +78,10 @@ fn find_users(inspected: &InspectedDrive, parts: &[KernelPart]) -> (Vec<Reason>,
 }
 
 /// Returns the mark on the drive, if it was written on this drive.
-fn read_own_mark(inspected: &InspectedDrive, opened: &File) -> Result<Option<DriveMark>, BlockError> {
+fn read_own_mark(
+    inspected: &InspectedDrive,
+    opened: &File,
+) -> Result<Option<DriveMark>, BlockError> {
     let mark = DriveMark::read(opened)
         .map_err(|error| BlockError::io("read", inspected.drive.path(), error))?;
     Ok(mark.filter(|mark| mark.serial == inspected.serial && mark.size == inspected.drive.size()))
@@ -99,7 +103,8 @@ fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockErro
     }
     if let Some(found) = blkid::part_signature(&path, inspected.layout.data)? {
         match inspected.mark.as_ref().map(|mark| &mark.left) {
-            Some(DataContents::Unfinished(uuids)) if uuids.contains(&normalize_uuid(&found.uuid)) => {}
+            Some(DataContents::Unfinished(uuids))
+                if uuids.contains(&normalize_uuid(&found.uuid)) => {}
             Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
             Some(DataContents::Unfinished(_)) => {
                 let left = "it was killed, and the UUIDs that it recorded do not include this one";

@@ -35,7 +35,8 @@ pub fn find_leftover_drives() -> Vec<LeftoverDrive> {
             let path = drive.path();
             let (inspected, reasons) = inspect(drive, false).ok()?;
             let foreign = foreign_signature(&reasons);
-            let is_leftover = inspected.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
+            let is_leftover =
+                inspected.mark.is_some() && reasons.len() == usize::from(foreign.is_some());
             is_leftover.then_some(LeftoverDrive { path, serial: inspected.serial, foreign })
         })
         .collect();
@@ -63,7 +64,11 @@ impl LeftoverDrive {
             let (serial, found) = (inspected.serial, found.to_string());
             return Err(BlockError::Foreign { path, part, serial, found });
         }
-        if !has_parts || inspected.mark.is_none() || inspected.serial != self.serial || !reasons.is_empty() {
+        if !has_parts
+            || inspected.mark.is_none()
+            || inspected.serial != self.serial
+            || !reasons.is_empty()
+        {
             let reasons = if reasons.is_empty() { vec![Reason::Busy] } else { reasons };
             let (path, what) = (self.path.clone(), inspected.drive.describe());
             return Err(BlockError::Refused { path, what, reasons });

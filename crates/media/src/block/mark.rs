@@ -123,8 +123,9 @@ mod tests {
     use super::*;
 
     fn marks() -> Vec<DriveMark> {
-        let unfinished =
-            |uuids: &[&str]| DataContents::Unfinished(uuids.iter().map(|uuid| uuid.to_string()).collect());
+        let unfinished = |uuids: &[&str]| {
+            DataContents::Unfinished(uuids.iter().map(|uuid| uuid.to_string()).collect())
+        };
         let killed = [unfinished(&[]), unfinished(&["1a2b"]), unfinished(&["1a2b", "ff00"])];
         let left = [DataContents::Nothing, DataContents::Formatted("ext4 1-2".into())]
             .into_iter()

@@ -46,7 +46,8 @@ impl<M: Memory> DataLog<M> {
         if memory.size() < HEADER {
             return Err("no data log found");
         }
-        let [magic, version, end, count, reply_count, lost, capacity] = parse_words(memory.slice(0, 56));
+        let [magic, version, end, count, reply_count, lost, capacity] =
+            parse_words(memory.slice(0, 56));
         if magic != MAGIC {
             return Err("no data log found");
         }

@@ -147,7 +147,10 @@ impl<M: Memory> Writer<M> {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = bit(request.fua, FUA) | bit(untimed, UNTIMED);
         let second = u64::from(request.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
-        write_words(self.memory.slice(self.end, EVENT as usize), [at.0, second, request.sector, fourth]);
+        write_words(
+            self.memory.slice(self.end, EVENT as usize),
+            [at.0, second, request.sector, fourth],
+        );
         self.end += EVENT + if kind == EventKind::Write { fourth } else { 0 };
         self.events += 1;
         self.commit();

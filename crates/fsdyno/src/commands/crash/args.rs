@@ -99,7 +99,8 @@ pub struct Crash {
 /// contains no kernel path.
 fn trial_args() -> Vec<&'static str> {
     let options = ["workload", "sets", "cuts", "seed", "misbehave", "tear", "sysctls", "out"];
-    options.into_iter()
+    options
+        .into_iter()
         .chain(CrashAxes::all().map(|axis| axis.key).filter(|key| *key != "kernel"))
         .collect()
 }
@@ -135,7 +136,8 @@ pub fn reason_absent(option: &str) -> Option<&'static str> {
         CrashSupport::Lacks(reason) => Some(reason),
         CrashSupport::One | CrashSupport::Many => None,
     });
-    axis_reason.or_else(|| ABSENT.iter().find(|(name, _)| *name == option).map(|(_, reason)| *reason))
+    axis_reason
+        .or_else(|| ABSENT.iter().find(|(name, _)| *name == option).map(|(_, reason)| *reason))
 }
 
 impl Crash {

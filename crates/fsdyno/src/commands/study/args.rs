@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn the_output_of_a_study_has_all_formats_of_a_report() {
         let special = |formats: &[NamedFormat]| {
-            let special = formats.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
+            let special =
+                formats.iter().filter(|(.., format)| matches!(format, Format::Special(_)));
             special.map(|(name, _, format)| (*name, *format)).collect::<Vec<_>>()
         };
         assert_eq!(special(STUDY_FORMATS), special(crate::cli::TRIAL_FORMATS));
