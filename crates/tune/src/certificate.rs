@@ -9,7 +9,7 @@ use crate::model::Model;
 use crate::space::Point;
 
 /// The number of standard deviations of the model by which a point must be slower to be excluded.
-pub const DEVIATIONS: f64 = 4.0;
+pub const DEVIATIONS: f64 = 6.0;
 
 /// The number of points examined in a large space.
 const SAMPLED: usize = 4_000;

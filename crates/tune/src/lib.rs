@@ -20,7 +20,7 @@ mod reference;
 #[cfg(test)]
 mod synthetic;
 
-pub use certificate::{Certificate, Evidence, Excluded};
+pub use certificate::{Certificate, DEVIATIONS, Evidence, Excluded};
 pub use effects::{Effect, Interaction};
 pub use evaluations::{Evaluator, Sample};
 pub use related_work::{RelatedWork, related_work};

@@ -319,6 +319,7 @@ impl<E: Evaluator> Search<'_, E> {
     /// Measures the neighbourhood of the best point, races the best points, simplifies the winner, and measures its
     /// neighbours, until none is better. Returns the winner.
     fn finish_neighbourhood(&mut self) -> Result<Point, SearchError<E::Error>> {
+        self.measure_simpler().map_err(SearchError::Evaluator)?;
         let mut winner = self.best();
         for _ in 0..ROUNDS {
             winner = self.neighbourhood(self.best())?;

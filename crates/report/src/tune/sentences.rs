@@ -80,10 +80,11 @@ pub fn certificate(it: &Evidence) -> Vec<String> {
         false => String::new(),
     };
     let mut all = vec![format!(
-        "{of}: {} measured, {} excluded because the model's bound (4 standard deviations{widened}) is slower than the \
+        "{of}: {} measured, {} excluded because the model's bound ({} standard deviations{widened}) is slower than the \
          recommended one, {} neither",
         count(it.measured),
         count(it.excluded),
+        fsdyno_tune::DEVIATIONS,
         count(it.rest)
     )];
     if it.rest > 0 {

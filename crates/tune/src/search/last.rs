@@ -76,11 +76,13 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(racers.into_iter().next().unwrap_or(leader))
     }
 
-    /// Resets options to their defaults if they are worth nothing: if resetting one costs less than half the minimum
-    /// difference that matters, and all resets together less than that difference, or if noise explains the cost.
+    /// Resets options to their defaults if they are worth nothing, first several at once, then one after the other: if
+    /// resetting one costs less than half the minimum difference that matters, and all resets together cost less than
+    /// [`Search::limit`], or if noise explains the cost.
     pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
-        let Some(best) = self.known.value(&winner) else { return Ok(winner) };
-        let mut current = winner;
+        let Some(limit) = self.limit(&winner) else { return Ok(winner) };
+        let simplest = self.simplest_measured(&winner, limit);
+        let mut current = self.reset_together(simplest, limit)?;
         loop {
             let mut simpler: Vec<Point> = (0..current.0.len())
                 .filter(|option| current.0[*option] != 0)
@@ -91,20 +93,90 @@ impl<E: Evaluator> Search<'_, E> {
                 simpler.iter().filter(|point| !self.known.is_known(point)).cloned().collect();
             self.measure_some(open)?;
             simpler.retain(|point| self.known.has(point));
-            let cost = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY) - best;
-            let own = cost(&current);
-            let noise =
-                |point: &Point| self.known.deviation(point).hypot(self.known.deviation(&current));
+            let value = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY);
             simpler.retain(|point| {
-                let step = cost(point) - own;
-                let total = self.settings.least;
-                (step < total / 2.0 && cost(point) < total) || step < 2.0 * noise(point)
+                let step = value(point) - value(&current);
+                let is_worthless = step < self.settings.least / 2.0 && value(point) < limit;
+                is_worthless || step < 2.0 * self.noise_between(point, &current)
             });
-            match simpler.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))) {
+            match simpler.into_iter().min_by(|a, b| value(a).total_cmp(&value(b))) {
                 Some(point) => current = point,
                 None => return Ok(current),
             }
         }
+    }
+
+    /// Returns the measured point below the limit with the fewest options, all of them as in the winner.
+    fn simplest_measured(&self, winner: &Point, limit: f64) -> Point {
+        let is_simpler = |point: &Point| {
+            let pairs = point.0.iter().zip(&winner.0);
+            let noise = self.noise_between(point, winner);
+            let is_below = self.known.value(point).is_some_and(|value| value + noise < limit);
+            is_below && pairs.into_iter().all(|(value, own)| *value == 0 || value == own)
+        };
+        let count = |point: &Point| point.0.iter().filter(|value| **value != 0).count();
+        let simpler = self.known.order().iter().filter(|point| is_simpler(point));
+        simpler.min_by_key(|point| count(point)).unwrap_or(winner).clone()
+    }
+
+    /// Measures a simpler form of the best point, before the neighbourhood takes the rest of the budget.
+    pub(super) fn measure_simpler(&mut self) -> Result<(), E::Error> {
+        let best = self.best();
+        if let Some(limit) = self.limit(&best) {
+            self.reset_together(best, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Resets several options at once, which takes fewer trials than one after the other: all those that the model
+    /// expects to be worth nothing. As long as the measurement disagrees, resets half as many, those with the smallest
+    /// expected cost.
+    fn reset_together(&mut self, winner: Point, limit: f64) -> Result<Point, E::Error> {
+        let Some(model) = &self.model else { return Ok(winner) };
+        let step = (self.settings.least / 2.0).max(2.0 * self.noise_between(&winner, &winner));
+        let mut simpler: Vec<Point> = Vec::new();
+        let mut current = winner.clone();
+        while let Some(next) = self.cheapest_reset(model, &current)
+            && model.mean(&next) - model.mean(&current) < step
+        {
+            simpler.push(next.clone());
+            current = next;
+        }
+        let mut count = simpler.len();
+        while count > 1 {
+            let point = &simpler[count - 1];
+            if !self.known.is_known(point) {
+                self.measure_some(vec![point.clone()])?;
+            }
+            if self.known.value(point).is_some_and(|value| value < limit) {
+                return Ok(point.clone());
+            }
+            count /= 2;
+        }
+        Ok(winner)
+    }
+
+    /// Returns the value that a simpler point must have to replace a winner: less than the minimum difference that
+    /// matters above the winner's. The winner is the best of many points, so part of its lead may be a residual that no
+    /// option explains; this part, if it is smaller than that difference, does not count.
+    fn limit(&self, winner: &Point) -> Option<f64> {
+        let (best, least) = (self.known.value(winner)?, self.settings.least);
+        let expected = self.model.as_ref().map_or(best, |model| model.mean(winner));
+        Some(expected.clamp(best, best + least) + least)
+    }
+
+    /// Returns the standard deviation of the difference of two measured points that is due to noise.
+    fn noise_between(&self, one: &Point, other: &Point) -> f64 {
+        self.known.deviation(one).hypot(self.known.deviation(other))
+    }
+
+    /// Returns the point with one option less than `from` that is the fastest according to the model.
+    fn cheapest_reset(&self, model: &Model, from: &Point) -> Option<Point> {
+        (0..from.0.len())
+            .filter(|option| from.0[*option] != 0)
+            .map(|option| from.with(option, 0))
+            .filter(|point| self.candidates.allows(point))
+            .min_by(|a, b| model.mean(a).total_cmp(&model.mean(b)))
     }
 
     /// Measures points that determine the average effects more exactly: each time the point about which the model knows

@@ -51,7 +51,7 @@ fn the_optimum_of_spaces_with_interactions_is_found_with_sixty_of_two_thousand_p
 }
 
 #[test]
-fn a_certificate_never_excludes_the_optimum() {
+fn a_certificate_never_excludes_a_point_that_is_better() {
     let space = synthetic::space(&LEVELS);
     for seed in 0..spaces() {
         let mut times = Times { rest: 0.002, ..Times::random(&LEVELS, 0.15, seed + 100) };
@@ -60,7 +60,8 @@ fn a_certificate_never_excludes_the_optimum() {
             let (known, model) = evidence(&space, &found);
             let best = known.value(&found.fastest).unwrap();
             let (optimum, _) = optimum(&space, &times);
-            let is_found = optimum == found.fastest;
+            // A gain that is smaller than the minimum difference that matters.
+            let is_found = times.log(&found.fastest) - times.log(&optimum) < 0.005;
             assert!(
                 is_found || !excludes(&known, &model, best, &optimum),
                 "seed {seed}, {trials} trials"
@@ -147,6 +148,21 @@ fn worthless_options_return_to_their_defaults() {
     let nothing: Vec<usize> =
         found.effects.iter().filter(|it| it.is_nothing(0.005)).map(|it| it.option).collect();
     assert_eq!(nothing, [0, 2]);
+}
+
+#[test]
+fn many_worthless_options_are_reset_together_within_a_small_budget() {
+    let levels = [2; 16];
+    let space = synthetic::space(&levels);
+    for seed in 0..8 {
+        let mut times = Times { rest: 0.002, ..Times::constant(&levels, 0.0, seed) };
+        times.effects[3][1] = -0.1;
+        let found = search(&space, &Settings::exact(seed, 40), &mut times).unwrap();
+        assert!(found.trials <= 40, "{}", found.trials);
+        assert_eq!(found.winner.0[3], 1, "seed {seed}");
+        let count = found.winner.0.iter().filter(|value| **value != 0).count();
+        assert!(count <= 3, "seed {seed}: {:?} of {:?}", found.winner, found.fastest);
+    }
 }
 
 #[test]
