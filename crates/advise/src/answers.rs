@@ -154,9 +154,10 @@ pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
 
 /// Returns the names of the file systems whose options can be searched and that can run in the lab on this host.
 pub fn usual_filesystems() -> String {
-    let (here, all) = (Capabilities::look(), fsdyno_filesystem::catalog::all());
+    let (here, all) = (Capabilities::inspect(), fsdyno_filesystem::catalog::all());
     let names = fsdyno_tune::space::names();
-    let can = |name: &&str| all.iter().any(|kind| kind.name == **name && here.in_lab(kind).can);
+    let can =
+        |name: &&str| all.iter().any(|kind| kind.name == **name && here.in_lab(kind).is_possible);
     let able: Vec<&str> = names.clone().filter(can).collect();
     if able.is_empty() { names.collect::<Vec<_>>().join(",") } else { able.join(",") }
 }

@@ -123,9 +123,9 @@ impl Account {
             spent.kernel.insert("fuse".into(), self.workers - earlier.workers);
         }
         for (pid, (work, time)) in &self.threads {
-            let before = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
+            let earlier_time = earlier.threads.get(pid).map_or(Nanos(0), |(_, time)| *time);
             // A pid that was meanwhile reused for a different thread shows less time than before.
-            let time = if *time < before { *time } else { *time - before };
+            let time = if *time < earlier_time { *time } else { *time - earlier_time };
             match work {
                 Work::BlockDriver => spent.driver += time,
                 Work::Named(name) if time > Nanos(0) => {
@@ -158,11 +158,11 @@ pub fn process_time(pid: Pid) -> Nanos {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both calls only write to the pointers passed to them, which point to locals.
-    let read = unsafe {
+    let is_read = unsafe {
         libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &mut clock) == 0
             && libc::clock_gettime(clock, &mut time) == 0
     };
-    if read { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos(0) }
+    if is_read { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos(0) }
 }
 
 /// Returns the CPU time according to /proc/PID/schedstat, exact to the nanosecond.
@@ -172,7 +172,7 @@ fn run_time(pid: Pid) -> Nanos {
 
 fn run_time_of(pid: &str) -> Nanos {
     let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    Nanos(text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0))
+    Nanos(text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +190,8 @@ fn kernel_threads() -> BTreeMap<String, (Work, Nanos)> {
             let pid = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))?;
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
             // "pid (comm) state ppid ...": kernel threads are the children of kthreadd, pid 2.
-            let after = stat.rsplit(") ").next()?;
-            (after.split(' ').nth(1)? == "2").then_some(())?;
+            let fields = stat.rsplit(") ").next()?;
+            (fields.split(' ').nth(1)? == "2").then_some(())?;
             let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
             Some((pid.to_string(), (work_of(comm.trim_end()), run_time_of(pid))))
         })
@@ -241,7 +241,7 @@ fn meminfo_kb(meminfo: &str, key: &str) -> Option<u64> {
 /// Returns the activity of a device between two readings. The peak is that of the later reading, whose source counts it
 /// from the start of the phase.
 pub fn device_since(now: &Device, earlier: &Device) -> Device {
-    let both = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
+    let difference = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_sub(b));
     Device {
         reads: now.reads.saturating_sub(earlier.reads),
         writes: now.writes.saturating_sub(earlier.writes),
@@ -249,7 +249,7 @@ pub fn device_since(now: &Device, earlier: &Device) -> Device {
         discards: now.discards.saturating_sub(earlier.discards),
         bytes_read: Bytes(now.bytes_read.0.saturating_sub(earlier.bytes_read.0)),
         bytes_written: Bytes(now.bytes_written.0.saturating_sub(earlier.bytes_written.0)),
-        seeks: both(now.seeks, earlier.seeks),
+        seeks: difference(now.seeks, earlier.seeks),
         busy_ns: now.busy_ns.zip(earlier.busy_ns).map(|(a, b)| a - b),
         peak_in_flight: now.peak_in_flight,
     }
@@ -257,7 +257,7 @@ pub fn device_since(now: &Device, earlier: &Device) -> Device {
 
 /// Returns the sum over several devices; the peak is the highest of any one device.
 pub fn sum(devices: impl IntoIterator<Item = Device>) -> Option<Device> {
-    let either = |a: Option<u64>, b: Option<u64>, with: fn(u64, u64) -> u64| match (a, b) {
+    let combine = |a: Option<u64>, b: Option<u64>, with: fn(u64, u64) -> u64| match (a, b) {
         (Some(a), Some(b)) => Some(with(a, b)),
         (a, b) => a.or(b),
     };
@@ -268,9 +268,9 @@ pub fn sum(devices: impl IntoIterator<Item = Device>) -> Option<Device> {
         discards: a.discards + b.discards,
         bytes_read: a.bytes_read + b.bytes_read,
         bytes_written: a.bytes_written + b.bytes_written,
-        seeks: either(a.seeks, b.seeks, |a, b| a + b),
-        busy_ns: either(a.busy_ns.map(|t| t.0), b.busy_ns.map(|t| t.0), |a, b| a + b).map(Nanos),
-        peak_in_flight: either(a.peak_in_flight, b.peak_in_flight, u64::max),
+        seeks: combine(a.seeks, b.seeks, |a, b| a + b),
+        busy_ns: combine(a.busy_ns.map(|t| t.0), b.busy_ns.map(|t| t.0), |a, b| a + b).map(Nanos),
+        peak_in_flight: combine(a.peak_in_flight, b.peak_in_flight, u64::max),
     })
 }
 
@@ -319,14 +319,14 @@ mod tests {
     fn an_account_of_nothing_holds_none_of_its_own_cost() {
         // Reading /proc takes milliseconds, but the two readings of the clock are only microseconds apart. Other tests
         // are threads of this process, whose time may be counted too, but not in every attempt.
-        let nothing = || {
+        let measure_nothing = || {
             let scan = clock_gettime(ClockId::ProcessCPUTime);
             let opened = Account::open(&Instruments::default());
             let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
             let spent = Account::close(&Instruments::default(), &opened);
             (spent.cpu.0, cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64)
         };
-        let tries: Vec<(u64, u64)> = (0..20).map(|_| nothing()).collect();
+        let tries: Vec<(u64, u64)> = (0..20).map(|_| measure_nothing()).collect();
         assert!(tries.iter().any(|(spent, cost)| spent * 2 < *cost), "{tries:?}");
     }
 

@@ -18,18 +18,19 @@ use crate::memory::{open_pci_memory, shared_words_at};
 pub fn open_log(job: &Job, workload: &dyn Workload) -> io::Result<Option<AckLog>> {
     let Some(lab) = job.plan.lab().filter(|_| job.task == Task::Logged) else { return Ok(None) };
     let phases = workload.phases();
-    let ranks = phases.iter().map(|phase| phase.threads.of(job.plan.ranks())).max().unwrap_or(1);
+    let ranks =
+        phases.iter().map(|phase| phase.threads.count_of(job.plan.ranks())).max().unwrap_or(1);
     // No generator has more ops than it makes calls.
     let counts = phases.iter().enumerate().map(|(index, phase)| {
-        let counts = workload.counts(index, phase.threads.of(job.plan.ranks()));
+        let counts = workload.counts(index, phase.threads.count_of(job.plan.ranks()));
         counts.into_values().sum::<u64>() + 1
     });
-    let (ranks, each) = (ranks as usize, counts.sum::<u64>() as usize);
-    let length = acks::words_needed(ranks, each) * 8;
+    let (ranks, ops_per_rank) = (ranks as usize, counts.sum::<u64>() as usize);
+    let length = acks::words_needed(ranks, ops_per_rank) * 8;
     if length as u64 > acks::REGION - acks::OFFSET {
         return Err(io::Error::other("there are more ops than the log of ops has space for"));
     }
     let memory = open_pci_memory(&layout::disk_pci(lab.disks() as u8))?;
     let words = shared_words_at(memory.as_fd(), acks::OFFSET, length.next_multiple_of(4096))?;
-    Ok(AckLog::new(words, ranks, each))
+    Ok(AckLog::new(words, ranks, ops_per_rank))
 }

@@ -51,15 +51,15 @@ pub fn age(
     root: BorrowedFd<'_>,
     beat: &mut dyn FnMut(u64, u64),
 ) -> io::Result<Aged> {
-    let wrong =
+    let invalid =
         || io::Error::other(format!("'{}' is not a distribution of file sizes", plan.files));
-    let sizes: Sizes = plan.files.parse().map_err(|()| wrong())?;
+    let sizes: Sizes = plan.files.parse().map_err(|()| invalid())?;
     let top = parent_of(root)?;
     rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
     let folder = open_directory(top.as_fd(), FOLDER)?;
     let seed = plan.seed.unwrap_or(seed);
     let space = Space::of(folder.as_fd())?;
-    let wanted = space.total / 100 * u64::from(plan.fill);
+    let target = space.total / 100 * u64::from(plan.fill);
     let mut tree = Tree {
         folder,
         sizes,
@@ -70,13 +70,13 @@ pub fn age(
         free: Vec::new(),
         aged: Aged::default(),
         written: 0,
-        will_write: wanted.saturating_sub(space.used) * u64::from(plan.churn + 1),
+        will_write: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
         beat,
     };
-    tree.fill(wanted)?;
+    tree.fill(target)?;
     for _ in 0..plan.churn as usize * ROUNDS {
         tree.thin_out()?;
-        tree.fill(wanted)?;
+        tree.fill(target)?;
     }
     tree.end()
 }
@@ -113,36 +113,36 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
     if counts(&found) == counts(&census) {
         return Ok(());
     }
-    let say = |aged: &Aged| {
+    let describe = |aged: &Aged| {
         format!("{} files of {} in {} directories", aged.files, aged.bytes, aged.directories)
     };
     Err(io::Error::other(format!(
         "the aged files have changed: found {}, expected {}",
-        say(&found),
-        say(&census)
+        describe(&found),
+        describe(&census)
     )))
 }
 
 /// Returns the parent directory of `root`, which must be on the same file system.
 fn parent_of(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let above = open_directory(root, "..")?;
-    match rustix::fs::fstat(&above)?.st_dev == rustix::fs::fstat(root)?.st_dev {
-        true => Ok(above),
+    let parent = open_directory(root, "..")?;
+    match rustix::fs::fstat(&parent)?.st_dev == rustix::fs::fstat(root)?.st_dev {
+        true => Ok(parent),
         false => Err(io::Error::other("the trial's tree is not below a directory of its own")),
     }
 }
 
-fn open_directory(at: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+fn open_directory(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
+    Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
 }
 
 /// Returns the names in a directory except `.` and `..`. Types are omitted: jfs, for example, does not report them.
 fn entries(directory: BorrowedFd<'_>) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let entries = Dir::read_from(directory)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    let itself = |name: &String| name == "." || name == "..";
-    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(itself)))
+    let is_dot_entry = |name: &String| name == "." || name == "..";
+    Ok(entries.filter(move |entry| !entry.as_ref().is_ok_and(is_dot_entry)))
 }
 
 fn directory_of(slot: usize) -> String {
@@ -188,28 +188,28 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Writes files until `wanted` bytes are in use.
-    fn fill(&mut self, wanted: u64) -> io::Result<()> {
-        let mut full = false;
+    /// Writes files until `target` bytes are in use.
+    fn fill(&mut self, target: u64) -> io::Result<()> {
+        let mut is_full = false;
         for _ in 0..MAX_PASSES {
             let space = Space::of(self.folder.as_fd())?;
             // Within 1/500 of the total size.
-            let missing = wanted.saturating_sub(space.used);
+            let missing = target.saturating_sub(space.used);
             if missing <= space.total / 500 {
                 return Ok(());
             }
-            if full {
+            if is_full {
                 break;
             }
             // The space that a file takes in addition to its bytes is not known in advance: do not write all of it at
             // once.
-            full = !self.write_about((missing / 10 * 9).max(4096))?;
+            is_full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
         let space = Space::of(self.folder.as_fd())?;
         Err(io::Error::other(format!(
             "ageing could not fill the file system to {} of {}: it holds {} at most; request \
              less (--age fill=...)",
-            Bytes(wanted),
+            Bytes(target),
             Bytes(space.total),
             Bytes(space.used)
         )))
@@ -217,12 +217,12 @@ impl Tree<'_> {
 
     /// Writes files of about `bytes` in total; returns false if the file system is full.
     fn write_about(&mut self, bytes: u64) -> io::Result<bool> {
-        let mut left = bytes;
+        let mut remaining = bytes;
         // The slots that became free first are used first.
-        let mut free = std::mem::take(&mut self.free).into_iter();
+        let mut free_slots = std::mem::take(&mut self.free).into_iter();
         let mut fits = true;
-        while left > 0 && fits {
-            let slot = match free.next() {
+        while remaining > 0 && fits {
+            let slot = match free_slots.next() {
                 Some(slot) => slot,
                 None => self.new_slot()?,
             };
@@ -231,9 +231,9 @@ impl Tree<'_> {
             if !fits {
                 self.free.push(slot);
             }
-            left = left.saturating_sub(size.next_multiple_of(4096).max(4096));
+            remaining = remaining.saturating_sub(size.next_multiple_of(4096).max(4096));
         }
-        self.free.extend(free);
+        self.free.extend(free_slots);
         Ok(fits)
     }
 
@@ -267,13 +267,13 @@ impl Tree<'_> {
             rustix::fs::openat(&self.folder, path.as_str(), flags, Mode::from_raw_mode(0o644));
         let file = match opened {
             Err(Errno::NOSPC | Errno::DQUOT) => return Ok(false),
-            other => other?,
+            result => result?,
         };
-        let mut left = size;
-        while left > 0 {
-            let part = left.min(CHUNK as u64) as usize;
-            match rustix::io::write(&file, &ZEROS[..part]) {
-                Ok(written) => left -= written as u64,
+        let mut remaining = size;
+        while remaining > 0 {
+            let length = remaining.min(CHUNK as u64) as usize;
+            match rustix::io::write(&file, &ZEROS[..length]) {
+                Ok(written) => remaining -= written as u64,
                 Err(Errno::NOSPC | Errno::DQUOT) => {
                     drop(file);
                     rustix::fs::unlinkat(&self.folder, path.as_str(), AtFlags::empty())?;
@@ -294,9 +294,9 @@ impl Tree<'_> {
 
     /// Removes a twentieth of the files.
     fn thin_out(&mut self) -> io::Result<()> {
-        let live = self.aged.files as usize;
-        let mut left = live.div_ceil(ROUNDS).min(live);
-        while left > 0 {
+        let live_files = self.aged.files as usize;
+        let mut remaining = live_files.div_ceil(ROUNDS).min(live_files);
+        while remaining > 0 {
             let slot = self.choices.below(self.slots.len() as u64) as usize;
             if !self.slots[slot].live {
                 continue;
@@ -308,8 +308,8 @@ impl Tree<'_> {
             self.aged.files -= 1;
             self.aged.bytes = Bytes(self.aged.bytes.0 - size);
             self.aged.removed += 1;
-            left -= 1;
-            if left % 256 == 0 {
+            remaining -= 1;
+            if remaining % 256 == 0 {
                 (self.beat)(self.written, self.will_write);
             }
         }

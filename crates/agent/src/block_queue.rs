@@ -29,10 +29,10 @@ const NBD_TAGS: u32 = 128;
 
 /// Returns the sysfs folder of a device's queue. A partition shares the queue of its drive.
 fn folder(name: &str) -> PathBuf {
-    let own = of_device(name);
-    let whole = own.canonicalize().ok().filter(|own| own.join("partition").exists());
-    let whole = whole.as_deref().and_then(Path::parent).map(Path::to_path_buf);
-    whole.unwrap_or(own).join("queue")
+    let device = of_device(name);
+    let drive = device.canonicalize().ok().filter(|device| device.join("partition").exists());
+    let drive = drive.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+    drive.unwrap_or(device).join("queue")
 }
 
 /// Returns the sysfs folder of a drive or a partition.
@@ -101,14 +101,14 @@ fn unmet(
     settings: &[(&'static str, String)],
     in_effect: &BTreeMap<String, String>,
 ) -> Option<String> {
-    let wanted: BTreeMap<&str, &String> =
+    let expected: BTreeMap<&str, &String> =
         settings.iter().map(|(key, value)| (*key, value)).collect();
-    wanted.into_iter().find_map(|(key, value)| {
-        let found = in_effect.get(key).map_or("", String::as_str);
+    expected.into_iter().find_map(|(key, value)| {
+        let actual = in_effect.get(key).map_or("", String::as_str);
         // If there are several words, the one in brackets is in effect: `[mq-deadline] none`.
-        let chosen = found.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        let found = chosen.map_or(found, |(chosen, _)| chosen);
-        (found != value).then(|| format!("{key} was set to {value} and is {found}"))
+        let chosen = actual.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        let actual = chosen.map_or(actual, |(chosen, _)| chosen);
+        (actual != value).then(|| format!("{key} was set to {value} and is {actual}"))
     })
 }
 
@@ -123,22 +123,23 @@ pub fn count_requests(name: &str) -> io::Result<()> {
 
 /// Describes, in sentences, what cannot be set in the driver: nbd's physical blocks, for example, are always as large
 /// as its logical ones.
-pub fn differences(wanted: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
-    let wanted = [
-        ("rotational", u64::from(wanted.rotational)),
-        ("read_ahead_kb", u64::from(wanted.read_ahead_kb)),
-        ("logical_block_size", u64::from(wanted.logical_block_size)),
-        ("physical_block_size", u64::from(wanted.physical_block_size)),
+pub fn differences(expected: &Queue, in_effect: &BTreeMap<String, String>) -> Vec<String> {
+    let expected = [
+        ("rotational", u64::from(expected.rotational)),
+        ("read_ahead_kb", u64::from(expected.read_ahead_kb)),
+        ("logical_block_size", u64::from(expected.logical_block_size)),
+        ("physical_block_size", u64::from(expected.physical_block_size)),
         // None of our drives has an optimal size. nbd has reported 128 KiB since Linux 6.10, and mkfs may lay out its
         // file system accordingly.
         ("optimal_io_size", 0),
     ];
-    wanted
+    expected
         .iter()
         .filter_map(|(key, value)| {
-            let found = in_effect.get(*key)?;
-            (*found != value.to_string())
-                .then(|| format!("the disk's {key} is {value}, and the guest's driver has {found}"))
+            let actual = in_effect.get(*key)?;
+            (*actual != value.to_string()).then(|| {
+                format!("the disk's {key} is {value}, and the guest's driver has {actual}")
+            })
         })
         .collect()
 }
@@ -172,7 +173,7 @@ mod tests {
         fsdyno_disk::catalog::get("hdd-7200").unwrap().queue
     }
 
-    fn found(settings: &[(&'static str, String)]) -> BTreeMap<String, String> {
+    fn to_map(settings: &[(&'static str, String)]) -> BTreeMap<String, String> {
         settings.iter().map(|(key, value)| (key.to_string(), value.clone())).collect()
     }
 
@@ -202,12 +203,12 @@ mod tests {
     #[test]
     fn a_setting_with_another_value_is_found_and_the_last_that_was_written_counts() {
         let settings = settings(&queue(), Some("mq-deadline"), true);
-        let mut in_effect = found(&settings);
+        let mut in_effect = to_map(&settings);
         in_effect.insert("scheduler".into(), "none [mq-deadline] kyber".into());
         assert_eq!(unmet(&settings, &in_effect), None);
         in_effect.insert("read_ahead_kb".into(), "256".into());
-        let said = unmet(&settings, &in_effect).unwrap();
-        assert_eq!(said, "read_ahead_kb was set to 128 and is 256");
+        let message = unmet(&settings, &in_effect).unwrap();
+        assert_eq!(message, "read_ahead_kb was set to 128 and is 256");
         in_effect.insert("scheduler".into(), "[none] mq-deadline".into());
         in_effect.insert("read_ahead_kb".into(), "128".into());
         assert!(
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn what_the_driver_has_of_its_own_is_a_difference() {
         let mut in_effect =
-            found(&[("physical_block_size", "4096".into()), ("optimal_io_size", "0".into())]);
+            to_map(&[("physical_block_size", "4096".into()), ("optimal_io_size", "0".into())]);
         assert_eq!(differences(&queue(), &in_effect), [""; 0]);
         in_effect.insert("optimal_io_size".into(), "131072".into());
         assert_eq!(

@@ -29,7 +29,7 @@ pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     if available < wanted {
         return Err(io::Error::other(too_little(wanted, available, ram)));
     }
-    let (mut our_end, mut child_end) = UnixStream::pair()?;
+    let (mut own_end, mut child_end) = UnixStream::pair()?;
     process::fork(|| {
         // An open folder of the file system would keep it from being unmounted.
         process::close_all_but(child_end.as_fd())?;
@@ -44,7 +44,7 @@ pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
         }
     })?;
     drop(child_end);
-    our_end.read_exact(&mut [0]).map_err(|_| {
+    own_end.read_exact(&mut [0]).map_err(|_| {
         io::Error::other(format!(
             "{} of the guest's memory could not be held{}",
             less(available, wanted),
@@ -75,12 +75,12 @@ fn hold(amount: Bytes) -> io::Result<()> {
 /// Returns the message for a guest that has too little, with the RAM that suffices in whole mebibytes.
 fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
     // The kernel's page descriptors (struct page) take 1/64 of any additional memory.
-    let more = less(wanted, available).0 * 65 / 64;
-    let enough = Bytes((ram.0 + more).next_multiple_of(1 << 20));
+    let missing = less(wanted, available).0 * 65 / 64;
+    let sufficient = Bytes((ram.0 + missing).next_multiple_of(1 << 20));
     format!(
         "--cacheable {wanted} is not possible with --ram {ram}: only {available} of it can cache files before \
          the first phase; --ram {}M would do",
-        enough.0 >> 20
+        sufficient.0 >> 20
     )
 }
 
@@ -89,8 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_memory_is_reported_with_what_would_be_enough() {
-        let said = too_little(Bytes(900 << 20), Bytes(836 << 20), Bytes(1 << 30));
-        assert!(said.contains("--ram 1089M would do"), "{said}");
+    fn too_little_memory_is_reported_with_a_sufficient_size() {
+        let message = too_little(Bytes(900 << 20), Bytes(836 << 20), Bytes(1 << 30));
+        assert!(message.contains("--ram 1089M would do"), "{message}");
     }
 }

@@ -108,7 +108,7 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
         fsdyno_engine::injected_delay::set_loops(loops.parse().map_err(io::Error::other)?);
     }
     // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep in use.
-    let runs = job.task != Task::Make;
+    let runs = job.task != Task::Prepare;
     let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
     let mut target = target.with_setup_times(booted, fsdyno_engine::clock::now().since(booted));
@@ -183,7 +183,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     };
     let target =
         Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into());
-    Ok(target.already_formatted(job.task == Task::Use).shared(shared))
+    Ok(target.already_formatted(job.task == Task::RunPrepared).shared(shared))
 }
 
 /// Starts the disks of the file system, followed by that of its journal.
@@ -211,7 +211,7 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
                     bytes: open_pci_memory(&layout::disk_pci(index))?,
                     log: open_pci_memory(layout::LOG_PCI)?,
                     data: data.take(),
-                    made: job.task == Task::Use,
+                    made: job.task == Task::RunPrepared,
                 };
                 let served = Served { spec: &spec, seed, partition, cpu: &lab.cpu };
                 let device = serve_disk::start(regions, served, shared, mailbox)?;
@@ -257,6 +257,6 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
         if let Some(reason) = stuck.look(now, mailbox) {
             return Err(io::Error::other(format!("{reason}{}", kernel_log::tail())));
         }
-        wait_for_child_signal(left.min(stuck::PERIOD));
+        wait_for_child_signal(left.min(stuck::CHECK_INTERVAL));
     }
 }

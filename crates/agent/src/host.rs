@@ -42,14 +42,16 @@ pub fn host(handover: &Handover) -> ExitCode {
 
 /// Runs the job. The keeper holds the devices too, until everything that may write to them has ended.
 fn begin(handover: &Handover) -> io::Result<()> {
-    let held = handover
+    let devices = handover
         .devices
         .iter()
         .map(|device| HeldDevice::new(take(device.fd)?, device.path.clone()));
-    let held: Arc<[HeldDevice]> = held.collect::<io::Result<Vec<_>>>()?.into();
-    match held.is_empty() {
-        true => serve(handover, &held),
-        false => keeper::run_until_parent_ends(|| serve(handover, &held), || stop_arrays(&held)),
+    let devices: Arc<[HeldDevice]> = devices.collect::<io::Result<Vec<_>>>()?.into();
+    match devices.is_empty() {
+        true => serve(handover, &devices),
+        false => {
+            keeper::run_until_parent_ends(|| serve(handover, &devices), || stop_arrays(&devices))
+        }
     }
 }
 
@@ -111,9 +113,9 @@ fn formatted(
     });
     let disks = disks.collect::<io::Result<Vec<_>>>()?;
     let array = handover.array.as_deref().map(name_of).transpose()?;
-    let made = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
+    let formatted = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
     let uuids = handover.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
-    Ok(made.for_host(array, uuids, held.clone()))
+    Ok(formatted.for_host(array, uuids, held.clone()))
 }
 
 /// Creates the mount point, on a tmpfs in this private mount namespace: anything created next to it (the mount point of

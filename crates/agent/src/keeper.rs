@@ -32,16 +32,16 @@ pub fn run_until_parent_ends(
         return Err(Error::other("the process that started this one has ended"));
     }
     // The kernel closes each end when its process ends.
-    let (ours, keepers) = pipe_with(PipeFlags::CLOEXEC)?;
-    let number = keepers.as_raw_fd();
-    let home = File::open("/proc/self/ns/pid")?;
+    let (own_end, keeper_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let keeper_fd = keeper_end.as_raw_fd();
+    let own_namespace = File::open("/proc/self/ns/pid")?;
     unshare(libc::CLONE_NEWPID)?;
     let child = process::fork(|| {
         // SAFETY: this is the child's copy, which nothing in the child owns; the owner is in the keeper.
-        unsafe { rustix::io::close(number) };
+        unsafe { rustix::io::close(keeper_fd) };
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        let mut gone = [PollFd::new(&ours, PollFlags::empty())];
-        if poll(&mut gone, Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
+        let mut keeper_poll = [PollFd::new(&own_end, PollFlags::empty())];
+        if poll(&mut keeper_poll, Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
             return Err(Error::other("the keeper of this trial has ended"));
         }
         forget_signals()?;
@@ -51,23 +51,23 @@ pub fn run_until_parent_ends(
         work()
     })?;
     // Children created from now on, such as those of `last`, are in the old namespace again.
-    move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
-    let ended = wait(child);
-    drop(keepers);
+    move_into_link_name_space(own_namespace.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
+    let outcome = wait(child);
+    drop(keeper_end);
     if rustix::process::getppid() != parent {
         last();
     }
-    match ended? {
+    match outcome? {
         ExitStatus::SUCCESS => Ok(()),
-        how => Err(Error::other(format!("the trial's process ended: {how}"))),
+        status => Err(Error::other(format!("the trial's process ended: {status}"))),
     }
 }
 
 /// Waits for the child and returns how it ended; kills it when our parent dies.
 fn wait(child: Pid) -> io::Result<ExitStatus> {
     loop {
-        if let Some(how) = process::ended(child)? {
-            return Ok(how);
+        if let Some(status) = process::ended(child)? {
+            return Ok(status);
         }
         match next_signal() {
             Ok(libc::SIGTERM) => kill_process(child, Signal::KILL)?,
@@ -78,13 +78,13 @@ fn wait(child: Pid) -> io::Result<ExitStatus> {
     }
 }
 
-fn unshare(what: libc::c_int) -> io::Result<()> {
+fn unshare(flags: libc::c_int) -> io::Result<()> {
     // SAFETY: takes a number; this process has one thread, and no other thread relies on what it leaves.
-    check(unsafe { libc::unshare(what) }).map(drop)
+    check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
 /// The signals that [`wait`] waits for: a child's end, and the end of our parent.
-fn watched() -> libc::sigset_t {
+fn awaited_signals() -> libc::sigset_t {
     // SAFETY: a signal set is plain numbers, and the calls write only to this one.
     unsafe {
         let mut set = std::mem::zeroed();
@@ -97,18 +97,19 @@ fn watched() -> libc::sigset_t {
 
 fn watch_for_signals() -> io::Result<()> {
     // SAFETY: reads a signal set of ours.
-    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &watched(), std::ptr::null_mut()) }).map(drop)
+    check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &awaited_signals(), std::ptr::null_mut()) })
+        .map(drop)
 }
 
 fn forget_signals() -> io::Result<()> {
     // SAFETY: reads a signal set of ours.
-    check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &watched(), std::ptr::null_mut()) })
+    check(unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &awaited_signals(), std::ptr::null_mut()) })
         .map(drop)
 }
 
 fn next_signal() -> io::Result<libc::c_int> {
     // SAFETY: reads a signal set of ours; nothing is written through the null pointer.
-    check(unsafe { libc::sigwaitinfo(&watched(), std::ptr::null_mut()) })
+    check(unsafe { libc::sigwaitinfo(&awaited_signals(), std::ptr::null_mut()) })
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -121,48 +122,49 @@ mod tests {
 
     use super::*;
 
-    fn forever() -> io::Result<()> {
+    fn sleep_forever() -> io::Result<()> {
         loop {
             std::thread::sleep(Duration::from_secs(1));
         }
     }
 
     #[test]
-    fn a_keeper_whose_parent_is_killed_ends_the_work_and_does_what_is_left() {
+    fn a_keeper_whose_parent_is_killed_ends_the_work_and_cleans_up() {
         if !rustix::process::geteuid().is_root() {
             return println!("skipped: it takes root");
         }
         let folder = tempfile::tempdir().unwrap();
-        let (begun, held, done) =
+        let (start_marker, lock_file, end_marker) =
             (folder.path().join("begun"), folder.path().join("held"), folder.path().join("done"));
-        let lock = |path: &std::path::Path| {
+        let lock_exclusively = |path: &std::path::Path| {
             let file = File::create(path)?;
             rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
             io::Result::Ok(file)
         };
         let parent = process::fork(|| {
             let work = || {
-                let _held = lock(&held)?;
-                std::fs::write(&begun, "")?;
-                forever()
+                let _held = lock_exclusively(&lock_file)?;
+                std::fs::write(&start_marker, "")?;
+                sleep_forever()
             };
             // The work has ended by then, because its lock is free.
-            let last = || drop(lock(&held).map(|_| std::fs::write(&done, "")));
+            let last =
+                || drop(lock_exclusively(&lock_file).map(|_| std::fs::write(&end_marker, "")));
             process::fork(|| run_until_parent_ends(work, last))?;
-            forever()
+            sleep_forever()
         })
         .unwrap();
-        let appears = |path: &std::path::Path| {
-            let begin = Instant::now();
+        let wait_until_exists = |path: &std::path::Path| {
+            let started = Instant::now();
             while !path.exists() {
-                assert!(begin.elapsed() < Duration::from_secs(60), "{path:?} never appeared");
+                assert!(started.elapsed() < Duration::from_secs(60), "{path:?} never appeared");
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        appears(&begun);
-        assert!(!done.exists());
+        wait_until_exists(&start_marker);
+        assert!(!end_marker.exists());
         kill_process(parent, Signal::KILL).unwrap();
-        appears(&done);
+        wait_until_exists(&end_marker);
         while process::ended(parent).unwrap().is_none() {}
     }
 }

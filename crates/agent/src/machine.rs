@@ -25,7 +25,7 @@ const SYSCTLS: &[&str] = &[
 
 /// Describes, for a CPU faster than QEMU's clock allows, which times do not follow the guest's own, slower clock.
 pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
-    (cpu.processor().is_none() && cpu.own_clock().is_some()).then(|| {
+    (cpu.processor().is_none() && cpu.instructions_per_us_of_own_clock().is_some()).then(|| {
         format!(
             "--cpu {cpu}: the guest's clock is slowed down, and with it Linux's timers, its CPU times \
              and the modelled disk; not slowed down is the timer chip (hpet), which therefore wakes \
@@ -40,13 +40,13 @@ pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
 /// # Errors
 /// A kernel that ignores the setting.
 pub fn check_clock(cpu: &CpuPlan) -> io::Result<()> {
-    let Some(per_us) = cpu.own_clock() else { return Ok(()) };
+    let Some(per_us) = cpu.instructions_per_us_of_own_clock() else { return Ok(()) };
     let (before, started) = (ticks(), clock::now());
     clock::sleep_until(started + Nanos(10_000_000));
     let (ticks, elapsed) = (ticks() - before, clock::now().since(started));
     // At both ends the two clocks are read one after the other; the resulting error is well below one percent.
-    let wanted = elapsed.0 * per_us / 1000;
-    if ticks.abs_diff(wanted) <= wanted / 100 {
+    let expected_ticks = elapsed.0 * per_us / 1000;
+    if ticks.abs_diff(expected_ticks) <= expected_ticks / 100 {
         return Ok(());
     }
     Err(io::Error::other(format!(
@@ -85,11 +85,11 @@ fn path_of(sysctl: &str) -> PathBuf {
 pub fn set_sysctls(wanted: &BTreeMap<String, String>) -> io::Result<()> {
     for (key, value) in wanted {
         fs::write(path_of(key), value).map_err(|error| {
-            let why = match error.kind() {
+            let reason = match error.kind() {
                 io::ErrorKind::NotFound => "this kernel has no such sysctl".to_string(),
                 _ => error.to_string(),
             };
-            io::Error::new(error.kind(), format!("set sysctl {key} to {value}: {why}"))
+            io::Error::new(error.kind(), format!("set sysctl {key} to {value}: {reason}"))
         })?;
     }
     Ok(())
@@ -139,22 +139,22 @@ fn sysctl(key: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn one(key: &str, value: &str) -> BTreeMap<String, String> {
+    fn single(key: &str, value: &str) -> BTreeMap<String, String> {
         [(key.to_string(), value.to_string())].into()
     }
 
     #[test]
     fn a_sysctl_that_does_not_exist_is_named() {
-        let error = set_sysctls(&one("vm.no_such_thing", "5")).unwrap_err().to_string();
+        let error = set_sysctls(&single("vm.no_such_thing", "5")).unwrap_err().to_string();
         assert_eq!(error, "set sysctl vm.no_such_thing to 5: this kernel has no such sysctl");
-        let described = describe(&mut Conditions::default(), &one("vm.no_such_thing", "5"));
+        let described = describe(&mut Conditions::default(), &single("vm.no_such_thing", "5"));
         assert!(described.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
     }
 
     #[test]
     fn the_settings_in_effect_are_reported_as_they_are() {
         let mut conditions = Conditions::default();
-        describe(&mut conditions, &one("kernel.ostype", "Plan 9")).unwrap();
+        describe(&mut conditions, &single("kernel.ostype", "Plan 9")).unwrap();
         assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");
         assert_eq!(
             conditions.not_in_effect,

@@ -9,8 +9,8 @@ use fsdyno_record::mount_table::mounts;
 ///
 /// # Errors
 /// If /proc does not exist.
-pub fn in_effect(at: &str) -> io::Result<Option<String>> {
-    Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, at))
+pub fn in_effect(mount_point: &str) -> io::Result<Option<String>> {
+    Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, mount_point))
 }
 
 /// Returns every option in effect of the file system on a device (`nbd0`), including its driver's defaults, if the
@@ -26,8 +26,11 @@ pub fn all_options(device: &str) -> Option<String> {
     Some(options.lines().map(str::trim).collect::<Vec<_>>().join(","))
 }
 
-fn find(table: &str, at: &str) -> Option<String> {
-    mounts(table).rev().find(|line| line.at == at).map(|line| line.in_effect())
+fn find(table: &str, mount_point: &str) -> Option<String> {
+    mounts(table)
+        .rev()
+        .find(|line| line.mount_point == mount_point)
+        .map(|line| line.type_and_options())
 }
 
 #[cfg(test)]

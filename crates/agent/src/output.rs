@@ -16,10 +16,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::process;
 
 /// Number of bytes of an output that are kept: a mkfs that lists every superblock prints several hundred KiB.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT: usize = 1 << 20;
 
 /// Number of bytes that are kept of the output of a long-running process; a report shows a few lines of it.
-const KEPT_LONG_RUNNING: usize = 16 << 10;
+const MAX_KEPT_LONG_RUNNING: usize = 16 << 10;
 
 /// The last bytes of an output.
 #[derive(Debug)]
@@ -53,16 +53,19 @@ impl Tail {
 /// Errors from the kernel.
 pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let mut ends = [out.map(OwnedFd::from), err.map(OwnedFd::from)].map(|end| end.map(File::from));
-    let mut tails = [Tail::new(KEPT), Tail::new(KEPT)];
-    let mut part = [0; 8 << 10];
-    while ends.iter().any(Option::is_some) {
-        let mut ready = wait_for(ends.iter().flatten().map(File::as_fd))?.into_iter();
-        for (end, tail) in ends.iter_mut().zip(&mut tails) {
-            let Some(file) = end.as_mut().filter(|_| ready.next() == Some(true)) else { continue };
-            match file.read(&mut part) {
-                Ok(0) => *end = None,
-                Ok(read) => tail.push(&part[..read]),
+    let mut streams =
+        [out.map(OwnedFd::from), err.map(OwnedFd::from)].map(|stream| stream.map(File::from));
+    let mut tails = [Tail::new(MAX_KEPT), Tail::new(MAX_KEPT)];
+    let mut buffer = [0; 8 << 10];
+    while streams.iter().any(Option::is_some) {
+        let mut ready = wait_for(streams.iter().flatten().map(File::as_fd))?.into_iter();
+        for (stream, tail) in streams.iter_mut().zip(&mut tails) {
+            let Some(file) = stream.as_mut().filter(|_| ready.next() == Some(true)) else {
+                continue;
+            };
+            match file.read(&mut buffer) {
+                Ok(0) => *stream = None,
+                Ok(count) => tail.push(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -73,14 +76,14 @@ pub fn read_both(child: &mut Child) -> io::Result<(String, String)> {
 }
 
 /// Waits until at least one of these can be read or has been closed; returns, for each, whether it is ready.
-fn wait_for<'a>(ends: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bool>> {
-    let mut ends: Vec<PollFd<'_>> =
-        ends.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)).collect();
+fn wait_for<'a>(polled: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'_>> =
+        polled.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
     loop {
-        match poll(&mut ends, None) {
+        match poll(&mut polled, None) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(ends.iter().map(|end| !end.revents().is_empty()).collect()),
+            Ok(_) => return Ok(polled.iter().map(|stream| !stream.revents().is_empty()).collect()),
         }
     }
 }
@@ -115,14 +118,14 @@ struct Ring {
 
 impl Ring {
     fn leaked() -> &'static Ring {
-        let kept = (0..KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
+        let kept = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
         Box::leak(Box::new(Ring { total: AtomicUsize::new(0), idle: AtomicBool::new(false), kept }))
     }
 
     fn push(&self, part: &[u8]) {
         let total = self.total.load(Ordering::Relaxed);
-        for (at, byte) in part.iter().enumerate() {
-            if let Some(slot) = self.kept.get((total + at) % KEPT_LONG_RUNNING) {
+        for (index, byte) in part.iter().enumerate() {
+            if let Some(slot) = self.kept.get((total + index) % MAX_KEPT_LONG_RUNNING) {
                 slot.store(*byte, Ordering::Relaxed);
             }
         }
@@ -131,8 +134,8 @@ impl Ring {
 
     fn text(&self) -> String {
         let total = self.total.load(Ordering::Acquire);
-        let numbers = total.saturating_sub(KEPT_LONG_RUNNING)..total;
-        let slots = numbers.filter_map(|at| self.kept.get(at % KEPT_LONG_RUNNING));
+        let indices = total.saturating_sub(MAX_KEPT_LONG_RUNNING)..total;
+        let slots = indices.filter_map(|index| self.kept.get(index % MAX_KEPT_LONG_RUNNING));
         let bytes: Vec<u8> = slots.map(|slot| slot.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -140,14 +143,14 @@ impl Ring {
     /// Reads until no process can write any more. Neither allocates nor touches thread-local storage, as
     /// [`process::spawn_vm_child`] requires.
     fn fill(&self, end: BorrowedFd<'_>) {
-        let mut part = [0; 4 << 10];
+        let mut buffer = [0; 4 << 10];
         loop {
             self.idle.store(true, Ordering::SeqCst);
             let ready = poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], None);
             self.idle.store(false, Ordering::SeqCst);
-            match ready.and_then(|_| rustix::io::read(end, &mut part)) {
+            match ready.and_then(|_| rustix::io::read(end, &mut buffer)) {
                 Ok(0) => break,
-                Ok(read) => self.push(part.get(..read).unwrap_or_default()),
+                Ok(count) => self.push(buffer.get(..count).unwrap_or_default()),
                 Err(Errno::INTR) => {}
                 Err(_) => break,
             }
@@ -174,11 +177,13 @@ impl OutputTail {
     /// Returns the end of the output, including what has been written but not yet read.
     pub fn text(&self) -> String {
         let Capture { end, ring, .. } = &*self.0;
-        let begun = Instant::now();
+        let started = Instant::now();
         // The order matters: once the pipe is empty, a reader that is waiting has stored everything it read.
-        let all =
-            || ioctl_fionread(end).is_ok_and(|left| left == 0) && ring.idle.load(Ordering::SeqCst);
-        while !all() && begun.elapsed() < MAX_WAIT {
+        let is_complete = || {
+            ioctl_fionread(end).is_ok_and(|pending| pending == 0)
+                && ring.idle.load(Ordering::SeqCst)
+        };
+        while !is_complete() && started.elapsed() < MAX_WAIT {
             thread::sleep(Duration::from_millis(1));
         }
         ring.text()
@@ -208,7 +213,7 @@ mod tests {
             .unwrap();
         let (out, err) = read_both(&mut child).unwrap();
         child.wait().unwrap();
-        assert_eq!((out.len(), err.as_str()), (KEPT, "bad\n"));
+        assert_eq!((out.len(), err.as_str()), (MAX_KEPT, "bad\n"));
         assert!(out.ends_with("in all\nend\n"));
     }
 
@@ -222,7 +227,11 @@ mod tests {
         }
         writer.write_all(b"last words").unwrap();
         let text = tail.text();
-        assert!(text.len() == KEPT_LONG_RUNNING && text.ends_with("xlast words"), "{}", text.len());
+        assert!(
+            text.len() == MAX_KEPT_LONG_RUNNING && text.ends_with("xlast words"),
+            "{}",
+            text.len()
+        );
         drop(writer);
         assert_eq!(tail.text(), text);
     }
@@ -231,20 +240,20 @@ mod tests {
     fn the_reader_is_not_one_of_our_threads_and_ends_with_the_last_writer() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
         // Other tests have threads that come and go: at least one try has to find no more of them than before.
-        let alone = (0..100).any(|_| {
+        let no_new_thread = (0..100).any(|_| {
             let before = threads();
             let tail = OutputTail::start().unwrap();
             let after = threads();
             drop(tail);
             after <= before
         });
-        assert!(alone);
+        assert!(no_new_thread);
         let (writer, tail) = OutputTail::start().unwrap();
         let pid = tail.0._reader.pid;
         drop(writer);
-        let begun = Instant::now();
+        let started = Instant::now();
         while process::ended(pid).unwrap().is_none() {
-            assert!(begun.elapsed().as_secs() < 60);
+            assert!(started.elapsed().as_secs() < 60);
             thread::sleep(Duration::from_millis(1));
         }
     }

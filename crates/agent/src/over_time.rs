@@ -2,7 +2,7 @@
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MAX_INTERVALS, MIN_SAMPLED, PhaseSeries};
+use fsdyno_record::series::{MAX_INTERVALS, MIN_SAMPLED_INTERVAL, PhaseSeries};
 
 use crate::sampler::Samples;
 
@@ -22,14 +22,17 @@ pub fn series(
     name: &str,
     timeline: &Timeline,
     length: Nanos,
-    seen: Option<PhaseSamples>,
+    phase_samples: Option<PhaseSamples>,
 ) -> Option<PhaseSeries> {
     let mut timeline = timeline.clone();
     // A phase that is too short for two samples has ops only.
-    let seen = seen.filter(|_| length > MIN_SAMPLED);
-    let mut gauge = seen.as_ref().map(|seen| seen.samples.gauge.clone()).unwrap_or_default();
+    let phase_samples = phase_samples.filter(|_| length > MIN_SAMPLED_INTERVAL);
+    let mut gauge = phase_samples
+        .as_ref()
+        .map(|phase_samples| phase_samples.samples.gauge.clone())
+        .unwrap_or_default();
     let mut interval = timeline.interval();
-    if seen.is_some() {
+    if phase_samples.is_some() {
         interval = interval.max(gauge.interval());
     }
     while length.0.div_ceil(interval.0) > MAX_INTERVALS as u64 {
@@ -47,10 +50,10 @@ pub fn series(
     }
     let mut ops = timeline.counts().to_vec();
     // An op that returned with the last stamp belongs to the last interval.
-    let rest: u64 = ops.drain(intervals.min(ops.len())..).sum();
+    let surplus: u64 = ops.drain(intervals.min(ops.len())..).sum();
     ops.resize(intervals, 0);
     if let Some(last) = ops.last_mut() {
-        *last += rest;
+        *last += surplus;
     }
     let series = PhaseSeries {
         name: name.to_string(),
@@ -59,32 +62,34 @@ pub fn series(
         ops,
         ..PhaseSeries::default()
     };
-    let Some(PhaseSamples { samples, unwritten, written }) = seen else { return Some(series) };
+    let Some(PhaseSamples { samples, unwritten, written }) = phase_samples else {
+        return Some(series);
+    };
     let values_of = |at: usize, first: u64, last: Option<u64>| -> Vec<u64> {
         last.map_or_else(Vec::new, |last| values(&gauge, at, intervals, first, last))
     };
     let before = samples.written_before;
     let sums = values_of(2, before, written.map(|written| before + written));
-    let each = sums.iter().scan(before, |so_far, sum| {
-        let written = sum.saturating_sub(*so_far);
-        *so_far = *sum.max(so_far);
+    let written_per_interval = sums.iter().scan(before, |previous, sum| {
+        let written = sum.saturating_sub(*previous);
+        *previous = *sum.max(previous);
         Some(written)
     });
     Some(PhaseSeries {
         dirty_bytes: values_of(0, 0, unwritten.map(|[dirty, _]| dirty)),
         writeback_bytes: values_of(1, 0, unwritten.map(|[_, writeback]| writeback)),
-        device_written_bytes: each.collect(),
+        device_written_bytes: written_per_interval.collect(),
         ..series
     })
 }
 
 /// Returns one of the values at the end of each interval: the sampled value; after the last sample, that sample; and
 /// for the last interval, the value at the end of the phase.
-fn values(gauge: &Gauge<3>, at: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
-    let mut values: Vec<u64> = gauge.samples().iter().map(|seen| seen[at]).collect();
+fn values(gauge: &Gauge<3>, index: usize, intervals: usize, first: u64, last: u64) -> Vec<u64> {
+    let mut values: Vec<u64> = gauge.samples().iter().map(|sample| sample[index]).collect();
     values.truncate(intervals - 1);
-    let known = values.last().copied().unwrap_or(first);
-    values.resize(intervals - 1, known);
+    let last_known = values.last().copied().unwrap_or(first);
+    values.resize(intervals - 1, last_known);
     values.push(last);
     values
 }
@@ -101,37 +106,39 @@ mod tests {
     fn timeline(ms: u64) -> Timeline {
         let mut timeline = Timeline::new();
         timeline.begin(Nanos(0));
-        (0..ms).for_each(|at| timeline.add(Nanos(at * MS), 1));
+        (0..ms).for_each(|millisecond| timeline.add(Nanos(millisecond * MS), 1));
         timeline
     }
 
-    fn seen(values: &[[u64; 3]], written: Option<u64>) -> PhaseSamples {
-        let gauge = Gauge::of(MIN_SAMPLED, values.to_vec());
+    fn phase_samples(values: &[[u64; 3]], written: Option<u64>) -> PhaseSamples {
+        let gauge = Gauge::from_samples(MIN_SAMPLED_INTERVAL, values.to_vec());
         let samples = Samples { gauge, written_before: 1000 };
         PhaseSamples { samples, unwritten: Some([0, 0]), written }
     }
 
     #[test]
     fn ops_end_with_the_last_call_and_the_rest_ends_with_the_stamp() {
-        let looks = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
-        let seen = seen(&looks, Some(400));
-        let series = series("create", &timeline(100), Nanos(134 * MS), Some(seen)).unwrap();
-        assert_eq!((series.interval_ns, series.length_ns), (MIN_SAMPLED, Nanos(134 * MS)));
+        let samples = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
+        let phase_samples = phase_samples(&samples, Some(400));
+        let series =
+            series("create", &timeline(100), Nanos(134 * MS), Some(phase_samples)).unwrap();
+        assert_eq!((series.interval_ns, series.length_ns), (MIN_SAMPLED_INTERVAL, Nanos(134 * MS)));
         assert_eq!(series.ops, [40, 40, 20, 0]);
-        assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the look after the end is left out");
+        assert_eq!(series.dirty_bytes, [10, 20, 30, 0], "the sample after the end is omitted");
         assert_eq!(series.writeback_bytes, [0, 5, 5, 0]);
         assert_eq!(series.device_written_bytes, [0, 100, 200, 100]);
     }
 
     #[test]
-    fn what_cannot_be_told_is_empty_and_what_is_too_short_is_left_out() {
-        let few = series("stat", &timeline(25), Nanos(85 * MS), Some(seen(&[], None))).unwrap();
-        assert!(few.device_written_bytes.is_empty());
-        assert_eq!(few.dirty_bytes, [0, 0, 0], "no sample, and clean at the end");
-        for seen in [None, Some(seen(&[], Some(400)))] {
-            let alone = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
-            assert_eq!((alone.interval_ns, alone.ops.len()), (MIN_INTERVAL, 3));
-            assert!(alone.dirty_bytes.is_empty() && alone.device_written_bytes.is_empty());
+    fn unknown_values_are_empty_and_too_short_phases_are_omitted() {
+        let short_series =
+            series("stat", &timeline(25), Nanos(85 * MS), Some(phase_samples(&[], None))).unwrap();
+        assert!(short_series.device_written_bytes.is_empty());
+        assert_eq!(short_series.dirty_bytes, [0, 0, 0], "no sample, and clean at the end");
+        for seen in [None, Some(phase_samples(&[], Some(400)))] {
+            let ops_only = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
+            assert_eq!((ops_only.interval_ns, ops_only.ops.len()), (MIN_INTERVAL, 3));
+            assert!(ops_only.dirty_bytes.is_empty() && ops_only.device_written_bytes.is_empty());
         }
         assert_eq!(series("stat", &timeline(9), Nanos(10 * MS), None), None);
     }

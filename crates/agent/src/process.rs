@@ -50,7 +50,7 @@ pub fn spawn_sharing_memory(
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<Pid> {
     let (started, pid) = mpsc::channel();
-    let failed = started.clone();
+    let failure_sender = started.clone();
     let work = move || {
         // The caller waits for this message.
         let _ = started.send(Ok(rustix::process::getpid()));
@@ -58,14 +58,14 @@ pub fn spawn_sharing_memory(
     };
     // clone(2) gives the child the thread-local storage of the calling thread. Therefore a dedicated thread calls it,
     // and because of CLONE_VFORK that thread sleeps in the kernel as long as the child lives.
-    let kept = given.to_vec();
-    let asleep = move || {
+    let kept_fds = given.to_vec();
+    let sleep_in_clone = move || {
         // It is never dropped here: the child closes what it owns, or we do so below.
         let work = Box::into_raw(Box::new(Box::new(work) as Work));
         // If this thread shared our table, the kernel would count references in each call that takes a descriptor, as
         // long as the thread sleeps, and thus in the measured trial.
-        if let Err(error) = own_table(&kept) {
-            let _ = failed.send(Err(error));
+        if let Err(error) = own_table(&kept_fds) {
+            let _ = failure_sender.send(Err(error));
             return;
         }
         let mut stack = vec![0u128; STACK / size_of::<u128>()];
@@ -82,10 +82,10 @@ pub fn spawn_sharing_memory(
             )
         };
         if pid < 0 {
-            let _ = failed.send(Err(io::Error::last_os_error()));
+            let _ = failure_sender.send(Err(io::Error::last_os_error()));
         }
     };
-    thread::Builder::new().name(SLEEPER.into()).stack_size(STACK).spawn(asleep)?;
+    thread::Builder::new().name(SLEEPER.into()).stack_size(STACK).spawn(sleep_in_clone)?;
     let started = pid.recv().map_err(|_| io::Error::other("a child in our memory was not started"));
     for fd in given {
         // SAFETY: `work` owned it and was given to the child, whose table has its own copy; nothing else here owns it.
@@ -140,13 +140,15 @@ pub fn spawn_vm_child<F>(kept: BorrowedFd<'_>, work: F) -> io::Result<VmChild>
 where
     F: FnOnce(BorrowedFd<'_>) + Copy + Send + 'static,
 {
-    extern "C" fn enter<F: FnOnce(BorrowedFd<'_>) + Copy>(stay: *mut libc::c_void) -> libc::c_int {
+    extern "C" fn enter<F: FnOnce(BorrowedFd<'_>) + Copy>(
+        leaked_work: *mut libc::c_void,
+    ) -> libc::c_int {
         // SAFETY: a `VmWork<F>` that [`spawn_vm_child`] has leaked for this call.
-        let stay = unsafe { &*stay.cast::<VmWork<F>>() };
+        let leaked_work = unsafe { &*leaked_work.cast::<VmWork<F>>() };
         // SAFETY: a descriptor in this process's own table, a copy of one that was open.
-        let kept = unsafe { BorrowedFd::borrow_raw(stay.kept) };
+        let kept = unsafe { BorrowedFd::borrow_raw(leaked_work.kept) };
         if close_all_but(kept).is_ok() {
-            (stay.work)(kept);
+            (leaked_work.work)(kept);
         }
         // SAFETY: ends this process immediately; exit handlers belong to the owner of the memory.
         unsafe { libc::_exit(0) }
@@ -160,12 +162,13 @@ where
     // SAFETY: one past the end of the stack, which grows down.
     let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
     // A few bytes per child that are never freed: the child may start after this function has returned.
-    let stay = Box::into_raw(Box::new(VmWork { work, kept: kept.as_raw_fd() }));
+    let leaked_work = Box::into_raw(Box::new(VmWork { work, kept: kept.as_raw_fd() }));
     // SAFETY: `enter` gets the argument that it takes, and a stack that is kept until the process has ended. It shares
     // the caller's thread-local storage but does not touch it: only close_range(2) could set errno, and it has just
     // been found to work.
-    let pid =
-        unsafe { libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, stay.cast()) };
+    let pid = unsafe {
+        libc::clone(enter::<F>, top.cast(), libc::CLONE_VM | libc::SIGCHLD, leaked_work.cast())
+    };
     match Pid::from_raw(pid.max(0)) {
         Some(pid) => Ok(VmChild { pid, _stack: stack }),
         None => Err(io::Error::last_os_error()),
@@ -283,74 +286,76 @@ mod tests {
     use super::*;
 
     /// Returns the descriptors of a process or thread above the standard streams, by its folder in /proc.
-    fn open(folder: &Path) -> Vec<RawFd> {
+    fn open_descriptors(folder: &Path) -> Vec<RawFd> {
         let fds = fs::read_dir(folder.join("fd")).unwrap().flatten();
         let numbers = fds.filter_map(|fd| fd.file_name().to_str()?.parse().ok());
-        let mut open: Vec<RawFd> = numbers.filter(|fd| *fd > 2).collect();
-        open.sort_unstable();
-        open
+        let mut descriptors: Vec<RawFd> = numbers.filter(|fd| *fd > 2).collect();
+        descriptors.sort_unstable();
+        descriptors
     }
 
     /// The variable that marks the process which a test below starts for itself: threads of other tests share its
     /// table.
-    const ALONE: &str = "FSDYNO_TEST_SHARING_MEMORY";
+    const SINGLE_TEST: &str = "FSDYNO_TEST_SHARING_MEMORY";
 
     #[test]
     fn a_process_that_shares_our_memory_has_the_given_descriptors_and_shares_none_of_ours() {
-        if std::env::var_os(ALONE).is_none() {
+        if std::env::var_os(SINGLE_TEST).is_none() {
             let name = concat!(
                 "process::tests::a_process_that_shares_our_memory_has_the_given",
                 "_descriptors_and_shares_none_of_ours"
             );
-            let own = std::env::current_exe().unwrap();
+            let program = std::env::current_exe().unwrap();
             let argv = [name, "--exact", "--test-threads=1", "--nocapture"];
-            let ran = Command::new(own).args(argv).env(ALONE, "yes").output().unwrap();
-            let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
-            assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+            let output = Command::new(program).args(argv).env(SINGLE_TEST, "yes").output().unwrap();
+            let text =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.success() && text.contains("1 passed"), "{text}");
             return;
         }
         let not_given = File::open("/dev/null").unwrap();
-        let (mut line, theirs) = UnixStream::pair().unwrap();
-        line.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
-        let (second, number) = (File::open("/dev/zero").unwrap(), theirs.as_raw_fd());
+        let (mut socket, child_socket) = UnixStream::pair().unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        let (second, number) = (File::open("/dev/zero").unwrap(), child_socket.as_raw_fd());
         let given = [second.as_raw_fd(), number];
         let child = spawn_sharing_memory(&given, move || {
             let mut byte = [0];
-            (&theirs).read_exact(&mut byte)?;
+            (&child_socket).read_exact(&mut byte)?;
             drop(second);
             Ok(())
         })
         .unwrap();
         let mut sorted = given;
         sorted.sort_unstable();
-        let childs = Path::new("/proc").join(child.as_raw_nonzero().to_string());
-        assert_eq!(open(&childs), sorted);
-        let ours = Path::new("/proc/thread-self");
-        let mine = open(ours);
-        assert!(mine.contains(&not_given.as_raw_fd()) && mine.contains(&line.as_raw_fd()));
-        // What we open next may get the same number.
-        let what =
-            |folder: &Path, fd: RawFd| fs::read_link(folder.join("fd").join(fd.to_string())).ok();
+        let child_folder = Path::new("/proc").join(child.as_raw_nonzero().to_string());
+        assert_eq!(open_descriptors(&child_folder), sorted);
+        let own_folder = Path::new("/proc/thread-self");
+        let own_descriptors = open_descriptors(own_folder);
         assert!(
-            given
-                .iter()
-                .all(|fd| what(&childs, *fd).is_some() && what(ours, *fd) != what(&childs, *fd))
+            own_descriptors.contains(&not_given.as_raw_fd())
+                && own_descriptors.contains(&socket.as_raw_fd())
         );
+        // What we open next may get the same number.
+        let target_of =
+            |folder: &Path, fd: RawFd| fs::read_link(folder.join("fd").join(fd.to_string())).ok();
+        assert!(given.iter().all(|fd| target_of(&child_folder, *fd).is_some()
+            && target_of(own_folder, *fd) != target_of(&child_folder, *fd)));
         // The sleeping thread has its own table, with nothing of ours.
         let tasks: Vec<_> = fs::read_dir("/proc/self/task").unwrap().flatten().collect();
-        let named = |path: &Path| fs::read_to_string(path.join("comm")).unwrap().trim() == SLEEPER;
-        let sleeper = tasks.iter().map(fs::DirEntry::path).find(|path| named(path)).unwrap();
-        assert_eq!(open(&sleeper), sorted);
-        io::Write::write_all(&mut line, b"x").unwrap();
+        let is_sleeper =
+            |path: &Path| fs::read_to_string(path.join("comm")).unwrap().trim() == SLEEPER;
+        let sleeper = tasks.iter().map(fs::DirEntry::path).find(|path| is_sleeper(path)).unwrap();
+        assert_eq!(open_descriptors(&sleeper), sorted);
+        io::Write::write_all(&mut socket, b"x").unwrap();
         assert_eq!(
             ExitStatus::from(waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1),
             ExitStatus::SUCCESS
         );
         // No process has the other end any more.
-        assert_eq!(line.read(&mut [0]).unwrap(), 0);
+        assert_eq!(socket.read(&mut [0]).unwrap(), 0);
         let not_started = spawn_sharing_memory(&[], || Err(io::Error::other("no"))).unwrap();
-        let ended = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
-        assert_eq!(ExitStatus::from(ended).to_string(), "exit code 1");
+        let status = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(ExitStatus::from(status).to_string(), "exit code 1");
     }
 
     #[test]
@@ -359,11 +364,11 @@ mod tests {
         let child = fork(|| {
             close_all_but(kept.as_fd())?;
             let is_open = |fd: RawFd| Path::new("/proc/self/fd").join(fd.to_string()).exists();
-            let right = is_open(kept.as_raw_fd()) && !is_open(other.as_raw_fd());
-            if right { Ok(()) } else { Err(io::Error::other("not so")) }
+            let is_expected = is_open(kept.as_raw_fd()) && !is_open(other.as_raw_fd());
+            if is_expected { Ok(()) } else { Err(io::Error::other("not so")) }
         })
         .unwrap();
-        let ended = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;
-        assert_eq!(ExitStatus::from(ended).to_string(), "exit code 0");
+        let status = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;
+        assert_eq!(ExitStatus::from(status).to_string(), "exit code 0");
     }
 }

@@ -42,15 +42,19 @@ impl HeldDevice {
     pub fn prove(&self) -> io::Result<()> {
         let (held, named) = (fstat(&self.fd)?, stat(&self.path)?);
         let is_block = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
-        let wrong = |why: &str| {
-            Err(io::Error::other(format!("{}: {why}; nothing is written", self.path.display())))
+        let refuse = |problem: &str| {
+            Err(io::Error::other(format!("{}: {problem}; nothing is written", self.path.display())))
         };
         if !is_block(&held) || !is_block(&named) {
-            return wrong("it is not a block device");
+            return refuse("it is not a block device");
         }
-        let same = held.st_rdev == named.st_rdev
+        let is_same_device = held.st_rdev == named.st_rdev
             || drive_of(held.st_rdev).is_some_and(|drive| drive_of(named.st_rdev) == Some(drive));
-        if same { Ok(()) } else { wrong("it is not the device that is held for this trial") }
+        if is_same_device {
+            Ok(())
+        } else {
+            refuse("it is not the device that is held for this trial")
+        }
     }
 }
 
@@ -68,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_block_device_is_not_held() {
+    fn a_file_that_is_not_a_block_device_is_refused() {
         let null = || OwnedFd::from(File::open("/dev/null").unwrap());
         let error = HeldDevice::new(null(), "/dev/null".into()).unwrap_err();
         assert!(error.to_string().contains("not a block device"), "{error}");
@@ -76,15 +80,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_another_device_by_now_is_refused() {
+    fn a_name_that_now_refers_to_another_device_is_refused() {
         let blocks = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let nodes = blocks.map(|entry| Path::new("/dev").join(entry.file_name()));
         let opened = nodes.filter_map(|node| Some((File::open(&node).ok()?, node)));
         let mut opened = opened.take(2);
-        let (Some((one, first)), Some((_, second))) = (opened.next(), opened.next()) else {
+        let (Some((file, first)), Some((_, second))) = (opened.next(), opened.next()) else {
             return println!("skipped: no two block devices to open here");
         };
-        let copy = || OwnedFd::from(one.try_clone().unwrap());
+        let copy = || OwnedFd::from(file.try_clone().unwrap());
         assert!(HeldDevice::new(copy(), first.clone()).is_ok());
         // A symbolic link stands for a name that was reassigned to another device.
         let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 use crate::{memory, process, processor};
 
 /// Lower than the priority of the disks' servers, which nothing may delay.
-const PRIORITY: i32 = 40;
+const SAMPLER_PRIORITY: i32 = 40;
 
 /// The file with the two numbers.
 const VMSTAT: &str = "/proc/vmstat";
@@ -34,10 +34,10 @@ const VMSTAT: &str = "/proc/vmstat";
 const SLACK: usize = 16;
 
 /// Distance from the start of a search to the position at which the two lines were last found.
-const NEAR: usize = 64;
+const SEARCH_MARGIN: usize = 64;
 
 /// The values at the end of an interval: dirty bytes, bytes under write-back, bytes written to the device so far.
-pub type Seen = [u64; 3];
+pub type SampledValues = [u64; 3];
 
 /// The samples of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Sampler {
     pid: Pid,
     socket: UnixStream,
     /// The start of the phase; zero while it is unknown.
-    began: &'static AtomicU64,
+    phase_start: &'static AtomicU64,
 }
 
 impl Sampler {
@@ -62,22 +62,22 @@ impl Sampler {
     /// # Errors
     /// Errors from fork(2), mmap(2) and socketpair(2).
     pub fn start(mailbox: Mailbox<'static>, in_guest: bool) -> io::Result<Sampler> {
-        let (socket, theirs) = UnixStream::pair()?;
+        let (socket, sampler_socket) = UnixStream::pair()?;
         let words = memory::shared_with_children(1)?;
-        let [began, ..] = words else { return Err(io::Error::other("no memory to share")) };
+        let [phase_start, ..] = words else { return Err(io::Error::other("no memory to share")) };
         let parent = rustix::process::getpid();
         let pid = process::fork(|| {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if rustix::process::getppid() != Some(parent) {
                 return Ok(());
             }
-            process::close_all_but(theirs.as_fd())?;
+            process::close_all_but(sampler_socket.as_fd())?;
             if in_guest {
-                process::run_first(PRIORITY)?;
+                process::run_first(SAMPLER_PRIORITY)?;
             }
-            processor::free_of_charge(|| serve(&theirs, began, mailbox))
+            processor::free_of_charge(|| serve(&sampler_socket, phase_start, mailbox))
         })?;
-        Ok(Sampler { pid, socket, began })
+        Ok(Sampler { pid, socket, phase_start })
     }
 
     /// Returns the sampler's pid.
@@ -91,7 +91,7 @@ impl Sampler {
     /// # Errors
     /// A sampler that has ended.
     pub fn ready(&mut self, counters: &[PathBuf]) -> io::Result<()> {
-        self.began.store(0, Ordering::Release);
+        self.phase_start.store(0, Ordering::Release);
         let names: Vec<String> =
             counters.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         send(&self.socket, names.join("\n").as_bytes())?;
@@ -101,7 +101,7 @@ impl Sampler {
 
     /// Sets the start of the phase.
     pub fn begin(&self, now: Nanos) {
-        self.began.store(now.0, Ordering::Release);
+        self.phase_start.store(now.0, Ordering::Release);
     }
 
     /// Ends sampling after a phase and returns its samples.
@@ -116,11 +116,11 @@ impl Sampler {
         let (Some(interval), Some(written_before)) = (next(), next()) else {
             return Err(io::Error::other("the sampler said nothing"));
         };
-        let mut seen = Vec::new();
+        let mut samples = Vec::new();
         while let (Some(dirty), Some(writeback), Some(written)) = (next(), next(), next()) {
-            seen.push([dirty, writeback, written]);
+            samples.push([dirty, writeback, written]);
         }
-        Ok(Samples { gauge: Gauge::of(Nanos(interval), seen), written_before })
+        Ok(Samples { gauge: Gauge::from_samples(Nanos(interval), samples), written_before })
     }
 }
 
@@ -140,7 +140,7 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<u8>> {
 }
 
 /// Runs the sampler's side: phase after phase, until the trial's end of the socket is closed.
-fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
+fn serve(socket: &UnixStream, phase_start: &AtomicU64, mailbox: Mailbox<'_>) -> io::Result<()> {
     loop {
         let names = match receive(socket) {
             Ok(names) => names,
@@ -152,7 +152,7 @@ fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Re
         let mut gauge = Gauge::default();
         let written_before = sources.now()[2];
         send(socket, b"")?;
-        watch(socket, began, &mut gauge, &mut sources)?;
+        watch(socket, phase_start, &mut gauge, &mut sources)?;
         receive(socket)?;
         let mut words = vec![gauge.interval().0, written_before];
         words.extend(gauge.samples().iter().flatten());
@@ -164,14 +164,14 @@ fn serve(socket: &UnixStream, began: &AtomicU64, mailbox: Mailbox<'_>) -> io::Re
 /// Takes a sample at the end of each interval until there is a message.
 fn watch(
     socket: &UnixStream,
-    began: &AtomicU64,
+    phase_start: &AtomicU64,
     gauge: &mut Gauge<3>,
     sources: &mut Sources<'_>,
 ) -> io::Result<()> {
     let ready = clock::now();
     loop {
         // The time of the first op is not known in advance; it is known by the end of an interval.
-        let start = Some(began.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
+        let start = Some(phase_start.load(Ordering::Acquire)).filter(|start| *start > 0).map(Nanos);
         let now = clock::now();
         if let Some(start) = start
             && now.since(start) >= gauge.next_sample()
@@ -211,7 +211,7 @@ struct Sources<'a> {
     /// The buffer for the part of [`VMSTAT`] that is read.
     bytes: Vec<u8>,
     /// The offset at which the wanted lines were last found.
-    near: usize,
+    last_position: usize,
     counters: Vec<File>,
     mailbox: Mailbox<'a>,
     page: u64,
@@ -223,7 +223,7 @@ impl<'a> Sources<'a> {
         Ok(Sources {
             vmstat: File::open(VMSTAT)?,
             bytes: vec![0; 512],
-            near: 0,
+            last_position: 0,
             counters: names.lines().map(File::open).collect::<io::Result<_>>()?,
             mailbox,
             page: rustix::param::page_size() as u64,
@@ -231,7 +231,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Reads the current values; zero for those that the kernel does not have.
-    fn now(&mut self) -> Seen {
+    fn now(&mut self) -> SampledValues {
         let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);
         for counter in &self.counters {
@@ -248,9 +248,11 @@ impl<'a> Sources<'a> {
         loop {
             let length = self.vmstat.read_at(&mut self.bytes, 0).unwrap_or(0);
             let text = self.bytes.get(..length).unwrap_or_default();
-            let near = self.near.saturating_sub(NEAR);
-            if let Some((dirty, writeback, at)) = both(text, near).or_else(|| both(text, 0)) {
-                self.near = at;
+            let search_start = self.last_position.saturating_sub(SEARCH_MARGIN);
+            if let Some((dirty, writeback, position)) =
+                parse_both(text, search_start).or_else(|| parse_both(text, 0))
+            {
+                self.last_position = position;
                 return (dirty, writeback);
             }
             if length < self.bytes.len() {
@@ -262,7 +264,7 @@ impl<'a> Sources<'a> {
 }
 
 /// Returns the numbers in both lines, searched from an offset on, and the position of the first; `None` if incomplete.
-fn both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
+fn parse_both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
     let (dirty, end) = line_of(text, DIRTY)?;
     let (writeback, length) = line_of(&text[end..], WRITEBACK)?;
@@ -283,14 +285,14 @@ fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
 
 /// Returns the current dirty bytes and bytes under write-back; `None` if the kernel does not report them.
 pub fn dirty_and_writeback() -> Option<[u64; 2]> {
-    let (dirty, writeback, _) = both(&std::fs::read(VMSTAT).ok()?, 0)?;
+    let (dirty, writeback, _) = parse_both(&std::fs::read(VMSTAT).ok()?, 0)?;
     let page = rustix::param::page_size() as u64;
     Some([dirty * page, writeback * page])
 }
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::series::MIN_SAMPLED;
+    use fsdyno_record::series::MIN_SAMPLED_INTERVAL;
 
     use super::*;
 
@@ -300,15 +302,15 @@ mod tests {
                      nr_dirty_threshold 77\n";
         assert_eq!(line_of(text, DIRTY), Some((12, 27)));
         assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
-        assert_eq!(both(text, 0), Some((12, 3, 27)));
-        assert_eq!(both(text, 9), Some((12, 3, 27)));
+        assert_eq!(parse_both(text, 0), Some((12, 3, 27)));
+        assert_eq!(parse_both(text, 9), Some((12, 3, 27)));
         // A truncated number is ignored.
-        assert_eq!((both(&text[..42], 0), both(text, 20)), (None, None));
+        assert_eq!((parse_both(&text[..42], 0), parse_both(text, 20)), (None, None));
         assert!(dirty_and_writeback().is_some());
     }
 
     #[test]
-    fn it_looks_at_the_end_of_each_interval_and_only_while_a_phase_runs() {
+    fn it_samples_at_the_end_of_each_interval_and_only_while_a_phase_runs() {
         static WORDS: [AtomicU64; fsdyno_record::mailbox::SIZE / 8] =
             [const { AtomicU64::new(0) }; fsdyno_record::mailbox::SIZE / 8];
         let mailbox = Mailbox::new(&WORDS).unwrap();
@@ -319,10 +321,14 @@ mod tests {
             sampler.begin(start);
             clock::sleep_until(start + Nanos(10_000_000 * intervals));
             let samples = sampler.end().unwrap();
-            let (looks, passed) = (samples.gauge.samples().len(), clock::now().since(start).0);
-            assert!(looks as u64 <= passed / MIN_SAMPLED.0, "{looks} in {passed} ns");
+            let (sample_count, elapsed) =
+                (samples.gauge.samples().len(), clock::now().since(start).0);
+            assert!(
+                sample_count as u64 <= elapsed / MIN_SAMPLED_INTERVAL.0,
+                "{sample_count} in {elapsed} ns"
+            );
             // It ran at least once in a second, however busy the machine is.
-            assert!(looks > 0 || intervals < 100);
+            assert!(sample_count > 0 || intervals < 100);
             assert_eq!(samples.written_before, 0);
         }
         let pid = sampler.pid();
@@ -331,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_counter_of_the_kernels_says_is_in_the_sum() {
+    fn counters_of_the_kernel_are_added() {
         let folder = tempfile::tempdir().unwrap();
         let stat = folder.path().join("stat");
         // 16 sectors written.

@@ -17,7 +17,7 @@ use crate::output::OutputTail;
 use crate::target::{Child, children};
 
 /// Number of lines of a command's output that an error quotes.
-const LINES: usize = 3;
+const MAX_QUOTED_LINES: usize = 3;
 
 /// Maximum number of rounds for ending the processes that a command left running: each finds the children of those
 /// that the previous round ended.
@@ -58,18 +58,18 @@ pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<CommandR
     let before = children()?;
     let started = clock::now();
     let child = command.spawn()?;
-    let ended = wait(Pid::from_child(&child));
+    let outcome = wait(Pid::from_child(&child));
     let returned = clock::now();
-    let left = end_others(&before)?;
-    let (status, user, system) = ended?;
+    let left_running = kill_others(&before)?;
+    let (status, user, system) = outcome?;
     let failure = (!status.success()).then(|| {
-        let how = match (status.code(), status.signal()) {
+        let ending = match (status.code(), status.signal()) {
             (Some(code), _) => format!("ended with exit code {code}"),
             (None, signal) => format!("was killed by signal {}", signal.unwrap_or(0)),
         };
-        format!("{how}; {}", last_lines(&tail.text()))
+        format!("{ending}; {}", last_lines(&tail.text()))
     });
-    Ok(CommandResult { started, returned, user, system, left, failure })
+    Ok(CommandResult { started, returned, user, system, left: left_running, failure })
 }
 
 /// Runs in the child. No descriptor of this process except the standard streams stays open in the command.
@@ -98,8 +98,8 @@ fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
         // SAFETY: both pointers are to live variables of the right type.
-        let got = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
-        if got > 0 {
+        let waited = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
+        if waited > 0 {
             let status = std::process::ExitStatus::from_raw(status);
             return Ok((status, nanos(usage.ru_utime), nanos(usage.ru_stime)));
         }
@@ -111,11 +111,11 @@ fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
 }
 
 /// Ends all children of this process except those in `before`; returns how many were running.
-fn end_others(before: &[Child]) -> io::Result<usize> {
+fn kill_others(before: &[Child]) -> io::Result<usize> {
     let mut count = 0;
     for _ in 0..MAX_ROUNDS {
         let all = children()?;
-        let is_other = |it: &&Child| before.iter().all(|child| child.pid != it.pid);
+        let is_other = |candidate: &&Child| before.iter().all(|child| child.pid != candidate.pid);
         let others: Vec<&Child> = all.iter().filter(is_other).collect();
         if others.is_empty() {
             return Ok(count);
@@ -127,7 +127,7 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
             {
             }
         }
-        count += others.iter().filter(|child| !child.ended).count();
+        count += others.iter().filter(|child| !child.has_ended).count();
     }
     Err(io::Error::other("the command left processes running that keep starting new ones"))
 }
@@ -136,11 +136,14 @@ fn end_others(before: &[Child]) -> io::Result<usize> {
 fn last_lines(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()
-        .map(|line| line.chars().filter(|it| !it.is_control()).collect::<String>())
+        .map(|line| line.chars().filter(|letter| !letter.is_control()).collect::<String>())
         .filter(|line| !line.trim().is_empty())
         .collect();
     match lines.len() {
         0 => "it printed nothing".to_string(),
-        count => format!("its last lines: {}", lines[count.saturating_sub(LINES)..].join(" / ")),
+        count => format!(
+            "its last lines: {}",
+            lines[count.saturating_sub(MAX_QUOTED_LINES)..].join(" / ")
+        ),
     }
 }

@@ -12,14 +12,14 @@ use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::{Mailbox, Word};
 
 /// The interval between checks, in the guest's time.
-pub const PERIOD: Nanos = Nanos(60_000_000_000);
+pub const CHECK_INTERVAL: Nanos = Nanos(60_000_000_000);
 
 /// The time without progress after which an idle guest counts as stuck. A guest that is not stuck is silent for half
 /// a minute at most, while a drive destages its cache.
-const LIMIT: Nanos = Nanos(5 * PERIOD.0);
+const STUCK_LIMIT: Nanos = Nanos(5 * CHECK_INTERVAL.0);
 
 /// The minimum share of idle time, in percent, of an idle machine.
-const IDLE: u64 = 90;
+const MIN_IDLE_PERCENT: u64 = 90;
 
 /// Maximum length of the report with the list of waiting threads, in bytes.
 const MAX_TEXT: usize = 6000;
@@ -29,22 +29,23 @@ const MAX_FRAMES: usize = 12;
 
 /// The functions in which the parent of a vfork(2) waits as long as its child lives: the agent's own threads do so, for
 /// children that share their memory.
-const PARENTS: [&str; 2] = ["kernel_clone", "_do_fork"];
+const VFORK_FUNCTIONS: [&str; 2] = ["kernel_clone", "_do_fork"];
 
 /// The words of the mailbox that change while there is progress.
-const SIGNS: [Word; 5] = [Word::Stage, Word::Phase, Word::OpsDone, Word::Requests, Word::Written];
+const PROGRESS_WORDS: [Word; 5] =
+    [Word::Stage, Word::Phase, Word::OpsDone, Word::Requests, Word::Written];
 
 /// The findings since the last progress.
 #[derive(Debug, Default)]
 pub struct Stuck {
-    signs: [u64; SIGNS.len()],
-    first: Option<First>,
+    signs: [u64; PROGRESS_WORDS.len()],
+    first: Option<FirstCheck>,
 }
 
 /// The first check without progress.
 #[derive(Debug)]
-struct First {
-    at: Nanos,
+struct FirstCheck {
+    time: Nanos,
     /// The idle time of the processor up to that check.
     idle: Nanos,
     /// The tasks in uninterruptible sleep that were waiting at each check since.
@@ -59,7 +60,7 @@ struct Task {
     /// The state; `D` is uninterruptible sleep.
     state: char,
     /// True for a kernel thread.
-    is_kernels: bool,
+    is_kernel_thread: bool,
     /// The functions in which it waits, innermost first; not read for a kernel thread in interruptible sleep.
     stack: Vec<String>,
 }
@@ -67,15 +68,16 @@ struct Task {
 impl Task {
     /// Returns true if it waits for an event that only the kernel can cause.
     fn waits(&self) -> bool {
-        let parent = self.stack.first().is_some_and(|it| PARENTS.contains(&it.as_str()));
-        self.state == 'D' && !parent
+        let is_vfork_parent =
+            self.stack.first().is_some_and(|function| VFORK_FUNCTIONS.contains(&function.as_str()));
+        self.state == 'D' && !is_vfork_parent
     }
 }
 
 impl Stuck {
     /// Checks for progress; if the guest is stuck, returns the reason with what each thread waits for.
     pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
-        let signs = SIGNS.map(|word| mailbox.get(word));
+        let signs = PROGRESS_WORDS.map(|word| mailbox.get(word));
         self.step(now, signs, || (tasks(), idle())).map(|tasks| waiting(&tasks))
     }
 
@@ -84,7 +86,7 @@ impl Stuck {
     fn step(
         &mut self,
         now: Nanos,
-        signs: [u64; SIGNS.len()],
+        signs: [u64; PROGRESS_WORDS.len()],
         machine: impl FnOnce() -> (Vec<Task>, Nanos),
     ) -> Option<Vec<Task>> {
         if signs != self.signs {
@@ -95,30 +97,31 @@ impl Stuck {
         let waiting: Vec<u32> =
             tasks.iter().filter(|task| task.waits()).map(|task| task.id).collect();
         let Some(first) = &mut self.first else {
-            self.first = Some(First { at: now, idle, waiting });
+            self.first = Some(FirstCheck { time: now, idle, waiting });
             return None;
         };
         first.waiting.retain(|id| waiting.contains(id));
-        let passed = now.since(first.at);
-        let is_idle = idle.since(first.idle).0 * 100 >= passed.0 * IDLE;
-        (passed >= LIMIT && is_idle && !first.waiting.is_empty()).then_some(tasks)
+        let elapsed = now.since(first.time);
+        let is_idle = idle.since(first.idle).0 * 100 >= elapsed.0 * MIN_IDLE_PERCENT;
+        (elapsed >= STUCK_LIMIT && is_idle && !first.waiting.is_empty()).then_some(tasks)
     }
 }
 
 /// Lists what threads wait for: all threads of programs, and kernel threads in uninterruptible sleep.
 fn waiting(tasks: &[Task]) -> String {
     let mut text = format!(
-        "no progress for {LIMIT} of the guest's time while its processor was idle; {}",
+        "no progress for {STUCK_LIMIT} of the guest's time while its processor was idle; {}",
         memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     );
-    let mut same: BTreeMap<String, u32> = BTreeMap::new();
+    let mut counts_by_line: BTreeMap<String, u32> = BTreeMap::new();
     for task in tasks.iter().filter(|task| !task.stack.is_empty()) {
         let stack = task.stack.join(" < ");
-        *same.entry(format!("{} ({}) in {stack}", task.name, task.state)).or_default() += 1;
+        *counts_by_line.entry(format!("{} ({}) in {stack}", task.name, task.state)).or_default() +=
+            1;
     }
-    for (line, times) in same {
-        let times = if times > 1 { format!("{times} times ") } else { String::new() };
-        text.push_str(&format!("; {times}{line}"));
+    for (line, count) in counts_by_line {
+        let count = if count > 1 { format!("{count} times ") } else { String::new() };
+        text.push_str(&format!("; {count}{line}"));
     }
     let end = (0..=MAX_TEXT.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
@@ -136,7 +139,7 @@ fn tasks() -> Vec<Task> {
     let read = |id: u32| {
         let folder = proc.join(id.to_string());
         let mut task = task(&fs::read_to_string(folder.join("stat")).ok()?)?;
-        if task.state == 'D' || !task.is_kernels {
+        if task.state == 'D' || !task.is_kernel_thread {
             let stack = fs::read_to_string(folder.join("stack")).unwrap_or_default();
             task.stack = functions(&stack);
         }
@@ -157,7 +160,7 @@ fn task(stat: &str) -> Option<Task> {
         id: id.parse().ok()?,
         name: name.into(),
         state: words.first()?.chars().next()?,
-        is_kernels: flags & PF_KTHREAD != 0,
+        is_kernel_thread: flags & PF_KTHREAD != 0,
         stack: Vec::new(),
     })
 }
@@ -175,11 +178,11 @@ fn functions(stack: &str) -> Vec<String> {
 /// Returns the lines of /proc/meminfo about memory that a thread may be waiting for.
 fn memory(meminfo: &str) -> String {
     const KEYS: &[&str] = &["MemFree", "MemAvailable", "Dirty", "Writeback"];
-    let of = |key: &&str| {
+    let line_for = |key: &&str| {
         let value = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
         Some(format!("{key} {}", value.trim()))
     };
-    KEYS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+    KEYS.iter().filter_map(line_for).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the idle time of the processor since boot, from /proc/uptime, with a resolution of a hundredth of a second.
@@ -198,8 +201,8 @@ mod tests {
         let stat = "77 (reis) D (0)) D 2 0 0 0 -1 69238848 0 0";
         let found = task(stat).unwrap();
         assert_eq!((found.id, found.name.as_str(), found.state), (77, "reis) D (0)", 'D'));
-        assert!(found.is_kernels);
-        assert!(!task("9 (fsdyno) S 1 9 9 0 -1 4194560 0").unwrap().is_kernels);
+        assert!(found.is_kernel_thread);
+        assert!(!task("9 (fsdyno) S 1 9 9 0 -1 4194560 0").unwrap().is_kernel_thread);
         assert_eq!(task("9 (fsdyno) S 1"), None);
     }
 
@@ -212,46 +215,57 @@ mod tests {
     #[test]
     fn this_process_is_among_the_tasks_and_its_memory_and_time_are_read() {
         let own = std::process::id();
-        assert!(tasks().iter().any(|task| task.id == own && !task.is_kernels));
-        let said = memory(&fs::read_to_string("/proc/meminfo").unwrap());
-        assert!(said.starts_with("MemFree ") && said.contains(", Dirty "), "{said}");
+        assert!(tasks().iter().any(|task| task.id == own && !task.is_kernel_thread));
+        let text = memory(&fs::read_to_string("/proc/meminfo").unwrap());
+        assert!(text.starts_with("MemFree ") && text.contains(", Dirty "), "{text}");
         assert!(idle() > Nanos(0));
     }
 
-    fn one(state: char, function: &str) -> Vec<Task> {
+    fn single_task(state: char, function: &str) -> Vec<Task> {
         let stack = vec![function.to_string(), "entry".into()];
-        vec![Task { id: 7, name: "fsdyno".into(), state, is_kernels: false, stack }]
+        vec![Task { id: 7, name: "fsdyno".into(), state, is_kernel_thread: false, stack }]
     }
 
     /// Returns the minute, within an hour, at which a guest counts as stuck; `machine` gives its state in each minute.
-    fn stuck_after(machine: impl Fn(u64) -> ([u64; SIGNS.len()], char, u64)) -> Option<u64> {
+    fn stuck_after(
+        machine: impl Fn(u64) -> ([u64; PROGRESS_WORDS.len()], char, u64),
+    ) -> Option<u64> {
         let mut stuck = Stuck::default();
         (1..60).find(|minute| {
             let (signs, state, idle) = machine(*minute);
-            let seen = || (one(state, "io_schedule"), Nanos(idle * PERIOD.0 / 100));
-            stuck.step(Nanos(minute * PERIOD.0), signs, seen).is_some()
+            let machine_state =
+                || (single_task(state, "io_schedule"), Nanos(idle * CHECK_INTERVAL.0 / 100));
+            stuck.step(Nanos(minute * CHECK_INTERVAL.0), signs, machine_state).is_some()
         })
     }
 
     #[test]
-    fn an_idle_guest_in_which_one_waits_all_the_time_is_stuck_and_no_other() {
-        let still = [1; SIGNS.len()];
+    fn only_an_idle_guest_in_which_a_task_always_waits_is_stuck() {
+        let constant = [1; PROGRESS_WORDS.len()];
         // The first check sees the signs for the first time, the second that they do not change.
-        assert_eq!(stuck_after(|minute| (still, 'D', 100 * minute)), Some(7));
-        assert_eq!(stuck_after(|minute| (still, 'D', 20 * minute)), None, "it computes");
-        assert_eq!(stuck_after(|minute| (still, 'S', 100 * minute)), None, "it sleeps");
-        let now_and_then = |minute: u64| if minute.is_multiple_of(4) { 'R' } else { 'D' };
-        assert_eq!(stuck_after(|minute| (still, now_and_then(minute), 100 * minute)), None);
+        assert_eq!(stuck_after(|minute| (constant, 'D', 100 * minute)), Some(7));
+        assert_eq!(stuck_after(|minute| (constant, 'D', 20 * minute)), None, "it computes");
+        assert_eq!(stuck_after(|minute| (constant, 'S', 100 * minute)), None, "it sleeps");
+        let intermittent = |minute: u64| if minute.is_multiple_of(4) { 'R' } else { 'D' };
+        assert_eq!(stuck_after(|minute| (constant, intermittent(minute), 100 * minute)), None);
         let request = |minute: u64| [1, 1, 1, minute / 4, 1];
         assert_eq!(stuck_after(|minute| (request(minute), 'D', 100 * minute)), None);
-        let until = |minute: u64| if minute < 20 { minute } else { 20 };
-        assert_eq!(stuck_after(|minute| ([until(minute); 5], 'D', 100 * minute)), Some(26));
+        let progress_until_20 = |minute: u64| if minute < 20 { minute } else { 20 };
+        assert_eq!(
+            stuck_after(|minute| ([progress_until_20(minute); 5], 'D', 100 * minute)),
+            Some(26)
+        );
     }
 
     #[test]
     fn a_waiting_process_is_reported_with_the_function_that_it_waits_in() {
         let text = waiting(
-            &[one('D', "io_schedule"), one('D', "io_schedule"), one('S', "pipe_read")].concat(),
+            &[
+                single_task('D', "io_schedule"),
+                single_task('D', "io_schedule"),
+                single_task('S', "pipe_read"),
+            ]
+            .concat(),
         );
         assert!(text.starts_with("no progress for 300 s "), "{text}");
         assert!(text.contains("; 2 times fsdyno (D) in io_schedule < entry"), "{text}");
@@ -282,9 +296,9 @@ mod tests {
         assert!(waiting > 0);
         let id = waiting.unsigned_abs();
         let find = || tasks().into_iter().find(|task| task.id == id && task.state == 'D');
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let mut found = find();
-        while found.is_none() && began.elapsed().as_secs() < 10 {
+        while found.is_none() && started.elapsed().as_secs() < 10 {
             std::thread::sleep(std::time::Duration::from_millis(5));
             found = find();
         }

@@ -37,11 +37,11 @@ impl ToolResult {
     /// last lines before the usage that some tools print after any invalid option.
     fn failure_lines(&self) -> Vec<String> {
         let errors = if self.errors.trim().is_empty() { &self.output } else { &self.errors };
-        let said: Vec<&str> =
+        let lines: Vec<&str> =
             errors.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        let usage = |line: &&str| line.trim_start().to_lowercase().starts_with("usage:");
-        let end = said.iter().position(usage).filter(|at| *at > 0).unwrap_or(said.len());
-        said[end.saturating_sub(3)..end].iter().map(ToString::to_string).collect()
+        let is_usage = |line: &&str| line.trim_start().to_lowercase().starts_with("usage:");
+        let end = lines.iter().position(is_usage).filter(|index| *index > 0).unwrap_or(lines.len());
+        lines[end.saturating_sub(3)..end].iter().map(ToString::to_string).collect()
     }
 
     /// Returns the last non-blank lines of the output.
@@ -63,7 +63,7 @@ pub fn run<'a>(
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
     };
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{program}: {error}"));
+    let name_error = |error: io::Error| io::Error::new(error.kind(), format!("{program}: {error}"));
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -73,10 +73,10 @@ pub fn run<'a>(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(named)?;
-    let said = output::read_both(&mut child);
-    let status = child.wait().map_err(named)?;
-    let (mut output, errors) = said.map_err(named)?;
+        .map_err(name_error)?;
+    let outputs = output::read_both(&mut child);
+    let status = child.wait().map_err(name_error)?;
+    let (mut output, errors) = outputs.map_err(name_error)?;
     output.push_str(&errors);
     Ok(ToolResult { exit: status.code(), output, errors })
 }
@@ -94,24 +94,26 @@ mod tests {
     #[test]
     fn both_outputs_and_the_exit_code_are_kept() {
         let argv = ["sh", "-c", "echo out; echo err >&2; exit 3"].map(String::from);
-        let ran = run(&argv, []).unwrap();
-        assert_eq!(ran.exit, Some(3));
-        assert_eq!(ran.last_lines(9), ["out", "err"]);
-        assert_eq!(ran.last_lines(1), ["err"]);
-        let error = ran.check(&argv).unwrap_err().to_string();
+        let result = run(&argv, []).unwrap();
+        assert_eq!(result.exit, Some(3));
+        assert_eq!(result.last_lines(9), ["out", "err"]);
+        assert_eq!(result.last_lines(1), ["err"]);
+        let error = result.check(&argv).unwrap_err().to_string();
         assert!(error.ends_with("failed (exit code 3): err"), "{error}");
     }
 
     #[test]
     fn a_tools_own_message_is_reported_and_not_its_usage() {
-        let said = |script: &str| {
+        let failure_of = |script: &str| {
             let argv = ["sh", "-c", script].map(String::from);
             run(&argv, []).unwrap().check(&argv).unwrap_err().to_string()
         };
         let usage = "echo 'Log size must be at least 64MB.' >&2; echo 'Usage: mkfs.xfs' >&2; \
                      echo '-a' >&2; echo '-b' >&2; echo '-c' >&2; exit 1";
-        assert!(said(usage).ends_with("(exit code 1): Log size must be at least 64MB."));
-        assert!(said("echo Usage: me >&2; echo more >&2; exit 1").ends_with("Usage: me / more"));
-        assert!(said("echo only out; exit 1").ends_with(": only out"));
+        assert!(failure_of(usage).ends_with("(exit code 1): Log size must be at least 64MB."));
+        assert!(
+            failure_of("echo Usage: me >&2; echo more >&2; exit 1").ends_with("Usage: me / more")
+        );
+        assert!(failure_of("echo only out; exit 1").ends_with(": only out"));
     }
 }

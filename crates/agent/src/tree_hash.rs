@@ -45,15 +45,15 @@ struct Hashes {
 pub fn hash(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<TreeReport> {
     let (links, parts) = (HashMap::new(), [BTreeMap::new(), BTreeMap::new()]);
     let mut walk = Walk { beat, links, parts, report: TreeReport::default() };
-    let found = walk.directory(root, b"")?;
+    let hashes = walk.directory(root, b"")?;
     let Walk { parts: [first, second], report, .. } = walk;
-    let parts = chosen(first, second);
-    Ok(TreeReport { shape: found.shape, whole: found.whole, parts, ..report })
+    let parts = select_parts(first, second);
+    Ok(TreeReport { shape: hashes.shape, whole: hashes.whole, parts, ..report })
 }
 
 /// Selects the entries of the first level, and from the second level those of the smallest directories: files in large
 /// directories tend to differ together, while small directories hold files that a program keeps for itself.
-fn chosen(
+fn select_parts(
     mut first: BTreeMap<String, String>,
     second: BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
@@ -91,16 +91,16 @@ impl Walk<'_> {
         let (mut shape, mut whole) = (Hash::default(), Hash::default());
         for name in names {
             (self.beat)();
-            let mut below = path.to_vec();
-            below.extend_from_slice(name.to_bytes());
-            let found = self.entry(dir, name, &below)?;
-            for (hash, of) in [(&mut shape, &found.shape), (&mut whole, &found.whole)] {
+            let mut entry_path = path.to_vec();
+            entry_path.extend_from_slice(name.to_bytes());
+            let hashes = self.entry(dir, name, &entry_path)?;
+            for (hash, entry_hash) in [(&mut shape, &hashes.shape), (&mut whole, &hashes.whole)] {
                 hash.update(name.to_bytes_with_nul());
-                hash.update(of.as_bytes());
+                hash.update(entry_hash.as_bytes());
             }
-            if let Some(parts) = self.parts.get_mut(depth).filter(|it| it.len() < MAX_KNOWN) {
-                let text = String::from_utf8_lossy(&below).escape_debug().to_string();
-                parts.insert(text, found.whole[..DIGITS].to_string());
+            if let Some(parts) = self.parts.get_mut(depth).filter(|known| known.len() < MAX_KNOWN) {
+                let text = String::from_utf8_lossy(&entry_path).escape_debug().to_string();
+                parts.insert(text, hashes.whole[..DIGITS].to_string());
             }
         }
         Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
@@ -112,54 +112,57 @@ impl Walk<'_> {
         name: &std::ffi::CStr,
         path: &[u8],
     ) -> io::Result<Hashes> {
-        let named = |error: rustix::io::Errno| {
+        let with_path = |error: rustix::io::Errno| {
             let error = io::Error::from(error);
             io::Error::new(error.kind(), format!("{}: {error}", String::from_utf8_lossy(path)))
         };
-        let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(named)?;
+        let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(with_path)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let (mut shape, mut whole) = (Hash::default(), Hash::default());
-        let mut both = |bytes: &[u8]| {
+        let mut update_both = |bytes: &[u8]| {
             shape.update(bytes);
             whole.update(bytes);
         };
-        both(&stat.st_mode.to_le_bytes());
+        update_both(&stat.st_mode.to_le_bytes());
         let open = |flags: OFlags| {
             let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            openat(dir, name, flags, Mode::empty()).map_err(named)
+            openat(dir, name, flags, Mode::empty()).map_err(with_path)
         };
         if kind == FileType::Directory {
             self.report.directories += 1;
             let opened = open(OFlags::DIRECTORY)?;
-            let inner = self.directory(opened.as_fd(), &[path, b"/".as_slice()].concat())?;
-            shape.update(inner.shape.as_bytes());
-            whole.update(inner.whole.as_bytes());
+            let directory_hashes =
+                self.directory(opened.as_fd(), &[path, b"/".as_slice()].concat())?;
+            shape.update(directory_hashes.shape.as_bytes());
+            whole.update(directory_hashes.whole.as_bytes());
             return Ok(Hashes { shape: shape.hex(), whole: whole.hex() });
         }
         self.report.files += 1;
-        let first = self.link(&stat, &mut both);
+        let is_first_name = self.link(&stat, &mut update_both);
         match kind {
-            FileType::Symlink => both(readlinkat(dir, name, Vec::new()).map_err(named)?.to_bytes()),
+            FileType::Symlink => {
+                update_both(readlinkat(dir, name, Vec::new()).map_err(with_path)?.to_bytes())
+            }
             FileType::RegularFile => {
-                both(&stat.st_size.to_le_bytes());
-                let bytes = if first { stat.st_size as u64 } else { 0 };
+                update_both(&stat.st_size.to_le_bytes());
+                let bytes = if is_first_name { stat.st_size as u64 } else { 0 };
                 self.report.bytes = self.report.bytes + Bytes(bytes);
                 self.contents(open(OFlags::empty())?, &mut whole)?;
             }
-            _ => both(&stat.st_rdev.to_le_bytes()),
+            _ => update_both(&stat.st_rdev.to_le_bytes()),
         }
         Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
     }
 
     /// Adds the link count of a file, and its group if it has several links; returns true for its first name.
-    fn link(&mut self, stat: &Stat, both: &mut dyn FnMut(&[u8])) -> bool {
-        both(&stat.st_nlink.to_le_bytes());
+    fn link(&mut self, stat: &Stat, update: &mut dyn FnMut(&[u8])) -> bool {
+        update(&stat.st_nlink.to_le_bytes());
         if stat.st_nlink < 2 {
             return true;
         }
         let next = self.links.len() as u64;
         let group = *self.links.entry((stat.st_dev, stat.st_ino)).or_insert(next);
-        both(&group.to_le_bytes());
+        update(&group.to_le_bytes());
         group == next
     }
 
@@ -168,7 +171,7 @@ impl Walk<'_> {
         loop {
             match file.read(&mut buffer) {
                 Ok(0) => return Ok(()),
-                Ok(more) => hash.update(&buffer[..more]),
+                Ok(count) => hash.update(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -185,47 +188,48 @@ mod tests {
 
     use super::*;
 
-    fn tree(change: impl FnOnce(&Path)) -> TreeReport {
+    fn hash_changed_tree(change: impl FnOnce(&Path)) -> TreeReport {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir_all(at("d/e")).unwrap();
-        fs::write(at("d/file"), b"content").unwrap();
-        fs::write(at("d/e/deep"), b"deep").unwrap();
-        fs::hard_link(at("d/file"), at("link")).unwrap();
-        symlink("nowhere", at("soft")).unwrap();
+        let path_of = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path_of("d/e")).unwrap();
+        fs::write(path_of("d/file"), b"content").unwrap();
+        fs::write(path_of("d/e/deep"), b"deep").unwrap();
+        fs::hard_link(path_of("d/file"), path_of("link")).unwrap();
+        symlink("nowhere", path_of("soft")).unwrap();
         change(folder.path());
         hash(File::open(folder.path()).unwrap().as_fd(), &mut || {}).unwrap()
     }
 
     #[test]
     fn equal_trees_have_equal_hashes_whatever_their_times_and_inodes() {
-        let one = tree(|_| {});
-        let other = tree(|folder| {
+        let original = hash_changed_tree(|_| {});
+        let changed = hash_changed_tree(|folder| {
             // The directory gets another inode and another time.
             fs::rename(folder.join("d/e"), folder.join("x")).unwrap();
             fs::create_dir(folder.join("d/e")).unwrap();
             fs::rename(folder.join("x/deep"), folder.join("d/e/deep")).unwrap();
             fs::remove_dir(folder.join("x")).unwrap();
         });
-        assert_eq!(one, other);
-        assert_eq!((one.files, one.directories, one.bytes), (4, 2, Bytes(11)));
-        let parts: Vec<&str> = one.parts.keys().map(String::as_str).collect();
+        assert_eq!(original, changed);
+        assert_eq!((original.files, original.directories, original.bytes), (4, 2, Bytes(11)));
+        let parts: Vec<&str> = original.parts.keys().map(String::as_str).collect();
         assert_eq!(parts, ["d", "d/e", "d/file", "link", "soft"]);
     }
 
     #[test]
     fn other_contents_change_the_whole_hash_and_that_of_their_part_alone() {
-        let one = tree(|_| {});
-        let other = tree(|folder| fs::write(folder.join("d/e/deep"), b"peed").unwrap());
-        assert_eq!(one.shape, other.shape);
-        assert_ne!(one.whole, other.whole);
-        let differ: Vec<&str> = one
+        let original = hash_changed_tree(|_| {});
+        let changed =
+            hash_changed_tree(|folder| fs::write(folder.join("d/e/deep"), b"peed").unwrap());
+        assert_eq!(original.shape, changed.shape);
+        assert_ne!(original.whole, changed.whole);
+        let differing: Vec<&str> = original
             .parts
             .iter()
-            .filter(|(path, hash)| other.parts[*path] != **hash)
+            .filter(|(path, hash)| changed.parts[*path] != **hash)
             .map(|(path, _)| path.as_str())
             .collect();
-        assert_eq!(differ, ["d", "d/e"]);
+        assert_eq!(differing, ["d", "d/e"]);
     }
 
     #[test]
@@ -247,11 +251,12 @@ mod tests {
                 fs::write(folder.join("link"), b"content").unwrap();
             },
         ];
-        let one = tree(|_| {}).shape;
-        let mut all: Vec<String> = changes.map(|change| tree(change).shape).to_vec();
-        all.push(one);
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), changes.len() + 1);
+        let original = hash_changed_tree(|_| {}).shape;
+        let mut shapes: Vec<String> =
+            changes.map(|change| hash_changed_tree(change).shape).to_vec();
+        shapes.push(original);
+        shapes.sort();
+        shapes.dedup();
+        assert_eq!(shapes.len(), changes.len() + 1);
     }
 }

@@ -80,20 +80,20 @@ pub fn run(
         slots: None,
         umask,
     };
-    let mut ended = trial.run();
+    let mut result = trial.run();
     if let Some(error) = trial.target.device_error() {
-        ended = Err(format!(
+        result = Err(format!(
             "the lab ran out of room for the modelled disk's bytes ({error}): the file system wrote \
              more than 14 GiB and twice what the workload needs; take fewer or smaller files (--set), \
              or a file system with less write overhead"
         ));
     }
-    if let (Err(reason), Some(cause)) = (&mut ended, trial.target.cause()) {
+    if let (Err(reason), Some(cause)) = (&mut result, trial.target.cause()) {
         reason.push_str("; ");
         reason.push_str(&cause);
     }
     let Trial { conditions, measured, series, .. } = trial;
-    let (outcome, reason) = match ended {
+    let (outcome, reason) = match result {
         Ok(()) => (Outcome::Ok, None),
         Err(reason) => (Outcome::Failed, Some(reason)),
     };
@@ -105,15 +105,15 @@ pub fn run(
 /// # Errors
 /// A report that is still too long.
 pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> {
-    let put = |report: &AgentReport| {
-        mailbox.put_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
+    let write = |report: &AgentReport| {
+        mailbox.write_report(&serde_json::to_vec(report)?).map_err(io::Error::other)
     };
-    put(report).or_else(|error| match report.series.is_empty() {
+    write(report).or_else(|error| match report.series.is_empty() {
         true => Err(error),
         false => {
             let mut report = AgentReport { series: Vec::new(), ..report.clone() };
             report.conditions.notes.push(format!("its time series were omitted: {error}"));
-            put(&report)
+            write(&report)
         }
     })
 }
@@ -121,12 +121,12 @@ pub fn put_report(mailbox: Mailbox<'_>, report: &AgentReport) -> io::Result<()> 
 /// Runs `work`; returns its result and the time it took.
 fn elapsed<T>(work: impl FnOnce() -> T) -> (T, Nanos) {
     let start = clock::now();
-    let done = work();
-    (done, clock::now().since(start))
+    let result = work();
+    (result, clock::now().since(start))
 }
 
-fn failed(what: &str) -> impl FnOnce(io::Error) -> String + '_ {
-    move |error| format!("{what}: {error}")
+fn failed(action: &str) -> impl FnOnce(io::Error) -> String + '_ {
+    move |error| format!("{action}: {error}")
 }
 
 /// Describes a phase that failed, with what a user can do about it.
@@ -161,7 +161,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn run(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
-        if self.job.task == Task::Make {
+        if self.job.task == Task::Prepare {
             return self.make();
         }
         let setting = Setting { seed: self.job.seed, input: self.input.clone() };
@@ -170,7 +170,7 @@ impl Trial<'_> {
             .build(&plan.workload.params, &setting)
             .map_err(|error| error.to_string())?;
         if let Some(contents) = Arc::get_mut(&mut self.contents) {
-            contents.thin(workload.zeros());
+            contents.zero_share(workload.zeros());
         }
         self.prepare_replay(workload.as_ref())?;
         let phases = workload.phases();
@@ -197,16 +197,19 @@ impl Trial<'_> {
             self.target.flush_device().map_err(failed("flush the device"))?;
         }
         let engine_cost = calibrate();
-        let empty =
-            workload.fills().then(|| self.read_capacity()).transpose().map_err(failed("statfs"))?;
+        let empty = workload
+            .fills_file_system()
+            .then(|| self.read_capacity())
+            .transpose()
+            .map_err(failed("statfs"))?;
         self.wait_for_start();
         for (index, spec) in phases.iter().enumerate() {
             self.gap(workload.as_ref(), &phases, index)?;
             self.stage(Stage::Running);
             self.mailbox.set(Word::Phase, index as u64);
             let next = phases.get(index + 1);
-            let runs_on = next.is_some_and(|next| next.gap == GapKind::BackToBack);
-            let phase = self.phase(workload.as_ref(), index, spec, engine_cost, runs_on)?;
+            let continues = next.is_some_and(|next| next.gap == GapKind::BackToBack);
+            let phase = self.phase(workload.as_ref(), index, spec, engine_cost, continues)?;
             self.measured.phases.push(phase);
         }
         if let Some(empty) = empty {
@@ -274,8 +277,8 @@ impl Trial<'_> {
         let total: u64 = phases
             .iter()
             .enumerate()
-            .flat_map(|(at, phase)| {
-                workload.counts(at, phase.threads.of(self.job.plan.ranks())).into_values()
+            .flat_map(|(index, phase)| {
+                workload.counts(index, phase.threads.count_of(self.job.plan.ranks())).into_values()
             })
             .sum();
         self.mailbox.set(Word::Phases, phases.len() as u64);
@@ -324,7 +327,7 @@ impl Trial<'_> {
         self.wait_for_clock();
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         self.measured.setup = self.target.setup();
-        if self.job.plan.age().is_some() && self.job.task.is_all() {
+        if self.job.plan.age().is_some() && self.job.task.is_complete_trial() {
             self.age()?;
             self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         }
@@ -420,9 +423,9 @@ impl Trial<'_> {
 
     fn untimed<T>(&mut self, work: impl FnOnce(&mut dyn Target) -> io::Result<T>) -> io::Result<T> {
         self.target.set_timed(false);
-        let done = work(self.target);
+        let result = work(self.target);
         self.target.set_timed(true);
-        done
+        result
     }
 
     fn space_used(&self) -> io::Result<Bytes> {

@@ -112,7 +112,7 @@ fn read_trace(path: &str) -> Result<InputFile, String> {
 }
 
 fn read(path: &str) -> Result<InputFile, String> {
-    read_to(path, INPUTS.whole)
+    read_to(path, INPUTS.max_size)
 }
 
 fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
@@ -130,8 +130,8 @@ fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
 }
 
-/// Reads the first bytes of a file into `start`; returns how many there were, which is less than its length if the file is
-/// shorter. (A pipe cannot be rewound.)
+/// Reads the first bytes of a file into `start`; returns how many there were, which is less than its length if the file
+/// is shorter. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {
@@ -219,7 +219,7 @@ fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
                 return Err(format!("cannot be unpacked: {error} after {} bytes", to.length));
             }
         };
-        headers.take(&chunk[..length]).map_err(|error| error.to_string())?;
+        headers.check_next(&chunk[..length]).map_err(|error| error.to_string())?;
         to.write_all(&chunk[..length]).map_err(no_room)?;
     }
 }

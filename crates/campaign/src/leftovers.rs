@@ -77,7 +77,7 @@ impl LeftoverItem {
             Failure::invalid_use(format!("failed to remove {}: {error}", self.describe()))
         };
         match self {
-            LeftoverItem::Process(orphan) => orphans::end(orphan).map_err(failed),
+            LeftoverItem::Process(orphan) => orphans::kill(orphan).map_err(failed),
             LeftoverItem::Mount(it, _) => it.unmount().map_err(failed),
             LeftoverItem::Array(device, _) => {
                 let output = md::stop(device)?;
@@ -148,7 +148,7 @@ fn number_of(path: &Path) -> Option<u64> {
 fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts(table).rev().map(|line| {
         let device = rustix::fs::makedev(line.device.0, line.device.1);
-        Mounted { at: line.at.into(), device }
+        Mounted { at: line.mount_point.into(), device }
     });
     lines.filter(|it| devices.contains(&it.device)).collect()
 }

@@ -55,7 +55,7 @@ pub fn matrix(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Cell>
             cells.push(Cell {
                 row: u32::try_from(cells.len()).unwrap_or(u32::MAX),
                 deadline: matrix_request.deadline,
-                plan: plan.sealed(),
+                plan: plan.with_hash(),
                 needs: work.needs,
                 phases: match row.clients() {
                     1 => work.phases.clone(),
@@ -81,7 +81,7 @@ fn check_clients(
             "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
              it at 1, or use one of: {}",
             work.plan.name,
-            workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+            workloads::with_shared_phases().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
     }
     match clients.saturating_mul(threads) {
@@ -113,7 +113,7 @@ fn check_issuer(
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
              can be shared among threads; leave it at 1, or use one of: {}",
             work.plan.name,
-            workloads::threaded().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+            workloads::with_shared_phases().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
         ));
     }
     if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
@@ -122,7 +122,9 @@ fn check_issuer(
              yet; add --on DIRECTORY, or leave --issuer out"
         ));
     }
-    if let Some(work) = works.iter().find(|work| work.built.fills() && issuer != IssuerPlan::Sync) {
+    if let Some(work) =
+        works.iter().find(|work| work.built.fills_file_system() && issuer != IssuerPlan::Sync)
+    {
         return wrong(format!(
             "--issuer {issuer} is not possible with workload '{}', which goes on until a call fails for \
              lack of space; leave it out",
@@ -259,7 +261,7 @@ fn counts(workload: &dyn Workload, ranks: u32) -> Vec<(String, OpCounts)> {
         // A phase that ends when one of its ranks ends has an upper limit but no exact count.
         let counts = match workload.ends_with(at) {
             Some(_) => OpCounts::new(),
-            None => workload.counts(at, phase.threads.of(ranks)),
+            None => workload.counts(at, phase.threads.count_of(ranks)),
         };
         (phase.name.to_string(), counts)
     };
@@ -334,7 +336,7 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
                  bonnie with --set bonnie.files=0 can, and bigfile"
             ))
         })?;
-    } else if work.built.fills() {
+    } else if work.built.fills_file_system() {
         check_filled(work, row)?;
     }
     if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
@@ -347,7 +349,7 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
         )));
     }
     let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
-    if let Some(room) = row.room.filter(|room| room.0 < least && !work.built.fills()) {
+    if let Some(room) = row.room.filter(|room| room.0 < least && !work.built.fills_file_system()) {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has {} files and directories at once, which take more than {} on {}, and it has \
              {room}; make the work smaller with --set or the file system larger with {}",

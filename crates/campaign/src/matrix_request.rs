@@ -123,7 +123,7 @@ impl DevicePlace {
     pub fn medium(&self, journal_size: Option<Bytes>) -> MediumPlan {
         match &self.device {
             HostDevice::Ephemeral(EphemeralSize { kind, size }) => {
-                EphemeralPlan { size: *size, raid: self.raid, journal_size }.of(*kind)
+                EphemeralPlan { size: *size, raid: self.raid, journal_size }.with_kind(*kind)
             }
             HostDevice::Drive(path) => MediumPlan::Drive { path: path.clone() },
         }

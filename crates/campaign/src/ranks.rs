@@ -65,7 +65,7 @@ pub(crate) fn check_workload(
             "workload '{name}' runs a command, but ranks make their own calls; remove --ranks"
         ));
     }
-    if work.fills() {
+    if work.fills_file_system() {
         return Err(format!(
             "workload '{name}' fills its file system, and cannot run with --ranks"
         ));

@@ -8,9 +8,8 @@ use crate::MatrixRequest;
 use fsdyno_lab::{Cache, Lab, LabError, LabOptions};
 use fsdyno_record::job::Task;
 use fsdyno_record::plan::KernelPlan;
-use fsdyno_record::trial::differing;
-use fsdyno_record::{Job, Plan, Trial};
-use fsdyno_venue::commands::no_command;
+use fsdyno_record::{Job, Plan, Trial, trial};
+use fsdyno_venue::commands::refuse_user_command;
 use fsdyno_venue::{Commands, Identity, Inputs, LabVenue, SetupHooks};
 
 use crate::failure::Failure;
@@ -30,8 +29,8 @@ pub fn venue<'a>(
     let mut plans = Vec::new();
     for trial in trials {
         // The record may come from someone else: its commands are checked before anything in it is used.
-        Commands::of(&trial.plan)?;
-        no_command(&trial.plan)?;
+        Commands::derive(&trial.plan)?;
+        refuse_user_command(&trial.plan)?;
         kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
         plans.push(&trial.plan);
     }
@@ -77,7 +76,7 @@ pub fn job(trial: &Trial) -> Job {
 
 /// Returns the components in which this lab's identity differs from that of a stored trial.
 pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
-    differing(&here.components, &trial.lab)
+    trial::differing_components(&here.components, &trial.lab)
 }
 
 /// Finds the labs of the kernels named in plans.

@@ -296,7 +296,7 @@ impl Pool<'_> {
         phases: Vec<PhaseSeries>,
     ) -> Result<(), StoreError> {
         let ok = trial.outcome == Outcome::Ok;
-        let series = if ok { Series::of(&trial, phases) } else { None };
+        let series = if ok { Series::new(&trial, phases) } else { None };
         self.store(trial.clone(), series)?;
         self.runner.observer.ended(worker, &trial);
         Ok(())

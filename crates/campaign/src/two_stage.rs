@@ -54,12 +54,14 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
         let theirs = trial.repeats.as_ref();
         let same = match (rule, theirs) {
             (None, None) => true,
-            (Some(rule), Some(theirs)) => rule.same_rule(theirs),
+            (Some(rule), Some(theirs)) => rule.is_same_rule(theirs),
             _ => false,
         };
         if !same {
             let describe = |rule: Option<&Repeats>| match rule {
-                Some(rule) => format!("{} --seed {}", rule.arguments(), rule.first_seed),
+                Some(rule) => {
+                    format!("{} --seed {}", rule.command_line_arguments(), rule.first_seed)
+                }
                 None => "a fixed number of repeats (--repeat)".to_string(),
             };
             return Err(format!(

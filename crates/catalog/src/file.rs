@@ -50,7 +50,7 @@ impl Text<'_> {
     }
 
     /// Returns the error for a value at a position.
-    pub fn wrong(&self, span: Range<usize>, problem: String) -> FileError {
+    pub fn error_at(&self, span: Range<usize>, problem: String) -> FileError {
         FileError { file: self.file.to_string(), line: self.line(span), problem }
     }
 

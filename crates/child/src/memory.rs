@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_contents_of_the_mailbox_are_in_the_file_that_a_child_inherits() {
         let shared = SharedMailbox::new().unwrap();
-        shared.mailbox().unwrap().put_job(b"a job").unwrap();
+        shared.mailbox().unwrap().write_job(b"a job").unwrap();
         let mut bytes = [0; 5];
         shared.file.read_exact_at(&mut bytes, 4096).unwrap();
         assert_eq!(&bytes, b"a job");

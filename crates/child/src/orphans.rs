@@ -73,7 +73,7 @@ fn mark_of(pid: i32) -> Option<Mark> {
 ///
 /// # Errors
 /// The kernel does not permit killing it.
-pub fn end(orphan: &Orphan) -> io::Result<()> {
+pub fn kill(orphan: &Orphan) -> io::Result<()> {
     let pid = Pid::from_raw(orphan.pid).ok_or_else(|| io::Error::other("not a process ID"))?;
     let kill_if_same = || {
         // The descriptor refers to one process; the ID may be reused between check and signal.
@@ -124,13 +124,13 @@ mod tests {
         // The mark alone, which any user can give to any program, is not enough.
         assert!(orphans(&|_| false).is_empty());
         assert_eq!((orphan.program.as_str(), orphan.parent.pid), ("sleep", 4_194_305));
-        end(&orphan).unwrap();
+        kill(&orphan).unwrap();
         assert!(!abandoned.wait().unwrap().success());
-        end(&orphan).unwrap();
+        kill(&orphan).unwrap();
         // A process that has reused the ID is not killed.
         let mut unrelated = Command::new("sleep").arg("1000").spawn().unwrap();
         wait_for_start(unrelated.id());
-        end(&Orphan { pid: unrelated.id() as i32, ..orphan }).unwrap();
+        kill(&Orphan { pid: unrelated.id() as i32, ..orphan }).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(unrelated.try_wait().unwrap().is_none());
         unrelated.kill().unwrap();

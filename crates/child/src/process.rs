@@ -89,7 +89,7 @@ impl Process {
     ///
     /// # Errors
     /// The error of memfd_create(2), pipe(2), fork(2) or execve(2).
-    pub fn start_fed(mut command: Command) -> std::io::Result<(Process, PipeWriter)> {
+    pub fn start_with_pipe(mut command: Command) -> std::io::Result<(Process, PipeWriter)> {
         let output = memory_file(c"fsdyno-output")?;
         let (input, feed) = std::io::pipe()?;
         command.stdin(Stdio::from(input)).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
@@ -137,7 +137,7 @@ impl Process {
 
     /// Returns true if all threads of the process sleep: none runs or waits for a processor. A process that has ended
     /// counts as sleeping.
-    pub fn sleeps(&self) -> bool {
+    pub fn is_sleeping(&self) -> bool {
         self.threads().all(|(state, _)| state != 'R')
     }
 
@@ -149,8 +149,8 @@ impl Process {
         })
     }
 
-    /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is left
-    /// to end when its system call returns. Returns true if it has ended.
+    /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is
+    /// left to end when its system call returns. Returns true if it has ended.
     pub fn kill_within(mut self, timeout: Duration) -> bool {
         let begin = std::time::Instant::now();
         // If the process has ended in the meantime, the wait below returns its status.
@@ -256,7 +256,8 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     // Applies to descriptors that a launcher left open in its processes: a child that hangs in the kernel would keep
-    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; on older kernels the descriptors stay open.
+    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; on older kernels the
+    // descriptors stay open.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
@@ -318,7 +319,7 @@ mod tests {
             }
             condition()
         };
-        assert!(becomes_true(&|| child.sleeps() && !child.is_halted()));
+        assert!(becomes_true(&|| child.is_sleeping() && !child.is_halted()));
         kill_process_group(child.pid, Signal::STOP).unwrap();
         assert!(becomes_true(&|| child.is_halted()));
     }
@@ -342,7 +343,7 @@ mod tests {
         let reaches = |child: &Process, sleeps: bool| {
             (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
-                child.sleeps() == sleeps
+                child.is_sleeping() == sleeps
             })
         };
         assert!(reaches(&shell("exec sleep 1000"), true));
@@ -353,7 +354,7 @@ mod tests {
     fn a_fed_child_reads_until_its_feed_is_dropped() {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "read line; echo \"$line\"; cat; exit 3"]);
-        let (mut child, mut feed) = Process::start_fed(command).unwrap();
+        let (mut child, mut feed) = Process::start_with_pipe(command).unwrap();
         std::io::Write::write_all(&mut feed, b"one\ntwo\n").unwrap();
         while child.last_lines(1) != ["two"] {
             std::thread::sleep(Duration::from_millis(5));

@@ -135,12 +135,12 @@ fn timed_spans(acks: &Acks) -> Vec<(Nanos, Nanos)> {
     let mut begin: Option<Nanos> = None;
     for event in &acks.events {
         match event.kind {
-            PhaseEventKind::Begin => begin = begin.or(Some(event.at)),
+            PhaseEventKind::Begin => begin = begin.or(Some(event.time)),
             PhaseEventKind::Returned => {}
-            PhaseEventKind::Synced => spans.extend(begin.take().map(|begin| (begin, event.at))),
+            PhaseEventKind::Synced => spans.extend(begin.take().map(|begin| (begin, event.time))),
         }
     }
-    let last = acks.events.last().map_or(Nanos(0), |event| event.at);
+    let last = acks.events.last().map_or(Nanos(0), |event| event.time);
     spans.extend(begin.map(|begin| (begin, last)));
     spans
 }
@@ -342,7 +342,7 @@ mod tests {
         let event = |(kind, at): &(PhaseEventKind, u64)| PhaseEvent {
             kind: *kind,
             phase: 0,
-            at: Nanos(*at),
+            time: Nanos(*at),
         };
         Acks { events: events.iter().map(event).collect(), ..Acks::default() }
     }

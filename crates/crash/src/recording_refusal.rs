@@ -27,7 +27,7 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
         }
     }
     for (index, phase) in work.phases().iter().enumerate() {
-        let ranks = phase.threads.of(threads);
+        let ranks = phase.threads.count_of(threads);
         let sources = (0..ranks).map(|rank| work.ops(index, Share { rank, ranks }));
         let mut ranks: Vec<Rank<'_>> = sources.map(Rank::new).collect();
         if let Some(why) = follow(&mut tree, &mut ranks) {
@@ -93,7 +93,7 @@ fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
         return None;
     }
     let name = op.name.display();
-    if let Call::Rare(RareCall::Rename { how: RenameFlag::Exchange, .. }) = op.call {
+    if let Call::Rare(RareCall::Rename { flag: RenameFlag::Exchange, .. }) = op.call {
         return Some(format!(
             "it exchanges the name '{name}' with another one, which is not tracked"
         ));

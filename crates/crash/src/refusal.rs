@@ -13,7 +13,7 @@ use crate::tree::Path;
 
 /// Returns the reason why the ops of a workload cannot be replayed, or `None` if they can.
 pub fn refusal(workload: &dyn Workload, threads: u32) -> Option<String> {
-    if workload.fills() {
+    if workload.fills_file_system() {
         return Some("it goes on until its file system is full".into());
     }
     if workload.command().is_some() {
@@ -36,7 +36,7 @@ pub fn refusal(workload: &dyn Workload, threads: u32) -> Option<String> {
             return Some(format!("phase {} ends when one particular thread ends", phase.name));
         }
         check.writers.clear();
-        let ranks = phase.threads.of(threads);
+        let ranks = phase.threads.count_of(threads);
         for rank in 0..ranks {
             let (mut source, mut op) = (workload.ops(index, Share { rank, ranks }), Op::default());
             while source.next(&mut op) {
@@ -193,7 +193,7 @@ mod tests {
     fn op(call: Call, name: &str, other: &str) -> Op {
         let mut op = Op { call, ..Op::default() };
         op.name.push(name.as_bytes());
-        op.other.push(other.as_bytes());
+        op.second_name.push(other.as_bytes());
         op
     }
 

@@ -52,22 +52,22 @@ impl<'a> Replay<'a> {
     /// `time` must not go backwards.
     pub fn tree_at(&mut self, time: Nanos) -> Tree {
         loop {
-            let event = self.acks.events.get(self.events_read).filter(|event| event.at < time);
+            let event = self.acks.events.get(self.events_read).filter(|event| event.time < time);
             let next = self.ranks.iter().enumerate().filter_map(|(at, rank)| {
                 let times = self.acks.returned.get(self.phase)?.get(at)?;
                 Some((*times.get(rank.next?)?, at))
             });
             let next = next.min().filter(|(at, _)| *at < time);
             match (next, event) {
-                (Some((at, rank)), event) if event.is_none_or(|event| at <= event.at) => {
+                (Some((at, rank)), event) if event.is_none_or(|event| at <= event.time) => {
                     self.op(rank, at);
                 }
                 (_, Some(event)) => {
                     match event.kind {
-                        PhaseEventKind::Begin => self.begin(event.phase, event.at),
+                        PhaseEventKind::Begin => self.begin(event.phase, event.time),
                         PhaseEventKind::Returned => {}
                         PhaseEventKind::Synced if self.guarantee.whole => {
-                            self.tree.settle_all(event.at)
+                            self.tree.settle_all(event.time)
                         }
                         PhaseEventKind::Synced => {}
                     }
@@ -97,7 +97,8 @@ impl<'a> Replay<'a> {
     }
 
     fn begin(&mut self, phase: usize, at: Nanos) {
-        let ranks = self.work.phases().get(phase).map_or(0, |spec| spec.threads.of(self.threads));
+        let ranks =
+            self.work.phases().get(phase).map_or(0, |spec| spec.threads.count_of(self.threads));
         self.phase = phase;
         self.ranks = (0..ranks)
             .map(|rank| {
@@ -134,7 +135,7 @@ pub fn acknowledged(
 ) -> Vec<Nanos> {
     let mut times = Vec::new();
     for (index, (phase, returned)) in work.phases().iter().zip(&acks.returned).enumerate() {
-        let ranks = phase.threads.of(threads);
+        let ranks = phase.threads.count_of(threads);
         for (rank, returned) in (0..ranks).zip(returned) {
             let (mut source, mut op) = (work.ops(index, Share { rank, ranks }), Op::default());
             for (number, at) in returned.iter().enumerate() {
@@ -154,7 +155,7 @@ pub fn acknowledged(
     }
     let synced =
         acks.events.iter().filter(|event| guarantee.whole && event.kind == PhaseEventKind::Synced);
-    times.extend(synced.map(|event| event.at));
+    times.extend(synced.map(|event| event.time));
     times.sort_unstable();
     times
 }

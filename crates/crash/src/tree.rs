@@ -344,16 +344,16 @@ impl Tree {
     /// Adds a change of names or bytes to the history, before it is made.
     fn record(&mut self, change: &Change, when: Timing) {
         match change {
-            Change::Made { at, node } => {
+            Change::Created { entry: at, node } => {
                 let fresh = File { since: Some(when.at), ..File::default() };
                 let file = node.size().is_some().then_some(fresh);
                 let id = self.add(file, node.is_directory());
                 self.name(at, Some(id), when);
             }
-            Change::Linked { at, inode } => {
+            Change::Linked { entry: at, inode } => {
                 self.name(at, Some(*inode), when);
             }
-            Change::Removed { at, .. } => {
+            Change::Removed { entry: at, .. } => {
                 self.name(at, None, when);
             }
             Change::Renamed { from, to, inode } => {
@@ -368,7 +368,7 @@ impl Tree {
                     self.rename([&from, &name[..]].concat(), [&to, &name[..]].concat(), id, when);
                 }
             }
-            Change::Written { inode, at, payload } => {
+            Change::Written { inode, offset: at, payload } => {
                 let range = (*at, at + u64::from(payload.length));
                 self.change(*inode, range, when, |content| content.write(*at, *payload));
             }
@@ -384,8 +384,8 @@ impl Tree {
             // Modes, times and open slots need not survive.
             Change::Synced { .. }
             | Change::SyncedAll
-            | Change::Mode { .. }
-            | Change::Modified { .. }
+            | Change::ModeSet { .. }
+            | Change::TimeSet { .. }
             | Change::File { .. }
             | Change::Dir { .. } => {}
         }

@@ -142,7 +142,7 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
 }
 
 fn arrays() -> Finding {
-    match tools::version_by(&array::version()) {
+    match tools::version_line(&array::version()) {
         Some(version) => finding("md RAID", State::Ok, version),
         None => Finding {
             cure: Some(format!("apt-get install {}", array::PACKAGE)),

@@ -5,7 +5,7 @@
 //! their disks, of equal size, are supported.
 
 /// Offset of the superblock of version 1.2 on each disk.
-pub const SUPERBLOCK_AT: u64 = 4096;
+pub const SUPERBLOCK_OFFSET: u64 = 4096;
 
 /// Number of bytes of a superblock that [`Array::read`] uses.
 pub const SUPERBLOCK_LENGTH: usize = 512;

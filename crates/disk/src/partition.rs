@@ -56,13 +56,13 @@ pub fn place(spec: &DiskSpec, size: Option<Bytes>, seed: u64) -> Result<Partitio
 /// Returns the size of the largest file system on an array of disks with `disk_size` bytes each.
 pub fn largest_array(disk_size: Bytes, raid: RaidPlan) -> Bytes {
     let member_data = disk_size.0.saturating_sub(MD_DATA_OFFSET.0) / MIB * MIB;
-    Bytes(member_data * raid.half_disks_of_data() / 2 / MIB * MIB)
+    Bytes(member_data * raid.capacity_in_half_disks() / 2 / MIB * MIB)
 }
 
 /// Returns the partition size on each disk of an array that holds `size`. It is rounded up to whole MiB, and
 /// thus to whole chunks, so an array may hold up to one MiB per disk more than requested.
 pub fn member_size(size: Bytes, raid: RaidPlan) -> Bytes {
-    let member_data = (2 * size.0).div_ceil(raid.half_disks_of_data()).next_multiple_of(MIB);
+    let member_data = (2 * size.0).div_ceil(raid.capacity_in_half_disks()).next_multiple_of(MIB);
     Bytes(MD_DATA_OFFSET.0 + member_data)
 }
 
@@ -100,7 +100,7 @@ mod tests {
             let raid: RaidPlan = text.parse().unwrap();
             for size in [32 << 30, (5 << 30) + MIB, 7 * MIB] {
                 let member_data = member_size(Bytes(size), raid).0 - MD_DATA_OFFSET.0;
-                let capacity = member_data * raid.half_disks_of_data() / 2;
+                let capacity = member_data * raid.capacity_in_half_disks() / 2;
                 let excess = capacity.checked_sub(size).unwrap();
                 assert!(excess < u64::from(raid.disks) * MIB, "{text}: {excess} bytes too many");
             }

@@ -30,18 +30,18 @@ use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::{Recorder, run_phase};
 use fsdyno_workload::{Contents, Setting, Share, workloads};
 
-/// Files of a round of one thread.
+/// Number of files in a round with one thread.
 const FILES: u64 = 1_000;
 
-/// Files of a round of two threads.
-const FILES_TOGETHER: u64 = 20_000;
+/// Number of files in a round with two threads.
+const FILES_TWO_THREADS: u64 = 20_000;
 
-/// Rounds of one thread, and of two, unless FSDYNO_BENCH_ROUNDS says otherwise.
+/// Number of rounds with one thread, and with two, unless FSDYNO_BENCH_ROUNDS is set.
 const ROUNDS: usize = 1001;
-const ROUNDS_TOGETHER: usize = 61;
+const ROUNDS_TWO_THREADS: usize = 61;
 
-/// Promised minimum ratio to the bare loop's rate.
-const PROMISED: f64 = 0.97;
+/// The promised minimum ratio to the bare loop's rate.
+const MIN_RATIO: f64 = 0.97;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,23 +56,24 @@ fn main() {
 
 /// Runs all phases and prints the nanoseconds of each, as the bare loop does.
 fn engine(folder: &str, files: &str, threads: &str) {
-    let mut side = Side::new(Path::new(folder), files.parse().unwrap()).unwrap();
+    let mut engine = Side::new(Path::new(folder), files.parse().unwrap()).unwrap();
     let threads = threads.parse().unwrap();
-    for (at, phase) in PHASES.iter().enumerate() {
+    for (index, phase) in PHASES.iter().enumerate() {
         calls::settle();
         let ns = match threads {
-            1 => side.phase(at).unwrap().ns,
-            _ => side.together(at, threads).unwrap(),
+            1 => engine.phase(index).unwrap().ns,
+            _ => engine.run_threaded(index, threads).unwrap(),
         };
         println!("{phase} {ns}");
     }
 }
 
 /// Runs a workload and prints its peak memory, in KiB.
-fn memory(folder: &str, workload: &str, set: &[&str]) {
+fn memory(folder: &str, workload: &str, parameters: &[&str]) {
     let kind = workloads::find(workload).unwrap();
-    let set: Vec<(&str, &str)> = set.iter().filter_map(|word| word.split_once('=')).collect();
-    let work = kind.build(&kind.resolve(&set).unwrap(), &Setting::seed(1)).unwrap();
+    let parameters: Vec<(&str, &str)> =
+        parameters.iter().filter_map(|word| word.split_once('=')).collect();
+    let work = kind.build(&kind.resolve(&parameters).unwrap(), &Setting::seed(1)).unwrap();
     let contents = Arc::new(Contents::new(1));
     let mut recorder = Recorder::new();
     for phase in 0..work.phases().len() {
@@ -99,7 +100,7 @@ fn compare() {
                 words[1] = target;
                 words
             });
-            println!("memory {workload} {files}: {} KiB", of("memory", &lines));
+            println!("memory {workload} {files}: {} KiB", value_of("memory", &lines));
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
@@ -107,35 +108,34 @@ fn compare() {
 
 /// Runs both sides in this process, phase by phase; the order alternates from round to round.
 fn one_thread(folder: &Path) {
-    let [at_bare, at_engine] = ["by-bare", "by-engine"].map(|name| folder.join(name));
-    for side in [&at_bare, &at_engine] {
-        std::fs::create_dir(side).unwrap();
+    let [bare_folder, engine_folder] = ["by-bare", "by-engine"].map(|name| folder.join(name));
+    for side_folder in [&bare_folder, &engine_folder] {
+        std::fs::create_dir(side_folder).unwrap();
     }
-    let mut bare = Bare::load(folder, &at_bare);
-    let mut engine = Side::new(&at_engine, FILES).unwrap();
+    let mut bare = Bare::load(folder, &bare_folder);
+    let mut engine = Side::new(&engine_folder, FILES).unwrap();
     let rounds = ratio::rounds(ROUNDS);
     println!("one thread, {FILES} files, {rounds} rounds, {}", folder.display());
     let mut pairs = vec![Vec::new(); PHASES.len()];
-    // The first round only warms up. In each, a read-only phase runs twice, and the
-    // second run counts: then names and status of its own files are in the caches, not those of the
-    // other side.
+    // The first round only warms up. In every round, a read-only phase runs twice and the second run
+    // counts, so that the caches hold the side's own files.
     for round in 0..=rounds {
-        for (at, pairs) in pairs.iter_mut().enumerate() {
-            let warm = matches!(PHASES[at], "stat" | "rename" | "readdir");
-            let mut of_bare = || {
-                warm.then(|| bare.phase(at));
-                bare.phase(at)
+        for (phase, pairs) in pairs.iter_mut().enumerate() {
+            let is_warmed_up = matches!(PHASES[phase], "stat" | "rename" | "readdir");
+            let mut run_bare = || {
+                is_warmed_up.then(|| bare.phase(phase));
+                bare.phase(phase)
             };
-            let mut of_engine = || {
-                warm.then(|| engine.warm(at).unwrap());
-                engine.phase(at).unwrap().ns as f64
+            let mut run_engine = || {
+                is_warmed_up.then(|| engine.warm(phase).unwrap());
+                engine.phase(phase).unwrap().ns as f64
             };
             let pair = if round % 2 == 0 {
-                let first = of_bare();
-                (first, of_engine())
+                let first_ns = run_bare();
+                (first_ns, run_engine())
             } else {
-                let first = of_engine();
-                (of_bare(), first)
+                let first_ns = run_engine();
+                (run_bare(), first_ns)
             };
             if round > 0 {
                 pairs.push(pair);
@@ -155,45 +155,47 @@ fn two_threads(folder: &Path) {
     }
     let bare = ratio::compile("bare.c", folder);
     let engine = std::env::current_exe().unwrap();
-    let rounds = ratio::rounds(ROUNDS_TOGETHER);
-    println!("two threads, {FILES_TOGETHER} files, {rounds} rounds, {}", folder.display());
-    let files = || FILES_TOGETHER.to_string();
+    let rounds = ratio::rounds(ROUNDS_TWO_THREADS);
+    println!("two threads, {FILES_TWO_THREADS} files, {rounds} rounds, {}", folder.display());
+    let files = || FILES_TWO_THREADS.to_string();
     let pairs = ratio::interleave(
         rounds,
         || run(folder, &bare, |target| vec![files(), target, "2".into()]),
         || run(folder, &engine, |target| vec!["--engine".into(), target, files(), "2".into()]),
     );
     for phase in PHASES {
-        let pairs: Vec<(f64, f64)> =
-            pairs.iter().map(|(bare, engine)| (of(phase, bare), of(phase, engine))).collect();
-        print_ratio(phase, FILES_TOGETHER, ", two threads", &pairs);
+        let pairs: Vec<(f64, f64)> = pairs
+            .iter()
+            .map(|(bare, engine)| (value_of(phase, bare), value_of(phase, engine)))
+            .collect();
+        print_ratio(phase, FILES_TWO_THREADS, ", two threads", &pairs);
     }
 }
 
 /// Prints the results from the nanoseconds of the bare loop and of the engine.
-fn print_ratio(phase: &str, files: u64, how: &str, pairs: &[(f64, f64)]) {
+fn print_ratio(phase: &str, files: u64, suffix: &str, pairs: &[(f64, f64)]) {
     let ns = pairs.iter().map(|(bare, _)| bare / files as f64).collect();
     println!("{phase:8} bare loop {:6.0} ns a file", ratio::median(ns).0);
     let rates = pairs.iter().map(|(bare, engine)| bare / engine).collect();
-    let name = format!("{phase}: engine's rate against bare{how}");
-    ratio::report(&name, rates, ratio::Promise::AtLeast(PROMISED));
+    let name = format!("{phase}: engine's rate against bare{suffix}");
+    ratio::report(&name, rates, ratio::Limit::AtLeast(MIN_RATIO));
 }
 
 /// bare_phase of bench/bare.c: the open directory, the number of files, the phase.
 type Phase = unsafe extern "C" fn(c_int, c_uint, c_uint) -> c_longlong;
 
-/// The bare loop as a library in this process.
+/// The bare loop, loaded as a library into this process.
 struct Bare {
     phase: Phase,
-    /// Recreated whenever the engine recreates its own: the kernel finds names in an older directory
+    /// Recreated whenever the engine recreates its own, because the kernel finds names in an older directory
     /// faster.
     folder: PathBuf,
     open: Option<std::fs::File>,
 }
 
 impl Bare {
-    fn load(folder: &Path, at: &Path) -> Bare {
-        let library = ratio::compile_with("bare.c", &["-shared", "-fPIC"], folder, "bare.so");
+    fn load(build_folder: &Path, target: &Path) -> Bare {
+        let library = ratio::compile_with("bare.c", &["-shared", "-fPIC"], build_folder, "bare.so");
         let path = CString::new(library.as_os_str().as_bytes()).unwrap();
         // SAFETY: bare.c has no constructors; the names end in NUL.
         let symbol = unsafe {
@@ -204,18 +206,18 @@ impl Bare {
         assert!(!symbol.is_null(), "bare.c has no bare_phase");
         // SAFETY: this is how bare.c declares it; the library is never unloaded.
         let phase = unsafe { std::mem::transmute::<*mut libc::c_void, Phase>(symbol) };
-        Bare { phase, folder: at.join("d"), open: None }
+        Bare { phase, folder: target.join("d"), open: None }
     }
 
-    /// Nanoseconds.
-    fn phase(&mut self, at: usize) -> f64 {
+    /// Runs a phase and returns its time in nanoseconds.
+    fn phase(&mut self, phase: usize) -> f64 {
         let open = self.open.get_or_insert_with(|| {
             std::fs::create_dir(&self.folder).unwrap();
             std::fs::File::open(&self.folder).unwrap()
         });
         // SAFETY: an open directory and a valid phase; it ends the process if a call fails.
-        let ns = unsafe { (self.phase)(open.as_raw_fd(), FILES as c_uint, at as c_uint) };
-        if matches!(PHASES[at], "unlink" | "write") {
+        let ns = unsafe { (self.phase)(open.as_raw_fd(), FILES as c_uint, phase as c_uint) };
+        if matches!(PHASES[phase], "unlink" | "write") {
             self.open = None;
             std::fs::remove_dir(&self.folder).unwrap();
         }
@@ -225,7 +227,7 @@ impl Bare {
 
 type Line = (String, f64);
 
-fn of(name: &str, lines: &[Line]) -> f64 {
+fn value_of(name: &str, lines: &[Line]) -> f64 {
     lines.iter().find(|(word, _)| word == name).unwrap().1
 }
 

@@ -25,8 +25,8 @@ use fsdyno_workload::{Contents, Share};
 const FILES: u64 = 100_000;
 const ROUNDS: usize = 15;
 
-/// Promised maximum ratio to the time of the plain read.
-const PROMISED: f64 = 2.0;
+/// The promised maximum ratio to the time of the plain read.
+const MAX_RATIO: f64 = 2.0;
 
 fn main() {
     let folder = ratio::scratch();
@@ -66,7 +66,7 @@ fn main() {
         ratio::report(
             &format!("verification of files of {size} bytes, times a plain read"),
             pairs.iter().map(|(plain, verified)| verified / plain).collect(),
-            ratio::Promise::AtMost(PROMISED),
+            ratio::Limit::AtMost(MAX_RATIO),
         );
         std::fs::remove_dir_all(&target).unwrap();
     }
@@ -89,12 +89,12 @@ fn read_all(parent: RawFd, name: &CStr, buffer: &mut [u8]) -> (u64, u64) {
             };
             loop {
                 // SAFETY: the buffer is valid for writes of its whole length.
-                let got = unsafe {
+                let length = unsafe {
                     libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len())
                 };
-                assert!(got >= 0);
-                bytes += got as u64;
-                if got == 0 {
+                assert!(length >= 0);
+                bytes += length as u64;
+                if length == 0 {
                     break;
                 }
             }

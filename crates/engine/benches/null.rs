@@ -29,7 +29,7 @@ const SMALLER: &[(&str, &str, &str)] = &[
     ("postmark", "transactions", "10000"),
 ];
 
-/// Promised maximum.
+/// The promised maximum in nanoseconds.
 const LIMIT: f64 = 100.0;
 
 fn main() {
@@ -43,34 +43,35 @@ fn main() {
     }
     for _ in 0..ROUNDS {
         for (_, work, times) in &mut rows {
-            times.extend(an_op(work.as_ref(), &contents));
+            times.extend(cpu_ns_per_op(work.as_ref(), &contents));
         }
     }
-    println!("{:14} {:>10} {:>10} {:>10}", "CPU ns/op", "median", "least", "most");
+    println!("{:14} {:>10} {:>10} {:>10}", "CPU ns/op", "median", "minimum", "maximum");
     for (kind, _, times) in &mut rows {
         times.sort_by(f64::total_cmp);
         match times.as_slice() {
             [] => println!("{:14} has only ops that a file system must expand", kind.name),
-            [least, .., most] => {
+            [minimum, .., maximum] => {
                 let median = times[times.len() / 2];
-                let over = if median > LIMIT { "  over 100" } else { "" };
-                println!("{:14} {median:10.1} {least:10.1} {most:10.1}{over}", kind.name);
+                let mark = if median > LIMIT { "  over 100" } else { "" };
+                println!("{:14} {median:10.1} {minimum:10.1} {maximum:10.1}{mark}", kind.name);
             }
-            [one] => println!("{:14} {one:10.1}", kind.name),
+            [single] => println!("{:14} {single:10.1}", kind.name),
         }
     }
 }
 
-/// The workload with its default parameters, smaller if possible.
+/// Builds a workload with its default parameters, smaller if possible.
 fn build(kind: &Kind) -> Result<Box<dyn Workload>, String> {
-    let mine = SMALLER.iter().filter(|(name, ..)| *name == kind.name);
-    let set: Vec<(&str, &str)> = mine.map(|(_, key, value)| (*key, *value)).collect();
-    let params = kind.resolve(&set).map_err(|error| error.to_string())?;
+    let own_parameters = SMALLER.iter().filter(|(name, ..)| *name == kind.name);
+    let parameters: Vec<(&str, &str)> =
+        own_parameters.map(|(_, key, value)| (*key, *value)).collect();
+    let params = kind.resolve(&parameters).map_err(|error| error.to_string())?;
     kind.build(&params, &Setting::seed(1)).map_err(|error| error.to_string())
 }
 
-/// CPU nanoseconds per op over all phases; none if no op is issued.
-fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
+/// Returns the CPU nanoseconds per op over all phases; `None` if no op is issued.
+fn cpu_ns_per_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
     let root = std::fs::File::open("/").unwrap();
     let (mut ops, mut time) = (0, 0);
     for (phase, spec) in work.phases().iter().enumerate() {
@@ -88,15 +89,15 @@ fn an_op(work: &dyn Workload, contents: &Arc<Contents>) -> Option<f64> {
             process_share: None,
         };
         let mut before = 0;
-        let done = run_threads(&phase_run, &mut || before = cpu(), &|_| {}).unwrap();
-        time += cpu() - before;
+        let done = run_threads(&phase_run, &mut || before = cpu_time(), &|_| {}).unwrap();
+        time += cpu_time() - before;
         ops += done.outcome.ops;
     }
     (ops > 0).then(|| time as f64 / ops as f64)
 }
 
-/// CPU time of this process in nanoseconds.
-fn cpu() -> u64 {
+/// Returns the CPU time of this process in nanoseconds.
+fn cpu_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };

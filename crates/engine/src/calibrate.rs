@@ -21,7 +21,7 @@ pub struct EngineCost {
 
 impl EngineCost {
     /// Returns the engine's own time for `ops` ops: reading the clock, names, histograms, the loop.
-    pub fn of(&self, ops: u64) -> Nanos {
+    pub fn for_ops(&self, ops: u64) -> Nanos {
         Nanos((u128::from(self.elapsed.0) * u128::from(ops) / u128::from(self.ops.max(1))) as u64)
     }
 }
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn the_engine_costs_something_and_twice_the_ops_cost_twice_as_much() {
         let cost = calibrate();
-        assert!(cost.of(1_000_000) > Nanos(0));
-        assert!(cost.of(2_000_000).0.abs_diff(2 * cost.of(1_000_000).0) <= 1);
-        assert_eq!(cost.of(0), Nanos(0));
+        assert!(cost.for_ops(1_000_000) > Nanos(0));
+        assert!(cost.for_ops(2_000_000).0.abs_diff(2 * cost.for_ops(1_000_000).0) <= 1);
+        assert_eq!(cost.for_ops(0), Nanos(0));
     }
 }

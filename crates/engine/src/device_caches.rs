@@ -48,15 +48,15 @@ impl DeviceCaches {
     }
 
     /// Reports whether the caches were empty when syncfs(2) returned.
-    pub fn emptied(&self) -> bool {
-        self.doubt().is_none()
+    pub fn are_empty(&self) -> bool {
+        self.uncertainty().is_none()
     }
 
     /// Returns why a cache may not have been empty when syncfs(2) returned; `None` if all were. A device without a
     /// volatile cache has nothing to flush; one with a cache counts as flushed only if sent a flush during that call.
-    pub fn doubt(&self) -> Option<String> {
+    pub fn uncertainty(&self) -> Option<String> {
         if self.devices.is_empty() {
-            return Some("no block device that holds the data is known here".into());
+            return Some("the block device that holds the data is not known here".into());
         }
         let is_write_through =
             |folder: &Path| setting(folder, "write_cache").as_deref() == Some("write through");
@@ -68,15 +68,15 @@ impl DeviceCaches {
         })?;
         let name = first.canonicalize().unwrap_or_else(|_| first.clone());
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Some(format!("{name} has a volatile cache, and was sent no flush by syncfs(2)"))
+        Some(format!("{name} has a volatile cache, and syncfs(2) sent it no flush"))
     }
 
     /// Returns the number of flushes of each whole device: the kernel does not count them for a partition
     /// (Documentation/block/stat.rst, field 16).
     fn flushes(&self) -> Vec<u64> {
         let flushes_of = |folder: &PathBuf| {
-            let whole = if folder.join("partition").exists() { "../stat" } else { "stat" };
-            let stat = fs::read_to_string(folder.join(whole)).unwrap_or_default();
+            let stat_path = if folder.join("partition").exists() { "../stat" } else { "stat" };
+            let stat = fs::read_to_string(folder.join(stat_path)).unwrap_or_default();
             counters(&stat).map_or(0, |device| device.flushes)
         };
         self.devices.iter().map(flushes_of).collect()
@@ -118,7 +118,7 @@ fn folder_of(number: u64) -> Option<PathBuf> {
 /// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs has one
 /// or all of them as its source, and `systems` has those of each mounted btrfs. The source of any other file system is
 /// not certain to be a device.
-fn devices_of(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
+fn devices_of(mount: &MountLine, file_systems: &Path) -> Vec<PathBuf> {
     if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
         return Vec::new();
     }
@@ -128,12 +128,12 @@ fn devices_of(mount: &MountLine, systems: &Path) -> Vec<PathBuf> {
         folder_of(device.rdev())
     };
     let sources: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();
-    let is_in = |devices: &PathBuf| {
+    let contains_source = |devices: &PathBuf| {
         let name = |folder: &PathBuf| Some(folder.canonicalize().ok()?.file_name()?.to_owned());
         sources.iter().filter_map(name).any(|name| devices.join(name).exists())
     };
-    let systems = fs::read_dir(systems).into_iter().flatten().flatten();
-    let folder = systems.map(|system| system.path().join("devices")).find(is_in);
+    let file_systems = fs::read_dir(file_systems).into_iter().flatten().flatten();
+    let folder = file_systems.map(|system| system.path().join("devices")).find(contains_source);
     let entries =
         folder.and_then(|devices| fs::read_dir(devices).ok()).into_iter().flatten().flatten();
     let members: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -164,17 +164,17 @@ mod tests {
         let devices = vec![back.path().to_path_buf(), through.path().to_path_buf()];
         let mut caches = DeviceCaches { devices, ..DeviceCaches::default() };
         caches.before_sync();
-        let reason = caches.doubt().unwrap();
+        let reason = caches.uncertainty().unwrap();
         let name = back.path().file_name().unwrap().to_string_lossy().into_owned();
         assert!(reason.contains("no flush") && reason.contains(&name), "{reason}");
         count(back.path(), 8);
-        assert!(caches.emptied());
+        assert!(caches.are_empty());
     }
 
     #[test]
-    fn without_a_known_device_the_caches_are_in_doubt() {
-        let reason = DeviceCaches::default().doubt().unwrap();
-        assert!(reason.contains("no block device"), "{reason}");
+    fn without_a_known_device_the_state_of_the_caches_is_uncertain() {
+        let reason = DeviceCaches::default().uncertainty().unwrap();
+        assert!(reason.contains("the block device"), "{reason}");
     }
 
     #[test]

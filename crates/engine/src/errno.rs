@@ -9,11 +9,11 @@ pub struct Errno(pub i32);
 impl Errno {
     /// Returns the error of this thread's last failed call.
     pub fn last() -> Errno {
-        Errno::of(&std::io::Error::last_os_error())
+        Errno::from_error(&std::io::Error::last_os_error())
     }
 
     /// Converts an error of the standard library; EIO if it has no number.
-    pub fn of(error: &std::io::Error) -> Errno {
+    pub fn from_error(error: &std::io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 

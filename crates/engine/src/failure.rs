@@ -18,7 +18,7 @@ pub struct Failure {
     /// The cause.
     pub cause: Cause,
     /// The number of ops of the phase that all threads completed before it.
-    pub done: u64,
+    pub completed_ops: u64,
 }
 
 /// The cause of a failed op.
@@ -28,8 +28,8 @@ pub enum Cause {
     Errno(Errno),
     /// It succeeded, but the workload expects it to fail.
     Succeeded,
-    /// The op that it waited for can never return.
-    Never(ProgressPoint),
+    /// The op for which it waited can never return.
+    Unreachable(ProgressPoint),
     /// It was not issued, because another thread failed.
     Stopped,
 }
@@ -44,7 +44,7 @@ impl From<Halt> for Cause {
     fn from(halt: Halt) -> Cause {
         match halt {
             Halt::Stopped => Cause::Stopped,
-            Halt::Unreachable(after) => Cause::Never(after),
+            Halt::Unreachable(after) => Cause::Unreachable(after),
         }
     }
 }
@@ -66,12 +66,12 @@ impl fmt::Display for Failure {
         match self.cause {
             Cause::Errno(errno) => write!(f, "{errno}")?,
             Cause::Succeeded => write!(f, "succeeded, though the workload expects it to fail")?,
-            Cause::Never(ProgressPoint { thread, ops }) => {
+            Cause::Unreachable(ProgressPoint { thread, ops }) => {
                 write!(f, "waits for op {ops} of thread {thread}, which can never return,")?;
             }
             Cause::Stopped => write!(f, "not issued, because another thread failed,")?,
         }
-        write!(f, " after {} ops", self.done)
+        write!(f, " after {} ops", self.completed_ops)
     }
 }
 

@@ -318,7 +318,7 @@ impl<'a> Meter<'a> {
     /// Returns the failure of an op.
     #[cold]
     pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
-        Failure { op: name_of(op), path, cause: cause.into(), done: self.done() }
+        Failure { op: name_of(op), path, cause: cause.into(), completed_ops: self.done() }
     }
 }
 

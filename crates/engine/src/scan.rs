@@ -17,7 +17,7 @@ use crate::injected_delay;
 use crate::meter::Meter;
 
 /// Size of the buffer for getdents64(2): the size that glibc's readdir(3) uses, and hence rm and ls.
-const BUFFER: usize = 32 << 10;
+const BUFFER_SIZE: usize = 32 << 10;
 
 /// The kind of an entry, from getdents64(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Directory {
     fd: OwnedFd,
     /// The bytes read.
     buffer: Vec<u8>,
-    at: usize,
+    position: usize,
 }
 
 impl Directory {
@@ -63,7 +63,7 @@ impl Directory {
         }
         // SAFETY: the descriptor is new and owned by no one else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Directory { fd, buffer: Vec::with_capacity(BUFFER), at: 0 })
+        Ok(Directory { fd, buffer: Vec::with_capacity(BUFFER_SIZE), position: 0 })
     }
 
     /// Returns the descriptor, for calls relative to it.
@@ -77,46 +77,47 @@ impl Directory {
     /// The error from getdents64(2).
     pub fn fill(&mut self) -> Result<bool, Errno> {
         // SAFETY: the buffer is valid for writes of its whole capacity.
-        let got = unsafe {
+        let count = unsafe {
             let buffer = self.buffer.as_mut_ptr();
             libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), buffer, self.buffer.capacity())
         };
-        if got < 0 {
+        if count < 0 {
             return Err(Errno::last());
         }
         // SAFETY: the kernel has written that many bytes, which are at most the capacity.
-        unsafe { self.buffer.set_len(got as usize) };
-        self.at = 0;
-        Ok(got > 0)
+        unsafe { self.buffer.set_len(count as usize) };
+        self.position = 0;
+        Ok(count > 0)
     }
 
     /// Returns the next entry among those read, without `.` and `..`.
     pub fn entry(&mut self) -> Option<Entry<'_>> {
         // The loop finds the entry's range; only then is it borrowed.
-        let (from, to) = loop {
-            let from = self.at;
-            let header = self.buffer.get(from..)?.get(..NAME_AT)?;
+        let (start, end) = loop {
+            let start = self.position;
+            let header = self.buffer.get(start..)?.get(..NAME_OFFSET)?;
             let length = usize::from(u16::from_ne_bytes([header[16], header[17]]));
-            self.at += length.max(NAME_AT);
-            let name = self.buffer.get(from + NAME_AT..self.at.min(self.buffer.len()))?;
+            self.position += length.max(NAME_OFFSET);
+            let name =
+                self.buffer.get(start + NAME_OFFSET..self.position.min(self.buffer.len()))?;
             if !name.starts_with(b".\0") && !name.starts_with(b"..\0") {
-                break (from, self.at.min(self.buffer.len()));
+                break (start, self.position.min(self.buffer.len()));
             }
         };
-        let bytes = &self.buffer[from..to];
+        let bytes = &self.buffer[start..end];
         let inode = u64::from_ne_bytes(bytes.first_chunk().copied().unwrap_or_default());
         let kind = match bytes[18] {
             libc::DT_DIR => EntryKind::Directory,
             libc::DT_UNKNOWN => EntryKind::Unknown,
             _ => EntryKind::Other,
         };
-        let name = CStr::from_bytes_until_nul(&bytes[NAME_AT..]).ok()?;
+        let name = CStr::from_bytes_until_nul(&bytes[NAME_OFFSET..]).ok()?;
         Some(Entry { inode, kind, name })
     }
 }
 
 /// Offset of the name in a linux_dirent64: after d_ino (8), d_off (8), d_reclen (2), d_type (1).
-const NAME_AT: usize = 19;
+const NAME_OFFSET: usize = 19;
 
 /// Reads the directory `name` to its end: open, getdents64 until the end, close.
 ///
@@ -128,7 +129,7 @@ pub fn scan(
     path: String,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, synced: false };
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, syncs_directories: false };
     let mut directory = walk.open(parent, name)?;
     while walk.fill(&mut directory)? {}
     walk.close(directory)
@@ -146,7 +147,7 @@ pub fn stat_each(
     read: Option<u32>,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
-    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, synced: false };
+    let mut walk = Walk { meter, path, order: RemoveOrder::Readdir, syncs_directories: false };
     let mut directory = walk.open(parent, name)?;
     let fd = directory.fd();
     let mut buffer = vec![0; read.unwrap_or(0) as usize];
@@ -154,7 +155,7 @@ pub fn stat_each(
         while let Some(entry) = directory.entry() {
             let is_directory = walk.is_directory(fd, entry.name)?;
             if read.is_some() && !is_directory {
-                walk.read(fd, entry.name, &mut buffer)?;
+                walk.read_file(fd, entry.name, &mut buffer)?;
             }
         }
     }
@@ -162,7 +163,7 @@ pub fn stat_each(
 }
 
 /// Removes the tree `name` below `parent`; `path` is its path below the trial's root. If
-/// `synced`, each directory is synced after each file that is removed from it.
+/// `syncs_directories`, each directory is synced after each file that is removed from it.
 ///
 /// # Errors
 /// The first call that fails.
@@ -171,11 +172,11 @@ pub fn remove_tree(
     name: &CStr,
     path: String,
     order: RemoveOrder,
-    synced: bool,
+    syncs_directories: bool,
     meter: &mut Meter<'_>,
 ) -> Result<(), Failure> {
     meter.add_removal();
-    Walk { meter, path, order, synced }.remove(parent, name)
+    Walk { meter, path, order, syncs_directories }.remove_directory(parent, name)
 }
 
 /// The names of one directory, for sorting.
@@ -186,7 +187,7 @@ struct Walk<'a, 'm> {
     /// Path of the current directory.
     path: String,
     order: RemoveOrder,
-    synced: bool,
+    syncs_directories: bool,
 }
 
 impl Walk<'_, '_> {
@@ -200,7 +201,7 @@ impl Walk<'_, '_> {
             Some(name) => format!("{}/{}", self.path, name.to_string_lossy()),
             None => self.path.clone(),
         };
-        Err(Failure { op, path, cause: cause.into(), done: self.meter.done() })
+        Err(Failure { op, path, cause: cause.into(), completed_ops: self.meter.done() })
     }
 
     /// Counts a returned call; fails if another thread has failed.
@@ -227,7 +228,7 @@ impl Walk<'_, '_> {
     }
 
     /// Opens a file, reads it to its end, closes it.
-    fn read(&mut self, dir: RawFd, name: &CStr, buffer: &mut [u8]) -> Result<(), Failure> {
+    fn read_file(&mut self, dir: RawFd, name: &CStr, buffer: &mut [u8]) -> Result<(), Failure> {
         // SAFETY: the name ends in NUL and lives as long as the call.
         let fd = unsafe { libc::openat(dir, name.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         if fd < 0 {
@@ -238,14 +239,14 @@ impl Walk<'_, '_> {
         self.returned(OpKind::Open, Some(name))?;
         loop {
             // SAFETY: the buffer is valid for writes of its whole length.
-            let got =
+            let count =
                 unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-            if got < 0 {
+            if count < 0 {
                 return self.fail(OpKind::Read, Some(name), Errno::last());
             }
-            self.meter.add_bytes(OpKind::Read, got as i64);
+            self.meter.add_bytes(OpKind::Read, count as i64);
             self.returned(OpKind::Read, Some(name))?;
-            if got == 0 {
+            if count == 0 {
                 break;
             }
         }
@@ -259,9 +260,9 @@ impl Walk<'_, '_> {
     }
 
     /// Removes the directory at `self.path`.
-    fn remove(&mut self, parent: RawFd, name: &CStr) -> Result<(), Failure> {
+    fn remove_directory(&mut self, parent: RawFd, name: &CStr) -> Result<(), Failure> {
         loop {
-            let removed = self.empty(parent, name)?;
+            let removed = self.remove_entries(parent, name)?;
             // SAFETY: the name ends in NUL and lives as long as the call.
             let result = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
             if result == 0 {
@@ -277,7 +278,7 @@ impl Walk<'_, '_> {
     }
 
     /// Empties the directory at `self.path`; returns the number of names removed.
-    fn empty(&mut self, parent: RawFd, name: &CStr) -> Result<u64, Failure> {
+    fn remove_entries(&mut self, parent: RawFd, name: &CStr) -> Result<u64, Failure> {
         let mut directory = self.open(parent, name)?;
         let mut removed = 0;
         if self.order == RemoveOrder::Readdir {
@@ -310,16 +311,16 @@ impl Walk<'_, '_> {
 
     #[inline]
     fn remove_entry(&mut self, dir: RawFd, kind: EntryKind, name: &CStr) -> Result<(), Failure> {
-        let directory = match kind {
+        let is_directory = match kind {
             EntryKind::Directory => true,
             EntryKind::Other => false,
             EntryKind::Unknown => self.is_directory(dir, name)?,
         };
-        if directory {
+        if is_directory {
             let length = self.path.len();
             self.path.push('/');
             self.path.push_str(&name.to_string_lossy());
-            self.remove(dir, name)?;
+            self.remove_directory(dir, name)?;
             self.path.truncate(length);
             return Ok(());
         }
@@ -329,7 +330,7 @@ impl Walk<'_, '_> {
         }
         injected_delay::after_unlink();
         self.returned(OpKind::Unlink, Some(name))?;
-        if self.synced { self.sync(dir) } else { Ok(()) }
+        if self.syncs_directories { self.sync(dir) } else { Ok(()) }
     }
 
     /// Syncs the directory at `self.path`.

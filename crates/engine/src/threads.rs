@@ -16,7 +16,7 @@ use fsdyno_workload::{Contents, Differences, ItemLimit, OpSource, Share, Threads
 use crate::clock;
 use crate::errno::Errno;
 use crate::failure::{Cause, Failure};
-use crate::issue::acked::Acked;
+use crate::issue::acked::LoggingIssuer;
 use crate::issue::null::Null;
 use crate::issue::raw::Raw;
 use crate::issue::shared::{SharedIssuer, Slots};
@@ -128,7 +128,7 @@ impl PhaseResult {
 impl PhaseRun<'_> {
     /// Returns the number of OS threads.
     pub fn threads(&self) -> u32 {
-        self.threads.of(self.requested)
+        self.threads.count_of(self.requested)
     }
 
     /// Returns the trial's directory as a thread sees it.
@@ -140,18 +140,18 @@ impl PhaseRun<'_> {
 
     /// Returns the number of shares of the phase: one for each op in flight.
     pub fn ranks(&self) -> u32 {
-        self.threads.of(self.requested.saturating_mul(self.issuer.depth()))
+        self.threads.count_of(self.requested.saturating_mul(self.issuer.depth()))
     }
 }
 
 /// The issuer of one thread.
 enum AnyIssuer {
     Sync(Box<SyncIssuer>),
-    Acked(Box<Acked<SyncIssuer>>),
+    Acked(Box<LoggingIssuer<SyncIssuer>>),
     Uring(Box<Uring>),
     Raw(Box<Raw>),
     Shared(Box<SharedIssuer>),
-    AckedShared(Box<Acked<SharedIssuer>>),
+    AckedShared(Box<LoggingIssuer<SharedIssuer>>),
     Null(Null),
 }
 
@@ -168,16 +168,18 @@ impl AnyIssuer {
                     let shared = SharedIssuer::new(root, contents, Arc::clone(slots));
                     return Ok(AnyIssuer::Shared(Box::new(shared)));
                 }
-                let files = SyncIssuer::new(root, Arc::clone(phase_run.contents));
+                let issuer = SyncIssuer::new(root, Arc::clone(phase_run.contents));
                 match phase_run.device {
-                    Some(device) => AnyIssuer::Raw(Box::new(Raw::new(files, device.to_owned()))),
-                    None => AnyIssuer::Sync(Box::new(files)),
+                    Some(device) => AnyIssuer::Raw(Box::new(Raw::new(issuer, device.to_owned()))),
+                    None => AnyIssuer::Sync(Box::new(issuer)),
                 }
             }
             IssuerPlan::IoUring { .. } => {
                 let roots: io::Result<Vec<OwnedFd>> = (0..ranks).map(|_| root()).collect();
-                let ring = Uring::new(roots.map_err(start_error)?, phase_run.contents);
-                AnyIssuer::Uring(Box::new(ring.map_err(|e| PhaseError::Start("io_uring", e))?))
+                let uring = Uring::new(roots.map_err(start_error)?, phase_run.contents);
+                AnyIssuer::Uring(Box::new(
+                    uring.map_err(|error| PhaseError::Start("io_uring", error))?,
+                ))
             }
         })
     }
@@ -185,13 +187,13 @@ impl AnyIssuer {
     /// Adds a log of the return time of each op; only for blocking calls.
     fn with_acks(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> AnyIssuer {
         match (self, acks.and_then(|acks| acks.rank(rank))) {
-            (AnyIssuer::Sync(calls), Some(rank_acks)) => {
-                rank_acks.phase(phase);
-                AnyIssuer::Acked(Box::new(Acked::new(*calls, rank_acks)))
+            (AnyIssuer::Sync(issuer), Some(rank_acks)) => {
+                rank_acks.begin_phase(phase);
+                AnyIssuer::Acked(Box::new(LoggingIssuer::new(*issuer, rank_acks)))
             }
-            (AnyIssuer::Shared(calls), Some(rank_acks)) => {
-                rank_acks.phase(phase);
-                AnyIssuer::AckedShared(Box::new(Acked::new(*calls, rank_acks)))
+            (AnyIssuer::Shared(issuer), Some(rank_acks)) => {
+                rank_acks.begin_phase(phase);
+                AnyIssuer::AckedShared(Box::new(LoggingIssuer::new(*issuer, rank_acks)))
             }
             (issuer, _) => issuer,
         }
@@ -289,11 +291,11 @@ pub fn run_with_acks(
         });
     }
     let outcome = match workers.as_mut_slice() {
-        [only] => {
+        [single] => {
             ready();
-            only.run(progress, clock::now(), tick)?
+            single.run(progress, clock::now(), tick)?
         }
-        workers => run_together(workers, progress, ready, tick)?,
+        workers => run_concurrently(workers, progress, ready, tick)?,
     };
     let done =
         workers.iter().flat_map(|worker| &worker.sources).map(|source| source.done()).collect();
@@ -344,7 +346,7 @@ impl Drop for StopUnlessOk<'_> {
     }
 }
 
-fn run_together(
+fn run_concurrently(
     workers: &mut [Worker<'_>],
     progress: &PhaseProgress,
     ready: &mut dyn FnMut(),
@@ -384,7 +386,7 @@ struct Gate {
 struct GateState {
     arrived: usize,
     /// Set when opened; holds the start time, or `None` if they must not start.
-    open: Option<Option<Nanos>>,
+    opened: Option<Option<Nanos>>,
 }
 
 impl Gate {
@@ -398,7 +400,7 @@ impl Gate {
         state.arrived += 1;
         self.changed.notify_all();
         loop {
-            if let Some(start) = state.open {
+            if let Some(start) = state.opened {
                 return start;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -415,7 +417,7 @@ impl Gate {
 
     /// Opens the gate, to start or not; only the first call has an effect.
     fn open(&self, start: Option<Nanos>) {
-        self.lock().open.get_or_insert(start);
+        self.lock().opened.get_or_insert(start);
         self.changed.notify_all();
     }
 }

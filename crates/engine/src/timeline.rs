@@ -6,7 +6,7 @@
 //! are sampled from outside at the end of each interval.
 
 use fsdyno_record::Nanos;
-use fsdyno_record::series::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED};
+use fsdyno_record::series::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED_INTERVAL};
 
 /// Counts of events in intervals from a start on.
 #[derive(Clone, Debug)]
@@ -41,26 +41,26 @@ impl Timeline {
     }
 
     /// Returns the end of the interval that contains a time.
-    pub fn interval_end(&mut self, at: Nanos) -> Nanos {
-        let interval = self.index(at) as u64 + 1;
+    pub fn interval_end(&mut self, time: Nanos) -> Nanos {
+        let interval = self.index(time) as u64 + 1;
         self.start.unwrap_or_default() + Nanos(self.interval.0 * interval)
     }
 
     /// Counts events at a time.
-    pub fn add(&mut self, at: Nanos, events: u64) {
-        let index = self.index(at);
+    pub fn add(&mut self, time: Nanos, events: u64) {
+        let index = self.index(time);
         if let Some(count) = self.counts.get_mut(index) {
             *count += events;
         }
     }
 
     /// Returns the index of the interval that contains a time; adds the interval if missing.
-    fn index(&mut self, at: Nanos) -> usize {
-        let since = at.since(self.start.unwrap_or_default()).0;
-        while since / self.interval.0 >= MAX_INTERVALS as u64 {
+    fn index(&mut self, time: Nanos) -> usize {
+        let elapsed = time.since(self.start.unwrap_or_default()).0;
+        while elapsed / self.interval.0 >= MAX_INTERVALS as u64 {
             self.coarsen();
         }
-        let index = (since / self.interval.0) as usize;
+        let index = (elapsed / self.interval.0) as usize;
         if self.counts.len() <= index {
             self.counts.resize(index + 1, 0);
         }
@@ -118,13 +118,13 @@ pub struct Gauge<const N: usize> {
 
 impl<const N: usize> Default for Gauge<N> {
     fn default() -> Gauge<N> {
-        Gauge { interval: MIN_SAMPLED, samples: Vec::with_capacity(MAX_INTERVALS) }
+        Gauge { interval: MIN_SAMPLED_INTERVAL, samples: Vec::with_capacity(MAX_INTERVALS) }
     }
 }
 
 impl<const N: usize> Gauge<N> {
     /// Creates a gauge from samples taken at the end of each interval of this length.
-    pub fn of(interval: Nanos, samples: Vec<[u64; N]>) -> Gauge<N> {
+    pub fn from_samples(interval: Nanos, samples: Vec<[u64; N]>) -> Gauge<N> {
         Gauge { interval, samples }
     }
 
@@ -133,9 +133,9 @@ impl<const N: usize> Gauge<N> {
         Nanos(self.interval.0 * (self.samples.len() as u64 + 1))
     }
 
-    /// Adds a sample taken `since` the start; it also applies to earlier intervals that ended without one.
-    pub fn add(&mut self, since: Nanos, values: [u64; N]) {
-        while since >= self.next_sample() {
+    /// Adds a sample taken `elapsed` after the start; it also applies to earlier intervals that ended without one.
+    pub fn add(&mut self, elapsed: Nanos, values: [u64; N]) {
+        while elapsed >= self.next_sample() {
             if self.samples.len() == MAX_INTERVALS {
                 self.coarsen();
                 continue;

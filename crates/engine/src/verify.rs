@@ -18,8 +18,8 @@ use crate::scan::Directory;
 /// Maximum number of differences reported in full.
 const MAX_EXAMPLES: usize = 10;
 
-/// With [`VerifyMode::Sampled`], one file in this many is read.
-const SAMPLE: u64 = 64;
+/// The number of files of which [`VerifyMode::Sampled`] reads one.
+const SAMPLE_INTERVAL: u64 = 64;
 
 /// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (depending on `mode`),
 /// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
@@ -180,14 +180,14 @@ impl Walk<'_> {
     /// Checks mode, time and links, if the workload specifies them; by default a file has one link.
     fn check_attributes(&mut self, expected: Expected, status: &libc::stat) {
         let mode = status.st_mode & 0o7777;
-        if expected.mode.is_some_and(|wanted| wanted != mode) {
-            let wanted = expected.mode.unwrap_or_default();
-            self.add_problem(&format!("has mode {mode:o}, not {wanted:o}"));
+        if expected.mode.is_some_and(|expected_value| expected_value != mode) {
+            let expected_value = expected.mode.unwrap_or_default();
+            self.add_problem(&format!("has mode {mode:o}, not {expected_value:o}"));
         }
-        if expected.mtime.is_some_and(|wanted| wanted != status.st_mtime) {
-            let (found, wanted) = (status.st_mtime, expected.mtime.unwrap_or_default());
+        if expected.mtime.is_some_and(|expected_value| expected_value != status.st_mtime) {
+            let (found, expected_value) = (status.st_mtime, expected.mtime.unwrap_or_default());
             self.add_problem(&format!(
-                "has modification time {found}, not {wanted} (seconds since 1970)"
+                "has modification time {found}, not {expected_value} (seconds since 1970)"
             ));
         }
         if let Some(Links { group, count }) = expected.links {
@@ -213,12 +213,12 @@ impl Walk<'_> {
             return self.add_problem(&format!("cannot be read: {}", Errno::last()));
         }
         let found = &found[..length as usize];
-        let wanted = self.tree.target(&self.path);
-        if wanted.as_deref() != Some(found) {
+        let expected = self.tree.target(&self.path);
+        if expected.as_deref() != Some(found) {
             let display = |target: &[u8]| String::from_utf8_lossy(target).into_owned();
-            let wanted =
-                wanted.as_deref().map_or_else(|| "the expected target".to_string(), display);
-            self.add_problem(&format!("points to {}, not {wanted}", display(found)));
+            let expected =
+                expected.as_deref().map_or_else(|| "the expected target".to_string(), display);
+            self.add_problem(&format!("points to {}, not {expected}", display(found)));
         }
     }
 
@@ -248,7 +248,7 @@ impl Walk<'_> {
             VerifyMode::Sampled => {
                 let hash =
                     self.path.iter().fold(self.seed, |hash, byte| mix(hash ^ u64::from(*byte)));
-                hash % SAMPLE == 0
+                hash % SAMPLE_INTERVAL == 0
             }
         }
     }
@@ -275,15 +275,15 @@ impl Walk<'_> {
                 _ => return Err(Errno::last()),
             }
             self.report.bytes.0 += count as u64;
-            let differs = match payload {
+            let difference = match payload {
                 Some(payload) => {
                     let remaining = Contents::rest(payload, done as u32);
                     self.contents.difference(remaining, &self.buffer[..count as usize])
                 }
                 None => self.pieces_difference(done, count as usize),
             };
-            if let Some(at) = differs {
-                return Ok(Some(done + at));
+            if let Some(offset) = difference {
+                return Ok(Some(done + offset));
             }
             done += count as u64;
         }

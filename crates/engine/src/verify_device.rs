@@ -32,24 +32,24 @@ pub fn verify_device(
     let mut buffer = vec![0; MAX_SLICE];
     let mut done = 0;
     while done < size && mode != VerifyMode::Names {
-        let take = ((size - done) as usize).min(buffer.len());
-        device.read_exact(&mut buffer[..take])?;
+        let chunk = ((size - done) as usize).min(buffer.len());
+        device.read_exact(&mut buffer[..chunk])?;
         let mut checked = 0;
-        while checked < take {
+        while checked < chunk {
             let piece = tree.piece(path, done + checked as u64).filter(|piece| piece.length > 0);
-            let part = piece.map_or(0, |piece| (piece.length as usize).min(take - checked));
-            let differs =
-                piece.map(|piece| contents.difference(piece, &buffer[checked..checked + part]));
-            match differs {
-                Some(None) => checked += part,
+            let part_length = piece.map_or(0, |piece| (piece.length as usize).min(chunk - checked));
+            let difference = piece
+                .map(|piece| contents.difference(piece, &buffer[checked..checked + part_length]));
+            match difference {
+                Some(None) => checked += part_length,
                 Some(Some(offset)) => {
                     return Ok(with_problem(report, done + checked as u64 + offset, started));
                 }
                 None => return Ok(with_problem(report, done + checked as u64, started)),
             }
         }
-        done += take as u64;
-        report.bytes.0 += take as u64;
+        done += chunk as u64;
+        report.bytes.0 += chunk as u64;
     }
     report.elapsed_ns = clock::now().since(started);
     Ok(report)

@@ -4,7 +4,7 @@
 //! its ops are generated and counted, and each created path is looked up as by the verifier.
 //! With a million files always, with a hundred million if FSDYNO_TEST=full.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod script;
 
@@ -16,11 +16,11 @@ use fsdyno_workload::{Call, DirSlot, ExpectedKind, Op, Share};
 use script::build;
 
 /// A workload with the parameters for at least a million files, and for a hundred million.
-type Closed =
+type ClosedFormWorkload =
     (&'static str, &'static [(&'static str, &'static str)], [(&'static str, &'static str); 2]);
 
 /// The workloads with a closed form.
-const CLOSED: &[Closed] = &[
+const CLOSED_FORM_WORKLOADS: &[ClosedFormWorkload] = &[
     (
         "dirops",
         &[("create-order", "random"), ("order", "random"), ("digits", "9")],
@@ -33,7 +33,7 @@ const CLOSED: &[Closed] = &[
 ];
 
 /// Maximum peak memory of the child, in KiB.
-const LIMIT: u64 = 64 << 10;
+const MAX_MEMORY: u64 = 64 << 10;
 
 /// The environment variable that names the child's workload.
 const TASK: &str = "FSDYNO_MEMORY_TASK";
@@ -41,51 +41,53 @@ const TASK: &str = "FSDYNO_MEMORY_TASK";
 #[test]
 fn a_workload_of_a_closed_form_takes_no_more_memory_for_more_files() {
     let sizes = if std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full") { 2 } else { 1 };
-    for (name, _, all) in CLOSED {
-        for (size, (key, value)) in all.iter().enumerate().take(sizes) {
+    for (name, _, sizes_by_scale) in CLOSED_FORM_WORKLOADS {
+        for (size, (key, value)) in sizes_by_scale.iter().enumerate().take(sizes) {
             let child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "the_child", "--ignored", "--nocapture"])
+                .args(["--exact", "child_process", "--ignored", "--nocapture"])
                 .env(TASK, format!("{name} {size}"))
                 .output()
                 .unwrap();
             let text = String::from_utf8_lossy(&child.stdout).into_owned();
             let errors = String::from_utf8_lossy(&child.stderr);
             assert!(child.status.success(), "{name} {key}={value}: {text}{errors}");
-            let figure = |what: &str| -> u64 {
-                let rest = text.split_once(what).unwrap().1;
+            let read_number = |label: &str| -> u64 {
+                let rest = text.split_once(label).unwrap().1;
                 rest.split_whitespace().next().unwrap().parse().unwrap()
             };
-            let (files, memory) = (figure("\nfiles "), figure("\nmemory "));
+            let (files, memory) = (read_number("\nfiles "), read_number("\nmemory "));
             println!("{name} of {files} files: {memory} KiB");
             assert!(files >= [1_000_000, 100_000_000][size], "{name}: only {files} files");
-            assert!(memory <= LIMIT, "{name} of {files} files: {memory} KiB");
+            assert!(memory <= MAX_MEMORY, "{name} of {files} files: {memory} KiB");
         }
     }
 }
 
 #[test]
 #[ignore = "started by the test above, in a process of its own"]
-fn the_child() {
+fn child_process() {
     let Ok(task) = std::env::var(TASK) else { return };
     let (name, size) = task.split_once(' ').unwrap();
-    let (_, set, sizes) = CLOSED.iter().find(|(closed, _, _)| *closed == name).unwrap();
+    let (_, parameters, sizes) =
+        CLOSED_FORM_WORKLOADS.iter().find(|(closed, _, _)| *closed == name).unwrap();
     let size = sizes[size.parse::<usize>().unwrap()];
-    let set: Vec<(&str, &str)> = set.iter().copied().chain([size]).collect();
-    let work = build(name, &set);
+    let parameters: Vec<(&str, &str)> = parameters.iter().copied().chain([size]).collect();
+    let work = build(name, &parameters);
     let mut recorder = Recorder::new();
     let mut files = 0;
     for (phase, spec) in work.phases().iter().enumerate() {
         let tree = work.tree(phase);
-        let mut issuer = LookUp { tree, dirs: vec![Vec::new()], made: 0, expanded: false };
+        let mut issuer =
+            LookupIssuer { tree, dirs: vec![Vec::new()], created_files: 0, expanded: false };
         recorder.clear();
         run_phase(work.ops(phase, Share::WHOLE).as_mut(), &mut issuer, &mut recorder, &mut |_| {})
             .unwrap();
         if !issuer.expanded {
             assert_eq!(recorder.counts(), work.counts(phase, 1), "{task}: {}", spec.name);
         }
-        files = files.max(issuer.made);
-        if issuer.made > 0 {
-            assert_eq!(issuer.made, work.tree(phase).files(), "{task}: {}", spec.name);
+        files = files.max(issuer.created_files);
+        if issuer.created_files > 0 {
+            assert_eq!(issuer.created_files, work.tree(phase).files(), "{task}: {}", spec.name);
         }
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -94,16 +96,16 @@ fn the_child() {
 }
 
 /// Makes no calls, and looks up every created path in the tree.
-struct LookUp<'a> {
+struct LookupIssuer<'a> {
     tree: Box<dyn Tree + 'a>,
     /// Paths of the open directories.
     dirs: Vec<Vec<u8>>,
-    made: u64,
+    created_files: u64,
     /// True if an op was expanded.
     expanded: bool,
 }
 
-impl LookUp<'_> {
+impl LookupIssuer<'_> {
     fn path(&self, dir: DirSlot, op: &Op) -> Vec<u8> {
         let mut path = self.dirs[dir.0 as usize].clone();
         if !path.is_empty() {
@@ -114,11 +116,11 @@ impl LookUp<'_> {
     }
 }
 
-impl Issuer for LookUp<'_> {
+impl Issuer for LookupIssuer<'_> {
     fn issue(&mut self, op: &Op) -> i64 {
-        let answer = fsdyno_engine::issue::null::Null.issue(op);
+        let result = fsdyno_engine::issue::null::Null.issue(op);
         match op.call {
-            _ if answer != 0 => {}
+            _ if result != 0 => {}
             Call::OpenDir { dir, slot } => {
                 let path = self.path(dir, op);
                 let slot = slot.0 as usize;
@@ -129,11 +131,11 @@ impl Issuer for LookUp<'_> {
                 let path = self.path(dir, op);
                 let found = self.tree.lookup(&path).map(|expected| expected.kind);
                 assert!(matches!(found, Some(ExpectedKind::File(_))), "{:?} is {found:?}", op.name);
-                self.made += 1;
+                self.created_files += 1;
             }
             _ => {}
         }
-        answer
+        result
     }
 
     fn expand(&mut self, _: &Op, _: &mut Meter<'_>) -> Result<(), Failure> {

@@ -63,8 +63,8 @@ impl From<NoSpace> for Error {
     }
 }
 
-impl From<find::Full> for Error {
-    fn from(_: find::Full) -> Error {
+impl From<find::IndexFull> for Error {
+    fn from(_: find::IndexFull) -> Error {
         Error::NoSpace
     }
 }
@@ -156,7 +156,7 @@ impl Ext2 {
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::NotDirectory`].
-    pub fn path(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
+    pub fn resolve(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         let mut inode = dir;
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
             inode = self.lookup(inode, part)?.ok_or(Error::Missing)?;
@@ -167,7 +167,7 @@ impl Ext2 {
     /// Returns the directory of a path's last name, and that name.
     fn resolve_parent<'a>(&mut self, dir: u32, path: &'a [u8]) -> Result<(u32, &'a [u8]), Error> {
         match path.iter().rposition(|byte| *byte == b'/') {
-            Some(slash) => Ok((self.path(dir, &path[..slash])?, &path[slash + 1..])),
+            Some(slash) => Ok((self.resolve(dir, &path[..slash])?, &path[slash + 1..])),
             None => Ok((dir, path)),
         }
     }
@@ -186,7 +186,7 @@ impl Ext2 {
     }
 
     /// Searches a directory.
-    fn search(&mut self, dir: u32, name: &[u8]) -> Result<Option<(u32, find::Found)>, Error> {
+    fn search(&mut self, dir: u32, name: &[u8]) -> Result<Option<(u32, find::Location)>, Error> {
         self.with_directory(dir, |directory| {
             let found = directory.find.find(&mut directory.blocks, name)?;
             let entry = dirent::read(directory.blocks.bytes(found.block), found.offset);
@@ -433,7 +433,7 @@ impl Ext2 {
     /// The errors of stat(2).
     pub fn stat(&mut self, dir: u32, path: &[u8]) -> Result<u32, Error> {
         self.compute(cost::STAT);
-        let inode = self.path(dir, path)?;
+        let inode = self.resolve(dir, path)?;
         self.load_inode(inode);
         Ok(inode)
     }

@@ -22,7 +22,7 @@ pub fn build() -> Option<&'static Build> {
     static BUILD: LazyLock<Option<Build>> = LazyLock::new(|| {
         // SAFETY: a reference is valid for reads. The read is volatile because the compiler knows the bytes and would
         // also place them elsewhere in the program, where they would become part of a lab identity.
-        Build::of_stamp(&unsafe { std::ptr::read_volatile(&raw const STAMP) })
+        Build::from_stamp(&unsafe { std::ptr::read_volatile(&raw const STAMP) })
     });
     BUILD.as_ref()
 }

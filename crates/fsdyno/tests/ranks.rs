@@ -172,7 +172,12 @@ fn a_phase_is_durable_where_that_is_known_and_else_a_note_says_why_not() {
             false => assert_eq!(phase["durable_ns"], phase["synced_ns"], "{notes}"),
         }
         if place.on.path().starts_with(memory) {
-            assert!(notes.contains("file system tmpfs: no block device"), "{notes}");
+            assert!(
+                notes.contains(
+                    "file system tmpfs: the block device that holds the data is not known"
+                ),
+                "{notes}"
+            );
         }
     }
 }
@@ -339,8 +344,8 @@ fn a_rank_that_comes_twice_ends_the_run() {
     assert!(is_empty(place.on.path()));
 }
 
-/// An ssh that runs the command here, and notes its arguments; the hosts of some names cannot be reached or have no such
-/// program.
+/// An ssh that runs the command here, and notes its arguments; the hosts of some names cannot be reached or have no
+/// such program.
 const SSH: &str = r#"#!/bin/sh
 printf '%s\n' "$@" >> "$LOG"
 while [ "$1" != -- ]; do shift; done

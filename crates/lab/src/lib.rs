@@ -398,7 +398,7 @@ impl Guest {
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Make`]) in this guest on such a machine: from
+    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Prepare`]) in this guest on such a machine: from
     /// `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and the guest's
     /// identity form their key.
     ///

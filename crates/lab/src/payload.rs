@@ -160,8 +160,8 @@ fn unpack_lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
         0..8 => return Err("cut short".into()),
         n => (&bytes[4..n - 4], word(&bytes[n - 4..])),
     };
-    if size as u64 > PARTS.whole.0 {
-        return Err(format!("it is larger than {}", PARTS.whole));
+    if size as u64 > PARTS.max_size.0 {
+        return Err(format!("it is larger than {}", PARTS.max_size));
     }
     let mut out = Vec::new();
     let mut rest = blocks;

@@ -43,7 +43,7 @@ pub fn clock(cpu: &CpuPlan) -> String {
 /// The hpet that wakes the kernel still counts QEMU's time: it fires too early by a factor of k, and is set
 /// again for the remainder. With a processor profile, the hpet is slowed down as well ([`crate::processor`]).
 fn faster(cpu: &CpuPlan) -> Option<String> {
-    cpu.own_clock().map(|per_us| format!("tsc_early_khz={}", per_us * 1000))
+    cpu.instructions_per_us_of_own_clock().map(|per_us| format!("tsc_early_khz={}", per_us * 1000))
 }
 
 /// The oldest suitable machine type, without options; QEMU must support it.

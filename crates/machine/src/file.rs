@@ -53,11 +53,11 @@ impl Machine {
             Value::Integer(number) => Ok(number.to_string()),
             invalid => {
                 let problem = format!("{key} = {invalid} is not valid; write {example}");
-                Err(text.wrong(spanned.span(), problem))
+                Err(text.error_at(spanned.span(), problem))
             }
         };
         let invalid = |spanned: &Spanned<Value>, key: &str, problem: String| {
-            text.wrong(spanned.span(), format!("{key}: {problem}"))
+            text.error_at(spanned.span(), format!("{key}: {problem}"))
         };
         let disk = value("disk", &parsed.disk, "disk = \"ssd-sata\"").and_then(|disk| {
             resolve_path(file, &disk).map_err(|problem| invalid(&parsed.disk, "disk", problem))

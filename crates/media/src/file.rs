@@ -39,7 +39,7 @@ pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) ->
 ///
 /// # Errors
 /// The path is not a file, or has a link of another user.
-pub fn look(path: &Path) -> io::Result<()> {
+pub fn check_writable(path: &Path) -> io::Result<()> {
     resolve(path, Missing::Refuse)?.stat.as_ref().map_or(Ok(()), is_file)
 }
 
@@ -74,7 +74,7 @@ pub fn append(path: &Path, create: bool) -> io::Result<File> {
 /// An error from the kernel; a path that is not a folder, or is on a pseudo file system of the kernel; a link of
 /// another user.
 pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
-    look_at_folder(path)?;
+    check_folder(path)?;
     let mut created = Vec::new();
     let Resolved { dir, name, stat } = resolve(path, Missing::Create(&mut created))?;
     match stat {
@@ -92,7 +92,7 @@ pub fn make_folder(path: &Path) -> io::Result<Vec<NewFolder>> {
 ///
 /// # Errors
 /// Those of [`make_folder`], as far as they can be predicted.
-pub fn look_at_folder(path: &Path) -> io::Result<()> {
+pub fn check_folder(path: &Path) -> io::Result<()> {
     let Resolved { dir, stat, name } = resolve(path, Missing::Stop)?;
     let dir = match stat {
         None => dir,
@@ -237,7 +237,7 @@ impl Drop for Draft {
 }
 
 /// Reports whether a path still refers to an open file.
-pub fn is_at(file: &File, path: &Path) -> bool {
+pub fn refers_to(file: &File, path: &Path) -> bool {
     let resolved = resolve(path, Missing::Refuse).ok();
     let stat =
         resolved.and_then(|entry| statat(&entry.dir, &entry.name, AtFlags::SYMLINK_NOFOLLOW).ok());
@@ -331,7 +331,7 @@ mod tests {
                 let error = result.unwrap_err().to_string();
                 assert!(error.contains("under the control of user 65534"), "{name}: {error}");
             }
-            assert!(look(&path).is_err() && remove(&path).is_err());
+            assert!(check_writable(&path).is_err() && remove(&path).is_err());
             assert!(make_folder(&path.join("x")).is_err());
         }
         assert!(append(&other.join("hard"), true).unwrap_err().to_string().contains("hard link"));
@@ -345,14 +345,14 @@ mod tests {
     fn folders_are_created_and_removed_again_but_none_in_proc() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("a/b/c");
-        look_at_folder(&path).unwrap();
+        check_folder(&path).unwrap();
         assert_eq!(names(base.path()), [""; 0]);
         let created = make_folder(&path).unwrap();
         assert!(path.is_dir() && created.len() == 3 && make_folder(&path).unwrap().is_empty());
         created.iter().rev().for_each(|folder| folder.remove().unwrap());
         assert_eq!(names(base.path()), [""; 0]);
         for path in ["/proc/x", "/proc/x/y", "/sys/kernel"] {
-            let error = look_at_folder(Path::new(path)).unwrap_err().to_string();
+            let error = check_folder(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains("no file can be created on"), "{path}: {error}");
             assert_eq!(make_folder(Path::new(path)).unwrap_err().to_string(), error);
         }

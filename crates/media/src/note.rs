@@ -24,7 +24,7 @@ impl Note {
     ///
     /// # Errors
     /// A directory that cannot be written; a file with that name that belongs to another user.
-    pub fn leave(folder: &Path, name: &str, text: &[u8]) -> Result<Note, MediaError> {
+    pub fn create(folder: &Path, name: &str, text: &[u8]) -> Result<Note, MediaError> {
         let parent = open_directory(folder)?;
         let path = folder.join(name);
         let failed = |error| MediaError::io("write", path.clone(), error);

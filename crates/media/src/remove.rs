@@ -52,7 +52,7 @@ pub fn tree(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
 /// Returns how long names may exist without being listed: on a network file system, the time of the client's cache.
 fn unlisted_time(dir: BorrowedFd<'_>) -> Duration {
     // Without /proc, the type is unknown.
-    match mount_table::of_file(dir) {
+    match mount_table::mount_of_file(dir) {
         Ok(Some(mount)) if !mount.is_network() => SILLY_RENAME_TIMEOUT,
         _ => CLIENT_CACHE,
     }

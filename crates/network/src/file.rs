@@ -38,7 +38,8 @@ struct File {
 const KEYS_HINT: &str = "a network file has the keys about, rate, delay and limit, and a [[source]] with what and from for each (an \
                     example: fsdyno show network lan-10g)";
 
-/// The rates that the model supports, in bits per second: from that of an old modem to more than the guest's processor can send.
+/// The rates that the model supports, in bits per second: from that of an old modem to more than the guest's processor
+/// can send.
 const RATES: (u64, u64) = (1_000, 1_000_000_000_000);
 
 /// The maximum delay of a link.
@@ -58,19 +59,19 @@ impl Network {
         let bits_per_second = parse_rate(parsed.rate.get_ref()).ok_or_else(|| {
             let value = parsed.rate.get_ref();
             let correction = "write a whole number with a unit, such as \"10 Gbit/s\" or \"800 Mbit/s\", up to 1000 Gbit/s";
-            text.wrong(parsed.rate.span(), format!("rate = \"{value}\" is not valid; {correction}"))
+            text.error_at(parsed.rate.span(), format!("rate = \"{value}\" is not valid; {correction}"))
         })?;
         let delay_ns = parse_delay(parsed.delay.get_ref()).ok_or_else(|| {
             let value = parsed.delay.get_ref();
             let correction = "write a whole number with a unit, such as \"2500 ns\", \"8 us\" or \"5 ms\", up to 10 s";
-            text.wrong(parsed.delay.span(), format!("delay = \"{value}\" is not valid; {correction}"))
+            text.error_at(parsed.delay.span(), format!("delay = \"{value}\" is not valid; {correction}"))
         })?;
         let limit = *parsed.limit.get_ref();
         if !(1..=MAX_PACKETS).contains(&limit) {
             let problem = format!(
                 "limit = {limit} is not valid; write a number of packets from 1 to {MAX_PACKETS}"
             );
-            return Err(text.wrong(parsed.limit.span(), problem));
+            return Err(text.error_at(parsed.limit.span(), problem));
         }
         let (name, about, source) = (name.to_string(), parsed.about, parsed.source);
         Ok(Network { name, about, bits_per_second, delay_ns, limit, source })

@@ -129,7 +129,7 @@ mod tests {
         for name in names() {
             let profile = profile(name).unwrap();
             assert_eq!(profile.about.starts_with("Estimate: "), profile.estimate, "{name}");
-            let description = find(name).unwrap().described();
+            let description = find(name).unwrap().describe();
             let is_described =
                 description.contains("an estimate from published figures; error of CPU times: ");
             assert_eq!(is_described, profile.estimate, "{description}");

@@ -105,7 +105,7 @@ pub fn open(
         // The address is passed through ssh.
         None if position.kind == Kind::Ssh => None,
         None => {
-            let note = Note::leave(folder, &note_name(position)?, meeting.to_text().as_bytes());
+            let note = Note::create(folder, &note_name(position)?, meeting.to_text().as_bytes());
             Some(note.map_err(|error| error.to_string())?)
         }
     };

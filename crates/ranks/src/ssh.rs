@@ -163,7 +163,7 @@ impl Drop for RemoteWorkers {
 fn start_ssh(command: Command, join: &Join) -> Result<(Process, std::io::PipeWriter), String> {
     let failed = |error: std::io::Error| format!("failed to start ssh: {error}; is it installed?");
     let line = serde_json::to_string(join).map_err(|error| failed(error.into()))?;
-    let (ssh, mut input) = Process::start_fed(command).map_err(failed)?;
+    let (ssh, mut input) = Process::start_with_pipe(command).map_err(failed)?;
     // If ssh has already ended, its exit code shows the reason.
     let _ = writeln!(input, "{line}");
     Ok((ssh, input))

@@ -24,7 +24,7 @@ pub const FAILED_FLAG: u64 = 1 << 62;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsdynoak");
 const HEADER: usize = 8;
-const PARTS_AT: usize = HEADER + 2 * MAX_EVENTS;
+const PARTS_OFFSET: usize = HEADER + 2 * MAX_EVENTS;
 
 /// The kind of a [`PhaseEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct PhaseEvent {
     /// The phase, from 0; for a sync between phases, the preceding one.
     pub phase: usize,
     /// The time, on the guest's clock.
-    pub at: Nanos,
+    pub time: Nanos,
 }
 
 /// The writing side of the log.
@@ -54,67 +54,67 @@ pub struct PhaseEvent {
 pub struct AckLog {
     words: &'static [AtomicU64],
     ranks: usize,
-    each: usize,
+    words_per_rank: usize,
 }
 
 /// The writing side of one rank.
 #[derive(Clone, Copy, Debug)]
 pub struct RankAcks(&'static [AtomicU64]);
 
-/// Returns the number of words that a log of `ranks` ranks takes, each with up to `each` ops and phases.
-pub fn words_needed(ranks: usize, each: usize) -> usize {
-    PARTS_AT + ranks * (each + 1)
+/// Returns the number of words that a log of `ranks` ranks takes, each with up to `words_per_rank` ops and phases.
+pub fn words_needed(ranks: usize, words_per_rank: usize) -> usize {
+    PARTS_OFFSET + ranks * (words_per_rank + 1)
 }
 
 impl AckLog {
     /// Creates an empty log; `None` if the memory is too small for it.
-    pub fn new(words: &'static [AtomicU64], ranks: usize, each: usize) -> Option<AckLog> {
-        if words.len() < words_needed(ranks, each) {
+    pub fn new(words: &'static [AtomicU64], ranks: usize, words_per_rank: usize) -> Option<AckLog> {
+        if words.len() < words_needed(ranks, words_per_rank) {
             return None;
         }
-        for (word, value) in words.iter().zip([MAGIC, ranks as u64, each as u64 + 1, 0]) {
+        for (word, value) in words.iter().zip([MAGIC, ranks as u64, words_per_rank as u64 + 1, 0]) {
             word.store(value, Ordering::Relaxed);
         }
-        Some(AckLog { words, ranks, each: each + 1 })
+        Some(AckLog { words, ranks, words_per_rank: words_per_rank + 1 })
     }
 
     /// Adds an event, unless the log is full; it holds the events of 681 phases.
-    pub fn add_event(&self, kind: PhaseEventKind, phase: usize, at: Nanos) {
+    pub fn add_event(&self, kind: PhaseEventKind, phase: usize, time: Nanos) {
         let count = self.words[3].load(Ordering::Relaxed) as usize;
         if count < MAX_EVENTS {
             let index = HEADER + 2 * count;
             self.words[index].store(((kind as u64) << 32) | phase as u64, Ordering::Relaxed);
-            self.words[index + 1].store(at.0, Ordering::Relaxed);
+            self.words[index + 1].store(time.0, Ordering::Relaxed);
             self.words[3].store(count as u64 + 1, Ordering::Release);
         }
     }
 
     /// Returns the part of a rank, if it has one.
     pub fn rank(&self, rank: u32) -> Option<RankAcks> {
-        let from = PARTS_AT + rank as usize * self.each;
-        let part = self.words.get(from..from + self.each)?;
+        let from = PARTS_OFFSET + rank as usize * self.words_per_rank;
+        let part = self.words.get(from..from + self.words_per_rank)?;
         ((rank as usize) < self.ranks).then_some(RankAcks(part))
     }
 }
 
 impl RankAcks {
     /// Begins a phase: subsequent times belong to it.
-    pub fn phase(&self, phase: usize) {
+    pub fn begin_phase(&self, phase: usize) {
         self.add(PHASE_FLAG | phase as u64);
     }
 
     /// Adds the return time of an op; `failed` is true if it failed although it should have succeeded.
     #[inline]
-    pub fn returned(&self, at: Nanos, failed: bool) {
-        self.add(at.0 | if failed { FAILED_FLAG } else { 0 });
+    pub fn add_return(&self, time: Nanos, failed: bool) {
+        self.add(time.0 | if failed { FAILED_FLAG } else { 0 });
     }
 
     #[inline]
     fn add(&self, word: u64) {
         let count = self.0[0].load(Ordering::Relaxed);
         // A word that does not fit is still counted, so that the reader detects it.
-        if let Some(place) = self.0.get(count as usize + 1) {
-            place.store(word, Ordering::Relaxed);
+        if let Some(slot) = self.0.get(count as usize + 1) {
+            slot.store(word, Ordering::Relaxed);
         }
         self.0[0].store(count + 1, Ordering::Release);
     }
@@ -131,37 +131,42 @@ pub struct Acks {
     pub failed: BTreeSet<(usize, usize, usize)>,
 }
 
-/// Reads a log; `get` returns a number of words, starting at an index.
+/// Reads a log; `read_words` returns a number of words, starting at an index.
 ///
 /// # Errors
 /// A sentence that describes the fault of the log.
-pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'static str> {
-    let header = get(0, HEADER);
-    let [magic, ranks, each, events, ..] = header[..] else {
+pub fn parse(read_words: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'static str> {
+    let header = read_words(0, HEADER);
+    let [magic, ranks, words_per_rank, events, ..] = header[..] else {
         return Err("no log of op returns found");
     };
     if magic != MAGIC {
         return Err("no log of op returns found");
     }
-    let fits = ranks.checked_mul(each).is_some_and(|words| words < (REGION - OFFSET) / 8);
-    if !fits || events as usize > MAX_EVENTS {
+    let is_plausible =
+        ranks.checked_mul(words_per_rank).is_some_and(|words| words < (REGION - OFFSET) / 8);
+    if !is_plausible || events as usize > MAX_EVENTS {
         return Err("the log of op returns is damaged");
     }
     let mut acks = Acks::default();
-    for event in get(HEADER, 2 * events as usize).chunks_exact(2) {
+    for event in read_words(HEADER, 2 * events as usize).chunks_exact(2) {
         let kind = [PhaseEventKind::Begin, PhaseEventKind::Returned, PhaseEventKind::Synced];
         let kind = kind.into_iter().find(|kind| *kind as u64 == event[0] >> 32);
         let kind = kind.ok_or("the log of op returns is damaged")?;
-        acks.events.push(PhaseEvent { kind, phase: event[0] as u32 as usize, at: Nanos(event[1]) });
+        acks.events.push(PhaseEvent {
+            kind,
+            phase: event[0] as u32 as usize,
+            time: Nanos(event[1]),
+        });
     }
     for rank in 0..ranks as usize {
-        let part = PARTS_AT + rank * each as usize;
-        let count = get(part, 1)[0];
-        if count >= each {
+        let part = PARTS_OFFSET + rank * words_per_rank as usize;
+        let count = read_words(part, 1)[0];
+        if count >= words_per_rank {
             return Err("the log of op returns was full");
         }
         let mut phase = None;
-        for word in get(part + 1, count as usize) {
+        for word in read_words(part + 1, count as usize) {
             if word & PHASE_FLAG != 0 {
                 let index = (word & !PHASE_FLAG) as usize;
                 if index >= MAX_EVENTS {
@@ -188,8 +193,8 @@ pub fn read(get: &mut dyn FnMut(usize, usize) -> Vec<u64>) -> Result<Acks, &'sta
 mod tests {
     use super::*;
 
-    fn read_back(memory: &[AtomicU64]) -> Result<Acks, &'static str> {
-        read(&mut |from, count| {
+    fn read_log(memory: &[AtomicU64]) -> Result<Acks, &'static str> {
+        parse(&mut |from, count| {
             memory[from..from + count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
         })
     }
@@ -204,17 +209,17 @@ mod tests {
         assert!(AckLog::new(memory, 2, 5).is_none());
         let log = AckLog::new(memory, 2, 4).unwrap();
         assert!(log.rank(2).is_none());
-        let lines = [log.rank(0).unwrap(), log.rank(1).unwrap()];
+        let ranks = [log.rank(0).unwrap(), log.rank(1).unwrap()];
         log.add_event(PhaseEventKind::Begin, 0, Nanos(1));
-        lines[0].phase(0);
-        lines[0].returned(Nanos(5), false);
-        lines[0].returned(Nanos(6), true);
-        lines[1].phase(0);
-        lines[1].returned(Nanos(7), false);
+        ranks[0].begin_phase(0);
+        ranks[0].add_return(Nanos(5), false);
+        ranks[0].add_return(Nanos(6), true);
+        ranks[1].begin_phase(0);
+        ranks[1].add_return(Nanos(7), false);
         log.add_event(PhaseEventKind::Synced, 0, Nanos(9));
-        lines[1].phase(1);
-        lines[1].returned(Nanos(11), false);
-        let acks = read_back(memory).unwrap();
+        ranks[1].begin_phase(1);
+        ranks[1].add_return(Nanos(11), false);
+        let acks = read_log(memory).unwrap();
         let times = |times: &[u64]| times.iter().map(|time| Nanos(*time)).collect::<Vec<_>>();
         assert_eq!(
             acks.returned,
@@ -223,14 +228,14 @@ mod tests {
         assert_eq!(acks.failed, BTreeSet::from([(0, 0, 1)]));
         assert_eq!(
             acks.events[1],
-            PhaseEvent { kind: PhaseEventKind::Synced, phase: 0, at: Nanos(9) }
+            PhaseEvent { kind: PhaseEventKind::Synced, phase: 0, time: Nanos(9) }
         );
-        lines[1].returned(Nanos(12), false);
-        assert_eq!(read_back(memory), Err("the log of op returns was full"));
+        ranks[1].add_return(Nanos(12), false);
+        assert_eq!(read_log(memory), Err("the log of op returns was full"));
     }
 
     #[test]
-    fn memory_that_holds_no_log_is_refused() {
-        assert!(read_back(memory(words_needed(1, 1))).is_err());
+    fn memory_without_a_log_is_refused() {
+        assert!(read_log(memory(words_needed(1, 1))).is_err());
     }
 }

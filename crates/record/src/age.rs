@@ -25,7 +25,7 @@ pub struct AgePlan {
     pub seed: Option<u64>,
 }
 
-/// Maximum fill: a file system needs the rest for its metadata; ext4 alone reserves 5 %.
+/// Maximum fill: a file system needs the remaining blocks for its metadata; ext4 alone reserves 5 %.
 const MAX_FILL: u32 = 95;
 
 /// Maximum churn: more rounds change nothing that a trial can see, but each rewrites all data.
@@ -53,7 +53,7 @@ impl FromStr for AgePlan {
         let (mut fill, mut churn, mut files, mut seed) = (None, None, None, None);
         for part in text.split(',') {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            let twice = match key {
+            let is_repeated = match key {
                 "fill" => fill.replace(value).is_some(),
                 "churn" => churn.replace(value).is_some(),
                 "files" => files.replace(value).is_some(),
@@ -63,7 +63,7 @@ impl FromStr for AgePlan {
                     return Err(format!("'{part}' is not a parameter of ageing; {hint}"));
                 }
             };
-            if twice {
+            if is_repeated {
                 return Err(format!("'{text}' gives {key} twice"));
             }
         }
@@ -108,7 +108,7 @@ impl From<AgePlan> for String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Aged {
-    /// Files that stay in addition to the trial's own tree.
+    /// Files that remain in addition to the trial's own tree.
     pub files: u64,
     /// Directories of those files.
     pub directories: u64,
@@ -138,13 +138,13 @@ mod tests {
         for text in ["fill=80%,churn=3,files=4K-1M,seed=1", "fill=5%,churn=0,files=mix"] {
             assert_eq!(text.parse::<AgePlan>().unwrap().to_string(), text);
         }
-        let usual: AgePlan = "fill=80".parse().unwrap();
-        assert_eq!(usual.to_string(), "fill=80%,churn=1,files=lognormal:64K:1.5");
+        let default: AgePlan = "fill=80".parse().unwrap();
+        assert_eq!(default.to_string(), "fill=80%,churn=1,files=lognormal:64K:1.5");
     }
 
     #[test]
     fn an_impossible_age_is_refused_with_the_valid_range() {
-        for (wrong, hint) in [
+        for (invalid, hint) in [
             ("", "fill"),
             ("churn=1", "fill=80%"),
             ("fill=0%", "1 to 95"),
@@ -155,8 +155,8 @@ mod tests {
             ("fill=80%,fill=70%", "twice"),
             ("fil=80%", "'fill'"),
         ] {
-            let text = wrong.parse::<AgePlan>().unwrap_err();
-            assert!(text.contains(hint), "{wrong}: {text}");
+            let text = invalid.parse::<AgePlan>().unwrap_err();
+            assert!(text.contains(hint), "{invalid}: {text}");
         }
     }
 }

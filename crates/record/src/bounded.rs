@@ -15,42 +15,50 @@ use crate::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Name of the kind, in the plural.
-    pub what: &'static str,
+    pub content: &'static str,
     /// Maximum size, uncompressed.
-    pub whole: Bytes,
+    pub max_size: Bytes,
     /// Maximum length of a line, if lines are read one by one.
-    pub line: Option<Bytes>,
+    pub max_line: Option<Bytes>,
 }
 
 /// Limit for `trials.ndjson`, `series.ndjson`, `why.ndjson`.
 pub const RECORDS: Limit =
-    Limit { what: "records", whole: Bytes(4 << 30), line: Some(Bytes(32 << 20)) };
+    Limit { content: "records", max_size: Bytes(4 << 30), max_line: Some(Bytes(32 << 20)) };
 
 /// Limit for `crash.json`, `schedule.json`, findings of `crash`.
-pub const RESULTS: Limit = Limit { what: "results in JSON", whole: Bytes(256 << 20), line: None };
+pub const RESULTS: Limit =
+    Limit { content: "results in JSON", max_size: Bytes(256 << 20), max_line: None };
 
-/// Limit for files that people write: a study, a disk profile, another program's configuration.
-pub const WRITTEN: Limit =
-    Limit { what: "studies, disk profiles and configurations", whole: Bytes(1 << 20), line: None };
+/// Limit for files written by people: a study, a disk profile, another program's configuration.
+pub const WRITTEN: Limit = Limit {
+    content: "studies, disk profiles and configurations",
+    max_size: Bytes(1 << 20),
+    max_line: None,
+};
 
 /// Limit for a trial's log of requests.
-pub const LOGS: Limit = Limit { what: "logs of requests", whole: Bytes(1 << 30), line: None };
+pub const LOGS: Limit =
+    Limit { content: "logs of requests", max_size: Bytes(1 << 30), max_line: None };
 
 /// Limit for parts of a guest: kernels, modules, programs and their data.
 pub const PARTS: Limit =
-    Limit { what: "kernels, modules and programs", whole: Bytes(1 << 30), line: None };
+    Limit { content: "kernels, modules and programs", max_size: Bytes(1 << 30), max_line: None };
 
 /// Limit for input of workloads.
-pub const INPUTS: Limit =
-    Limit { what: "archives and folders for workloads", whole: Bytes(64 << 30), line: None };
+pub const INPUTS: Limit = Limit {
+    content: "archives and folders for workloads",
+    max_size: Bytes(64 << 30),
+    max_line: None,
+};
 
 /// All limits, for the document that lists them.
 pub const ALL: &[&Limit] = &[&RECORDS, &RESULTS, &WRITTEN, &LOGS, &PARTS, &INPUTS];
 
 impl Limit {
     fn too_large(&self) -> io::Error {
-        let Limit { what, whole, .. } = self;
-        let text = format!("it is larger than {whole}, and {what} are {whole} at most");
+        let Limit { content, max_size, .. } = self;
+        let text = format!("it is larger than {max_size}, and {content} are {max_size} at most");
         io::Error::new(ErrorKind::FileTooLarge, text)
     }
 }
@@ -86,7 +94,7 @@ fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
     }
     let kinds =
         [(kind.is_dir(), "a folder"), (kind.is_fifo(), "a pipe"), (kind.is_socket(), "a socket")];
-    let kind = kinds.iter().find(|(is, _)| *is).map_or("a device", |(_, kind)| *kind);
+    let kind = kinds.iter().find(|(applies, _)| *applies).map_or("a device", |(_, kind)| *kind);
     Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}; give the path of a file")))
 }
 
@@ -96,7 +104,7 @@ fn check(metadata: &Metadata, is_own: bool) -> io::Result<()> {
 /// Those of [`open`]; a file that is too large, before any of it is read.
 pub fn read(path: &Path, limit: &Limit) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Bounded::of_file(open(path)?, limit)?.read_to_end(&mut bytes)?;
+    Bounded::new_for_file(open(path)?, limit)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -119,10 +127,11 @@ pub fn read_line(
     text: &mut Vec<u8>,
 ) -> io::Result<usize> {
     text.clear();
-    let max = limit.line.unwrap_or(limit.whole);
+    let max = limit.max_line.unwrap_or(limit.max_size);
     let length = source.by_ref().take(max.0 + 1).read_until(b'\n', text)?;
     if length as u64 > max.0 {
-        let text = format!("the line is longer than {max}, the limit for lines of {}", limit.what);
+        let text =
+            format!("the line is longer than {max}, the limit for lines of {}", limit.content);
         return Err(io::Error::new(ErrorKind::FileTooLarge, text));
     }
     Ok(length)
@@ -133,13 +142,13 @@ pub fn read_line(
 pub struct Bounded<R> {
     source: R,
     limit: Limit,
-    left: u64,
+    remaining: u64,
 }
 
 impl<R: Read> Bounded<R> {
     /// Bounds a source from its current position.
     pub fn new(source: R, limit: &Limit) -> Bounded<R> {
-        Bounded { source, limit: *limit, left: limit.whole.0 }
+        Bounded { source, limit: *limit, remaining: limit.max_size.0 }
     }
 }
 
@@ -148,8 +157,8 @@ impl Bounded<File> {
     ///
     /// # Errors
     /// A file that is too large; nothing is read from it.
-    pub fn of_file(file: File, limit: &Limit) -> io::Result<Bounded<File>> {
-        match file.metadata()?.len() > limit.whole.0 {
+    pub fn new_for_file(file: File, limit: &Limit) -> io::Result<Bounded<File>> {
+        match file.metadata()?.len() > limit.max_size.0 {
             true => Err(limit.too_large()),
             false => Ok(Bounded::new(file, limit)),
         }
@@ -159,10 +168,10 @@ impl Bounded<File> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // One byte beyond the limit distinguishes the end of the source from an excess.
-        let max = usize::try_from(self.left + 1).unwrap_or(usize::MAX).min(buffer.len());
+        let max = usize::try_from(self.remaining + 1).unwrap_or(usize::MAX).min(buffer.len());
         let length = self.source.read(&mut buffer[..max])?;
-        match self.left.checked_sub(length as u64) {
-            Some(left) => self.left = left,
+        match self.remaining.checked_sub(length as u64) {
+            Some(remaining) => self.remaining = remaining,
             None => return Err(self.limit.too_large()),
         }
         Ok(length)
@@ -177,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    const SMALL: Limit = Limit { what: "notes", whole: Bytes(8), line: Some(Bytes(4)) };
+    const SMALL: Limit = Limit { content: "notes", max_size: Bytes(8), max_line: Some(Bytes(4)) };
 
     fn read_small(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -213,19 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn a_device_folder_or_named_pipe_is_refused_at_once_and_a_pipe_of_this_process_is_read() {
+    fn a_device_folder_or_named_pipe_is_refused_and_a_pipe_of_this_process_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let status = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(status.success());
-        let begin = Instant::now();
+        let start = Instant::now();
         for (path, kind) in
             [(Path::new("/dev/zero"), "a device"), (folder.path(), "a folder"), (&pipe, "a pipe")]
         {
             let error = open(path).unwrap_err().to_string();
             assert_eq!(error, format!("it is {kind}; give the path of a file"));
         }
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(5));
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"1234").unwrap();
         drop(writer);

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The ELF section that holds the stamp of a build.
+/// The ELF section that contains the stamp of a build.
 pub const SECTION: &str = ".fsdyno.build";
 
 /// The length of that section. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+` if the
@@ -27,7 +27,7 @@ pub struct Build {
 
 impl Build {
     /// Reads a stamp; `None` if it is blank.
-    pub fn of_stamp(stamp: &[u8]) -> Option<Build> {
+    pub fn from_stamp(stamp: &[u8]) -> Option<Build> {
         let end = stamp.iter().position(|byte| *byte == 0).unwrap_or(stamp.len());
         let text = std::str::from_utf8(&stamp[..end]).ok().filter(|text| !text.is_empty())?;
         let commit = text.strip_suffix('+');
@@ -53,19 +53,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_holds_a_commit_and_a_dirty_mark() {
-        let of = |text: &str| {
+    fn a_stamp_contains_a_commit_and_a_dirty_mark() {
+        let build_of = |text: &str| {
             let mut stamp = [0; STAMP_LENGTH];
             stamp[..text.len()].copy_from_slice(text.as_bytes());
-            Build::of_stamp(&stamp)
+            Build::from_stamp(&stamp)
         };
         let commit = "7d48d33aa10c".repeat(3);
-        assert_eq!(of(""), None);
-        assert_eq!(of(&commit), Some(Build { commit: commit.clone(), dirty: false }));
-        let dirty = of(&format!("{commit}+")).unwrap();
+        assert_eq!(build_of(""), None);
+        assert_eq!(build_of(&commit), Some(Build { commit: commit.clone(), dirty: false }));
+        let dirty = build_of(&format!("{commit}+")).unwrap();
         assert_eq!((dirty.commit.as_str(), dirty.dirty), (commit.as_str(), true));
         assert_eq!(program("0.1.0", Some(&dirty)), "0.1.0 (7d48d33aa10c, dirty)");
         assert_eq!(program("0.1.0", None), "0.1.0");
-        assert!(of(&"f".repeat(64)).is_some_and(|build| build.commit.len() == 64));
+        assert!(build_of(&"f".repeat(64)).is_some_and(|build| build.commit.len() == 64));
     }
 }

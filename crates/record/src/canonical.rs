@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// hashed values contain no floating-point numbers).
 ///
 /// # Errors
-/// Only what `serde_json` reports for a value without a JSON form.
+/// The error of `serde_json` for a value without a JSON form.
 pub fn to_string<T: Serialize>(value: &T) -> serde_json::Result<String> {
     // serde_json's map is a BTreeMap, so converting to a value sorts the keys.
     let value: Value = serde_json::to_value(value)?;
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_as_it_was_written() {
+    fn a_number_is_read_exactly_as_written() {
         // Without serde_json's float_roundtrip these are read as their neighbours.
         for number in ["47.325527971339596", "0.010000000000000002"] {
             let value: Value = serde_json::from_str(number).unwrap();

@@ -24,8 +24,8 @@ pub struct Histogram {
 /// Two histograms are equal if their counts are, whether or not they have allocated memory.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Histogram) -> bool {
-        let counted = |histogram: &Histogram| (histogram.total, histogram.max);
-        counted(self) == counted(other) && self.buckets() == other.buckets()
+        let totals = |histogram: &Histogram| (histogram.total, histogram.max);
+        totals(self) == totals(other) && self.buckets() == other.buckets()
     }
 }
 
@@ -38,13 +38,13 @@ impl Histogram {
     }
 
     /// Allocates the buckets.
-    fn make_ready(&mut self) {
+    fn allocate(&mut self) {
         if self.buckets.is_empty() {
             self.buckets = vec![0; BUCKETS].into_boxed_slice();
         }
     }
 
-    /// Counts one latency in nanoseconds: a dozen instructions; the first call allocates.
+    /// Counts one latency in nanoseconds; the first call allocates.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         match self.buckets.get_mut(bucket_of(ns)) {
@@ -59,7 +59,7 @@ impl Histogram {
     #[cold]
     #[inline(never)]
     fn record_first(&mut self, ns: u64) {
-        self.make_ready();
+        self.allocate();
         self.buckets[bucket_of(ns)] += 1;
     }
 
@@ -68,9 +68,9 @@ impl Histogram {
         if other.buckets.is_empty() {
             return;
         }
-        self.make_ready();
-        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
-            *mine = mine.saturating_add(*theirs);
+        self.allocate();
+        for (count, other_count) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            *count = count.saturating_add(*other_count);
         }
         self.total = self.total.wrapping_add(other.total);
         self.max = self.max.max(other.max);
@@ -113,10 +113,10 @@ impl Histogram {
     pub fn percentile(&self, p: f64) -> u64 {
         let count = self.count();
         let rank = ((p / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));
-        let mut seen = 0u64;
-        for (index, n) in self.buckets.iter().enumerate() {
-            seen = seen.saturating_add(*n);
-            if seen >= rank {
+        let mut cumulative = 0u64;
+        for (index, count_in_bucket) in self.buckets.iter().enumerate() {
+            cumulative = cumulative.saturating_add(*count_in_bucket);
+            if cumulative >= rank {
                 return upper_bound(index).min(self.max);
             }
         }
@@ -136,7 +136,7 @@ impl Histogram {
     /// Creates a histogram from stored buckets, and the sum and maximum stored with them.
     pub fn from_buckets(buckets: &[(u64, u64)], total: u64, max: u64) -> Histogram {
         let mut histogram = Histogram::new();
-        histogram.make_ready();
+        histogram.allocate();
         for (upper, n) in buckets {
             let bucket = &mut histogram.buckets[bucket_of(*upper)];
             *bucket = bucket.saturating_add(*n);
@@ -174,10 +174,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_is_at_most_one_64th_above_what_falls_into_it(ns in latency()) {
+        fn a_bucket_is_at_most_one_64th_above_its_values(ns in latency()) {
             let upper = upper_bound(bucket_of(ns));
             prop_assert!(upper >= ns);
-            prop_assert!(upper - ns <= ns / 64, "{ns} went to {upper}");
+            prop_assert!(upper - ns <= ns / 64, "{ns} is counted at {upper}");
             prop_assert_eq!(bucket_of(upper), bucket_of(ns));
         }
 
@@ -186,14 +186,14 @@ mod tests {
             a in prop::collection::vec(latency(), 0..50),
             b in prop::collection::vec(latency(), 0..50),
         ) {
-            let of = |values: &[u64]| {
+            let histogram_of = |values: &[u64]| {
                 let mut histogram = Histogram::new();
                 values.iter().for_each(|ns| histogram.record(*ns));
                 histogram
             };
-            let mut merged = of(&a);
-            merged.merge(&of(&b));
-            prop_assert_eq!(merged, of(&[a, b].concat()));
+            let mut merged = histogram_of(&a);
+            merged.merge(&histogram_of(&b));
+            prop_assert_eq!(merged, histogram_of(&[a, b].concat()));
         }
 
         #[test]
@@ -206,46 +206,46 @@ mod tests {
             values.sort_unstable();
             let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).max(1);
             let exact = values[rank - 1];
-            let shown = histogram.percentile(p);
-            prop_assert!(shown >= exact && shown - exact <= exact / 64 && shown <= histogram.max());
+            let percentile = histogram.percentile(p);
+            prop_assert!(percentile >= exact && percentile - exact <= exact / 64 && percentile <= histogram.max());
         }
 
         #[test]
         fn merging_in_any_order_and_grouping_gives_the_same_percentiles(
             parts in prop::collection::vec(prop::collection::vec(latency(), 0..30), 1..6),
         ) {
-            let of = |values: &[u64]| {
+            let histogram_of = |values: &[u64]| {
                 let mut histogram = Histogram::new();
                 values.iter().for_each(|ns| histogram.record(*ns));
                 histogram
             };
-            let (mut forth, mut back) = (Histogram::new(), Histogram::new());
-            parts.iter().for_each(|part| forth.merge(&of(part)));
+            let (mut merged_forward, mut merged_backward) = (Histogram::new(), Histogram::new());
+            parts.iter().for_each(|part| merged_forward.merge(&histogram_of(part)));
             // From the other end, two by two, through the stored form.
             for pair in parts.rchunks(2) {
-                let mut two = of(&pair[0]);
-                pair[1..].iter().for_each(|part| two.merge(&of(part)));
-                back.merge(&Histogram::from_buckets(&two.buckets(), two.total(), two.max()));
+                let mut merged_pair = histogram_of(&pair[0]);
+                pair[1..].iter().for_each(|part| merged_pair.merge(&histogram_of(part)));
+                merged_backward.merge(&Histogram::from_buckets(&merged_pair.buckets(), merged_pair.total(), merged_pair.max()));
             }
-            prop_assert_eq!(&forth, &back);
+            prop_assert_eq!(&merged_forward, &merged_backward);
             let mut values = parts.concat();
             values.sort_unstable();
             for p in [1.0, 50.0, 90.0, 99.9] {
                 let rank = ((p / 100.0 * values.len() as f64).ceil() as usize).max(1);
                 let exact = values.get(rank - 1).copied().unwrap_or(0);
-                let shown = back.percentile(p);
+                let percentile = merged_backward.percentile(p);
                 // The bound also holds for the merged histogram: merging adds no error.
-                prop_assert!(shown >= exact && shown - exact <= exact / 64, "{p}: {shown} {exact}");
+                prop_assert!(percentile >= exact && percentile - exact <= exact / 64, "{p}: {percentile} {exact}");
             }
         }
 
         #[test]
-        fn stored_buckets_are_read_as_they_were_written(values in prop::collection::vec(latency(), 0..80)) {
+        fn stored_buckets_are_restored_exactly(values in prop::collection::vec(latency(), 0..80)) {
             let mut histogram = Histogram::new();
             values.iter().for_each(|ns| histogram.record(*ns));
-            let back =
+            let restored =
                 Histogram::from_buckets(&histogram.buckets(), histogram.total(), histogram.max());
-            prop_assert_eq!(back, histogram);
+            prop_assert_eq!(restored, histogram);
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_histogram_answers_zero() {
+    fn an_empty_histogram_returns_zero() {
         let empty = Histogram::new();
         assert_eq!((empty.count(), empty.percentile(50.0), empty.max()), (0, 0, 0));
         assert!(empty.buckets().is_empty());

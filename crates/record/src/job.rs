@@ -33,9 +33,11 @@ pub enum Task {
     #[default]
     Whole,
     /// Only the preparation, which persists on the disk: mkfs and ageing.
-    Make,
+    #[serde(rename = "make")]
+    Prepare,
     /// The trial on prepared disks, without that part.
-    Use,
+    #[serde(rename = "use")]
+    RunPrepared,
     /// The whole trial, with a log of the bytes written and of the time at which each op returned, in a memory region
     /// after those of the disks ([`crate::acks`]).
     Logged,
@@ -54,22 +56,22 @@ impl Task {
     }
 
     /// Returns true if it begins with an empty disk and runs to the end.
-    pub fn is_all(&self) -> bool {
+    pub fn is_complete_trial(&self) -> bool {
         matches!(self, Task::Whole | Task::Logged | Task::Command)
     }
 }
 
 /// The deadline for preparing a disk, on the venue's clock: two days.
-const MAKE_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
+const PREPARATION_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 impl Job {
     /// Returns the job that prepares the disks of this one. It contains only what determines their contents, so that
     /// two such jobs with equal text have equal disks in one lab.
-    pub fn preparation(&self) -> Job {
+    pub fn preparation_job(&self) -> Job {
         let mut job = self.for_agent();
         job.trial_id = "make".into();
-        job.task = Task::Make;
-        job.deadline = MAKE_DEADLINE;
+        job.task = Task::Prepare;
+        job.deadline = PREPARATION_DEADLINE;
         let plan = &mut job.plan;
         plan.workload = WorkloadPlan { name: String::new(), params: BTreeMap::new(), input: None };
         (plan.threads, plan.issuer, plan.verify) = (1, IssuerPlan::Sync, VerifyMode::Full);
@@ -106,7 +108,7 @@ impl Job {
     ///
     /// # Errors
     /// A venue that cannot use the medium.
-    pub fn flat(self) -> Result<Job<FlatPlan>, String> {
+    pub fn into_flat(self) -> Result<Job<FlatPlan>, String> {
         let Job { trial_id, seed, plan, deadline, task } = self;
         Ok(Job { trial_id, seed, plan: plan.try_into()?, deadline, task })
     }
@@ -119,7 +121,7 @@ mod tests {
     use crate::units::Bytes;
 
     #[test]
-    fn an_agent_receives_nothing_that_the_hash_leaves_out() {
+    fn an_agent_receives_nothing_that_the_hash_excludes() {
         let job = |label: &str, path: &str| {
             let mut plan = Plan { label: label.into(), ..plan() };
             plan.workload.params.insert("archive".into(), path.into());
@@ -128,29 +130,30 @@ mod tests {
             Job {
                 trial_id: "t".into(),
                 seed: 1,
-                plan: plan.sealed(),
+                plan: plan.with_hash(),
                 deadline: Nanos(1),
                 task: Task::Whole,
             }
         };
-        let (one, other) = (job("a", "/x.tar"), job("longer", "/home/me/y.tar.gz"));
-        assert_eq!(one.for_agent(), other.for_agent());
-        assert_eq!(one.for_agent().plan.sealed().hash, one.plan.hash);
+        let (first, second) = (job("a", "/x.tar"), job("longer", "/home/me/y.tar.gz"));
+        assert_eq!(first.for_agent(), second.for_agent());
+        assert_eq!(first.for_agent().plan.with_hash().hash, first.plan.hash);
     }
 
     #[test]
-    fn the_preparation_of_a_disk_holds_only_what_decides_its_contents() {
+    fn the_preparation_job_contains_only_what_determines_the_disk() {
         let job = |plan: Plan| {
             let (trial_id, deadline) = (plan.hash.clone(), Nanos(u64::from(plan.threads)));
-            Job { trial_id, seed: 1, plan: plan.sealed(), deadline, task: Task::Whole }
+            Job { trial_id, seed: 1, plan: plan.with_hash(), deadline, task: Task::Whole }
         };
         let base = job(plan());
-        let mut other = plan();
-        other.workload.name = "tarball".into();
-        (other.threads, other.verify) = (4, VerifyMode::Names);
-        assert_eq!(base.preparation(), job(other).preparation());
-        assert_ne!(base.preparation(), Job { seed: 2, ..base.clone() }.preparation());
+        let mut plan_with_other_workload = plan();
+        plan_with_other_workload.workload.name = "tarball".into();
+        (plan_with_other_workload.threads, plan_with_other_workload.verify) =
+            (4, VerifyMode::Names);
+        assert_eq!(base.preparation_job(), job(plan_with_other_workload).preparation_job());
+        assert_ne!(base.preparation_job(), Job { seed: 2, ..base.clone() }.preparation_job());
         let sysctls = [("vm.dirty_ratio".to_string(), "5".to_string())].into();
-        assert_ne!(base.preparation(), job(Plan { sysctls, ..plan() }).preparation());
+        assert_ne!(base.preparation_job(), job(Plan { sysctls, ..plan() }).preparation_job());
     }
 }

@@ -26,17 +26,23 @@ pub struct LinesOf<T> {
     pub records: Vec<T>,
     /// The offset of the end of each record's line, newline included.
     pub ends: Vec<usize>,
-    /// The offset of the end of the last good line.
-    pub good: usize,
+    /// The length of the text up to the end of the last valid line.
+    pub valid_length: usize,
     /// True if the last record lacks its newline.
-    pub lacks_newline: bool,
+    pub is_unterminated: bool,
     /// The line number, from one, of a last line that was cut off while being written.
     pub torn: Option<usize>,
 }
 
 impl<T> Default for LinesOf<T> {
     fn default() -> LinesOf<T> {
-        LinesOf { records: Vec::new(), ends: Vec::new(), good: 0, lacks_newline: false, torn: None }
+        LinesOf {
+            records: Vec::new(),
+            ends: Vec::new(),
+            valid_length: 0,
+            is_unterminated: false,
+            torn: None,
+        }
     }
 }
 
@@ -79,28 +85,28 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<LinesOf<T>, BadLine> {
     })
 }
 
-/// Reads an open file from its current position, line by line; stores what `keep` returns for each record.
+/// Reads an open file from its current position, line by line; stores what `select` returns for each record.
 ///
 /// # Errors
 /// Those of [`read_from`]; a file beyond the limit for records.
 pub fn read_file<T: DeserializeOwned, K>(
     file: impl Read,
-    keep: impl FnMut(T) -> Option<K>,
+    select: impl FnMut(T) -> Option<K>,
 ) -> Result<LinesOf<K>, ReadError> {
-    read_from(BufReader::new(Bounded::new(file, &RECORDS)), keep)
+    read_from(BufReader::new(Bounded::new(file, &RECORDS)), select)
 }
 
 /// Reads a file line by line, so that memory never holds a large one both as text and as records; stores
-/// what `keep` returns for each record.
+/// what `select` returns for each record.
 ///
 /// # Errors
 /// Those of [`read`]; an error of the source.
 pub fn read_from<T: DeserializeOwned, K>(
     mut source: impl BufRead,
-    mut keep: impl FnMut(T) -> Option<K>,
+    mut select: impl FnMut(T) -> Option<K>,
 ) -> Result<LinesOf<K>, ReadError> {
     // True if any record was read, selected or not.
-    let mut found = false;
+    let mut has_records = false;
     let mut lines = LinesOf::default();
     let mut text = Vec::new();
     for line in 1.. {
@@ -113,22 +119,22 @@ pub fn read_from<T: DeserializeOwned, K>(
             }
             Err(error) => return Err(ReadError::Io(error)),
         }
-        let with_end = text.as_slice();
-        let ended = with_end.ends_with(b"\n");
-        let blank = with_end.iter().all(u8::is_ascii_whitespace);
+        let line_bytes = text.as_slice();
+        let has_newline = line_bytes.ends_with(b"\n");
+        let is_blank = line_bytes.iter().all(u8::is_ascii_whitespace);
         let mut selected = None;
-        if !blank {
-            match parse(with_end) {
+        if !is_blank {
+            match parse(line_bytes) {
                 Ok(record) => {
-                    found = true;
-                    selected = keep(record);
-                    lines.lacks_newline = !ended;
+                    has_records = true;
+                    selected = select(record);
+                    lines.is_unterminated = !has_newline;
                 }
-                Err(Wrong::Newer(schema)) => {
+                Err(ParseError::Newer(schema)) => {
                     return Err(ReadError::Bad(BadLine { line, fault: Fault::Newer(schema) }));
                 }
-                Err(Wrong::Json(error)) => {
-                    if !ended && is_torn(with_end, &error, !found) {
+                Err(ParseError::Json(error)) => {
+                    if !has_newline && is_torn(line_bytes, &error, !has_records) {
                         lines.torn = Some(line);
                         return Ok(lines);
                     }
@@ -137,10 +143,10 @@ pub fn read_from<T: DeserializeOwned, K>(
                 }
             }
         }
-        lines.good += with_end.len();
+        lines.valid_length += line_bytes.len();
         if let Some(record) = selected {
             lines.records.push(record);
-            lines.ends.push(lines.good);
+            lines.ends.push(lines.valid_length);
         }
     }
     Ok(lines)
@@ -149,28 +155,28 @@ pub fn read_from<T: DeserializeOwned, K>(
 /// Returns true if a line without its newline is the beginning of a record. A writer writes each line together with its
 /// newline, so a crash leaves a prefix, which may end within a multi-byte character or be padded with zeros. In a
 /// file without any record, the prefix must be long enough to distinguish the file from a foreign one.
-fn is_torn(text: &[u8], error: &serde_json::Error, first: bool) -> bool {
+fn is_torn(text: &[u8], error: &serde_json::Error, is_first: bool) -> bool {
     let is_text = std::str::from_utf8(text).is_ok() && !text.contains(&0);
-    let short = BEGIN.starts_with(text) || text.iter().all(|byte| *byte == 0);
-    (text.starts_with(BEGIN) || (short && !first)) && (error.is_eof() || !is_text)
+    let is_short = BEGIN.starts_with(text) || text.iter().all(|byte| *byte == 0);
+    (text.starts_with(BEGIN) || (is_short && !is_first)) && (error.is_eof() || !is_text)
 }
 
-enum Wrong {
+enum ParseError {
     Newer(u64),
     Json(serde_json::Error),
 }
 
-fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Wrong> {
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
     #[derive(serde::Deserialize)]
     struct Version {
         schema: u64,
     }
     // The version is parsed first: a newer record may have any shape.
-    let version: Version = serde_json::from_slice(text).map_err(Wrong::Json)?;
+    let version: Version = serde_json::from_slice(text).map_err(ParseError::Json)?;
     if version.schema > u64::from(SCHEMA) {
-        return Err(Wrong::Newer(version.schema));
+        return Err(ParseError::Newer(version.schema));
     }
-    serde_json::from_slice(text).map_err(Wrong::Json)
+    serde_json::from_slice(text).map_err(ParseError::Json)
 }
 
 #[cfg(test)]
@@ -227,13 +233,13 @@ mod tests {
             let text = [line.as_bytes(), b"\n", &line.as_bytes()[..cut]].concat();
             let lines = read_trials(&text).unwrap();
             assert_eq!((lines.records.len(), lines.torn), (1, Some(2)), "cut at {cut}");
-            assert_eq!(lines.good, line.len() + 1);
+            assert_eq!(lines.valid_length, line.len() + 1);
         }
         let whole = read_trials(line.as_bytes()).unwrap();
-        assert_eq!((whole.records.len(), whole.torn, whole.lacks_newline), (1, None, true));
-        assert_eq!(whole.good, line.len());
+        assert_eq!((whole.records.len(), whole.torn, whole.is_unterminated), (1, None, true));
+        assert_eq!(whole.valid_length, line.len());
         let zeros = read_trials(format!("{line}\n\0\0\0").as_bytes()).unwrap();
-        assert_eq!((zeros.torn, zeros.good), (Some(2), line.len() + 1));
+        assert_eq!((zeros.torn, zeros.valid_length), (Some(2), line.len() + 1));
     }
 
     #[test]

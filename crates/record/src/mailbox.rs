@@ -1,4 +1,4 @@
-//! The memory that a venue and its agent share: the job goes in, progress and the report come out.
+//! The memory that a venue and its agent share: the venue writes the job, the agent progress and the report.
 //!
 //! On a host, it is a memfd inherited by the child; in the lab, a PCI memory region of the guest. It needs no system
 //! call and no interrupt while the trial runs, so watching costs the trial nothing. All accesses are atomic, to 64-bit
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub const SIZE: usize = 16 << 20;
 
 const MAGIC: u64 = 0x0001_6f6e_7964_7366; // "fsdyno", version 1
-const JOB_AT: usize = 4096 / 8;
-const REPORT_AT: usize = (1 << 20) / 8;
+const JOB_OFFSET: usize = 4096 / 8;
+const REPORT_OFFSET: usize = (1 << 20) / 8;
 
 /// The fixed words at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,9 @@ pub enum Word {
 #[serde(rename_all = "snake_case")]
 #[repr(u64)]
 pub enum Stage {
-    /// Nothing has come from the agent yet.
+    /// The agent has not written anything yet.
     Starting = 0,
-    /// The agent runs; it reads its job next.
+    /// The agent runs and is about to read its job.
     Ready = 1,
     /// mkfs and mount.
     Preparing = 2,
@@ -73,7 +73,7 @@ pub enum Stage {
 
 impl Stage {
     /// Returns the name in a record's account of host time.
-    pub fn account(self) -> &'static str {
+    pub fn host_time_account(self) -> &'static str {
         match self {
             Stage::Starting | Stage::Ready => "boot",
             Stage::Preparing => "prepare",
@@ -135,13 +135,13 @@ pub enum MailboxError {
     #[error("the mailbox has {0} bytes; it must have {SIZE}")]
     TooSmall(usize),
     /// The venue has written no job.
-    #[error("the mailbox holds no job")]
+    #[error("the mailbox does not contain a job")]
     NoJob,
     /// The job or report does not fit.
-    #[error("{what} has {length} bytes; the mailbox takes {limit}")]
+    #[error("{content} has {length} bytes; the mailbox has space for {limit}")]
     TooLong {
         /// `the job` or `the report`.
-        what: &'static str,
+        content: &'static str,
         /// Its length in bytes.
         length: usize,
         /// The maximum length.
@@ -149,7 +149,7 @@ pub enum MailboxError {
     },
 }
 
-/// A view of the mailbox; each side holds one, of the same memory.
+/// A view of the mailbox; each side has one, of the same memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Mailbox<'a>(&'a [AtomicU64]);
 
@@ -186,8 +186,8 @@ impl<'a> Mailbox<'a> {
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
-    pub fn put_job(&self, job: &[u8]) -> Result<(), MailboxError> {
-        self.put("the job", JOB_AT, REPORT_AT, job)?;
+    pub fn write_job(&self, job: &[u8]) -> Result<(), MailboxError> {
+        self.write("the job", JOB_OFFSET, REPORT_OFFSET, job)?;
         self.set(Word::JobLength, job.len() as u64);
         self.set(Word::Magic, MAGIC);
         Ok(())
@@ -201,15 +201,15 @@ impl<'a> Mailbox<'a> {
         if self.get(Word::Magic) != MAGIC {
             return Err(MailboxError::NoJob);
         }
-        Ok(self.take(JOB_AT, REPORT_AT, self.get(Word::JobLength)))
+        Ok(self.read(JOB_OFFSET, REPORT_OFFSET, self.get(Word::JobLength)))
     }
 
     /// Writes the report and marks it complete. Called by the agent.
     ///
     /// # Errors
     /// [`MailboxError::TooLong`].
-    pub fn put_report(&self, report: &[u8]) -> Result<(), MailboxError> {
-        self.put("the report", REPORT_AT, SIZE / 8, report)?;
+    pub fn write_report(&self, report: &[u8]) -> Result<(), MailboxError> {
+        self.write("the report", REPORT_OFFSET, SIZE / 8, report)?;
         self.set(Word::Stage, Stage::Done as u64);
         self.set(Word::ReportLength, report.len() as u64);
         Ok(())
@@ -218,7 +218,7 @@ impl<'a> Mailbox<'a> {
     /// Returns the report, once it is complete. Called by the venue.
     pub fn report(&self) -> Option<Vec<u8>> {
         let length = self.get(Word::ReportLength);
-        (length > 0).then(|| self.take(REPORT_AT, SIZE / 8, length))
+        (length > 0).then(|| self.read(REPORT_OFFSET, SIZE / 8, length))
     }
 
     /// Returns the trial's progress. Called by the venue.
@@ -234,26 +234,26 @@ impl<'a> Mailbox<'a> {
         }
     }
 
-    fn put(
+    fn write(
         &self,
-        what: &'static str,
+        content: &'static str,
         from: usize,
         to: usize,
         bytes: &[u8],
     ) -> Result<(), MailboxError> {
         let limit = (to - from) * 8;
         if bytes.len() > limit {
-            return Err(MailboxError::TooLong { what, length: bytes.len(), limit });
+            return Err(MailboxError::TooLong { content, length: bytes.len(), limit });
         }
         for (word, chunk) in self.0[from..to].iter().zip(bytes.chunks(8)) {
-            let mut full = [0; 8];
-            full[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(full), Ordering::Relaxed);
+            let mut word_bytes = [0; 8];
+            word_bytes[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(word_bytes), Ordering::Relaxed);
         }
         Ok(())
     }
 
-    fn take(&self, from: usize, to: usize, length: u64) -> Vec<u8> {
+    fn read(&self, from: usize, to: usize, length: u64) -> Vec<u8> {
         let length = usize::try_from(length).unwrap_or(usize::MAX).min((to - from) * 8);
         let mut bytes: Vec<u8> = self.0[from..from + length.div_ceil(8)]
             .iter()
@@ -273,23 +273,23 @@ mod tests {
     }
 
     #[test]
-    fn a_job_goes_in_and_a_report_comes_out() {
+    fn a_job_and_a_report_are_read_as_written() {
         let memory = memory();
         let mailbox = Mailbox::new(&memory).unwrap();
         assert_eq!(mailbox.job(), Err(MailboxError::NoJob));
-        mailbox.put_job(b"{\"job\":1}").unwrap();
+        mailbox.write_job(b"{\"job\":1}").unwrap();
         assert_eq!(mailbox.job().unwrap(), b"{\"job\":1}");
         assert_eq!(mailbox.report(), None);
-        mailbox.put_report(b"{}").unwrap();
+        mailbox.write_report(b"{}").unwrap();
         assert_eq!(mailbox.report().unwrap(), b"{}");
         assert_eq!(mailbox.progress().stage, Stage::Done);
     }
 
     #[test]
-    fn a_job_that_does_not_fit_is_refused_and_a_false_length_is_cut() {
+    fn a_job_that_does_not_fit_is_refused_and_a_wrong_length_is_limited() {
         let memory = memory();
         let mailbox = Mailbox::new(&memory).unwrap();
-        assert!(mailbox.put_job(&vec![1; 1 << 20]).is_err());
+        assert!(mailbox.write_job(&vec![1; 1 << 20]).is_err());
         mailbox.set(Word::ReportLength, u64::MAX);
         assert_eq!(mailbox.report().unwrap().len(), SIZE - (1 << 20));
     }

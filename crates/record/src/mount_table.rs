@@ -5,13 +5,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Maximum time for which a client of a network file system may not see what another has changed: NFS caches the
+/// Maximum time for which a client of a network file system may not see a change by another client: NFS caches the
 /// attributes of directories, and the absence of names, for up to 60 s (nfs(5), acdirmax), sshfs for 20 s. A tenth is
 /// added.
 pub const CLIENT_CACHE: Duration = Duration::from_secs(66);
 
 /// Types of file systems that several clients can mount and cache at the same time, other than those of FUSE.
-const NETWORKS: [&str; 12] = [
+const NETWORK_TYPES: [&str; 12] = [
     "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "gpfs", "9p", "afs", "orangefs",
     "pvfs2",
 ];
@@ -25,7 +25,7 @@ pub struct MountLine {
     /// device number, with major 0.
     pub device: (u32, u32),
     /// The mount point.
-    pub at: String,
+    pub mount_point: String,
     /// The mount's own options.
     pub options: String,
     /// File system type.
@@ -38,28 +38,29 @@ pub struct MountLine {
 
 impl MountLine {
     fn parse(line: &str) -> Option<MountLine> {
-        let (left, right) = line.split_once(" - ")?;
-        let (mut left, mut right) = (left.split(' '), right.split(' '));
-        let id = left.next()?.parse().ok()?;
-        let (major, minor) = left.nth(1)?.split_once(':')?;
+        let (before_separator, after_separator) = line.split_once(" - ")?;
+        let (mut before_separator, mut after_separator) =
+            (before_separator.split(' '), after_separator.split(' '));
+        let id = before_separator.next()?.parse().ok()?;
+        let (major, minor) = before_separator.nth(1)?.split_once(':')?;
         Some(MountLine {
             id,
             device: (major.parse().ok()?, minor.parse().ok()?),
-            at: unescape(left.nth(1)?),
-            options: left.next().unwrap_or_default().to_string(),
-            kind: right.next()?.to_string(),
-            source: unescape(right.next().unwrap_or_default()),
-            superblock: right.next().unwrap_or_default().to_string(),
+            mount_point: unescape(before_separator.nth(1)?),
+            options: before_separator.next().unwrap_or_default().to_string(),
+            kind: after_separator.next()?.to_string(),
+            source: unescape(after_separator.next().unwrap_or_default()),
+            superblock: after_separator.next().unwrap_or_default().to_string(),
         })
     }
 
     /// Returns true if several clients may mount the file system and cache it.
     pub fn is_network(&self) -> bool {
-        NETWORKS.contains(&self.kind.as_str()) || self.kind.starts_with("fuse")
+        NETWORK_TYPES.contains(&self.kind.as_str()) || self.kind.starts_with("fuse")
     }
 
     /// Returns the type, mount options and file system options, in the form used in a record's conditions.
-    pub fn in_effect(&self) -> String {
+    pub fn type_and_options(&self) -> String {
         format!("{} {} {}", self.kind, self.options, self.superblock)
     }
 }
@@ -74,7 +75,7 @@ pub fn mounts(table: &str) -> impl DoubleEndedIterator<Item = MountLine> + '_ {
 ///
 /// # Errors
 /// If /proc is not mounted.
-pub fn of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
+pub fn mount_of_file(file: BorrowedFd<'_>) -> io::Result<Option<MountLine>> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse::<u64>().ok());
     let table = fs::read_to_string("/proc/self/mountinfo")?;
@@ -93,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_several_clients_may_cache_is_known_by_its_type() {
-        let is = |kind: &str| {
+    fn network_file_systems_are_recognized_by_their_type() {
+        let is_network = |kind: &str| {
             let line = format!("40 22 0:43 / /mnt rw - {kind} server:/export rw");
             mounts(&line).next().unwrap().is_network()
         };
-        assert!(["nfs4", "fuse.sshfs", "fuse"].into_iter().all(is));
-        assert!(!["ext4", "tmpfs", "overlay"].into_iter().any(is));
+        assert!(["nfs4", "fuse.sshfs", "fuse"].into_iter().all(is_network));
+        assert!(!["ext4", "tmpfs", "overlay"].into_iter().any(is_network));
     }
 
     const TABLE: &str = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
@@ -111,9 +112,9 @@ not a line of a table
     fn lines_are_parsed_and_other_text_is_skipped() {
         let lines: Vec<MountLine> = mounts(TABLE).collect();
         assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0].in_effect(), "ext4 rw,relatime rw,errors=remount-ro");
+        assert_eq!(lines[0].type_and_options(), "ext4 rw,relatime rw,errors=remount-ro");
         assert_eq!((lines[0].id, lines[1].id), (22, 40));
-        assert_eq!((lines[1].device, lines[1].at.as_str()), ((43, 0), "/mnt/two words"));
+        assert_eq!((lines[1].device, lines[1].mount_point.as_str()), ((43, 0), "/mnt/two words"));
         assert_eq!(lines[1].source, "/dev/nbd0");
         assert_eq!(mounts(TABLE).next_back().unwrap().kind, "xfs", "the newest first");
     }
@@ -121,8 +122,8 @@ not a line of a table
     #[test]
     fn an_open_file_is_on_a_mount_of_its_own_device() {
         use std::os::fd::AsFd;
-        let line = of_file(fs::File::open("/proc").unwrap().as_fd()).unwrap().unwrap();
-        assert_eq!((line.at.as_str(), line.kind.as_str()), ("/proc", "proc"));
+        let line = mount_of_file(fs::File::open("/proc").unwrap().as_fd()).unwrap().unwrap();
+        assert_eq!((line.mount_point.as_str(), line.kind.as_str()), ("/proc", "proc"));
     }
 
     #[test]

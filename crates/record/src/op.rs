@@ -13,7 +13,7 @@ pub enum Moved {
     Written,
 }
 
-/// Whether a call can be made on a raw device instead of a file.
+/// The validity of a call on a raw device instead of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDevice {
     /// The device handles it as a file does, or it has no meaning there (unlink).
@@ -38,18 +38,18 @@ macro_rules! kinds {
             /// All kinds, in the order of this table.
             pub const ALL: &[OpKind] = &[$(OpKind::$name),+];
 
-            /// The name in records, tables and `--help`.
+            /// Returns the name in records, tables and `--help`.
             pub fn name(self) -> &'static str {
                 match self { $(OpKind::$name => $text),+ }
             }
 
-            /// The bytes that its result counts.
+            /// Returns the kind of bytes that its result counts.
             #[inline]
             pub fn moved(self) -> Moved {
                 match self { $(OpKind::$name => $moved),+ }
             }
 
-            /// Whether it can be made on a raw device.
+            /// Returns whether it can be made on a raw device.
             pub fn on_device(self) -> OnDevice {
                 match self { $(OpKind::$name => $device),+ }
             }

@@ -16,7 +16,7 @@ pub enum CpuPlan {
     /// Every instruction takes the same time.
     Speed(Speed),
     /// A processor model with a profile's costs.
-    #[serde(deserialize_with = "valid")]
+    #[serde(deserialize_with = "deserialize_valid")]
     Profile(Box<Processor>),
 }
 
@@ -36,7 +36,7 @@ const SPEEDS: std::ops::RangeInclusive<i32> = -6..=3;
 /// The events that cost time beyond the instruction itself, in the order of the model's plugin.
 pub const EVENTS: [&str; 5] = ["system_call", "locked", "miss", "streamed", "fetch"];
 
-/// A processor profile, as a plan records it: the costs of a processor, and how well they were found to agree with it.
+/// A processor profile, as a plan records it: the costs of a processor, and their measured error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -91,7 +91,7 @@ fn is_default(ways: &u64) -> bool {
     *ways == DEFAULT_FETCH_WAYS
 }
 
-/// The error of a profile against the processor that it stands for, in percent, over operations that it was
+/// The error of a profile compared with the processor that it models, in percent, over operations that it was
 /// not fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -109,7 +109,7 @@ pub struct ProcessorError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessorCounts {
-    /// Instructions' worth of time that the events cost, in the instructions that the base speed executes in it.
+    /// Time that the events cost, as the number of instructions that the base speed executes in that time.
     pub charged: u64,
     /// Events by the names in `EVENTS`; while counting for a fit also `instructions`.
     pub events: BTreeMap<String, u64>,
@@ -117,7 +117,7 @@ pub struct ProcessorCounts {
 
 impl Processor {
     /// Returns the name and the error of the profile.
-    pub fn described(&self) -> String {
+    pub fn describe(&self) -> String {
         let error = match self.error {
             None => "error not measured".to_string(),
             Some(ProcessorError { median_percent, worst_percent, ratio_percent }) => format!(
@@ -133,29 +133,31 @@ impl Processor {
 /// Events of an earlier model that occur in records of its trials.
 const FORMER_EVENTS: [&str; 2] = ["indirect", "mispredicted"];
 
-/// Ranges of valid values in profiles, wherever they are read from.
-const PER_US: std::ops::RangeInclusive<u64> = 125..=33_334;
-const MAX_PS: u64 = 100_000_000;
-const WAYS: std::ops::RangeInclusive<u64> = 1..=32;
-const SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
+/// Ranges of valid values in profiles from any source.
+const VALID_INSTRUCTIONS_PER_US: std::ops::RangeInclusive<u64> = 125..=33_334;
+const MAX_COST_PS: u64 = 100_000_000;
+const VALID_WAYS: std::ops::RangeInclusive<u64> = 1..=32;
+const VALID_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;
 
-fn valid<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Box<Processor>, D::Error> {
+fn deserialize_valid<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Box<Processor>, D::Error> {
     let processor = Box::<Processor>::deserialize(from)?;
     let Processor { instructions_per_us, costs_ps, caches, .. } = &*processor;
     let Caches { first_ways, second_sets, second_ways, fetch_ways } = caches;
     let is_known = |event: &str| EVENTS.contains(&event) || FORMER_EVENTS.contains(&event);
-    let is_valid = PER_US.contains(instructions_per_us)
-        && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MAX_PS)
-        && WAYS.contains(first_ways)
-        && WAYS.contains(second_ways)
-        && WAYS.contains(fetch_ways)
-        && SETS.contains(second_sets)
+    let is_valid = VALID_INSTRUCTIONS_PER_US.contains(instructions_per_us)
+        && costs_ps.iter().all(|(event, ps)| is_known(event) && *ps <= MAX_COST_PS)
+        && VALID_WAYS.contains(first_ways)
+        && VALID_WAYS.contains(second_ways)
+        && VALID_WAYS.contains(fetch_ways)
+        && VALID_SETS.contains(second_sets)
         && second_sets.is_power_of_two();
     match is_valid {
         true => Ok(processor),
-        false => {
-            Err(serde::de::Error::custom("a processor profile with a value outside its range"))
-        }
+        false => Err(serde::de::Error::custom(
+            "the processor profile has a value outside the valid range",
+        )),
     }
 }
 
@@ -172,14 +174,14 @@ impl CpuPlan {
     }
 
     /// Returns the speed with its unit, or the profile with its error.
-    pub fn described(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             CpuPlan::Speed(speed) => match speed.log2 {
                 0 => "1 instruction per nanosecond".to_string(),
                 ..0 => format!("{speed} instruction per nanosecond"),
                 1.. => format!("{speed} instructions per nanosecond"),
             },
-            CpuPlan::Profile(processor) => processor.described(),
+            CpuPlan::Profile(processor) => processor.describe(),
         }
     }
 
@@ -193,7 +195,7 @@ impl CpuPlan {
 
     /// Returns the number of instructions that QEMU must execute per microsecond of the guest's clock, if the guest's
     /// clock is not QEMU's icount clock: for every profile, and for speeds above one instruction per nanosecond.
-    pub fn own_clock(&self) -> Option<u64> {
+    pub fn instructions_per_us_of_own_clock(&self) -> Option<u64> {
         match self {
             CpuPlan::Speed(speed) => (speed.log2 > 0).then(|| 1000 << speed.log2),
             CpuPlan::Profile(processor) => Some(processor.instructions_per_us),
@@ -240,8 +242,8 @@ impl FromStr for Speed {
     fn from_str(text: &str) -> Result<Speed, String> {
         let (numerator, denominator) = text.split_once('/').unwrap_or((text, "1"));
         let log2 = |text: &str| {
-            let n: u32 = text.parse().ok().filter(|n: &u32| n.is_power_of_two())?;
-            Some(n.trailing_zeros() as i32)
+            let power: u32 = text.parse().ok().filter(|power: &u32| power.is_power_of_two())?;
+            Some(power.trailing_zeros() as i32)
         };
         let log2 = log2(numerator).zip(log2(denominator)).map(|(up, down)| up - down);
         match log2.filter(|log2| SPEEDS.contains(log2)) {
@@ -305,13 +307,13 @@ mod tests {
                 (text, text.into())
             );
         }
-        for wrong in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
-            assert!(wrong.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{wrong}");
+        for invalid in ["0", "3", "1/3", "16", "1/128", "", "1/0", "x"] {
+            assert!(invalid.parse::<CpuPlan>().unwrap_err().contains("1/64 to 8"), "{invalid}");
         }
     }
 
     #[test]
-    fn a_profile_is_recorded_whole() {
+    fn a_profile_is_recorded_completely() {
         let processor = Processor {
             name: "mine".into(),
             instructions_per_us: 16_000,
@@ -325,7 +327,7 @@ mod tests {
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<CpuPlan>(&text).unwrap(), plan);
         assert_eq!(
-            (plan.to_string().as_str(), plan.own_clock(), plan.shift()),
+            (plan.to_string().as_str(), plan.instructions_per_us_of_own_clock(), plan.shift()),
             ("mine", Some(16_000), 0)
         );
         for (from, to) in [("miss", "mess"), ("16000", "99999"), ("2048", "2047"), ("12", "0")] {
@@ -341,7 +343,7 @@ mod tests {
         let plan: CpuPlan = serde_json::from_str(text).unwrap();
         assert_eq!(plan.processor().unwrap().caches.fetch_ways, 8);
         assert_eq!(serde_json::to_string(&plan).unwrap(), text);
-        assert_eq!(plan.described(), "mine (error not measured)");
+        assert_eq!(plan.describe(), "mine (error not measured)");
         let other = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":16");
         let plan: CpuPlan = serde_json::from_str(&other).unwrap();
         assert_eq!(serde_json::to_string(&plan).unwrap(), other);
@@ -349,7 +351,7 @@ mod tests {
         let plan: CpuPlan = serde_json::from_str(&other).unwrap();
         assert_eq!(serde_json::to_string(&plan).unwrap(), other);
         assert_eq!(
-            plan.described(),
+            plan.describe(),
             "mine (an estimate from published figures; error not measured)"
         );
         let wrong = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":33");

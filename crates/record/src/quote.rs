@@ -7,7 +7,7 @@ const MAX_LENGTH: usize = 100;
 pub fn escape(text: &str) -> String {
     let escape_letter = |letter: char| match letter {
         '\'' | '"' | '\\' => letter.to_string(),
-        other => other.escape_debug().to_string(),
+        control => control.escape_debug().to_string(),
     };
     text.chars().map(escape_letter).collect()
 }
@@ -15,7 +15,7 @@ pub fn escape(text: &str) -> String {
 /// Escapes control characters and truncates the text to 100 characters.
 pub fn short(text: &str) -> String {
     match text.char_indices().nth(MAX_LENGTH) {
-        Some((at, _)) => format!("{}...", escape(&text[..at])),
+        Some((offset, _)) => format!("{}...", escape(&text[..offset])),
         None => escape(text),
     }
 }
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_stays_and_control_characters_are_escaped_and_long_text_is_cut() {
+    fn control_characters_are_escaped_and_long_text_is_truncated() {
         assert_eq!(escape("it's ext4 'ä'"), "it's ext4 'ä'");
         assert_eq!(escape("a\nb\u{1b}[2J\0"), "a\\nb\\u{1b}[2J\\0");
         assert_eq!(short(&"ä".repeat(100)), "ä".repeat(100));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// The ranks of a trial and what each did.
+/// The ranks of a trial and the work of each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RanksMeasured {
@@ -136,7 +136,7 @@ pub struct View {
     pub files: u64,
     /// Entries that it did not find.
     pub missing: u64,
-    /// Entries that should not be there.
+    /// Entries that should not exist.
     pub extra: u64,
     /// Entries with other contents, size, kind or attributes.
     pub wrong: u64,
@@ -154,10 +154,12 @@ pub fn is_straggler(duration: Nanos, all: &[Nanos]) -> bool {
         values.sort_unstable();
         values.get(values.len() / 2).copied().unwrap_or(0)
     };
-    let middle = median(all.iter().map(|one| one.0).collect());
-    let spread = median(all.iter().map(|one| one.0.abs_diff(middle)).collect());
-    let over = duration.0.saturating_sub(middle);
-    all.len() > 2 && over > middle / 2 && over > 3 * spread
+    let median_duration = median(all.iter().map(|duration_of_rank| duration_of_rank.0).collect());
+    let median_deviation = median(
+        all.iter().map(|duration_of_rank| duration_of_rank.0.abs_diff(median_duration)).collect(),
+    );
+    let excess = duration.0.saturating_sub(median_duration);
+    all.len() > 2 && excess > median_duration / 2 && excess > 3 * median_deviation
 }
 
 #[cfg(test)]
@@ -166,12 +168,13 @@ mod tests {
 
     #[test]
     fn a_straggler_is_far_above_the_median_and_beyond_the_usual_spread() {
-        let of = |values: &[u64]| values.iter().map(|ms| Nanos(ms * 1_000_000)).collect::<Vec<_>>();
-        let calm = of(&[100, 101, 99, 102, 180]);
-        assert!(is_straggler(calm[4], &calm) && !is_straggler(calm[3], &calm));
-        let wild = of(&[100, 160, 50, 220, 230]);
-        assert!(wild.iter().all(|one| !is_straggler(*one, &wild)));
-        let two = of(&[1, 100]);
-        assert!(!is_straggler(two[1], &two), "of two neither is the usual one");
+        let milliseconds =
+            |values: &[u64]| values.iter().map(|ms| Nanos(ms * 1_000_000)).collect::<Vec<_>>();
+        let steady = milliseconds(&[100, 101, 99, 102, 180]);
+        assert!(is_straggler(steady[4], &steady) && !is_straggler(steady[3], &steady));
+        let varied = milliseconds(&[100, 160, 50, 220, 230]);
+        assert!(varied.iter().all(|one| !is_straggler(*one, &varied)));
+        let two = milliseconds(&[1, 100]);
+        assert!(!is_straggler(two[1], &two), "two ranks have no straggler");
     }
 }

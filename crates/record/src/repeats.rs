@@ -15,7 +15,7 @@ pub struct Repeats {
     /// Maximum number of repeats in total.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub at_most: u32,
-    /// Seed of the first repeat; the rest of the pilot follows.
+    /// Seed of the first repeat; the other seeds of the pilot follow it.
     pub first_seed: u64,
     /// Total number of repeats that the pilot requires, before the limit of `at_most`; none in a trial of
     /// the pilot, when it was unknown.
@@ -25,7 +25,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Requested half-width as a fraction of the mean: 0.02 is 2 %.
+    /// Returns the requested half-width as a fraction of the mean: 0.02 is 2 %.
     pub fn half_width(&self) -> f64 {
         f64::from(self.width_ppm) / 1e6
     }
@@ -36,12 +36,12 @@ impl Repeats {
     }
 
     /// Returns true if two rules are equal, apart from the results of their pilots.
-    pub fn same_rule(&self, other: &Repeats) -> bool {
+    pub fn is_same_rule(&self, other: &Repeats) -> bool {
         Repeats { wanted: None, ..*self } == Repeats { wanted: None, ..*other }
     }
 
     /// Returns the rule as command-line arguments: `--width 2% --at-most 100`.
-    pub fn arguments(&self) -> String {
+    pub fn command_line_arguments(&self) -> String {
         format!("--width {}% --at-most {}", self.width_ppm as f64 / 1e4, self.at_most)
     }
 }
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn a_rule_has_its_arguments_and_its_pilot() {
         let rule = Repeats { width_ppm: 5000, pilot: 5, at_most: 40, first_seed: 7, wanted: None };
-        assert_eq!(rule.arguments(), "--width 0.5% --at-most 40");
+        assert_eq!(rule.command_line_arguments(), "--width 0.5% --at-most 40");
         assert_eq!([6, 7, 11, 12].map(|seed| rule.is_pilot(seed)), [false, true, true, false]);
-        assert!(rule.same_rule(&Repeats { wanted: Some(9), ..rule }));
-        assert!(!rule.same_rule(&Repeats { at_most: 41, ..rule }));
+        assert!(rule.is_same_rule(&Repeats { wanted: Some(9), ..rule }));
+        assert!(!rule.is_same_rule(&Repeats { at_most: 41, ..rule }));
     }
 }

@@ -1,4 +1,4 @@
-//! Makes all random choices of a trial deterministically from its seed.
+//! Draws all random choices of a trial deterministically from its seed.
 //!
 //! A repeat in the lab varies only what is arbitrary on real hardware: UUID, hash seed, start delay, rotational
 //! position, offset of the partition, order of files. Each value is drawn from the seed and its own name, so adding a
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn splitmix_gives_the_published_first_word_for_seed_zero() {
+    fn splitmix_draws_the_published_first_word_for_seed_zero() {
         assert_eq!(SplitMix64::new(0).draw(), 0xe220_a839_7b1d_cdaf);
     }
 

@@ -14,7 +14,7 @@ pub fn quote(word: &str) -> String {
     }
 }
 
-/// Puts a word in single quotes.
+/// Encloses a word in single quotes.
 pub fn single_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

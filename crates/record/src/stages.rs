@@ -1,4 +1,4 @@
-//! Accounts host time by the stages of a trial, as shown in its mailbox.
+//! Attributes host time to the stages of a trial, as shown in its mailbox.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,36 +10,37 @@ use crate::units::Nanos;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
     /// Time by stage and, for [`Stage::Running`], by the index of the phase.
-    spent: Vec<(Stage, u64, Duration)>,
+    times: Vec<(Stage, u64, Duration)>,
     observed: Duration,
 }
 
 impl Stages {
     /// Records an observation, `elapsed` after the trial's start.
     pub fn observe(&mut self, progress: &Progress, elapsed: Duration) {
-        let passed = elapsed.saturating_sub(self.observed);
+        let elapsed_since = elapsed.saturating_sub(self.observed);
         self.observed = elapsed;
         let phase = if progress.stage == Stage::Running { progress.phase } else { 0 };
-        let same = |held: &&mut (Stage, u64, Duration)| (held.0, held.1) == (progress.stage, phase);
-        match self.spent.iter_mut().find(same) {
-            Some(held) => held.2 += passed,
-            None => self.spent.push((progress.stage, phase, passed)),
+        let is_same_stage =
+            |entry: &&mut (Stage, u64, Duration)| (entry.0, entry.1) == (progress.stage, phase);
+        match self.times.iter_mut().find(is_same_stage) {
+            Some(entry) => entry.2 += elapsed_since,
+            None => self.times.push((progress.stage, phase, elapsed_since)),
         }
     }
 
     /// Returns the host time by the names in a record's account: `boot`, `gap`, `phase create`.
     pub fn by_name(&self, phases: &[&str]) -> BTreeMap<String, Nanos> {
-        let mut named = BTreeMap::new();
-        for (stage, phase, spent) in &self.spent {
-            let phase = usize::try_from(*phase).ok().and_then(|at| phases.get(at));
+        let mut accounts = BTreeMap::new();
+        for (stage, phase, spent) in &self.times {
+            let phase = usize::try_from(*phase).ok().and_then(|index| phases.get(index));
             let name = match (stage, phase) {
                 (Stage::Running, Some(phase)) => format!("phase {phase}"),
-                _ => stage.account().to_string(),
+                _ => stage.host_time_account().to_string(),
             };
             let spent = Nanos(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX));
-            *named.entry(name).or_default() += spent;
+            *accounts.entry(name).or_default() += spent;
         }
-        named
+        accounts
     }
 }
 
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn host_time_counts_to_the_stage_observed_at_its_end() {
-        let seen = |stage, phase| Progress {
+        let progress = |stage, phase| Progress {
             stage,
             phase,
             phases: 2,
@@ -59,7 +60,7 @@ mod tests {
             requests: 0,
         };
         let mut stages = Stages::default();
-        for (stage, phase, at) in [
+        for (stage, phase, milliseconds) in [
             (Stage::Starting, 0, 5),
             (Stage::Ready, 0, 6),
             (Stage::Running, 0, 26),
@@ -68,10 +69,11 @@ mod tests {
             (Stage::Gap, 1, 72),
             (Stage::Running, 9, 73),
         ] {
-            stages.observe(&seen(stage, phase), Duration::from_millis(at));
+            stages.observe(&progress(stage, phase), Duration::from_millis(milliseconds));
         }
-        let right = [("boot", 6), ("gap", 6), ("phase", 1), ("phase one", 20), ("phase two", 40)];
-        let right = right.map(|(name, ms)| (name.to_string(), Nanos(ms * 1_000_000)));
-        assert_eq!(stages.by_name(&["one", "two"]), right.into());
+        let expected =
+            [("boot", 6), ("gap", 6), ("phase", 1), ("phase one", 20), ("phase two", 40)];
+        let expected = expected.map(|(name, ms)| (name.to_string(), Nanos(ms * 1_000_000)));
+        assert_eq!(stages.by_name(&["one", "two"]), expected.into());
     }
 }

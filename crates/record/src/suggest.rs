@@ -10,19 +10,23 @@ pub fn nearest<'a>(
     unknown: &str,
     names: impl IntoIterator<Item = &'a str> + Clone,
 ) -> Option<&'a str> {
-    let near = names
+    let nearest = names
         .clone()
         .into_iter()
-        .map(|name| (distance(unknown, name), letter_distance(unknown, name), name))
-        .filter(|(d, _, name)| *d <= (unknown.len().max(name.len()) / 3).max(2))
-        .min_by_key(|(d, apart, _)| (*d, *apart))
+        .map(|name| (edit_distance(unknown, name), alphabet_distance(unknown, name), name))
+        .filter(|(edit_distance, _, name)| {
+            *edit_distance <= (unknown.len().max(name.len()) / 3).max(2)
+        })
+        .min_by_key(|(edit_distance, alphabet_distance_of_name, _)| {
+            (*edit_distance, *alphabet_distance_of_name)
+        })
         .map(|(.., name)| name);
-    let is_begun = |name: &&str| unknown.len() > 1 && name.starts_with(unknown);
-    near.or_else(|| names.into_iter().find(is_begun))
+    let is_prefix = |name: &&str| unknown.len() > 1 && name.starts_with(unknown);
+    nearest.or_else(|| names.into_iter().find(is_prefix))
 }
 
 /// Returns the sum of the differences between the letters of two names, position by position.
-fn letter_distance(a: &str, b: &str) -> u32 {
+fn alphabet_distance(a: &str, b: &str) -> u32 {
     a.chars().zip(b.chars()).map(|(a, b)| u32::from(a).abs_diff(u32::from(b))).sum()
 }
 
@@ -34,22 +38,22 @@ pub fn hint<'a>(unknown: &str, names: impl IntoIterator<Item = &'a str> + Clone)
     }
 }
 
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before = vec![0; b.len() + 1];
-    let mut above: Vec<usize> = (0..=b.len()).collect();
+    let mut row_before_last = vec![0; b.len() + 1];
+    let mut last_row: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
         let mut row = vec![i; b.len() + 1];
         for j in 1..=b.len() {
-            let replace = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replace.min(above[j] + 1).min(row[j - 1] + 1);
+            let replace = last_row[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replace.min(last_row[j] + 1).min(row[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
+                row[j] = row[j].min(row_before_last[j - 2] + 1);
             }
         }
-        before = std::mem::replace(&mut above, row);
+        row_before_last = std::mem::replace(&mut last_row, row);
     }
-    above[b.len()]
+    last_row[b.len()]
 }
 
 #[cfg(test)]
@@ -57,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_name_is_found_and_nonsense_finds_none() {
+    fn a_misspelt_name_is_found_and_unrelated_text_finds_none() {
         let names = ["ext2", "ext4", "xfs", "btrfs", "reiserfs"];
         assert_eq!(nearest("riserfs", names), Some("reiserfs"));
         assert_eq!(nearest("brtfs", names), Some("btrfs"));

@@ -80,10 +80,10 @@ fn latest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
 pub enum Outcome {
     /// Completed, verified, and its file system checked clean.
     Ok,
-    /// Failed; `reason` says why.
+    /// Failed; `reason` states why.
     #[default]
     Failed,
-    /// It cannot run here; `reason` says why.
+    /// It cannot run here; `reason` states why.
     Skipped,
 }
 
@@ -119,14 +119,14 @@ pub struct Measured {
     /// Capacity of the file system when full; none if the workload does not fill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// The tree that a command of the user's left; none for other workloads, whose trees are verified.
+    /// The tree after a command of the user's; none for other workloads, whose trees are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeReport>,
     /// Result of verification.
     pub verify: VerifyReport,
     /// The file system's own check; none on an existing directory, or if there is none.
     pub check: Option<CheckReport>,
-    /// What each rank did, if several processes shared the trial.
+    /// The work of each rank, if several processes shared the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<RanksMeasured>,
 }
@@ -363,7 +363,10 @@ pub struct Identity<'a> {
 }
 
 /// Returns the names of the components in which two lab identities differ.
-pub fn differing(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
+pub fn differing_components(
+    one: &BTreeMap<String, String>,
+    other: &BTreeMap<String, String>,
+) -> Vec<String> {
     let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     names.into_iter().filter(|name| one.get(*name) != other.get(*name)).cloned().collect()
 }

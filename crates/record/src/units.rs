@@ -132,8 +132,8 @@ impl fmt::Display for Count {
 }
 
 /// Formats a count with its noun: `1 trial`, `2 trials`.
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Formats an estimated or remaining time, rounded up: `42 s`, `3 min`, `2 h 1 min`.
@@ -156,36 +156,40 @@ impl std::str::FromStr for Count {
 
     /// Parses `20000`, `20k`, `1.5M` or `1_000_000`: the suffix is a power of 1000, and the result must be an integer.
     fn from_str(text: &str) -> Result<Count, BadCount> {
-        let bad = || BadCount(text.to_string());
-        let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let invalid = || BadCount(text.to_string());
+        let split =
+            text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
         let (number, suffix) = text.split_at(split);
         let zeros: usize = match suffix {
             "" => 0,
             "k" | "K" => 3,
             "m" | "M" => 6,
             "g" | "G" => 9,
-            _ => return Err(bad()),
+            _ => return Err(invalid()),
         };
-        let number = without_underscores(number).ok_or_else(bad)?;
-        let (whole, part) = number.split_once('.').unwrap_or((&number, "0"));
+        let number = without_underscores(number).ok_or_else(invalid)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((&number, "0"));
         let all_digits =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_number = all_digits(whole) && all_digits(part);
-        let part = part.trim_end_matches('0');
-        if !is_number || part.len() > zeros {
-            return Err(bad());
+        let is_number = all_digits(whole) && all_digits(fraction);
+        let fraction = fraction.trim_end_matches('0');
+        if !is_number || fraction.len() > zeros {
+            return Err(invalid());
         }
-        format!("{whole}{part:0<zeros$}").parse().map(Count).map_err(|_| bad())
+        format!("{whole}{fraction:0<zeros$}").parse().map(Count).map_err(|_| invalid())
     }
 }
 
 /// Removes the underscores between digits; `None` if there is one elsewhere.
 fn without_underscores(number: &str) -> Option<String> {
     let bytes = number.as_bytes();
-    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
-    let between = |at: usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
-    let fits = number.match_indices('_').all(|(at, _)| between(at));
-    fits.then(|| number.replace('_', ""))
+    let is_digit = |index: Option<usize>| {
+        index.and_then(|index| bytes.get(index)).is_some_and(u8::is_ascii_digit)
+    };
+    let is_between_digits =
+        |index: usize| is_digit(index.checked_sub(1)) && is_digit(Some(index + 1));
+    let is_valid = number.match_indices('_').all(|(index, _)| is_between_digits(index));
+    is_valid.then(|| number.replace('_', ""))
 }
 
 /// An error in parsing a size.
@@ -198,9 +202,11 @@ impl std::str::FromStr for Bytes {
 
     /// Parses `4096`, `64K`, `1.5G` or `2GiB`: the suffix is a power of 1024, as in mkfs and fio.
     fn from_str(text: &str) -> Result<Bytes, BadSize> {
-        let bad = || BadSize(text.to_string());
+        let invalid = || BadSize(text.to_string());
         let trimmed = text.trim();
-        let split = trimmed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(trimmed.len());
+        let split = trimmed
+            .find(|character: char| character.is_ascii_alphabetic())
+            .unwrap_or(trimmed.len());
         let (number, suffix) = trimmed.split_at(split);
         let shift = match suffix.to_ascii_lowercase().as_str() {
             "" | "b" => 0,
@@ -208,16 +214,16 @@ impl std::str::FromStr for Bytes {
             "m" | "mb" | "mib" => 20,
             "g" | "gb" | "gib" => 30,
             "t" | "tb" | "tib" => 40,
-            _ => return Err(bad()),
+            _ => return Err(invalid()),
         };
-        let number = without_underscores(number.trim()).ok_or_else(bad)?;
+        let number = without_underscores(number.trim()).ok_or_else(invalid)?;
         if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(1 << shift).map(Bytes).ok_or_else(bad);
+            return whole.checked_mul(1 << shift).map(Bytes).ok_or_else(invalid);
         }
-        let value: f64 = number.parse().map_err(|_| bad())?;
+        let value: f64 = number.parse().map_err(|_| invalid())?;
         let bytes = value * (1u64 << shift) as f64;
         if !bytes.is_finite() || bytes < 0.0 || bytes > u64::MAX as f64 || bytes.fract() != 0.0 {
-            return Err(bad());
+            return Err(invalid());
         }
         Ok(Bytes(bytes as u64))
     }
@@ -228,12 +234,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_in_powers_of_1024_and_nonsense_is_refused() {
+    fn sizes_are_read_in_powers_of_1024_and_other_text_is_refused() {
         assert_eq!("64K".parse(), Ok(Bytes(65_536)));
         assert_eq!("1.5GiB".parse(), Ok(Bytes(1_610_612_736)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
-        for bad in ["", "-1", "12X", "1.0001K", "99999999999T", "NaN", "inf"] {
-            assert!(bad.parse::<Bytes>().is_err(), "{bad} was accepted");
+        for invalid in ["", "-1", "12X", "1.0001K", "99999999999T", "NaN", "inf"] {
+            assert!(invalid.parse::<Bytes>().is_err(), "{invalid} was accepted");
         }
     }
 
@@ -251,7 +257,7 @@ mod tests {
         ] {
             assert_eq!(count(text), Some(number), "{text}");
         }
-        for bad in [
+        for invalid in [
             "",
             "k",
             "-1",
@@ -271,7 +277,7 @@ mod tests {
             "99999999999G",
             "1.2.3k",
         ] {
-            assert_eq!(count(bad), None, "{bad}");
+            assert_eq!(count(invalid), None, "{invalid}");
         }
         assert_eq!(Count(4096).to_string(), "4096");
         assert_eq!(Count(100_000_000).to_string(), "100,000,000");

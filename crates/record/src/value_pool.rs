@@ -18,7 +18,7 @@ pub struct ValuePool {
 }
 
 impl ValuePool {
-    /// Makes a trial share its values with equal ones of earlier trials, and frees excess memory.
+    /// Replaces the values of a trial by equal ones of earlier trials, and frees excess memory.
     pub fn share(&mut self, trial: &mut Trial) {
         intern(&mut self.labs, &mut trial.lab);
         let mut disk = |disk: &mut DiskPlan| intern(&mut self.disks, &mut disk.spec);
@@ -34,7 +34,7 @@ impl ValuePool {
 
 fn intern<T: Eq + Hash>(known: &mut HashSet<Shared<T>>, value: &mut Shared<T>) {
     match known.get(value) {
-        Some(first) => *value = Shared(Arc::clone(&first.0)),
+        Some(shared) => *value = Shared(Arc::clone(&shared.0)),
         None => drop(known.insert(Shared(Arc::clone(&value.0)))),
     }
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_are_stored_once_and_a_change_of_one_leaves_the_others() {
+    fn equal_values_are_stored_once_and_a_change_affects_only_one() {
         let mut known = HashSet::new();
         let mut all: Vec<Shared<Value>> = ["a", "b", "a", "a"].map(Shared::from).into();
         all.iter_mut().for_each(|value| intern(&mut known, value));

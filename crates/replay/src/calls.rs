@@ -243,9 +243,10 @@ impl Compiler {
             }
             Call::Fallocate { file, mode, offset, length } => {
                 let open = self.opened(*file)?;
-                let how = flags::allocate(*mode).ok_or("fallocates-of-a-mode-without-a-replay")?;
+                let allocate_mode =
+                    flags::allocate(*mode).ok_or("fallocates-of-a-mode-without-a-replay")?;
                 let (file, offset, length) = (open.slot, *offset, *length);
-                let call = RareCall::Allocate { file, how, offset, length };
+                let call = RareCall::Allocate { file, mode: allocate_mode, offset, length };
                 (OpCall::Rare(call), Self::touch(open, false, Access::Change))
             }
             Call::Sync { sync, file, offset, length } => {
@@ -411,10 +412,10 @@ impl Compiler {
                 touches.extend(more);
                 touches
                     .extend(self.inode(to).map(|inode| (Resource::names(inode), Access::Change)));
-                let how = flags::rename(*flags).map_err(|()| "renames-with-unusual-flags")?;
-                let call = match how {
+                let flag = flags::rename(*flags).map_err(|()| "renames-with-unusual-flags")?;
+                let call = match flag {
                     None => OpCall::Rename { dir: ROOT, to: ROOT },
-                    Some(how) => OpCall::Rare(RareCall::Rename { dir: ROOT, to: ROOT, how }),
+                    Some(flag) => OpCall::Rare(RareCall::Rename { dir: ROOT, to: ROOT, flag }),
                 };
                 Ok(vec![Plan { name, other, ..plan(call, touches, Compare::Success) }])
             }

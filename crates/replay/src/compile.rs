@@ -227,8 +227,8 @@ impl Compiler {
         (self.op.call, self.op.thread) = (plan.call, 0);
         self.op.name.clear();
         self.op.name.push(&plan.name);
-        self.op.other.clear();
-        self.op.other.push(&plan.other);
+        self.op.second_name.clear();
+        self.op.second_name.push(&plan.other);
         let planned = self.fs.plan(&self.op);
         let mut record = OpRecord::default();
         match (&planned, event.errno()) {
@@ -337,7 +337,7 @@ impl Compiler {
             return Ok(());
         }
         record.name = self.out.optional(&plan.name)?;
-        record.other = self.out.optional(&plan.other)?;
+        record.second_name = self.out.optional(&plan.other)?;
         (record.before_rank, record.before_ops) = self.last;
         let mut needs = Vec::new();
         if self.counts.len() > 1 {

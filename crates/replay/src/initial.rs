@@ -121,8 +121,8 @@ impl Initial {
         (self.op.call, self.op.thread) = (call, 0);
         self.op.name.clear();
         self.op.name.push(name);
-        self.op.other.clear();
-        self.op.other.push(other);
+        self.op.second_name.clear();
+        self.op.second_name.push(other);
         let Ok(outcome) = self.fs.plan(&self.op) else { return Ok(false) };
         let mut record = OpRecord { expect: 3, ..OpRecord::default() };
         if !encode(call, &mut record) {
@@ -131,7 +131,7 @@ impl Initial {
         record.expect = if outcome.bytes > 0 { 2 } else { 0 };
         record.result = outcome.bytes;
         record.name = self.out.string(name)?;
-        record.other = self.out.optional(other)?;
+        record.second_name = self.out.optional(other)?;
         outcome.changes.into_iter().for_each(|change| {
             self.fs.commit(change);
         });

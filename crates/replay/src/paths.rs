@@ -37,7 +37,7 @@ impl Compiler {
         let mut touches = Vec::new();
         if self.counts.len() > 1 {
             let mut inode = dir;
-            while let Some((parent, name)) = self.fs.place(inode) {
+            while let Some((parent, name)) = self.fs.parent_and_name(inode) {
                 touches.push((Resource::entry(parent, name), Access::Read));
                 inode = parent;
             }

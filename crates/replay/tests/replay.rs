@@ -1,6 +1,6 @@
 //! Small traces, made by hand and at random, compiled and replayed in a real directory by real threads.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -47,7 +47,7 @@ fn workload(builder: &Builder, set: &[(&str, &str)]) -> Box<dyn Workload> {
 /// Returns the numbers of ops of each rank of each phase.
 fn ops(work: &dyn Workload) -> Vec<Vec<usize>> {
     let of_phase = |(phase, spec): (usize, &PhaseSpec)| {
-        let ranks = spec.threads.of(1);
+        let ranks = spec.threads.count_of(1);
         let count = |rank| {
             let (mut source, mut op) = (work.ops(phase, Share { rank, ranks }), Op::default());
             std::iter::from_fn(|| source.next(&mut op).then_some(())).count()
@@ -57,7 +57,8 @@ fn ops(work: &dyn Workload) -> Vec<Vec<usize>> {
     work.phases().iter().enumerate().map(of_phase).collect()
 }
 
-/// Replays in a new directory, with each op in the log of ops; returns the results that differ, and the differences of the tree.
+/// Replays in a new directory, with each op in the log of ops; returns the results that differ, and the differences of
+/// the tree.
 fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     rustix_umask();
@@ -96,7 +97,7 @@ fn replayed(work: &dyn Workload) -> (Differences, Vec<String>) {
         assert_eq!(result.into_recorder().counts(), work.counts(phase, 1));
     }
     slots.close_all();
-    let logged = acks::read(&mut |from, count| {
+    let logged = acks::parse(&mut |from, count| {
         words[from..from + count].iter().map(|word| word.load(Ordering::Relaxed)).collect()
     });
     let logged = logged.unwrap().returned;

@@ -197,7 +197,7 @@ fn blank(label: &str, seed: u64, lab: bool) -> Trial {
         sysctls: Default::default(),
         hash: String::new(),
     };
-    let plan = plan.sealed();
+    let plan = plan.with_hash();
     Trial {
         schema: fsdyno_record::SCHEMA,
         trial_id: trial_id(&plan, seed),

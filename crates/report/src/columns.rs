@@ -419,7 +419,7 @@ mod tests {
             let mut trials = fixture::on_a_loop();
             for trial in &mut trials {
                 fixture::put_on(trial, target);
-                trial.plan = trial.plan.clone().sealed();
+                trial.plan = trial.plan.clone().with_hash();
                 trial.trial_id = fsdyno_record::trial::trial_id(&trial.plan, trial.seed);
             }
             trials

@@ -81,7 +81,8 @@ impl<'a> Group<'a> {
         let first = seeds().min().unwrap_or(0);
         let repeat = seeds().max().unwrap_or(0) - first + 1;
         let rule = trials().find_map(|trial| trial.repeats);
-        let number = rule.map_or(format!("--repeat {repeat}"), |rule| rule.arguments());
+        let number =
+            rule.map_or(format!("--repeat {repeat}"), |rule| rule.command_line_arguments());
         options.push(format!("--seed {first} {number}"));
         let indent = " \\\n    ";
         let words: Vec<String> = words.iter().map(|word| quote(word)).collect();

@@ -58,7 +58,7 @@ fn read(opened: File, path: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>
             let unpacked = zstd::stream::read::Decoder::with_buffer(source)?;
             Box::new(BufReader::new(Bounded::new(unpacked, limit)))
         }
-        false => Box::new(BufReader::new(Bounded::of_file(opened, limit)?)),
+        false => Box::new(BufReader::new(Bounded::new_for_file(opened, limit)?)),
     })
 }
 

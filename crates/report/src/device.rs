@@ -56,9 +56,9 @@ fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
     }
     let medium = &trial.plan.medium;
     let one = limits(&medium.disk()?.spec)?;
-    let (reading, writing) = medium
-        .raid()
-        .map_or((1.0, 1.0), |raid| (f64::from(raid.disks), raid.half_disks_of_data() as f64 / 2.0));
+    let (reading, writing) = medium.raid().map_or((1.0, 1.0), |raid| {
+        (f64::from(raid.disks), raid.capacity_in_half_disks() as f64 / 2.0)
+    });
     Some(DeviceSpeed { read: one.read * reading, write: one.write * writing })
 }
 

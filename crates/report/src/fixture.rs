@@ -56,7 +56,7 @@ pub fn curve() -> Vec<Trial> {
                 phase.returned_ns = Nanos(files.pow(power) * slow * noise / 1000);
                 phase.durable_ns = Some(Nanos(phase.returned_ns.0 + 1_000_000));
             }
-            trial.plan = trial.plan.sealed();
+            trial.plan = trial.plan.with_hash();
             trial.trial_id = trial_id(&trial.plan, trial.seed);
             trials.push(trial);
         }
@@ -162,7 +162,7 @@ pub fn set_disk(trial: &mut Trial, name: &str) {
     if let Some(modelled) = trial.plan.medium.modelled_mut() {
         modelled.disk.name = name.into();
     }
-    trial.plan = trial.plan.clone().sealed();
+    trial.plan = trial.plan.clone().with_hash();
     trial.trial_id = trial_id(&trial.plan, trial.seed);
 }
 
@@ -267,7 +267,7 @@ fn plan(workload: &str, label: &str, kind: &str, spec: &str) -> Plan {
         sysctls: [("vm.dirty_ratio".to_string(), "20".to_string())].into(),
         hash: String::new(),
     }
-    .sealed()
+    .with_hash()
 }
 
 /// The first trial, on an aged file system.
@@ -299,7 +299,7 @@ pub fn young_and_aged() -> Vec<Trial> {
             let longer = phase.durable_ns.unwrap_or_default().0 / 100 * (25 + trial.seed);
             phase.durable_ns = phase.durable_ns.map(|ns| ns + Nanos(longer));
         }
-        trial.plan = trial.plan.clone().sealed();
+        trial.plan = trial.plan.clone().with_hash();
         trial.trial_id = trial_id(&trial.plan, trial.seed);
     }
     trials.append(&mut aged);
@@ -326,7 +326,7 @@ pub fn series(trials: &[Trial]) -> Vec<Series> {
             device_written_bytes: (0..50).map(|at| (at % 9) << 16).collect(),
         }
     };
-    let one = |trial: &Trial| Series::of(trial, trial.measured.phases.iter().map(phase).collect());
+    let one = |trial: &Trial| Series::new(trial, trial.measured.phases.iter().map(phase).collect());
     trials.iter().filter_map(one).collect()
 }
 

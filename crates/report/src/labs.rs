@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::subject::Subject;
 use fsdyno_record::Trial;
-use fsdyno_record::trial::differing;
+use fsdyno_record::trial::differing_components;
 
 /// A lab identity in a result.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub fn labs(trials: &[Trial]) -> Vec<LabRows<'_>> {
         let (earlier, lab) = (&labs[..index], &labs[index]);
         let shares = |other: &&LabRows<'_>| other.rows.iter().any(|row| lab.rows.contains(row));
         if let Some(other) = earlier.iter().find(shares) {
-            labs[index].differs = differing(other.components, lab.components);
+            labs[index].differs = differing_components(other.components, lab.components);
         }
     }
     labs

@@ -21,7 +21,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let trials = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let profiles = trials.filter(|(trial, _)| trial.lab_id.is_some());
     let profiles = profiles.filter_map(|(trial, _)| trial.plan.lab()?.cpu.processor());
-    let words: BTreeSet<String> = profiles.map(Processor::described).collect();
+    let words: BTreeSet<String> = profiles.map(Processor::describe).collect();
     let words: Vec<String> = words.into_iter().collect();
     (!words.is_empty()).then(|| format!("CPU times: estimated by {}", words.join(", ")))
 }

@@ -27,7 +27,7 @@ pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
         for row in &section.rows {
             let (Some(rule), Some(total)) = (rule(row), required_total(row)) else { continue };
             let by = format!("{} on {}", section.title(), row.name);
-            match largest.iter_mut().find(|(other, ..)| other.same_rule(&rule)) {
+            match largest.iter_mut().find(|(other, ..)| other.is_same_rule(&rule)) {
                 Some((_, known, _)) if known.wanted >= total.wanted => {}
                 Some(entry) => (entry.1, entry.2) = (total, by),
                 None => largest.push((rule, total, by)),

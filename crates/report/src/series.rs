@@ -39,7 +39,7 @@ pub fn load_series<'t, P: AsRef<Path>>(
     }
     let of_one = |series: &Series| {
         let trials = by_id.get(series.trial_id.as_str());
-        trials.is_some_and(|trials| trials.iter().any(|trial| series.is_of(trial)))
+        trials.is_some_and(|trials| trials.iter().any(|trial| series.belongs_to(trial)))
     };
     let (mut all, mut torn) = (Vec::new(), Vec::new());
     for path in paths {
@@ -77,7 +77,7 @@ impl<'s> Index<'s> {
     pub fn get(&self, trial: &Trial) -> Option<&'s Series> {
         let alike = self.0.get(trial.trial_id.as_str())?;
         let own = alike.iter().find(|one| one.identity() == trial.identity());
-        own.or_else(|| alike.iter().find(|one| one.is_of(trial))).copied()
+        own.or_else(|| alike.iter().find(|one| one.belongs_to(trial))).copied()
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
             writeback_bytes: vec![0, 0, 0, 0, 4096, 4096, 4096, 0],
             device_written_bytes: Vec::new(),
         };
-        trials.iter().filter_map(|trial| Series::of(trial, vec![phase.clone()])).collect()
+        trials.iter().filter_map(|trial| Series::new(trial, vec![phase.clone()])).collect()
     }
 
     fn folder(trials: &[Trial], cut_by: usize) -> tempfile::TempDir {

@@ -167,7 +167,7 @@ pub(crate) mod tests {
         for (kernel, factor) in [("6.12.3", 1001), ("5.10.0", 1000), ("7.3.4", 2010)] {
             for mut trial in fixture::trials() {
                 trial.plan.lab_mut().unwrap().kernel = kernel.into();
-                trial.plan = trial.plan.clone().sealed();
+                trial.plan = trial.plan.clone().with_hash();
                 trial.lab_id = Some(format!("lab of {kernel}"));
                 let ext4 = trial.plan.label == "ext4";
                 for phase in &mut trial.measured.phases {

@@ -253,7 +253,7 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
     trials.sort_by_key(|(trial, _)| trial.seed);
     let first = trials.first().and_then(|(trial, _)| trial.repeats);
     let one_rule = |rule: &Repeats| {
-        trials.iter().all(|(trial, _)| trial.repeats.is_some_and(|other| other.same_rule(rule)))
+        trials.iter().all(|(trial, _)| trial.repeats.is_some_and(|other| other.is_same_rule(rule)))
     };
     // Stein's interval uses the pilot's spread: its values come first.
     let pilot = first.filter(one_rule).map(|rule| {

@@ -19,9 +19,9 @@ const SAMPLED: usize = 4_000;
 pub struct Evidence<V> {
     /// The number of combinations of values, including conflicting and refused ones.
     pub combinations: u64,
-    /// The number of points examined: all allowed ones, or a random sample.
+    /// The number of points examined: all allowed ones, or a random sample of them.
     pub points: u64,
-    /// True if all points were examined.
+    /// Whether all points were examined.
     pub is_whole: bool,
     /// The number of examined points that were measured or refused.
     pub measured: u64,
@@ -45,10 +45,10 @@ pub type Certificate = Evidence<Excluded>;
 
 impl Certificate {
     /// Returns the same evidence with its values in a different form.
-    pub fn map<V>(&self, form: impl Fn(&Excluded) -> V) -> Evidence<V> {
+    pub fn map<V>(&self, convert: impl Fn(&Excluded) -> V) -> Evidence<V> {
         let Evidence { combinations, points, is_whole, measured, excluded, rest, .. } = *self;
         let Evidence { largest_gain, expected_gain, calibration, .. } = *self;
-        let values = self.values.iter().map(form).collect();
+        let values = self.values.iter().map(convert).collect();
         Evidence {
             combinations,
             points,
@@ -80,11 +80,11 @@ pub struct Excluded {
 #[cfg(test)]
 /// Returns true if a point is excluded: it is slower than `best` as measured, or according to the bound of the model.
 pub fn excludes(known: &Evaluations, model: &Model, best: f64, point: &Point) -> bool {
-    lower(known, model, point) > best
+    lower_bound(known, model, point) > best
 }
 
 /// Returns the lower bound of the logarithm of a point's time.
-fn lower(known: &Evaluations, model: &Model, point: &Point) -> f64 {
+fn lower_bound(known: &Evaluations, model: &Model, point: &Point) -> f64 {
     match known.value(point) {
         Some(value) => value - DEVIATIONS * known.deviation(point),
         None => {
@@ -104,7 +104,7 @@ pub fn certificate(
 ) -> Certificate {
     let best = known.value(winner).unwrap_or(0.0);
     let sample = candidates.sample(SAMPLED, draws);
-    let mut it = Certificate {
+    let mut certificate = Certificate {
         combinations: candidates.space.combinations(),
         points: sample.len() as u64,
         is_whole: candidates.is_whole(),
@@ -116,14 +116,15 @@ pub fn certificate(
     let mut bounds: Vec<Vec<(f64, u64)>> =
         levels.iter().map(|levels| vec![(f64::INFINITY, 0); usize::from(*levels)]).collect();
     for point in &sample {
-        let bound = lower(known, model, point);
+        let bound = lower_bound(known, model, point);
         match () {
-            () if known.is_known(point) => it.measured += 1,
-            () if bound > best => it.excluded += 1,
+            () if known.is_known(point) => certificate.measured += 1,
+            () if bound > best => certificate.excluded += 1,
             () => {
-                it.rest += 1;
-                it.largest_gain = it.largest_gain.max(-(bound - best).exp_m1());
-                it.expected_gain = it.expected_gain.max(-(model.mean(point) - best).exp_m1());
+                certificate.rest += 1;
+                certificate.largest_gain = certificate.largest_gain.max(-(bound - best).exp_m1());
+                certificate.expected_gain =
+                    certificate.expected_gain.max(-(model.mean(point) - best).exp_m1());
             }
         }
         if known.refusal(point).is_some() {
@@ -137,11 +138,16 @@ pub fn certificate(
     for (option, bounds) in bounds.iter().enumerate() {
         for (value, (bound, points)) in (0u8..).zip(bounds) {
             if *points > 0 && *bound > best && winner.0[option] != value {
-                let least = (bound - best).exp_m1();
-                it.values.push(Excluded { option, value, least, points: *points });
+                let slowdown = (bound - best).exp_m1();
+                certificate.values.push(Excluded {
+                    option,
+                    value,
+                    least: slowdown,
+                    points: *points,
+                });
             }
         }
     }
-    it.values.sort_by(|a, b| b.least.total_cmp(&a.least));
-    it
+    certificate.values.sort_by(|a, b| b.least.total_cmp(&a.least));
+    certificate
 }

@@ -6,8 +6,8 @@ use fsdyno_stats::normal;
 use crate::model::Model;
 use crate::space::{Point, Space};
 
-/// The number of combinations up to which a space is enumerated.
-pub const ENUMERATED: u64 = 5_000;
+/// The maximum number of combinations of a space that is enumerated.
+pub const MAX_ENUMERATED: u64 = 5_000;
 
 /// The number of sweeps over all options in one ascent.
 const SWEEPS: usize = 5;
@@ -29,8 +29,8 @@ pub struct Candidates<'s> {
 
 impl<'s> Candidates<'s> {
     /// Creates the candidates from all points of a space.
-    pub fn of(space: &'s Space) -> Candidates<'s> {
-        let all = space.points(ENUMERATED);
+    pub fn new(space: &'s Space) -> Candidates<'s> {
+        let all = space.points(MAX_ENUMERATED);
         Candidates { space, all, refused: Vec::new(), refused_together: Vec::new() }
     }
 
@@ -47,15 +47,16 @@ impl<'s> Candidates<'s> {
         let values = point.0.iter().copied().enumerate().filter(|(_, value)| *value > 0);
         let values: Vec<(usize, u8)> = values.collect();
         if let Some(all) = &mut self.all {
-            all.retain(|point| !values.iter().all(|(at, value)| point.0[*at] == *value));
+            all.retain(|point| !values.iter().all(|(index, value)| point.0[*index] == *value));
         }
         self.refused_together.push(values);
     }
 
     /// Returns every value that is not a default and was not refused, with its option.
     pub fn values(&self) -> impl Iterator<Item = (usize, u8)> {
-        let of = |(option, levels): (usize, u8)| (1..levels).map(move |value| (option, value));
-        let all = self.space.levels().into_iter().enumerate().flat_map(of);
+        let non_default_values =
+            |(option, levels): (usize, u8)| (1..levels).map(move |value| (option, value));
+        let all = self.space.levels().into_iter().enumerate().flat_map(non_default_values);
         all.filter(|value| !self.refused.contains(value))
     }
 
@@ -66,10 +67,10 @@ impl<'s> Candidates<'s> {
 
     /// Returns true if a point may be measured.
     pub fn allows(&self, point: &Point) -> bool {
-        let has = |(at, value): &(usize, u8)| point.0[*at] == *value;
+        let contains = |(option, value): &(usize, u8)| point.0[*option] == *value;
         self.space.allows(point)
-            && !self.refused.iter().any(has)
-            && !self.refused_together.iter().any(|values| values.iter().all(has))
+            && !self.refused.iter().any(contains)
+            && !self.refused_together.iter().any(|values| values.iter().all(contains))
     }
 
     /// Returns the points that differ from a point in exactly one option.
@@ -87,11 +88,11 @@ impl<'s> Candidates<'s> {
         let mut point = self.space.default_point();
         // Each option is drawn in turn, so that the result has no conflict; a second pass makes the order matter less.
         for _ in 0..2 {
-            for option in shuffled(point.0.len(), draws) {
+            for option in shuffled_indices(point.0.len(), draws) {
                 let levels = self.space.options[option].values.len() as u64;
-                let moved = point.with(option, draws.below(levels) as u8);
-                if self.allows(&moved) {
-                    point = moved;
+                let changed = point.with(option, draws.below(levels) as u8);
+                if self.allows(&changed) {
+                    point = changed;
                 }
             }
         }
@@ -111,7 +112,7 @@ impl<'s> Candidates<'s> {
         self.all.is_some()
     }
 
-    /// Returns the point with the highest score; none if `skip` excludes all.
+    /// Returns the point with the highest score; `None` if `skip` excludes every point.
     pub fn highest(
         &self,
         starts: &[Point],
@@ -119,16 +120,16 @@ impl<'s> Candidates<'s> {
         skip: &dyn Fn(&Point) -> bool,
         score: &dyn Fn(&Point) -> f64,
     ) -> Option<(Point, f64)> {
-        let better = |best: &Option<(Point, f64)>, score: f64| {
-            best.as_ref().is_none_or(|(_, known)| score > *known)
+        let is_better = |best: &Option<(Point, f64)>, score: f64| {
+            best.as_ref().is_none_or(|(_, best_score)| score > *best_score)
         };
         let mut best: Option<(Point, f64)> = None;
         if let Some(all) = &self.all {
             // Among points with equal scores, a random one is chosen.
-            let from = draws.below(all.len().max(1) as u64) as usize;
-            for point in all[from..].iter().chain(&all[..from]).filter(|point| !skip(point)) {
+            let first = draws.below(all.len().max(1) as u64) as usize;
+            for point in all[first..].iter().chain(&all[..first]).filter(|point| !skip(point)) {
                 let score = score(point);
-                if better(&best, score) {
+                if is_better(&best, score) {
                     best = Some((point.clone(), score));
                 }
             }
@@ -136,38 +137,39 @@ impl<'s> Candidates<'s> {
         }
         let random: Vec<Point> = (0..STARTS).map(|_| self.random(draws)).collect();
         for start in starts.iter().chain(&random) {
-            let mut at = start.clone();
-            let mut height = if skip(&at) { f64::NEG_INFINITY } else { score(&at) };
+            let mut point = start.clone();
+            let mut best_score = if skip(&point) { f64::NEG_INFINITY } else { score(&point) };
             for _ in 0..SWEEPS {
-                let before = height;
-                for option in shuffled(at.0.len(), draws) {
+                let previous_score = best_score;
+                for option in shuffled_indices(point.0.len(), draws) {
                     for value in 0..self.space.options[option].values.len() as u8 {
-                        let moved = at.with(option, value);
-                        if at.0[option] == value || !self.allows(&moved) || skip(&moved) {
+                        let neighbour = point.with(option, value);
+                        if point.0[option] == value || !self.allows(&neighbour) || skip(&neighbour)
+                        {
                             continue;
                         }
-                        let score = score(&moved);
-                        if score > height {
-                            (at, height) = (moved, score);
+                        let score = score(&neighbour);
+                        if score > best_score {
+                            (point, best_score) = (neighbour, score);
                         }
                     }
                 }
-                if height <= before {
+                if best_score <= previous_score {
                     break;
                 }
             }
-            if height > f64::NEG_INFINITY && better(&best, height) {
-                best = Some((at, height));
+            if best_score > f64::NEG_INFINITY && is_better(&best, best_score) {
+                best = Some((point, best_score));
             }
         }
         best
     }
 }
 
-fn shuffled(count: usize, draws: &mut SplitMix64) -> Vec<usize> {
+fn shuffled_indices(count: usize, draws: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    for at in (1..count).rev() {
-        order.swap(at, draws.below(at as u64 + 1) as usize);
+    for index in (1..count).rev() {
+        order.swap(index, draws.below(index as u64 + 1) as usize);
     }
     order
 }
@@ -193,11 +195,11 @@ mod tests {
     #[test]
     fn a_design_by_variance_spreads_over_the_space() {
         let space = synthetic::space(&[2; 6]);
-        let candidates = Candidates::of(&space);
+        let candidates = Candidates::new(&space);
         let mut draws = SplitMix64::new(5);
         let mut data = vec![Datum { point: space.default_point(), value: 0.0, noise: 0.0 }];
         for _ in 0..7 {
-            let model = Model::with(&space.levels(), &data, Variances::usual(6)).unwrap();
+            let model = Model::with(&space.levels(), &data, Variances::prior(6)).unwrap();
             let known: Vec<Point> = data.iter().map(|datum| datum.point.clone()).collect();
             let score = |point: &Point| model.predict(point).1;
             let skip = |point: &Point| known.contains(point);
@@ -210,10 +212,16 @@ mod tests {
             let ones = data.iter().filter(|datum| datum.point.0[option] == 1).count();
             assert!((3..=5).contains(&ones), "option {option}: {ones}");
         }
-        for (at, a) in data.iter().enumerate() {
-            for b in &data[..at] {
-                let differ = a.point.0.iter().zip(&b.point.0).filter(|(a, b)| a != b).count();
-                assert!(differ >= 2, "{a:?} {b:?}");
+        for (index, first) in data.iter().enumerate() {
+            for second in &data[..index] {
+                let differences = first
+                    .point
+                    .0
+                    .iter()
+                    .zip(&second.point.0)
+                    .filter(|(first, second)| first != second)
+                    .count();
+                assert!(differences >= 2, "{first:?} {second:?}");
             }
         }
     }
@@ -221,7 +229,7 @@ mod tests {
     #[test]
     fn the_expected_improvement_is_that_of_the_formula() {
         let data = [Datum { point: Point(vec![0]), value: 0.0, noise: 0.0 }];
-        let model = Model::with(&[2], &data, Variances::usual(1)).unwrap();
+        let model = Model::with(&[2], &data, Variances::prior(1)).unwrap();
         let point = Point(vec![1]);
         let (mean, deviation) = model.predict(&point);
         // At the mean: deviation / sqrt(2 pi).

@@ -29,12 +29,12 @@ impl Worth {
     }
 
     /// Returns true if the effect is smaller than `least`, with allowance for noise.
-    pub fn is_nothing(self, least: f64) -> bool {
+    pub fn is_negligible(self, least: f64) -> bool {
         self.log.abs() + DEVIATIONS * self.deviation < least.ln_1p()
     }
 
     /// Returns true if the effect is larger than `least`, with allowance for noise.
-    pub fn is_something(self, least: f64) -> bool {
+    pub fn is_significant(self, least: f64) -> bool {
         self.log.abs() - DEVIATIONS * self.deviation > least.ln_1p()
     }
 }
@@ -56,11 +56,11 @@ pub struct Effect {
 
 impl Effect {
     /// Returns true if the value changes the time by less than `least`: alone, with the winner, and on average.
-    pub fn is_nothing(&self, least: f64) -> bool {
+    pub fn is_negligible(&self, least: f64) -> bool {
         let measured = [self.alone, self.with_winner];
         let average = self.average.is_none_or(|log| log.abs() < least.ln_1p());
         measured.iter().any(Option::is_some)
-            && measured.iter().flatten().all(|worth| worth.is_nothing(least))
+            && measured.iter().flatten().all(|worth| worth.is_negligible(least))
             && average
     }
 
@@ -96,20 +96,20 @@ pub fn effects(
     let default = candidates.space.default_point();
     let sample = candidates.sample(SAMPLED, draws);
     let mut all = Vec::new();
-    for (option, it) in candidates.space.options.iter().enumerate() {
-        for value in 1..it.values.len() as u8 {
+    for (option, option_values) in candidates.space.options.iter().enumerate() {
+        for value in 1..option_values.values.len() as u8 {
             if candidates.refused().contains(&(option, value)) {
                 continue;
             }
-            let worth = |around: &Point| {
-                let (base, new) = (around.with(option, 0), around.with(option, value));
-                let log = known.value(&new)? - known.value(&base)?;
-                let deviation = known.deviation(&new).hypot(known.deviation(&base));
+            let measured_effect = |context: &Point| {
+                let (default_log, new) = (context.with(option, 0), context.with(option, value));
+                let log = known.value(&new)? - known.value(&default_log)?;
+                let deviation = known.deviation(&new).hypot(known.deviation(&default_log));
                 Some(Worth { log, deviation })
             };
             let average =
                 model.and_then(|model| average(candidates, model, &sample, (option, value)));
-            let (alone, with_winner) = (worth(&default), worth(winner));
+            let (alone, with_winner) = (measured_effect(&default), measured_effect(winner));
             all.push(Effect { option, value, alone, with_winner, average });
         }
     }
@@ -126,13 +126,13 @@ fn average(
 ) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
     for point in sample {
-        let (base, new) = (point.with(option, 0), point.with(option, value));
+        let (default, changed) = (point.with(option, 0), point.with(option, value));
         // If all points are in the sample, each pair occurs once for each value of the option.
         let is_repeated = candidates.is_whole() && point.0[option] != 0;
-        if is_repeated || !candidates.allows(&base) || !candidates.allows(&new) {
+        if is_repeated || !candidates.allows(&default) || !candidates.allows(&changed) {
             continue;
         }
-        sum += model.mean(&new) - model.mean(&base);
+        sum += model.mean(&changed) - model.mean(&default);
         count += 1;
     }
     (count > 0).then(|| sum / f64::from(count))
@@ -148,11 +148,11 @@ pub fn interactions(
 ) -> Vec<Interaction> {
     let values: Vec<(usize, u8)> = candidates.values().collect();
     let mut all = Vec::new();
-    for (at, one) in values.iter().enumerate() {
-        for other in values[at + 1..].iter().filter(|other| other.0 != one.0) {
-            let (log, deviation) = model.interaction(*one, *other);
+    for (index, first) in values.iter().enumerate() {
+        for second in values[index + 1..].iter().filter(|second| second.0 != first.0) {
+            let (log, deviation) = model.interaction(*first, *second);
             if log.abs() > least && log.abs() > 2.0 * deviation {
-                all.push(Interaction { one: *one, other: *other, log, deviation });
+                all.push(Interaction { one: *first, other: *second, log, deviation });
             }
         }
     }

@@ -26,7 +26,7 @@ pub trait Evaluator {
     ///
     /// # Errors
     /// The reason why there are no results.
-    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error>;
+    fn measure(&mut self, requested: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error>;
 
     /// Returns the maximum number of trials of the whole search, which may become known only during it.
     fn budget(&self, trials: usize) -> usize {
@@ -66,11 +66,11 @@ impl Evaluations {
     pub fn measure<E: Evaluator>(
         &mut self,
         evaluator: &mut E,
-        wanted: impl IntoIterator<Item = (Point, u64)>,
+        requested: impl IntoIterator<Item = (Point, u64)>,
     ) -> Result<(), E::Error> {
         let mut new: Vec<(Point, u64)> = Vec::new();
-        for (point, seed) in wanted {
-            let is_known = self.times.get(&point).is_some_and(|known| known.contains_key(&seed));
+        for (point, seed) in requested {
+            let is_known = self.times.get(&point).is_some_and(|times| times.contains_key(&seed));
             let is_new = !is_known && !self.refused.contains_key(&point);
             if is_new && !new.contains(&(point.clone(), seed)) {
                 new.push((point, seed));
@@ -84,16 +84,17 @@ impl Evaluations {
         for ((point, seed), sample) in new.into_iter().zip(samples) {
             match sample {
                 Sample::Time(time) if time > 0.0 && time.is_finite() => {
-                    let known = self.times.entry(point.clone()).or_default();
-                    if known.is_empty() {
+                    let times = self.times.entry(point.clone()).or_default();
+                    if times.is_empty() {
                         self.order.push(point);
                     }
-                    known.insert(seed, time);
+                    times.insert(seed, time);
                 }
-                Sample::Time(time) => {
-                    drop(self.refused.insert(point, format!("its time is {time}")))
-                }
-                Sample::Refused(why) => drop(self.refused.insert(point, why)),
+                Sample::Time(time) => drop(
+                    self.refused
+                        .insert(point, format!("its time, {time}, is not a positive number")),
+                ),
+                Sample::Refused(message) => drop(self.refused.insert(point, message)),
             }
         }
         Ok(())
@@ -116,7 +117,7 @@ impl Evaluations {
 
     /// Returns the refused points, each with its message.
     pub fn refused(&self) -> impl Iterator<Item = (&Point, &str)> {
-        self.refused.iter().map(|(point, why)| (point, why.as_str()))
+        self.refused.iter().map(|(point, message)| (point, message.as_str()))
     }
 
     /// Returns the seeds with which a point was measured.
@@ -126,20 +127,20 @@ impl Evaluations {
 
     /// Returns the geometric mean of the times of a point.
     pub fn time(&self, point: &Point) -> Option<f64> {
-        let known = self.times.get(point)?;
-        Some((known.values().map(|time| time.ln()).sum::<f64>() / known.len() as f64).exp())
+        let times = self.times.get(point)?;
+        Some((times.values().map(|time| time.ln()).sum::<f64>() / times.len() as f64).exp())
     }
 
     /// Returns the logarithms of the times of a point relative to the default: one for each common seed if trials are
     /// paired, otherwise one for each trial, relative to the default's mean.
     fn relative(&self, point: &Point) -> Option<Vec<f64>> {
-        let (known, base) = (self.times.get(point)?, self.times.get(&self.base)?);
+        let (times, base) = (self.times.get(point)?, self.times.get(&self.base)?);
         if self.paired {
-            let logs = known.iter().filter_map(|(seed, time)| Some((time / base.get(seed)?).ln()));
+            let logs = times.iter().filter_map(|(seed, time)| Some((time / base.get(seed)?).ln()));
             return Some(logs.collect()).filter(|logs: &Vec<f64>| !logs.is_empty());
         }
-        let centre = base.values().map(|time| time.ln()).sum::<f64>() / base.len() as f64;
-        Some(known.values().map(|time| time.ln() - centre).collect())
+        let base_mean = base.values().map(|time| time.ln()).sum::<f64>() / base.len() as f64;
+        Some(times.values().map(|time| time.ln() - base_mean).collect())
     }
 
     /// Returns the mean logarithm of the time of a point relative to the default.
@@ -150,7 +151,7 @@ impl Evaluations {
 
     /// Returns the standard deviation of one such logarithm, pooled over all points with several trials.
     pub fn noise(&self) -> f64 {
-        let (mut squares, mut freedom) = (0.0, 0.0);
+        let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
         for point in &self.order {
             if self.paired && *point == self.base {
                 continue;
@@ -158,9 +159,9 @@ impl Evaluations {
             let Some(logs) = self.relative(point).filter(|logs| logs.len() > 1) else { continue };
             let mean = logs.iter().sum::<f64>() / logs.len() as f64;
             squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-            freedom += (logs.len() - 1) as f64;
+            degrees_of_freedom += (logs.len() - 1) as f64;
         }
-        if freedom > 0.0 { (squares / freedom).sqrt() } else { 0.0 }
+        if degrees_of_freedom > 0.0 { (squares / degrees_of_freedom).sqrt() } else { 0.0 }
     }
 
     /// Returns the standard deviation of the value of a point due to noise.
@@ -169,8 +170,8 @@ impl Evaluations {
             return 0.0;
         }
         let count = |point: &Point| self.times.get(point).map_or(1, BTreeMap::len).max(1) as f64;
-        let of_base = if self.paired { 0.0 } else { 1.0 / count(&self.base) };
-        self.noise() * (1.0 / count(point) + of_base).sqrt()
+        let base_share = if self.paired { 0.0 } else { 1.0 / count(&self.base) };
+        self.noise() * (1.0 / count(point) + base_share).sqrt()
     }
 
     /// Returns the data of all measured points, for a model.
@@ -199,8 +200,9 @@ impl Evaluations {
                 base.range(from..).filter_map(|(seed, time)| Some((*time, *new.get(seed)?)));
             return paired(&pairs.collect::<Vec<_>>());
         }
-        let values =
-            |of: &BTreeMap<u64, f64>| of.range(from..).map(|(_, time)| *time).collect::<Vec<_>>();
+        let values = |times: &BTreeMap<u64, f64>| {
+            times.range(from..).map(|(_, time)| *time).collect::<Vec<_>>()
+        };
         welch(&values(base), &values(new))
     }
 }

@@ -9,17 +9,17 @@ pub struct Factor {
 
 impl Factor {
     /// Factors a symmetric matrix given by its lower triangle; none if it is not positive definite.
-    pub fn of(n: usize, at: impl Fn(usize, usize) -> f64) -> Option<Factor> {
+    pub fn new(n: usize, element: impl Fn(usize, usize) -> f64) -> Option<Factor> {
         let mut cells = vec![0.0; n * n];
         for row in 0..n {
             for column in 0..=row {
-                let (left, above) =
+                let (row_cells, column_cells) =
                     (&cells[row * n..row * n + column], &cells[column * n..][..column]);
-                let rest = at(row, column) - dot(left, above);
+                let remainder = element(row, column) - dot(row_cells, column_cells);
                 cells[row * n + column] = match row == column {
-                    true if rest > 0.0 => rest.sqrt(),
+                    true if remainder > 0.0 => remainder.sqrt(),
                     true => return None,
-                    false => rest / cells[column * n + column],
+                    false => remainder / cells[column * n + column],
                 };
             }
         }
@@ -28,7 +28,7 @@ impl Factor {
 
     /// Returns the logarithm of the determinant of the matrix.
     pub fn log_determinant(&self) -> f64 {
-        (0..self.n).map(|at| 2.0 * self.cells[at * self.n + at].ln()).sum()
+        (0..self.n).map(|index| 2.0 * self.cells[index * self.n + index].ln()).sum()
     }
 
     /// Solves `L x = b`.
@@ -57,9 +57,10 @@ impl Factor {
 
     /// Returns the diagonal of the inverse of the matrix.
     pub fn inverse_diagonal(&self) -> Vec<f64> {
-        let unit =
-            |at: usize| (0..self.n).map(|row| f64::from(u8::from(row == at))).collect::<Vec<_>>();
-        (0..self.n).map(|at| self.forward(&unit(at)).iter().map(|it| it * it).sum()).collect()
+        let unit = |offset: usize| {
+            (0..self.n).map(|row| f64::from(u8::from(row == offset))).collect::<Vec<_>>()
+        };
+        (0..self.n).map(|offset| self.forward(&unit(offset)).iter().map(|x| x * x).sum()).collect()
     }
 }
 
@@ -75,7 +76,7 @@ mod tests {
     #[test]
     fn a_factor_solves_and_has_the_determinant() {
         let matrix = [[4.0, 2.0, 0.4], [2.0, 3.0, 0.5], [0.4, 0.5, 1.0]];
-        let factor = Factor::of(3, |row, column| matrix[row][column]).unwrap();
+        let factor = Factor::new(3, |row, column| matrix[row][column]).unwrap();
         let x = factor.solve(&[1.0, 2.0, 3.0]);
         for (row, b) in matrix.iter().zip([1.0, 2.0, 3.0]) {
             assert!((dot(row, &x) - b).abs() < 1e-12);
@@ -84,6 +85,6 @@ mod tests {
         assert!((factor.log_determinant() - 7.32f64.ln()).abs() < 1e-12);
         let inverse = factor.inverse_diagonal();
         assert!((inverse[0] - factor.solve(&[1.0, 0.0, 0.0])[0]).abs() < 1e-12);
-        assert!(Factor::of(2, |_, _| 1.0).is_none());
+        assert!(Factor::new(2, |_, _| 1.0).is_none());
     }
 }

@@ -13,13 +13,13 @@ use crate::space::Point;
 const CONSTANT: f64 = 4.0;
 
 /// The minimum and the maximum variance of a main effect: of 0.01 % and of a factor of e.
-const EFFECT: (f64, f64) = (1e-8, 1.0);
+const EFFECT_RANGE: (f64, f64) = (1e-8, 1.0);
 
 /// The minimum and the maximum scale of the interactions.
-const SCALE: (f64, f64) = (1e-4, 30.0);
+const SCALE_RANGE: (f64, f64) = (1e-4, 30.0);
 
 /// The minimum and the maximum variance of the residual, which no option explains: of 0.01 % and of 10 %.
-const REST: (f64, f64) = (1e-8, 1e-2);
+const RESIDUAL_RANGE: (f64, f64) = (1e-8, 1e-2);
 
 /// The factors of the successive steps of the search for variances.
 const STEPS: [f64; 3] = [16.0, 4.0, 1.6];
@@ -37,7 +37,7 @@ pub struct Variances {
 
 impl Variances {
     /// Returns the variances assumed before anything is known: effects of 5 %, and interactions of 2 %.
-    pub fn usual(options: usize) -> Variances {
+    pub fn prior(options: usize) -> Variances {
         Variances { effects: vec![2.5e-3; options], scale: 1.6e-2, rest: 1e-6 }
     }
 }
@@ -90,7 +90,7 @@ impl Model {
     pub fn with(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
         let n = data.len();
         let centre = data.iter().map(|datum| datum.value).sum::<f64>() / n.max(1) as f64;
-        let factor = Factor::of(n, |row, column| {
+        let factor = Factor::new(n, |row, column| {
             let noise = if row == column { data[row].noise + variances.rest } else { 0.0 };
             kernel(levels, &variances, &data[row].point, &data[column].point) + noise
         })?;
@@ -107,23 +107,23 @@ impl Model {
         let mut likelihood = log_likelihood(levels, data, &best);
         for step in STEPS {
             for _ in 0..4 {
-                let before = likelihood;
+                let previous = likelihood;
                 for parameter in 0..best.effects.len() + 2 {
                     for factor in [step, 1.0 / step] {
-                        let moved = moved(&best, parameter, factor);
-                        let of_it = log_likelihood(levels, data, &moved);
-                        if of_it > likelihood + 1e-9 {
-                            (best, likelihood) = (moved, of_it);
+                        let candidate = scaled(&best, parameter, factor);
+                        let candidate_likelihood = log_likelihood(levels, data, &candidate);
+                        if candidate_likelihood > likelihood + 1e-9 {
+                            (best, likelihood) = (candidate, candidate_likelihood);
                             break;
                         }
                     }
                 }
-                if likelihood - before < 0.05 {
+                if likelihood - previous < 0.05 {
                     break;
                 }
             }
         }
-        Model::with(levels, data, best).map(Model::calibrated)
+        Model::with(levels, data, best).map(Model::with_calibration)
     }
 
     /// Returns the variances.
@@ -137,7 +137,7 @@ impl Model {
     }
 
     /// Sets the calibration, by comparing the error at each left-out point with the stated one.
-    fn calibrated(mut self) -> Model {
+    fn with_calibration(mut self) -> Model {
         let inverse = self.factor.inverse_diagonal();
         let squares: f64 = self
             .weights
@@ -150,7 +150,10 @@ impl Model {
     }
 
     fn covariances(&self, point: &Point) -> Vec<f64> {
-        self.data.iter().map(|it| kernel(&self.levels, &self.variances, point, &it.point)).collect()
+        self.data
+            .iter()
+            .map(|datum| kernel(&self.levels, &self.variances, point, &datum.point))
+            .collect()
     }
 
     /// Returns the mean of the logarithm at a point.
@@ -171,11 +174,15 @@ impl Model {
     /// options, with its standard deviation.
     pub fn average(&self, option: usize, value: u8) -> (f64, f64) {
         let levels = self.levels[option];
-        let against = |known: u8| contrast(levels, value, known) - contrast(levels, 0, known);
+        let contrast_to_default =
+            |known: u8| contrast(levels, value, known) - contrast(levels, 0, known);
         let strength = self.variances.effects[option];
-        let covariance: Vec<f64> =
-            self.data.iter().map(|it| strength * against(it.point.0[option])).collect();
-        let prior = strength * (against(value) - against(0));
+        let covariance: Vec<f64> = self
+            .data
+            .iter()
+            .map(|datum| strength * contrast_to_default(datum.point.0[option]))
+            .collect();
+        let prior = strength * (contrast_to_default(value) - contrast_to_default(0));
         let known = self.factor.forward(&covariance);
         let deviation = (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration;
         (dot(&covariance, &self.weights), deviation)
@@ -192,29 +199,34 @@ impl Model {
         let covariance: Vec<f64> = self
             .data
             .iter()
-            .map(|it| {
-                strength * contrasts(a, one.1, it.point.0[a]) * contrasts(b, other.1, it.point.0[b])
+            .map(|datum| {
+                strength
+                    * contrasts(a, one.1, datum.point.0[a])
+                    * contrasts(b, other.1, datum.point.0[b])
             })
             .collect();
-        let own = |option: usize, value: u8| {
+        let own_contrast = |option: usize, value: u8| {
             contrasts(option, value, value) - contrasts(option, value, 0)
         };
-        let prior = strength * own(a, one.1) * own(b, other.1);
+        let prior = strength * own_contrast(a, one.1) * own_contrast(b, other.1);
         let known = self.factor.forward(&covariance);
         let deviation = (prior - dot(&known, &known)).max(0.0).sqrt() * self.calibration;
         (dot(&covariance, &self.weights), deviation)
     }
 }
 
-fn moved(from: &Variances, parameter: usize, factor: f64) -> Variances {
+fn scaled(from: &Variances, parameter: usize, factor: f64) -> Variances {
     let mut variances = from.clone();
     let options = variances.effects.len();
     match parameter {
-        at if at < options => {
-            variances.effects[at] = (variances.effects[at] * factor).clamp(EFFECT.0, EFFECT.1);
+        index if index < options => {
+            variances.effects[index] =
+                (variances.effects[index] * factor).clamp(EFFECT_RANGE.0, EFFECT_RANGE.1);
         }
-        at if at == options => variances.scale = (variances.scale * factor).clamp(SCALE.0, SCALE.1),
-        _ => variances.rest = (variances.rest * factor).clamp(REST.0, REST.1),
+        index if index == options => {
+            variances.scale = (variances.scale * factor).clamp(SCALE_RANGE.0, SCALE_RANGE.1)
+        }
+        _ => variances.rest = (variances.rest * factor).clamp(RESIDUAL_RANGE.0, RESIDUAL_RANGE.1),
     }
     variances
 }
@@ -226,7 +238,8 @@ fn log_likelihood(levels: &[u8], data: &[Datum], variances: &Variances) -> f64 {
     };
     let values: Vec<f64> = data.iter().map(|datum| datum.value - model.centre).collect();
     let fit = dot(&values, &model.weights);
-    let prior: f64 = variances.effects.iter().map(|it| 0.05 * (it / 1e-4).ln().abs()).sum();
+    let prior: f64 =
+        variances.effects.iter().map(|variance| 0.05 * (variance / 1e-4).ln().abs()).sum();
     -0.5 * (fit + model.factor.log_determinant()) - prior
 }
 
@@ -248,7 +261,7 @@ mod tests {
             .chain(all.iter().skip(1).step_by(6))
             .map(|point| Datum { point: point.clone(), value: time(point), noise: 0.0 })
             .collect();
-        let model = Model::fit(&[2, 2, 2, 2], &data, Variances::usual(4)).unwrap();
+        let model = Model::fit(&[2, 2, 2, 2], &data, Variances::prior(4)).unwrap();
         for point in &all {
             let (mean, deviation) = model.predict(point);
             assert!((mean - time(point)).abs() < 0.01, "{point:?}: {mean}");
@@ -262,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_known_and_what_is_far_is_not() {
+    fn measured_points_are_certain_and_distant_ones_are_not() {
         let data = [Datum { point: Point(vec![0, 0]), value: 0.0, noise: 0.0 }];
-        let model = Model::with(&[2, 3], &data, Variances::usual(2)).unwrap();
+        let model = Model::with(&[2, 3], &data, Variances::prior(2)).unwrap();
         let (_, near) = model.predict(&Point(vec![0, 0]));
         let (_, far) = model.predict(&Point(vec![1, 2]));
         assert!(near < 0.01 && far > 0.03, "{near} {far}");

@@ -15,7 +15,7 @@ const TRIALS: usize = 60;
 const AVERAGES: usize = 100;
 
 /// The minimum size of an average effect that matters.
-const MATTERS: f64 = 0.02;
+const MIN_RELEVANT_EFFECT: f64 = 0.02;
 
 /// The times of all points of the space, in seconds.
 struct Reference {
@@ -24,11 +24,11 @@ struct Reference {
 }
 
 impl Reference {
-    fn read() -> Reference {
+    fn load() -> Reference {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-25-ext4-space");
-        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
-        let space = Space::parse(&read("space.toml"), "space.toml").unwrap();
-        let csv = read("times.csv");
+        let read_file = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        let space = Space::parse(&read_file("space.toml"), "space.toml").unwrap();
+        let csv = read_file("times.csv");
         let line = |line: &str| {
             let (spec, ns) = line.rsplit_once(';').unwrap();
             (spec.to_string(), ns.parse::<f64>().unwrap() / 1e9)
@@ -67,11 +67,11 @@ impl Reference {
     }
 
     /// Returns the largest error of an average effect that matters.
-    fn error(&self, found: &SearchResult) -> f64 {
+    fn largest_error(&self, found: &SearchResult) -> f64 {
         let mut worst: f64 = 0.0;
         for effect in &found.effects {
             let known = self.main_effect(effect.option, effect.value).exp_m1();
-            if known.abs() >= MATTERS {
+            if known.abs() >= MIN_RELEVANT_EFFECT {
                 worst = worst.max((effect.average.unwrap().exp_m1() - known).abs());
             }
         }
@@ -82,8 +82,8 @@ impl Reference {
 impl Evaluator for Reference {
     type Error = Infallible;
 
-    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Infallible> {
-        Ok(wanted.iter().map(|(point, _)| Sample::Time(self.times[point])).collect())
+    fn measure(&mut self, requested: &[(Point, u64)]) -> Result<Vec<Sample>, Infallible> {
+        Ok(requested.iter().map(|(point, _)| Sample::Time(self.times[point])).collect())
     }
 }
 
@@ -94,19 +94,19 @@ fn seeds() -> u64 {
 
 #[test]
 fn searches_of_ext4_find_the_optimum_with_three_percent_of_the_points_and_never_exclude_it() {
-    let mut it = Reference::read();
+    let mut reference = Reference::load();
     for seed in 0..seeds() {
-        let found = it.search(seed, 0);
-        let (best, time) = it.best();
+        let found = reference.search(seed, 0);
+        let (best, time) = reference.best();
         let is_found = found.fastest == *best;
-        let ratio = it.times[&found.winner].min(it.times[&found.fastest]) / time;
+        let ratio = reference.times[&found.winner].min(reference.times[&found.fastest]) / time;
         let certificate = &found.certificate;
         println!(
             "seed {seed}: {ratio:.4} of the optimum's time, {} trials, excluded {}, rest {}; effects within {:.2} points",
             found.trials,
             certificate.excluded,
             certificate.rest,
-            100.0 * it.error(&found)
+            100.0 * reference.largest_error(&found)
         );
         assert!(found.trials <= TRIALS);
         assert!(ratio <= 1.01, "seed {seed}: {ratio}");
@@ -118,10 +118,10 @@ fn searches_of_ext4_find_the_optimum_with_three_percent_of_the_points_and_never_
 
 #[test]
 fn average_effects_of_ext4_are_known_within_one_percentage_point() {
-    let mut it = Reference::read();
+    let mut reference = Reference::load();
     for seed in 0..seeds() {
-        let found = it.search(seed, AVERAGES);
-        let error = it.error(&found);
+        let found = reference.search(seed, AVERAGES);
+        let error = reference.largest_error(&found);
         println!(
             "seed {seed}: {} trials; effects within {:.2} points",
             found.trials,

@@ -11,7 +11,7 @@ pub struct RelatedWork {
 }
 
 /// All workloads that have related work: name, size parameter, second workload.
-const ALL: &[(&str, RelatedWork)] = &[
+const RELATED_WORK: &[(&str, RelatedWork)] = &[
     ("dirops", RelatedWork { size: "files", second: &["many-files", "widths=10/20", "files=10"] }),
     ("many-files", RelatedWork { size: "files", second: &["dirops", "files=5000"] }),
     ("tarball", RelatedWork { size: "files", second: &["many-files", "widths=10/20", "files=10"] }),
@@ -34,5 +34,5 @@ const ALL: &[(&str, RelatedWork)] = &[
 
 /// Returns the related work of a workload, if it has any.
 pub fn related_work(workload: &str) -> Option<RelatedWork> {
-    ALL.iter().find(|(name, _)| *name == workload).map(|(_, related_work)| *related_work)
+    RELATED_WORK.iter().find(|(name, _)| *name == workload).map(|(_, related_work)| *related_work)
 }

@@ -45,7 +45,7 @@ pub struct SearchResult {
     pub trials: usize,
     /// The standard deviation of the logarithm of a trial's time relative to the default's.
     pub noise: f64,
-    /// True if the budget was exhausted before the neighbourhood of the winner was measured.
+    /// Whether the budget was exhausted before the neighbourhood of the winner was measured.
     pub cut_short: bool,
 }
 
@@ -69,12 +69,12 @@ pub struct Measured {
 pub enum SearchError<E> {
     /// The default itself cannot be measured.
     #[error("the default cannot be measured: {0}")]
-    Default(String),
+    DefaultRefused(String),
     /// The budget is too small for one decision.
     #[error(
-        "the budget of {given} trials is too small for one decision: the default and each of {values} values alone, \
-         with {confirm} more to confirm the best one, take {least}; give at least --budget {least}trials, or fewer \
-         options with --only"
+        "a budget of {given} trials is too small for one decision: measuring the default and each of {values} \
+         values alone, and confirming the best one with {confirm} more, takes {least}; give at least --budget \
+         {least}trials, or fewer options with --only"
     )]
     Budget {
         /// The budget.
@@ -96,15 +96,15 @@ pub enum SearchError<E> {
 
 /// Returns the minimum number of trials of a search.
 pub fn least_trials(space: &Space, settings: &Settings) -> usize {
-    1 + values(space) + extra(settings)
+    1 + value_count(space) + extra_trials(settings)
 }
 
-fn values(space: &Space) -> usize {
+fn value_count(space: &Space) -> usize {
     space.options.iter().map(|option| option.values.len() - 1).sum()
 }
 
 /// Returns the number of trials that estimate the noise and confirm the winner.
-fn extra(settings: &Settings) -> usize {
+fn extra_trials(settings: &Settings) -> usize {
     3 * (settings.pilot as usize).saturating_sub(1) + 2 * settings.confirm as usize
 }
 
@@ -133,39 +133,44 @@ pub fn search<E: Evaluator>(
     settings: &Settings,
     evaluator: &mut E,
 ) -> Result<SearchResult, SearchError<E::Error>> {
-    let least = least_trials(space, settings);
-    if settings.trials < least {
-        let (given, confirm) = (settings.trials, extra(settings));
-        return Err(SearchError::Budget { given, values: values(space), confirm, least });
+    let min_trials = least_trials(space, settings);
+    if settings.trials < min_trials {
+        let (given, confirm) = (settings.trials, extra_trials(settings));
+        return Err(SearchError::Budget {
+            given,
+            values: value_count(space),
+            confirm,
+            least: min_trials,
+        });
     }
     let known = Evaluations::new(space.default_point(), settings);
-    let mut it = Search {
+    let mut search = Search {
         settings,
         evaluator,
-        candidates: Candidates::of(space),
+        candidates: Candidates::new(space),
         known,
         draws: stream(settings.seed, "tune"),
         repeats: 1,
         model: None,
-        variances: Variances::usual(space.options.len()),
+        variances: Variances::prior(space.options.len()),
         fitted: 0,
-        reserved: settings.averages.min((settings.trials - least) / 2),
+        reserved: settings.averages.min((settings.trials - min_trials) / 2),
     };
-    it.measure_each_alone().map_err(SearchError::Evaluator)?;
+    search.measure_each_alone().map_err(SearchError::Evaluator)?;
     let default = space.default_point();
-    if let Some(why) = it.known.refusal(&default) {
-        return Err(SearchError::Default(why.into()));
+    if let Some(message) = search.known.refusal(&default) {
+        return Err(SearchError::DefaultRefused(message.into()));
     }
-    it.screen()?;
-    it.improve()?;
-    let winner = it.finish_neighbourhood()?;
-    it.learn_averages()?;
-    it.result(winner)
+    search.screen()?;
+    search.improve()?;
+    let winner = search.finish_neighbourhood()?;
+    search.learn_averages()?;
+    search.result(winner)
 }
 
 impl<E: Evaluator> Search<'_, E> {
     /// Returns the number of trials left, excluding those reserved for average effects and the confirmation.
-    fn left(&self) -> usize {
+    fn trials_left(&self) -> usize {
         let all = self.evaluator.budget(self.settings.trials).min(self.settings.trials);
         let reserved = self.reserved + 2 * self.settings.confirm as usize;
         all.saturating_sub(self.known.trials() + reserved)
@@ -173,14 +178,14 @@ impl<E: Evaluator> Search<'_, E> {
 
     /// Returns the number of points that can still be measured.
     fn points_left(&self) -> usize {
-        self.left() / self.repeats as usize
+        self.trials_left() / self.repeats as usize
     }
 
     fn measure(&mut self, points: &[Point]) -> Result<(), E::Error> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.repeats);
-        let wanted =
+        let requested =
             points.iter().flat_map(|point| seeds.clone().map(move |seed| (point.clone(), seed)));
-        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())
+        self.known.measure(self.evaluator, requested.collect::<Vec<_>>())
     }
 
     /// Measures a point. If it is refused, finds a minimal set of its values that is refused, so that no other point
@@ -190,23 +195,23 @@ impl<E: Evaluator> Search<'_, E> {
         if self.known.refusal(&point).is_none() {
             return Ok(());
         }
-        let mut least = point;
-        for option in 0..least.0.len() {
-            let without = least.with(option, 0);
-            if least.0[option] == 0 || !self.candidates.allows(&without) {
+        let mut minimal = point;
+        for option in 0..minimal.0.len() {
+            let reduced = minimal.with(option, 0);
+            if minimal.0[option] == 0 || !self.candidates.allows(&reduced) {
                 continue;
             }
-            if !self.known.is_known(&without) {
+            if !self.known.is_known(&reduced) {
                 if self.points_left() == 0 {
                     return Ok(());
                 }
-                self.measure(std::slice::from_ref(&without))?;
+                self.measure(std::slice::from_ref(&reduced))?;
             }
-            if self.known.refusal(&without).is_some() {
-                least = without;
+            if self.known.refusal(&reduced).is_some() {
+                minimal = reduced;
             }
         }
-        self.candidates.refuse_together(&least);
+        self.candidates.refuse_together(&minimal);
         Ok(())
     }
 
@@ -222,17 +227,17 @@ impl<E: Evaluator> Search<'_, E> {
         let measured = alone.iter().filter(|point| self.known.has(point)).take(2);
         let pilot: Vec<Point> = std::iter::once(&default).chain(measured).cloned().collect();
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
-        let wanted = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
-        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
+        let requested = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
+        self.known.measure(self.evaluator, requested.collect::<Vec<_>>())?;
         // Enough repeats to reduce the noise to the minimum difference that matters, if the budget covers them for each
         // value and for as many further points.
-        let wanted =
+        let requested =
             (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
-        let affordable = self.left() / (2 * alone.len()).max(1);
-        self.repeats = wanted.min(affordable as u32).max(1);
-        let mut first = vec![default.clone()];
-        first.extend(alone.iter().cloned());
-        self.measure(&first)?;
+        let affordable = self.trials_left() / (2 * alone.len()).max(1);
+        self.repeats = requested.min(affordable as u32).max(1);
+        let mut points = vec![default.clone()];
+        points.extend(alone.iter().cloned());
+        self.measure(&points)?;
         for point in &alone {
             if self.known.refusal(point).is_some()
                 && let Some(option) = point.0.iter().position(|value| *value > 0)
@@ -247,10 +252,10 @@ impl<E: Evaluator> Search<'_, E> {
     /// design for main effects and interactions under the model's prior (DuMouchel and Jones 1994).
     fn screen(&mut self) -> Result<(), SearchError<E::Error>> {
         let space = self.candidates.space;
-        let wanted = (2 * values(space) + 2).max(8).min(self.points_left() / 2);
-        for _ in 0..wanted {
+        let requested = (2 * value_count(space) + 2).max(8).min(self.points_left() / 2);
+        for _ in 0..requested {
             let data = self.known.data();
-            let model = Model::with(&space.levels(), &data, Variances::usual(space.options.len()));
+            let model = Model::with(&space.levels(), &data, Variances::prior(space.options.len()));
             let model = model.ok_or(SearchError::Model)?;
             let known = &self.known;
             let skip = |point: &Point| known.is_known(point);
@@ -290,8 +295,8 @@ impl<E: Evaluator> Search<'_, E> {
         loop {
             self.fit()?;
             let best = self.best();
-            let open = self.open_neighbours(&best).len();
-            if self.points_left() <= open {
+            let unmeasured = self.unmeasured_neighbours(&best).len();
+            if self.points_left() <= unmeasured {
                 return Ok(());
             }
             let Some(next) = self.most_promising(&best) else { return Ok(()) };
@@ -310,10 +315,10 @@ impl<E: Evaluator> Search<'_, E> {
         (gain > self.settings.least / 20.0).then_some(next)
     }
 
-    fn open_neighbours(&self, point: &Point) -> Vec<Point> {
-        let mut open = self.candidates.neighbours(point);
-        open.retain(|point| !self.known.is_known(point));
-        open
+    fn unmeasured_neighbours(&self, point: &Point) -> Vec<Point> {
+        let mut unmeasured = self.candidates.neighbours(point);
+        unmeasured.retain(|point| !self.known.is_known(point));
+        unmeasured
     }
 
     /// Measures the neighbourhood of the best point, races the best points, simplifies the winner, and measures its
@@ -322,14 +327,14 @@ impl<E: Evaluator> Search<'_, E> {
         self.measure_simpler().map_err(SearchError::Evaluator)?;
         let mut winner = self.best();
         for _ in 0..ROUNDS {
-            winner = self.neighbourhood(self.best())?;
+            winner = self.search_neighbourhood(self.best())?;
             winner = self.race(winner).map_err(SearchError::Evaluator)?;
-            winner = self.simplified(winner).map_err(SearchError::Evaluator)?;
-            let open = self.open_neighbours(&winner);
-            if open.is_empty() || self.points_left() == 0 {
+            winner = self.simplify(winner).map_err(SearchError::Evaluator)?;
+            let unmeasured = self.unmeasured_neighbours(&winner);
+            if unmeasured.is_empty() || self.points_left() == 0 {
                 break;
             }
-            self.measure_some(open).map_err(SearchError::Evaluator)?;
+            self.measure_affordable(unmeasured).map_err(SearchError::Evaluator)?;
             self.fit()?;
             let best = self.best();
             let gain =
@@ -342,7 +347,7 @@ impl<E: Evaluator> Search<'_, E> {
     }
 
     /// Measures these points, or as many as the budget allows, the most promising first.
-    fn measure_some(&mut self, mut points: Vec<Point>) -> Result<(), E::Error> {
+    fn measure_affordable(&mut self, mut points: Vec<Point>) -> Result<(), E::Error> {
         if let Some(model) = &self.model {
             points.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));
         }
@@ -351,21 +356,21 @@ impl<E: Evaluator> Search<'_, E> {
     }
 
     /// Measures the neighbours of a point, and moves to a better point as soon as one is found.
-    fn neighbourhood(&mut self, from: Point) -> Result<Point, SearchError<E::Error>> {
-        let mut at = from;
+    fn search_neighbourhood(&mut self, from: Point) -> Result<Point, SearchError<E::Error>> {
+        let mut center = from;
         loop {
-            let mut open = self.open_neighbours(&at);
-            if open.is_empty() || self.points_left() == 0 {
-                return Ok(at);
+            let mut unmeasured = self.unmeasured_neighbours(&center);
+            if unmeasured.is_empty() || self.points_left() == 0 {
+                return Ok(center);
             }
             if let Some(model) = &self.model {
-                open.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));
+                unmeasured.sort_by(|a, b| model.mean(a).total_cmp(&model.mean(b)));
             }
-            for point in open.into_iter().take(self.points_left()) {
+            for point in unmeasured.into_iter().take(self.points_left()) {
                 self.measure_one(point).map_err(SearchError::Evaluator)?;
                 let best = self.best();
-                if best != at {
-                    at = best;
+                if best != center {
+                    center = best;
                     break;
                 }
             }

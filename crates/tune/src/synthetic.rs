@@ -7,8 +7,8 @@ use crate::space::{Point, Space, TuneOption, Value};
 
 /// Creates a space with this number of values for each option.
 pub fn space(levels: &[u8]) -> Space {
-    let option = |(at, levels): (usize, &u8)| TuneOption {
-        name: format!("o{at}"),
+    let option = |(index, levels): (usize, &u8)| TuneOption {
+        name: format!("o{index}"),
         about: String::new(),
         values: (0..*levels)
             .map(|value| Value { name: format!("v{value}"), ..Value::default() })
@@ -58,20 +58,20 @@ impl Times {
     /// as many interactions as options, up to half of `max_effect`.
     pub fn random(levels: &[u8], max_effect: f64, seed: u64) -> Times {
         let mut draws = SplitMix64::new(mix(seed));
-        let mut of_option = |levels: &u8| {
-            let is_nothing = draws.below(3) == 0;
-            let mut effect = |value: u8| match is_nothing || value == 0 {
+        let mut effects_of_option = |levels: &u8| {
+            let has_no_effect = draws.below(3) == 0;
+            let mut effect = |value: u8| match has_no_effect || value == 0 {
                 true => 0.0,
                 false => max_effect * (2.0 * uniform(&mut draws) - 1.0),
             };
             (0..*levels).map(&mut effect).collect::<Vec<f64>>()
         };
-        let effects: Vec<Vec<f64>> = levels.iter().map(&mut of_option).collect();
+        let effects: Vec<Vec<f64>> = levels.iter().map(&mut effects_of_option).collect();
         let count = levels.len();
         let mut pair = || {
-            let one = draws.below(count as u64) as usize;
-            let other = (one + 1 + draws.below(count as u64 - 1) as usize) % count;
-            (one, other, 0.5 * max_effect * (2.0 * uniform(&mut draws) - 1.0))
+            let first = draws.below(count as u64) as usize;
+            let second = (first + 1 + draws.below(count as u64 - 1) as usize) % count;
+            (first, second, 0.5 * max_effect * (2.0 * uniform(&mut draws) - 1.0))
         };
         let pairs = (0..count).map(|_| pair()).collect();
         Times { effects, pairs, rest: 0.0, noise: 0.0, seed, refused: Vec::new() }
@@ -85,11 +85,15 @@ impl Times {
 
     /// Returns the logarithm of the time of a point.
     pub fn log(&self, point: &Point) -> f64 {
-        let mains: f64 =
-            self.effects.iter().zip(&point.0).map(|(of, value)| of[usize::from(*value)]).sum();
+        let main_effects: f64 = self
+            .effects
+            .iter()
+            .zip(&point.0)
+            .map(|(effects, value)| effects[usize::from(*value)])
+            .sum();
         let pairs = self.pairs.iter().filter(|(a, b, _)| point.0[*a] > 0 && point.0[*b] > 0);
         let pairs: f64 = pairs.map(|(.., log)| log).sum();
-        mains + pairs + self.rest * normal(&mut SplitMix64::new(self.key(point)))
+        main_effects + pairs + self.rest * normal(&mut SplitMix64::new(self.key(point)))
     }
 
     fn key(&self, point: &Point) -> u64 {
@@ -100,15 +104,15 @@ impl Times {
 impl Evaluator for Times {
     type Error = std::convert::Infallible;
 
-    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error> {
+    fn measure(&mut self, requested: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error> {
         let sample = |(point, seed): &(Point, u64)| {
-            let has = |(option, value): &(usize, u8)| point.0[*option] == *value;
-            if !self.refused.is_empty() && self.refused.iter().all(has) {
+            let contains = |(option, value): &(usize, u8)| point.0[*option] == *value;
+            if !self.refused.is_empty() && self.refused.iter().all(contains) {
                 return Sample::Refused("bad option".into());
             }
             let mut draws = SplitMix64::new(mix(self.key(point) ^ mix(*seed)));
             Sample::Time((self.log(point) + self.noise * normal(&mut draws)).exp())
         };
-        Ok(wanted.iter().map(sample).collect())
+        Ok(requested.iter().map(sample).collect())
     }
 }

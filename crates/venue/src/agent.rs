@@ -24,20 +24,22 @@ impl Agent {
     }
 
     fn open(path: &Path) -> Result<Agent, VenueError> {
-        let missing =
-            |why: &str| VenueError::Missing(format!("the agent '{}' {why}", path.display()));
+        let unusable = |problem: &str| {
+            VenueError::Missing(format!("the agent '{}' {problem}", path.display()))
+        };
         let agent = match bounded::open(path) {
             Ok(file) => Agent(file),
-            Err(error) => return Err(missing(&format!("cannot be opened: {error}; {INSTALL}"))),
+            Err(error) => return Err(unusable(&format!("cannot be opened: {error}; {INSTALL}"))),
         };
         // A file that is not an ELF file does not have such a section either.
         let protocol = fsdyno_lab::section(&agent.path(), SECTION).unwrap_or_default();
         match protocol.map(|bytes| bytes.try_into().map(u32::from_le_bytes)) {
             Some(Ok(PROTOCOL)) => Ok(agent),
-            Some(Ok(other)) => Err(missing(&format!(
-                "belongs to a different fsdyno: its protocol is {other}, this program's is {PROTOCOL}; {INSTALL}"
+            Some(Ok(other_protocol)) => Err(unusable(&format!(
+                "belongs to a different fsdyno: its protocol is {other_protocol}, this program's is {PROTOCOL}; \
+                 {INSTALL}"
             ))),
-            _ => Err(missing(&format!("is not an {NAME}; {INSTALL}"))),
+            _ => Err(unusable(&format!("is not an {NAME}; {INSTALL}"))),
         }
     }
 
@@ -52,15 +54,15 @@ impl Agent {
 pub fn location() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) => path.into(),
-        None => agent_of(&std::env::current_exe().unwrap_or_default()),
+        None => agent_path_for(&std::env::current_exe().unwrap_or_default()),
     }
 }
 
 /// Returns the path of the agent for the program at this path.
-fn agent_of(program: &Path) -> PathBuf {
+fn agent_path_for(program: &Path) -> PathBuf {
     let adjacent = program.with_file_name(NAME);
     let packaged =
-        program.parent().and_then(Path::parent).map(|it| it.join("lib/fsdyno").join(NAME));
+        program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/fsdyno").join(NAME));
     match packaged.filter(|packaged| !adjacent.exists() && packaged.exists()) {
         Some(packaged) => packaged,
         None => adjacent,
@@ -75,9 +77,9 @@ const INSTALL: &str = "'make build' in a checkout puts it next to fsdyno; 'cargo
 mod tests {
     use super::*;
 
-    fn refused(path: &str) -> String {
+    fn open_error(path: &str) -> String {
         match Agent::open(Path::new(path)) {
-            Err(VenueError::Missing(why)) => why,
+            Err(VenueError::Missing(message)) => message,
             other => panic!("{other:?}"),
         }
     }
@@ -89,37 +91,37 @@ mod tests {
 
     #[test]
     fn a_missing_or_incompatible_agent_is_refused_with_the_commands_that_install_one() {
-        for (path, why) in [
+        for (path, expected) in [
             ("/no/such/agent", "cannot be opened: No such file"),
             ("/dev/null", "it is a device"),
             ("/bin/sh", "is not an fsdyno-agent"),
             ("/proc/self/exe", "its protocol is 2, this program's is 1"),
         ] {
-            let text = refused(path);
-            assert!(text.contains(why) && text.contains("make build"), "{text}");
+            let text = open_error(path);
+            assert!(text.contains(expected) && text.contains("make build"), "{text}");
         }
     }
 
     #[test]
     fn a_packaged_agent_is_found_in_lib_fsdyno() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let program = at("bin/fsdyno");
+        let path_of = |name: &str| folder.path().join(name);
+        let program = path_of("bin/fsdyno");
         for name in ["bin", "lib/fsdyno"] {
-            std::fs::create_dir_all(at(name)).unwrap();
+            std::fs::create_dir_all(path_of(name)).unwrap();
         }
-        assert_eq!(agent_of(&program), at("bin/fsdyno-agent"));
-        std::fs::write(at("lib/fsdyno/fsdyno-agent"), "").unwrap();
-        assert_eq!(agent_of(&program), at("lib/fsdyno/fsdyno-agent"));
-        std::fs::write(at("bin/fsdyno-agent"), "").unwrap();
-        assert_eq!(agent_of(&program), at("bin/fsdyno-agent"));
+        assert_eq!(agent_path_for(&program), path_of("bin/fsdyno-agent"));
+        std::fs::write(path_of("lib/fsdyno/fsdyno-agent"), "").unwrap();
+        assert_eq!(agent_path_for(&program), path_of("lib/fsdyno/fsdyno-agent"));
+        std::fs::write(path_of("bin/fsdyno-agent"), "").unwrap();
+        assert_eq!(agent_path_for(&program), path_of("bin/fsdyno-agent"));
     }
 
     #[test]
-    fn an_agent_is_looked_for_next_to_this_program() {
+    fn an_agent_is_searched_for_next_to_this_program() {
         if std::env::var_os(VARIABLE).is_none() {
-            let own = std::env::current_exe().unwrap();
-            assert_eq!(location(), own.parent().unwrap().join("fsdyno-agent"));
+            let program = std::env::current_exe().unwrap();
+            assert_eq!(location(), program.parent().unwrap().join("fsdyno-agent"));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::VenueError;
 use crate::venue::Watch;
 
 /// The polling interval of the mailbox.
-const PERIOD: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Time beyond the job's deadline, for the start and end of the child, after which the child is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -32,10 +32,11 @@ impl FinishedAgent {
     /// separate stage.
     pub fn host(&self, started: String, begin: Instant) -> Host {
         let measured = &self.report.measured;
-        let phases: Vec<&str> = measured.phases.iter().map(|it| it.name.as_str()).collect();
+        let phases: Vec<&str> = measured.phases.iter().map(|phase| phase.name.as_str()).collect();
         let mut stages = self.stages.by_name(&phases);
         if let Some(age) = measured.setup.and_then(|setup| setup.age_ns) {
-            let prepare = stages.entry(Stage::Preparing.account().to_string()).or_default();
+            let prepare =
+                stages.entry(Stage::Preparing.host_time_account().to_string()).or_default();
             *prepare = Nanos(prepare.0.saturating_sub(age.0));
             stages.insert("age".to_string(), age);
         }
@@ -78,7 +79,7 @@ pub(crate) fn wait_for_report(
                     stages,
                 });
             }
-            (None, Some(ended)) => return Err(died(process, ended, progress)),
+            (None, Some(ended)) => return Err(death_error(process, ended, progress)),
             _ => {}
         }
         if watch(&progress) == Watch::Stop {
@@ -86,28 +87,28 @@ pub(crate) fn wait_for_report(
         }
         if begin.elapsed() > deadline {
             return Err(VenueError::Failed(format!(
-                "the trial exceeded its deadline of {} at {}",
+                "the trial exceeded its deadline of {} during {}",
                 job.deadline,
                 position(&progress)
             )));
         }
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Reads the agent's report.
 pub(crate) fn read_report(bytes: &[u8]) -> Result<AgentReport, VenueError> {
     serde_json::from_slice(bytes)
-        .map_err(|error| VenueError::Failed(format!("the agent's report cannot be read: {error}")))
+        .map_err(|error| VenueError::Failed(format!("failed to read the agent's report: {error}")))
 }
 
-fn died(process: &mut Process, ended: ProcessOutcome, progress: Progress) -> VenueError {
-    let how = match (ended.status.signal(), ended.status.code()) {
+fn death_error(process: &mut Process, outcome: ProcessOutcome, progress: Progress) -> VenueError {
+    let ending = match (outcome.status.signal(), outcome.status.code()) {
         (Some(signal), _) => format!("was killed by signal {signal} ({})", signal_name(signal)),
         (None, Some(code)) => format!("ended with code {code} and no report"),
         (None, None) => "ended without a report".to_string(),
     };
-    let mut text = format!("the agent {how} at {}", position(&progress));
+    let mut text = format!("the agent {ending} at {}", position(&progress));
     let lines = process.last_lines(5);
     if !lines.is_empty() {
         text.push_str("; its last lines: ");

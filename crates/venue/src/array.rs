@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fsdyno_disk::array::{Array, Piece, SUPERBLOCK_AT, SUPERBLOCK_LENGTH};
+use fsdyno_disk::array::{Array, Piece, SUPERBLOCK_LENGTH, SUPERBLOCK_OFFSET};
 use fsdyno_record::Bytes;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -21,25 +21,28 @@ const BLOCK: usize = 4096;
 pub struct Assembled {
     /// The contents.
     pub image: File,
-    /// The number of stripes that are not all zeros.
-    pub stripes: u64,
-    /// The number of stripes whose copies differ or whose parity is wrong.
-    pub wrong: u64,
+    /// The number of stripes that contain data other than zeros.
+    pub written_stripes: u64,
+    /// The number of stripes whose copies differ or whose parity is incorrect.
+    pub damaged_stripes: u64,
     /// True if the array has parity.
-    pub parity: bool,
-    /// True if the array has copies or parity, so that `wrong` is meaningful.
-    pub redundant: bool,
+    pub has_parity: bool,
+    /// True if the array has copies or parity, so that `damaged_stripes` is meaningful.
+    pub is_redundant: bool,
 }
 
 impl Assembled {
     /// Describes the result briefly.
-    pub fn finding(&self) -> String {
-        let what = if self.parity { "parity" } else { "copies" };
-        match (self.redundant, self.wrong) {
-            (false, _) => format!("{} stripes written, no redundancy", self.stripes),
-            (true, 0) => format!("{} stripes written, {what} correct in all", self.stripes),
-            (true, wrong) => {
-                format!("{} stripes written, {what} wrong in {wrong} of them", self.stripes)
+    pub fn describe_result(&self) -> String {
+        let noun = if self.has_parity { "parity" } else { "copies" };
+        match (self.is_redundant, self.damaged_stripes) {
+            (false, _) => format!("{} stripes written, no redundancy", self.written_stripes),
+            (true, 0) => format!("{} stripes written, {noun} correct in all", self.written_stripes),
+            (true, damaged) => {
+                format!(
+                    "{} stripes written, {noun} incorrect in {damaged} of them",
+                    self.written_stripes
+                )
             }
         }
     }
@@ -50,62 +53,70 @@ impl Assembled {
 /// # Errors
 /// Disks that do not form an array; an image that cannot be read; no space for the new image.
 pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
-    let read = |error| VenueError::io("read the image of an array's disk")(error);
-    let out = |error| VenueError::io("write the image to check")(error);
+    let read_error = |error| VenueError::io("read the image of an array's disk")(error);
+    let write_error = |error| VenueError::io("write the image to check")(error);
     let superblocks: Vec<Vec<u8>> = disks
         .iter()
         .map(|disk| {
             let mut bytes = vec![0; SUPERBLOCK_LENGTH];
-            disk.read_exact_at(&mut bytes, SUPERBLOCK_AT).map(|()| bytes)
+            disk.read_exact_at(&mut bytes, SUPERBLOCK_OFFSET).map(|()| bytes)
         })
         .collect::<io::Result<_>>()
-        .map_err(read)?;
+        .map_err(read_error)?;
     let array = Array::read(&superblocks)
         .map_err(|error| VenueError::Failed(format!("failed to assemble the array: {error}")))?;
     let mut stripes = BTreeSet::new();
     for (disk, image) in disks.iter().enumerate() {
-        touched(image, array.chunk(), &mut |at| stripes.extend(array.stripe_of(disk, at)))
-            .map_err(read)?;
+        visit_written_chunks(image, array.chunk(), &mut |index| {
+            stripes.extend(array.stripe_of(disk, index))
+        })
+        .map_err(read_error)?;
     }
-    let image = tempfile::tempfile_in(workdir).map_err(out)?;
-    image.set_len(size.0).map_err(out)?;
-    let mut assembled = Assembled { image, stripes: 0, wrong: 0, parity: false, redundant: false };
+    let image = tempfile::tempfile_in(workdir).map_err(write_error)?;
+    image.set_len(size.0).map_err(write_error)?;
+    let mut assembled = Assembled {
+        image,
+        written_stripes: 0,
+        damaged_stripes: 0,
+        has_parity: false,
+        is_redundant: false,
+    };
     let chunk =
         usize::try_from(array.chunk()).map_err(|error| VenueError::Failed(error.to_string()))?;
-    let (mut first, mut other, mut sum) = (vec![0; chunk], vec![0; chunk], vec![0; chunk]);
+    let (mut first, mut buffer, mut parity) = (vec![0; chunk], vec![0; chunk], vec![0; chunk]);
     for stripe in stripes {
         let stripe = array.stripe(stripe);
-        let (mut right, mut any) = (true, false);
-        sum.fill(0);
-        for (at, copies) in &stripe.chunks {
-            let Some((one, copies)) = copies.split_first() else { continue };
-            fetch(disks, *one, &mut first).map_err(read)?;
+        let (mut is_intact, mut has_data) = (true, false);
+        parity.fill(0);
+        for (index, copies) in &stripe.chunks {
+            let Some((original, copies)) = copies.split_first() else { continue };
+            read_piece(disks, *original, &mut first).map_err(read_error)?;
             for copy in copies {
-                fetch(disks, *copy, &mut other).map_err(read)?;
-                right &= first == other;
-                assembled.redundant = true;
+                read_piece(disks, *copy, &mut buffer).map_err(read_error)?;
+                is_intact &= first == buffer;
+                assembled.is_redundant = true;
             }
-            any |= first.iter().any(|byte| *byte != 0);
-            sum.iter_mut().zip(&first).for_each(|(sum, byte)| *sum ^= byte);
-            store(&assembled.image, *at, size.0, &first).map_err(out)?;
+            has_data |= first.iter().any(|byte| *byte != 0);
+            parity.iter_mut().zip(&first).for_each(|(parity, byte)| *parity ^= byte);
+            write_nonzero_blocks(&assembled.image, *index, size.0, &first).map_err(write_error)?;
         }
-        if let Some(parity) = stripe.parity {
-            fetch(disks, parity, &mut other).map_err(read)?;
-            right &= sum == other;
-            (assembled.parity, assembled.redundant) = (true, true);
+        if let Some(piece) = stripe.parity {
+            read_piece(disks, piece, &mut buffer).map_err(read_error)?;
+            is_intact &= parity == buffer;
+            (assembled.has_parity, assembled.is_redundant) = (true, true);
         }
         // A data extent of the sparse file may still contain only zeros.
-        assembled.stripes += u64::from(any);
-        assembled.wrong += u64::from(!right);
+        assembled.written_stripes += u64::from(has_data);
+        assembled.damaged_stripes += u64::from(!is_intact);
     }
     Ok(assembled)
 }
 
 /// Calls `visit` with an offset in every chunk of a sparse file that contains data.
-fn touched(file: &File, chunk: u64, visit: &mut dyn FnMut(u64)) -> io::Result<()> {
-    let mut at = 0;
+fn visit_written_chunks(file: &File, chunk: u64, visit: &mut dyn FnMut(u64)) -> io::Result<()> {
+    let mut position = 0;
     loop {
-        let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(position)) {
             Ok(data) => data,
             Err(Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -116,21 +127,21 @@ fn touched(file: &File, chunk: u64, visit: &mut dyn FnMut(u64)) -> io::Result<()
             visit(next);
             next = (next / chunk + 1) * chunk;
         }
-        at = hole;
+        position = hole;
     }
 }
 
-fn fetch(disks: &[File], piece: Piece, into: &mut [u8]) -> io::Result<()> {
+fn read_piece(disks: &[File], piece: Piece, buffer: &mut [u8]) -> io::Result<()> {
     let disk = disks.get(piece.disk).ok_or(io::ErrorKind::NotFound)?;
-    disk.read_exact_at(into, piece.at)
+    disk.read_exact_at(buffer, piece.at)
 }
 
 /// Writes the blocks that are within `size` and not all zeros.
-fn store(image: &File, at: u64, size: u64, bytes: &[u8]) -> io::Result<()> {
-    for (block, at) in bytes.chunks(BLOCK).zip((at..).step_by(BLOCK)) {
-        let length = size.saturating_sub(at).min(block.len() as u64) as usize;
+fn write_nonzero_blocks(image: &File, offset: u64, size: u64, bytes: &[u8]) -> io::Result<()> {
+    for (block, offset) in bytes.chunks(BLOCK).zip((offset..).step_by(BLOCK)) {
+        let length = size.saturating_sub(offset).min(block.len() as u64) as usize;
         if block[..length].iter().any(|byte| *byte != 0) {
-            image.write_all_at(&block[..length], at)?;
+            image.write_all_at(&block[..length], offset)?;
         }
     }
     Ok(())
@@ -150,55 +161,58 @@ mod tests {
                 let mut bytes = vec![0; SUPERBLOCK_LENGTH];
                 let fields =
                     [(0, 0xa92b_4efc_u32), (4, 1), (72, 5), (76, 2), (80, 2048), (88, 128)];
-                let more = [(92, 3), (128, 2048), (160, u32::from(role))];
-                for (at, word) in fields.into_iter().chain(more) {
-                    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+                let more_fields = [(92, 3), (128, 2048), (160, u32::from(role))];
+                for (offset, word) in fields.into_iter().chain(more_fields) {
+                    bytes[offset..offset + 4].copy_from_slice(&word.to_le_bytes());
                 }
                 for slot in 0..3u16 {
-                    let at = 256 + 2 * usize::from(slot);
-                    bytes[at..at + 2].copy_from_slice(&slot.to_le_bytes());
+                    let offset = 256 + 2 * usize::from(slot);
+                    bytes[offset..offset + 2].copy_from_slice(&slot.to_le_bytes());
                 }
                 let file = tempfile::tempfile().unwrap();
                 file.set_len(2 * MIB).unwrap();
-                file.write_all_at(&bytes, SUPERBLOCK_AT).unwrap();
+                file.write_all_at(&bytes, SUPERBLOCK_OFFSET).unwrap();
                 file
             })
             .collect()
     }
 
-    fn assembled(disks: &[File]) -> Assembled {
+    fn assemble_in_temp_dir(disks: &[File]) -> Assembled {
         assemble(disks, Bytes(2 * MIB), &std::env::temp_dir()).unwrap()
     }
 
     #[test]
     fn the_contents_of_an_array_are_read_and_its_parity_is_verified() {
         let disks = disks();
-        let nothing = assembled(&disks);
-        assert_eq!((nothing.stripes, nothing.wrong), (0, 0));
+        let empty = assemble_in_temp_dir(&disks);
+        assert_eq!((empty.written_stripes, empty.damaged_stripes), (0, 0));
         // Stripe 1: parity on disk 1, data on disks 2 and 0.
-        let row = MIB + CHUNK;
-        disks[2].write_all_at(&[5; 4096], row).unwrap();
-        disks[0].write_all_at(&[3; 4096], row).unwrap();
-        disks[1].write_all_at(&[6; 4096], row).unwrap();
-        let good = assembled(&disks);
-        assert_eq!((good.stripes, good.wrong, good.parity), (1, 0, true));
+        let row_start = MIB + CHUNK;
+        disks[2].write_all_at(&[5; 4096], row_start).unwrap();
+        disks[0].write_all_at(&[3; 4096], row_start).unwrap();
+        disks[1].write_all_at(&[6; 4096], row_start).unwrap();
+        let intact = assemble_in_temp_dir(&disks);
+        assert_eq!(
+            (intact.written_stripes, intact.damaged_stripes, intact.has_parity),
+            (1, 0, true)
+        );
         let mut bytes = vec![0; 2 * MIB as usize];
-        good.image.read_exact_at(&mut bytes, 0).unwrap();
-        let at = |chunk: u64| (chunk * CHUNK) as usize;
-        assert_eq!(bytes[at(2)..at(2) + 4096], [5; 4096]);
-        assert_eq!(bytes[at(3)..at(3) + 4096], [3; 4096]);
+        intact.image.read_exact_at(&mut bytes, 0).unwrap();
+        let offset = |chunk: u64| (chunk * CHUNK) as usize;
+        assert_eq!(bytes[offset(2)..offset(2) + 4096], [5; 4096]);
+        assert_eq!(bytes[offset(3)..offset(3) + 4096], [3; 4096]);
         assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 8192);
 
-        disks[1].write_all_at(&[7], row + 100).unwrap();
-        let bad = assembled(&disks);
-        assert_eq!(bad.wrong, 1);
-        assert_eq!(bad.finding(), "1 stripes written, parity wrong in 1 of them");
+        disks[1].write_all_at(&[7], row_start + 100).unwrap();
+        let damaged = assemble_in_temp_dir(&disks);
+        assert_eq!(damaged.damaged_stripes, 1);
+        assert_eq!(damaged.describe_result(), "1 stripes written, parity incorrect in 1 of them");
     }
 
     #[test]
     fn disks_without_an_array_are_an_error() {
-        let none = || tempfile::tempfile().and_then(|file| file.set_len(MIB).map(|()| file));
-        let disks = [none().unwrap(), none().unwrap()];
+        let blank_disk = || tempfile::tempfile().and_then(|file| file.set_len(MIB).map(|()| file));
+        let disks = [blank_disk().unwrap(), blank_disk().unwrap()];
         let error = assemble(&disks, Bytes(MIB), &std::env::temp_dir()).err().unwrap();
         assert!(error.to_string().contains("no md superblock"), "{error}");
     }

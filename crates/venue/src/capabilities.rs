@@ -12,21 +12,21 @@ use crate::{prerequisites, tools};
 /// A venue's support for a file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CanRun {
-    /// True if it can run.
-    pub can: bool,
+    /// Whether it can run.
+    pub is_possible: bool,
     /// The reason why it cannot run, or a remark.
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// The command or option that makes it possible.
-    pub cure: Option<String>,
+    pub remedy: Option<String>,
 }
 
 impl CanRun {
     fn yes() -> CanRun {
-        CanRun { can: true, why: None, cure: None }
+        CanRun { is_possible: true, reason: None, remedy: None }
     }
 
-    fn no(why: impl Into<String>, cure: impl Into<String>) -> CanRun {
-        CanRun { can: false, why: Some(why.into()), cure: Some(cure.into()) }
+    fn no(reason: impl Into<String>, remedy: impl Into<String>) -> CanRun {
+        CanRun { is_possible: false, reason: Some(reason.into()), remedy: Some(remedy.into()) }
     }
 }
 
@@ -38,7 +38,7 @@ pub struct Capabilities {
     /// Other kernels that the lab can run without a download.
     kernels: Vec<String>,
     /// The problem that prevents the lab from running any file system, and its remedy.
-    no_lab: Option<(String, String)>,
+    lab_problem: Option<(String, String)>,
     /// The contents of /proc/filesystems.
     proc_filesystems: String,
     /// This host's kernel release, and the kernel's modules if they are on disk.
@@ -48,7 +48,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// Inspects QEMU, the downloaded kernels, and this host.
-    pub fn look() -> Capabilities {
+    pub fn inspect() -> Capabilities {
         let cache = fsdyno_lab::Cache::of_user();
         let default = cache.as_ref().ok().and_then(fsdyno_lab::default_kernel);
         let kernel = default.and_then(|kernel| {
@@ -61,7 +61,7 @@ impl Capabilities {
             (problem.to_string(), error.hint().unwrap_or_else(|| "fsdyno doctor".into()))
         };
         let no_qemu = fsdyno_lab::probe_qemu(None).err();
-        let no_lab = no_qemu
+        let lab_problem = no_qemu
             .map(|error| problem("no QEMU that can run it", &error))
             .or(cache.err().map(|error| problem("no safe folder for kernels", &error)));
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Capabilities {
         Capabilities {
             kernel,
             kernels: kernels.collect(),
-            no_lab,
+            lab_problem,
             proc_filesystems: read("/proc/filesystems"),
             host: (release, modules),
             root: rustix::process::geteuid().is_root(),
@@ -84,8 +84,8 @@ impl Capabilities {
 
     /// Determines whether the lab with its default kernel can run a file system.
     pub fn in_lab(&self, kind: &Filesystem) -> CanRun {
-        if let Some((why, cure)) = &self.no_lab {
-            return CanRun::no(why, cure);
+        if let Some((reason, remedy)) = &self.lab_problem {
+            return CanRun::no(reason, remedy);
         }
         let tools_problem = missing_tools(kind).filter(|_| !fsdyno_lab::can_download_tools(kind));
         tools_problem.unwrap_or_else(|| self.by_lab_kernel(kind))
@@ -93,30 +93,30 @@ impl Capabilities {
 
     fn by_lab_kernel(&self, kind: &Filesystem) -> CanRun {
         let Some((release, modules)) = &self.kernel else {
-            let why = "the first run downloads a kernel".to_string();
+            let reason = "the first run downloads a kernel".to_string();
             return match &kind.kernel_hint {
-                Some(hint) => CanRun::no("no distribution's kernel has it", hint),
-                None => CanRun { why: Some(why), ..CanRun::yes() },
+                Some(hint) => CanRun::no("no distribution's kernel supports it", hint),
+                None => CanRun { reason: Some(reason), ..CanRun::yes() },
             };
         };
         if let Err(error) = kind.check_kernel(release) {
-            let other = self.kernels.iter().find(|other| kind.check_kernel(other).is_ok());
-            let cure = match (other, &kind.until) {
+            let suitable = self.kernels.iter().find(|suitable| kind.check_kernel(suitable).is_ok());
+            let remedy = match (suitable, &kind.until) {
                 // The series may have the file system even if a distribution's kernel of that series does not.
                 _ if kind.kernel.is_some() => error.hint,
-                (Some(other), _) => format!("--kernel {other}"),
+                (Some(suitable), _) => format!("--kernel {suitable}"),
                 (None, Some(until)) => format!("--kernel {until}"),
                 (None, None) => error.hint,
             };
-            return CanRun::no(error.problem, cure);
+            return CanRun::no(error.problem, remedy);
         }
         match kind.modules.iter().find(|module| !modules.takes(module)) {
             None => CanRun::yes(),
             Some(module) => {
                 let command = || fsdyno_lab::build::module_command(module, release);
-                let cure = kind.kernel_hint.clone().or_else(command).or(kind.kernels());
-                let cure = cure.unwrap_or("--kernel with a kernel that has it".into());
-                CanRun::no(format!("kernel {release} has no module {module}"), cure)
+                let remedy = kind.kernel_hint.clone().or_else(command).or(kind.kernels());
+                let remedy = remedy.unwrap_or("--kernel with a kernel that supports it".into());
+                CanRun::no(format!("kernel {release} has no module {module}"), remedy)
             }
         }
     }
@@ -133,14 +133,14 @@ impl Capabilities {
             };
         }
         if !prerequisites::supports(kind, &self.proc_filesystems, modules.as_ref()) {
-            let cure = match &kind.kernel_hint {
+            let remedy = match &kind.kernel_hint {
                 Some(hint) => hint.clone(),
-                None => "run it in the lab, or boot a kernel that has it".into(),
+                None => "run it in the lab, or boot a kernel that supports it".into(),
             };
-            return CanRun::no(format!("this kernel ({release}) has no {mount_type}"), cure);
+            return CanRun::no(format!("this kernel ({release}) has no {mount_type}"), remedy);
         }
-        if let Some(no) = missing_tools(kind) {
-            return no;
+        if let Some(answer) = missing_tools(kind) {
+            return answer;
         }
         if kind.in_user_space() && !Path::new("/dev/fuse").exists() {
             return CanRun::no("no /dev/fuse", "modprobe fuse");
@@ -161,8 +161,8 @@ pub fn model_support() -> CanRun {
 
 fn missing_tools(kind: &Filesystem) -> Option<CanRun> {
     let missing = tools::missing(kind);
-    let cure = || format!("apt-get install {}", kind.package);
-    (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), cure()))
+    let remedy = || format!("apt-get install {}", kind.package);
+    (!missing.is_empty()).then(|| CanRun::no(format!("no {}", missing.join(", ")), remedy()))
 }
 
 /// Describes the backing of a file system briefly.
@@ -171,7 +171,7 @@ pub fn backing(kind: &Filesystem) -> &'static str {
         Backing::Device => "a device",
         Backing::Memory => "memory",
         Backing::Filesystem => "another file system",
-        Backing::Command => "what its command takes",
+        Backing::Command => "whatever its command uses",
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         Capabilities {
             kernel: None,
             kernels: Vec::new(),
-            no_lab: None,
+            lab_problem: None,
             proc_filesystems: "nodev\ttmpfs\n\text4\n".into(),
             host: (release.into(), None),
             root: true,
@@ -215,22 +215,22 @@ mod tests {
             assert_eq!(capabilities.by_lab_kernel(kind(name)), CanRun::yes(), "{name}");
         }
         let fuse = capabilities.by_lab_kernel(kind("fuse"));
-        assert_eq!(fuse.why.as_deref(), Some("kernel 6.1.0-56-amd64 has no module fuse"));
+        assert_eq!(fuse.reason.as_deref(), Some("kernel 6.1.0-56-amd64 has no module fuse"));
         let reiser4 = capabilities.by_lab_kernel(kind("reiser4"));
-        assert!(!reiser4.can && reiser4.cure.unwrap().contains("--kernel IMAGE:MODULES"));
+        assert!(!reiser4.is_possible && reiser4.remedy.unwrap().contains("--kernel IMAGE:MODULES"));
     }
 
     #[test]
     fn a_removed_file_system_needs_an_older_kernel() {
         let (_folder, kernel) = modules("6.13.2", &["reiserfs"]);
         let capabilities = Capabilities { kernel: Some(kernel), ..bare("6.13") };
-        let no = capabilities.by_lab_kernel(kind("reiserfs"));
-        assert_eq!(no.why.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
-        assert_eq!(no.cure.as_deref(), Some("--kernel 6.12"));
+        let answer = capabilities.by_lab_kernel(kind("reiserfs"));
+        assert_eq!(answer.reason.as_deref(), Some("Linux 6.13.2 no longer has reiserfs"));
+        assert_eq!(answer.remedy.as_deref(), Some("--kernel 6.12"));
         let capabilities =
             Capabilities { kernels: vec!["6.13.2".into(), "6.1.0-9".into()], ..capabilities };
         assert_eq!(
-            capabilities.by_lab_kernel(kind("reiserfs")).cure.as_deref(),
+            capabilities.by_lab_kernel(kind("reiserfs")).remedy.as_deref(),
             Some("--kernel 6.1.0-9")
         );
     }
@@ -238,28 +238,34 @@ mod tests {
     #[test]
     fn the_first_download_provides_only_what_distributions_have() {
         let none = bare("6.1");
-        assert!(!none.by_lab_kernel(kind("reiser4")).can);
-        assert!(none.by_lab_kernel(kind("reiserfs")).why.unwrap().contains("downloads a kernel"));
+        assert!(!none.by_lab_kernel(kind("reiser4")).is_possible);
+        assert!(
+            none.by_lab_kernel(kind("reiserfs")).reason.unwrap().contains("downloads a kernel")
+        );
     }
 
     #[test]
     fn a_host_needs_its_own_kernels_driver_and_root() {
         let capabilities = bare("6.18.4");
-        assert!(capabilities.on_host(kind("tmpfs")).can);
-        let no = capabilities.on_host(kind("f2fs"));
-        assert_eq!(no.why.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
+        assert!(capabilities.on_host(kind("tmpfs")).is_possible);
+        let answer = capabilities.on_host(kind("f2fs"));
+        assert_eq!(answer.reason.as_deref(), Some("this kernel (6.18.4) has no f2fs"));
         assert_eq!(capabilities.on_host(kind("raw")), CanRun::yes());
-        let user = Capabilities { root: false, ..capabilities };
+        let unprivileged = Capabilities { root: false, ..capabilities };
         for name in ["tmpfs", "raw"] {
-            assert!(user.on_host(kind(name)).why.unwrap().contains("only root"), "{name}");
+            assert!(
+                unprivileged.on_host(kind(name)).reason.unwrap().contains("only root"),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn without_qemu_there_is_no_lab() {
-        let no_lab = Some(("no QEMU".to_string(), "apt-get install qemu-system-x86".to_string()));
-        let capabilities = Capabilities { no_lab, ..bare("6.1") };
-        let no = capabilities.in_lab(kind("ext4"));
-        assert_eq!(no.cure.as_deref(), Some("apt-get install qemu-system-x86"));
+        let lab_problem =
+            Some(("no QEMU".to_string(), "apt-get install qemu-system-x86".to_string()));
+        let capabilities = Capabilities { lab_problem, ..bare("6.1") };
+        let answer = capabilities.in_lab(kind("ext4"));
+        assert_eq!(answer.remedy.as_deref(), Some("apt-get install qemu-system-x86"));
     }
 }

@@ -40,7 +40,7 @@ pub const IMAGES: [&str; 2] = ["image", "journal"];
 ///
 /// # Errors
 /// The store cannot be read, the disk's cache was not empty at the end, or there is no space for the image.
-pub fn image(
+pub fn medium_image(
     region: &File,
     start: Bytes,
     length: Bytes,
@@ -51,7 +51,7 @@ pub fn image(
         let mut lost = 0;
         store.volatile(&mut |_, bytes| lost += bytes);
         return Err(VenueError::Failed(format!(
-            "failed to shut down cleanly: {} were left in the disk's cache",
+            "failed to shut down cleanly: {} remained in the disk's cache",
             Bytes(lost)
         )));
     }
@@ -82,7 +82,7 @@ pub fn check_trial(
     watch: &mut dyn FnMut(&Progress) -> Watch,
     images: impl FnOnce(&mut AgentReport) -> Result<Images, VenueError>,
 ) -> Result<Option<Nanos>, VenueError> {
-    let commands = Commands::of(&job.plan)?.filter(|commands| !commands.check.is_empty());
+    let commands = Commands::derive(&job.plan)?.filter(|commands| !commands.check.is_empty());
     let (Some(commands), Outcome::Ok) = (commands, report.outcome) else {
         return Ok(None);
     };
@@ -157,7 +157,7 @@ fn wait(
         }
         if started.elapsed() >= timeout {
             return Err(VenueError::Failed(format!(
-                "failed to check the file system: not done after {} s of host time; its last lines: \
+                "failed to check the file system: the check did not finish within {} s of host time; its last lines: \
                  {}",
                 timeout.as_secs(),
                 process.last_lines(MAX_LINES).join(" / ")
@@ -199,7 +199,7 @@ mod tests {
         }
         let error = wait(&mut process, Duration::ZERO, &mut || Watch::GoOn).unwrap_err();
         let message = error.to_string();
-        assert!(message.contains("not done after 0 s"), "{message}");
+        assert!(message.contains("did not finish within 0 s"), "{message}");
         assert!(message.ends_with("pass 1 again"), "{message}");
     }
 
@@ -226,7 +226,7 @@ mod tests {
             requests: 0,
         };
         let error = check(
-            &Commands::made_up(plan),
+            &Commands::unchecked(plan),
             &Images { device: image, journal: None, names: IMAGES.map(String::from) },
             1,
             &progress,

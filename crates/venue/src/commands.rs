@@ -22,7 +22,7 @@ impl Commands {
     ///
     /// # Errors
     /// A plan whose commands are not those of the catalog.
-    pub fn of(plan: &Plan) -> Result<Option<Commands>, VenueError> {
+    pub fn derive(plan: &Plan) -> Result<Option<Commands>, VenueError> {
         let Some(stored) = &plan.filesystem else { return Ok(None) };
         let commands = rederive(stored, &plan.medium, &plan.venue).map_err(|error| {
             VenueError::Refused(format!("the plan of '{}' cannot be run: {error}", plan.label))
@@ -34,7 +34,7 @@ impl Commands {
 #[cfg(test)]
 impl Commands {
     /// Wraps arbitrary commands for tests.
-    pub fn made_up(plan: FilesystemPlan) -> Commands {
+    pub fn unchecked(plan: FilesystemPlan) -> Commands {
         Commands(plan)
     }
 }
@@ -51,7 +51,7 @@ impl Deref for Commands {
 ///
 /// # Errors
 /// The plan has the workload `command`.
-pub fn no_command(plan: &Plan) -> Result<(), VenueError> {
+pub fn refuse_user_command(plan: &Plan) -> Result<(), VenueError> {
     let workload = &plan.workload;
     if workload.name != command::NAME {
         return Ok(());
@@ -67,12 +67,12 @@ pub fn no_command(plan: &Plan) -> Result<(), VenueError> {
 /// Serializes a job for its agent, in the flat form.
 ///
 /// # Errors
-/// As [`Commands::of`] and, except for a job of the command line, [`no_command`].
-pub fn text_of(mut job: Job) -> Result<Vec<u8>, VenueError> {
+/// As [`Commands::derive`] and, except for a job of the command line, [`refuse_user_command`].
+pub fn serialize_job(mut job: Job) -> Result<Vec<u8>, VenueError> {
     if job.task != Task::Command {
-        no_command(&job.plan)?;
+        refuse_user_command(&job.plan)?;
     }
-    job.plan.filesystem = Commands::of(&job.plan)?.map(|commands| commands.0);
-    let job = job.flat().map_err(VenueError::Failed)?;
+    job.plan.filesystem = Commands::derive(&job.plan)?.map(|commands| commands.0);
+    let job = job.into_flat().map_err(VenueError::Failed)?;
     serde_json::to_vec(&job).map_err(|error| VenueError::Failed(error.to_string()))
 }

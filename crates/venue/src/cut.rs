@@ -17,7 +17,7 @@ use crate::lab_plan::{disk_of, not_a_lab};
 use crate::logged::LoggedTrial;
 
 /// Space, in bytes, for a store's tables and for the blocks that mkfs writes, which are not logged.
-const TABLES: u64 = 256 << 20;
+const TABLE_SPACE: u64 = 256 << 20;
 
 /// The state of a guest after a power cut.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl LabVenue {
 }
 
 impl LabVenue {
-    /// Returns the file system of a logged trial as the first cut of `order` left it, in a nameless sparse
+    /// Returns the file system of a logged trial as the first cut of `request` left it, in a nameless sparse
     /// file: the image that [`LabVenue::recover`] mounts, before any mount.
     ///
     /// # Errors
@@ -76,28 +76,28 @@ impl LabVenue {
         &self,
         job: &Job,
         logged: &LoggedTrial,
-        order: &RecoveryRequest,
+        request: &RecoveryRequest,
     ) -> Result<File, VenueError> {
         let medium = &job.plan.medium;
         let spec = disk_of(medium.disk().ok_or_else(not_a_lab)?)?;
-        let failed =
+        let image_error =
             |error: String| VenueError::Failed(format!("failed to build the image: {error}"));
         let part = partition::place(&spec, medium.size(), partition::disk_seed(job.seed, 0))
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| image_error(error.to_string()))?;
         let log = logged.bytes()?;
         let blocks = |event: &Event| (event.end().div_ceil(8) - event.sector / 8) * 4096;
         // In the worst case, each block needs its own page.
         let writes = log.events().iter().filter(|event| event.kind == EventKind::Write);
-        let space = TABLES + 2 * writes.map(blocks).sum::<u64>();
+        let space = TABLE_SPACE + 2 * writes.map(blocks).sum::<u64>();
         let store = || {
             Store::create(vec![0; space as usize], spec.capacity)
-                .map_err(|error| failed(error.to_string()))
+                .map_err(|error| image_error(error.to_string()))
         };
         let mut after_cut = store()?;
-        let cut = order.cuts.first().ok_or_else(|| failed("no cut was requested".into()))?;
-        Builder::new(log, store()?, order.disk, order.tear)
+        let cut = request.cuts.first().ok_or_else(|| image_error("no cut was requested".into()))?;
+        Builder::new(log, store()?, request.disk, request.tear)
             .image(cut, &[], &mut after_cut)
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| image_error(error.to_string()))?;
         partition_image(&mut after_cut, View::Medium, part.start, part.size, self.workdir())
             .map_err(VenueError::io("write the image of a cut"))
     }

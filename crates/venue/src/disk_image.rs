@@ -31,13 +31,13 @@ pub fn partition_image<M: Memory>(
 ) -> std::io::Result<File> {
     let image = tempfile::tempfile_in(workdir)?;
     image.set_len(length)?;
-    let mut written = std::io::Result::Ok(());
+    let mut result = std::io::Result::Ok(());
     store.export(view, &mut |offset, bytes| {
-        if let Some(at) = offset.checked_sub(start).filter(|at| *at < length)
-            && written.is_ok()
+        if let Some(position) = offset.checked_sub(start).filter(|position| *position < length)
+            && result.is_ok()
         {
-            written = image.write_all_at(bytes, at);
+            result = image.write_all_at(bytes, position);
         }
     });
-    written.map(|()| image)
+    result.map(|()| image)
 }

@@ -22,18 +22,18 @@ pub enum VenueError {
     #[error("the trial was stopped")]
     Stopped,
     /// A system call around the trial failed.
-    #[error("{what}: {source}")]
+    #[error("{action}: {source}")]
     Io {
         /// The attempted action.
-        what: &'static str,
+        action: &'static str,
         /// The error of the kernel.
         source: std::io::Error,
     },
 }
 
 impl VenueError {
-    pub(crate) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> VenueError {
-        move |source| VenueError::Io { what, source }
+    pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> VenueError {
+        move |source| VenueError::Io { action, source }
     }
 }
 

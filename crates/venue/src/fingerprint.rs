@@ -16,15 +16,16 @@ use crate::error::VenueError;
 /// A directory that cannot be inspected.
 pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError> {
     let opened = std::fs::File::open(path).map_err(VenueError::io("open the directory"))?;
-    let mount = mount_table::of_file(opened.as_fd());
+    let mount = mount_table::mount_of_file(opened.as_fd());
     let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
-    let (mount, device) = mount.map(|line| (line.in_effect(), line.source)).unwrap_or_default();
-    Ok(named(&kernel(), &mount, &device))
+    let (mount, device) =
+        mount.map(|line| (line.type_and_options(), line.source)).unwrap_or_default();
+    Ok(known_values(&kernel(), &mount, &device))
 }
 
 /// Returns the fingerprint of a trial on a device that is created for it: the kernel alone.
-pub fn of_kernel() -> BTreeMap<String, String> {
-    named(&kernel(), "", "")
+pub fn kernel_only() -> BTreeMap<String, String> {
+    known_values(&kernel(), "", "")
 }
 
 fn kernel() -> String {
@@ -35,14 +36,14 @@ fn kernel() -> String {
 
 /// Returns the fingerprint in a record.
 pub fn of_record(conditions: &Conditions) -> BTreeMap<String, String> {
-    named(&conditions.kernel, &conditions.mount, &conditions.device)
+    known_values(&conditions.kernel, &conditions.mount, &conditions.device)
 }
 
-fn named(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
+fn known_values(kernel: &str, mount: &str, device: &str) -> BTreeMap<String, String> {
     let pairs = [("kernel", kernel), ("mount", mount), ("device", device)];
     // "unknown" (for a mount that the agent cannot find) never counts as a difference.
-    let known = |(_, value): &(&str, &str)| !value.is_empty() && *value != "unknown";
-    pairs.into_iter().filter(known).map(|(name, value)| (name.into(), value.into())).collect()
+    let is_known = |(_, value): &(&str, &str)| !value.is_empty() && *value != "unknown";
+    pairs.into_iter().filter(is_known).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 #[cfg(test)]
@@ -55,8 +56,8 @@ mod tests {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         assert!(fingerprint["kernel"].starts_with(&release));
         let root = mount_table::mounts(&std::fs::read_to_string("/proc/self/mountinfo").unwrap())
-            .rfind(|line| line.at == "/");
-        assert_eq!(fingerprint.get("mount"), root.map(|line| line.in_effect()).as_ref());
+            .rfind(|line| line.mount_point == "/");
+        assert_eq!(fingerprint.get("mount"), root.map(|line| line.type_and_options()).as_ref());
     }
 
     #[test]

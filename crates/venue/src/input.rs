@@ -22,7 +22,7 @@ pub struct InputFile {
 }
 
 /// The smallest size of a PCI region.
-const PAGE: u64 = 4096;
+const MIN_REGION: u64 = 4096;
 
 impl InputFile {
     /// Wraps the first `length` bytes of a private file, with their SHA-256 in hex; `path` is the path given by the
@@ -31,7 +31,7 @@ impl InputFile {
     /// # Errors
     /// The error of ftruncate(2) or mmap(2).
     pub fn new(path: &str, file: File, length: u64, sha256: String) -> io::Result<InputFile> {
-        let region = length.max(PAGE).checked_next_power_of_two().unwrap_or(1 << 63);
+        let region = length.max(MIN_REGION).checked_next_power_of_two().unwrap_or(1 << 63);
         // The zeros are a hole and take no space.
         file.set_len(region)?;
         let length = usize::try_from(length).map_err(io::Error::other)?;
@@ -80,7 +80,7 @@ impl Inputs {
     ///
     /// # Errors
     /// The plan has an input that has not been read.
-    pub fn of(&self, plan: &WorkloadPlan) -> Result<Option<&InputFile>, VenueError> {
+    pub fn for_workload(&self, plan: &WorkloadPlan) -> Result<Option<&InputFile>, VenueError> {
         let Some(input) = &plan.input else { return Ok(None) };
         let file = self.0.iter().find(|file| file.sha256 == input.sha256);
         file.map(Some).ok_or_else(|| {
@@ -92,8 +92,8 @@ impl Inputs {
     /// Returns the inputs of a plan's workload other than its parameters.
     ///
     /// # Errors
-    /// As [`Inputs::of`].
+    /// As [`Inputs::for_workload`].
     pub fn setting(&self, plan: &Plan, seed: u64) -> Result<Setting, VenueError> {
-        Ok(Setting { seed, input: self.of(&plan.workload)?.map(InputFile::input) })
+        Ok(Setting { seed, input: self.for_workload(&plan.workload)?.map(InputFile::input) })
     }
 }

@@ -19,7 +19,7 @@ use fsdyno_record::{Bytes, Job, Nanos, Plan};
 use fsdyno_workload::Setting;
 
 use crate::agent_report::{nanos, read_report};
-use crate::commands::{Commands, text_of};
+use crate::commands::{Commands, serialize_job};
 use crate::error::{VenueError, from_lab, from_run};
 use crate::input::Inputs;
 use crate::lab_plan::{disk_of, not_a_lab, stored_limit};
@@ -32,7 +32,7 @@ use crate::{array, check, clock, request_log, tools};
 /// The host time without any sign of life after which a guest counts as hung. Signs of life are every few hundred ops
 /// and every request to a disk; the longest silence is a system call that needs no disk, and one that takes quadratic
 /// time may last a minute at 400 million instructions per second.
-const STALL: Duration = Duration::from_secs(600);
+const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The limit of one trial's host time.
 const DEADLINE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -49,8 +49,8 @@ pub struct LabVenue {
     workdir: PathBuf,
     cache: Cache,
     inputs: Inputs,
-    /// Changes to every guest, for benchmarks.
-    changes: Vec<Change>,
+    /// Changes applied to every guest, for benchmarks.
+    guest_changes: Vec<Change>,
     /// The result folder in which request logs are stored.
     logs: Option<PathBuf>,
     hooks: SetupHooks,
@@ -68,9 +68,20 @@ impl LabVenue {
     /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.kernel_plan(), lab)).collect();
-        let (inputs, guests, hooks, changes) = Default::default();
+        let (inputs, guests, hooks, guest_changes) = Default::default();
         let kvm = OnceLock::new();
-        LabVenue { labs, agent, workdir, cache, inputs, changes, logs: None, hooks, kvm, guests }
+        LabVenue {
+            labs,
+            agent,
+            workdir,
+            cache,
+            inputs,
+            guest_changes,
+            logs: None,
+            hooks,
+            kvm,
+            guests,
+        }
     }
 
     /// Sets the hooks of slow preparation steps.
@@ -97,8 +108,8 @@ impl LabVenue {
     }
 
     /// Sets the changes to each guest.
-    pub fn with_changes(self, changes: Vec<Change>) -> LabVenue {
-        LabVenue { changes, ..self }
+    pub fn with_changes(self, guest_changes: Vec<Change>) -> LabVenue {
+        LabVenue { guest_changes, ..self }
     }
 
     pub(crate) fn workdir(&self) -> &Path {
@@ -114,7 +125,7 @@ impl LabVenue {
     ) -> Result<(File, Progress), VenueError> {
         let guest = self.guest(&job.plan)?;
         let machine = self.machine(&job.plan)?;
-        let text = text_of(job.for_agent())?;
+        let text = serialize_job(job.for_agent())?;
         let cut = guest.cut(&machine, &text, stop).map_err(from_run)?;
         let region = cut.disks.into_iter().next().ok_or_else(not_a_lab)?;
         Ok((region, cut.progress))
@@ -124,7 +135,7 @@ impl LabVenue {
     pub(crate) fn guest(&self, plan: &Plan) -> Result<Arc<Guest>, VenueError> {
         let lab_plan = plan.lab().ok_or_else(not_a_lab)?;
         let kernel = &lab_plan.kernel;
-        let commands = Commands::of(plan)?;
+        let commands = Commands::derive(plan)?;
         let kind = commands.as_ref().map(programs_of);
         let cpu = canonical::to_string(&lab_plan.cpu).unwrap_or_default();
         let key = (kernel.clone(), kind, hardware(plan)?, cpu);
@@ -140,7 +151,7 @@ impl LabVenue {
     /// Packs a guest for a plan with additional programs.
     pub(crate) fn guest_with(&self, plan: &Plan, tools: &[String]) -> Result<Guest, VenueError> {
         let hardware = hardware(plan)?;
-        self.pack(plan, Commands::of(plan)?.as_ref(), &hardware, tools)
+        self.pack(plan, Commands::derive(plan)?.as_ref(), &hardware, tools)
     }
 
     fn pack(
@@ -162,7 +173,7 @@ impl LabVenue {
                 parts.tools.push(tool.clone());
             }
         }
-        self.changes.iter().for_each(|change| change.make(&mut parts));
+        self.guest_changes.iter().for_each(|change| change.make(&mut parts));
         lab.prepare(&parts).map_err(from_lab)
     }
 
@@ -171,8 +182,8 @@ impl LabVenue {
         let lab = plan.lab().and_then(|lab| self.labs.get(&lab.kernel)).ok_or_else(not_a_lab)?;
         let probed = self.kvm.get_or_init(|| lab.probe_kvm().map_err(from_lab).err());
         match probed {
-            Some(VenueError::Missing(why)) => Err(VenueError::Missing(why.clone())),
-            Some(other) => Err(VenueError::Failed(other.to_string())),
+            Some(VenueError::Missing(message)) => Err(VenueError::Missing(message.clone())),
+            Some(error) => Err(VenueError::Failed(error.to_string())),
             None => Ok(()),
         }
     }
@@ -187,8 +198,8 @@ impl LabVenue {
         if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
             return Ok(None);
         }
-        let (machine, say) = (self.machine(plan)?, self.hooks.log);
-        guest.snapshot(&machine, &self.cache, &say, watch).map(Some).map_err(from_run)
+        let (machine, log) = (self.machine(plan)?, self.hooks.log);
+        guest.snapshot(&machine, &self.cache, &log, watch).map(Some).map_err(from_run)
     }
 
     /// Checks the file system of a successful trial, and returns the time of the check.
@@ -223,18 +234,18 @@ impl LabVenue {
         conditions: &Conditions,
     ) -> Result<File, VenueError> {
         let region = finished.disks.get(index as usize).ok_or_else(|| {
-            VenueError::Failed(format!("the guest left no bytes of its disk {index}"))
+            VenueError::Failed(format!("the guest did not keep the contents of its disk {index}"))
         })?;
         let journal = medium.journal().filter(|_| index == medium.data_disks());
         let disk = journal.or(medium.disk()).ok_or_else(not_a_lab)?;
         if disk_of(disk)?.attach == Attach::Pmem {
             return region.try_clone().map_err(VenueError::io("open the disk's bytes"));
         }
-        let one = (conditions.partition_start, conditions.device_size);
-        let several = conditions.disks.get(&format!("nbd{index}"));
-        let several = several.map(|disk| (disk.partition_start, disk.size));
-        let (start, size) = several.or(one.0.zip(one.1)).unwrap_or_default();
-        check::image(region, start, size, &self.workdir)
+        let single = (conditions.partition_start, conditions.device_size);
+        let per_disk = conditions.disks.get(&format!("nbd{index}"));
+        let per_disk = per_disk.map(|disk| (disk.partition_start, disk.size));
+        let (start, size) = per_disk.or(single.0.zip(single.1)).unwrap_or_default();
+        check::medium_image(region, start, size, &self.workdir)
     }
 
     /// Returns the final image of the guest's array. Wrong parity fails the trial; copies may differ, because
@@ -250,13 +261,16 @@ impl LabVenue {
             .collect::<Result<_, _>>()?;
         let size = report.conditions.device_size.unwrap_or_default();
         let found = array::assemble(&disks, size, &self.workdir)?;
-        if found.wrong > 0 && found.parity {
+        if found.damaged_stripes > 0 && found.has_parity {
             report.outcome = Outcome::Failed;
-            report.reason = Some(format!("the array is damaged: {}", found.finding()));
-        } else if found.wrong > 0 {
-            report.conditions.notes.push(format!("the array at the end: {}", found.finding()));
+            report.reason = Some(format!("the array is damaged: {}", found.describe_result()));
+        } else if found.damaged_stripes > 0 {
+            report
+                .conditions
+                .notes
+                .push(format!("the array at the end: {}", found.describe_result()));
         }
-        report.conditions.array.insert("found".into(), found.finding());
+        report.conditions.array.insert("found".into(), found.describe_result());
         Ok(found.image)
     }
 
@@ -295,9 +309,9 @@ impl LabVenue {
                 .any(|disk| disk.attach == fsdyno_lab::Attach::Nbd)
                 .then_some(Bytes(region::SIZE)),
             disks,
-            input: self.inputs.of(&plan.workload)?.map(|input| Arc::clone(input.file())),
+            input: self.inputs.for_workload(&plan.workload)?.map(|input| Arc::clone(input.file())),
             workdir: self.workdir.clone(),
-            stall: STALL,
+            stall: STALL_TIMEOUT,
             deadline: DEADLINE,
         })
     }
@@ -342,12 +356,12 @@ impl LabVenue {
         let image = match prepared::prepare_disks(job, boots, &machine, &self.cache, watch)? {
             Some(ImageResult::Image(image)) => Some(image),
             Some(ImageResult::Failed(finished)) => {
-                return unprepared(job, &finished, started, (&machine, boots.0, boots.1));
+                return unprepared_trial(job, &finished, started, (&machine, boots.0, boots.1));
             }
             None => None,
         };
-        let task = if image.is_some() { Task::Use } else { job.task };
-        let text = text_of(Job { task, ..job.for_agent() })?;
+        let task = if image.is_some() { Task::RunPrepared } else { job.task };
+        let text = serialize_job(Job { task, ..job.for_agent() })?;
         machine.image = image.clone();
         let finished = match (recorder, &snapshot) {
             (Some(recorder), _) => {
@@ -363,12 +377,12 @@ impl LabVenue {
             prepared::merge_report(image.report(), &mut report);
         }
         let (log, log_note) = self.store_log(job, &finished);
-        let checking = Instant::now();
+        let check_started = Instant::now();
         let check_ns = self.check(job, &finished, &mut report, watch)?;
-        let imaging = check_ns.map(|check| nanos(checking.elapsed()) - check);
-        let mut stages = stages(&finished, &report, imaging);
-        let making = image.and_then(|image| image.took());
-        stages.extend(making.map(|took| ("make".to_string(), nanos(took))));
+        let image_time = check_ns.map(|check| nanos(check_started.elapsed()) - check);
+        let mut stages = stages(&finished, &report, image_time);
+        let preparation_time = image.and_then(|image| image.took());
+        stages.extend(preparation_time.map(|took| ("make".to_string(), nanos(took))));
         let host = Host {
             started,
             elapsed_ns: nanos(finished.elapsed),
@@ -382,7 +396,7 @@ impl LabVenue {
             log_note,
             ..Host::default()
         };
-        Ok(ended(report, host, (&machine, &guest, snapshot.as_deref())))
+        Ok(finish_trial(report, host, (&machine, &guest, snapshot.as_deref())))
     }
 
     /// Stores a trial's request log; returns its name and a note.
@@ -403,20 +417,20 @@ impl LabVenue {
 }
 
 /// Returns the trial of a guest that failed to prepare the disks.
-fn unprepared(
+fn unprepared_trial(
     job: &Job,
     finished: &Finished,
     started: String,
-    booted: (&Machine, &Guest, Option<&Snapshot>),
+    boot: (&Machine, &Guest, Option<&Snapshot>),
 ) -> Result<FinishedTrial, VenueError> {
     let mut report = read_report(&finished.report)?;
     report.conditions.tools = tools::of_plan(&job.plan);
     let elapsed_ns = nanos(finished.elapsed);
-    Ok(ended(report, Host { started, elapsed_ns, ..Host::default() }, booted))
+    Ok(finish_trial(report, Host { started, elapsed_ns, ..Host::default() }, boot))
 }
 
 /// Completes a trial with its identity, or with the note that it has none.
-fn ended(
+fn finish_trial(
     mut report: AgentReport,
     host: Host,
     (machine, guest, snapshot): (&Machine, &Guest, Option<&Snapshot>),
@@ -434,7 +448,8 @@ fn stages(
     report: &AgentReport,
     image: Option<Nanos>,
 ) -> BTreeMap<String, Nanos> {
-    let phases: Vec<&str> = report.measured.phases.iter().map(|it| it.name.as_str()).collect();
+    let phases: Vec<&str> =
+        report.measured.phases.iter().map(|phase| phase.name.as_str()).collect();
     let mut named = finished.stages.by_name(&phases);
     named.extend(image.map(|ns| ("image".to_string(), ns)));
     named
@@ -453,41 +468,4 @@ fn identity(guest: &Guest, snapshot: Option<&Snapshot>) -> Identity {
 }
 
 #[cfg(test)]
-mod tests {
-    use fsdyno_filesystem::catalog;
-    use fsdyno_record::plan::{MediumPlan, VenuePlan, WorkloadPlan};
-
-    use super::*;
-
-    #[test]
-    fn the_version_of_mkfs_is_recorded_by_the_name_of_the_program() {
-        let Ok(kind) = catalog::get("ext4") else { panic!("no ext4") };
-        let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
-        let plan = Plan {
-            label: "ext4".into(),
-            workload: WorkloadPlan {
-                name: "dirops".into(),
-                params: Default::default(),
-                input: None,
-            },
-            filesystem: Some(kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap()),
-            medium: MediumPlan::Directory { path: "/".into() },
-            venue: VenuePlan::Host,
-            threads: 1,
-            issuer: fsdyno_record::plan::IssuerPlan::Sync,
-            verify: Default::default(),
-            sysctls: Default::default(),
-            hash: String::new(),
-        };
-        if !tools::missing(kind).is_empty() {
-            println!("skipped: e2fsprogs is not installed");
-            return;
-        }
-        assert!(
-            tools::of_plan(&plan)["mke2fs"].contains("mke2fs 1."),
-            "{:?}",
-            tools::of_plan(&plan)
-        );
-        assert!(tools::of_plan(&Plan { filesystem: None, ..plan }).is_empty());
-    }
-}
+mod tests;

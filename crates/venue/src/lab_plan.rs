@@ -20,21 +20,21 @@ pub(crate) fn not_a_lab() -> VenueError {
 
 /// The number of bytes of a modelled disk that can be stored, unless the workload needs more. The region in the guest's
 /// address space is then 16 GiB, including its index, and its backing file is sparse.
-const STORED: Bytes = Bytes(14 << 30);
+const DEFAULT_STORED: Bytes = Bytes(14 << 30);
 
 /// Returns the maximum stored size of each disk: twice the bytes that the workload writes, which leaves space for
 /// journals and copy-on-write. A disk of an array gets its share.
 pub(crate) fn stored_limit(plan: &Plan, inputs: &Inputs) -> Result<Bytes, VenueError> {
-    let died = |error: String| VenueError::Failed(error);
-    let kind = workloads::find(&plan.workload.name).map_err(|error| died(error.to_string()))?;
+    let to_error = |error: String| VenueError::Failed(error);
+    let kind = workloads::find(&plan.workload.name).map_err(|error| to_error(error.to_string()))?;
     let workload = kind
         .build(&plan.workload.params, &inputs.setting(plan, 0)?)
-        .map_err(|error| died(error.to_string()))?;
-    let halves = plan.medium.raid().map_or(2, |raid| raid.half_disks_of_data());
-    let twice = workload.stored().0.saturating_mul(2);
-    let twice = twice.saturating_mul(2) / halves;
-    let mut limit = STORED.0;
-    while limit < twice {
+        .map_err(|error| to_error(error.to_string()))?;
+    let half_disks = plan.medium.raid().map_or(2, |raid| raid.capacity_in_half_disks());
+    let doubled = workload.stored().0.saturating_mul(2);
+    let doubled = doubled.saturating_mul(2) / half_disks;
+    let mut limit = DEFAULT_STORED.0;
+    while limit < doubled {
         limit *= 2;
     }
     Ok(Bytes(limit))

@@ -18,7 +18,7 @@ use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Bytes, Job, Plan};
 
 use crate::agent_report::read_report;
-use crate::commands::text_of;
+use crate::commands::serialize_job;
 use crate::error::{VenueError, from_run};
 use crate::lab::LabVenue;
 use crate::lab_plan::{disk_of, not_a_lab};
@@ -80,7 +80,7 @@ impl LabVenue {
         let guest = self.guest(&job.plan)?;
         let mut machine = self.machine(&job.plan)?;
         machine.disks.push(DiskRegion { region: Bytes(data::REGION), attach: Attach::Nbd });
-        let job_text = text_of(Job { task: Task::Logged, ..job.for_agent() })?;
+        let job_text = serialize_job(Job { task: Task::Logged, ..job.for_agent() })?;
         let mut finished = guest.run(&machine, &job_text, watch).map_err(from_run)?;
         let report = read_report(&finished.report)?;
         if report.outcome != Outcome::Ok {
@@ -128,7 +128,7 @@ impl LoggedTrial {
             let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
             bytes.chunks_exact(8).map(word).collect()
         };
-        acks::read(&mut read_words).map_err(damaged)
+        acks::parse(&mut read_words).map_err(damaged)
     }
 
     fn open(&self) -> Result<Region, VenueError> {

@@ -24,7 +24,7 @@ use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelVenue;
 
-fn died(error: impl std::fmt::Display) -> VenueError {
+fn to_error(error: impl std::fmt::Display) -> VenueError {
     VenueError::Failed(error.to_string())
 }
 
@@ -34,9 +34,9 @@ impl Venue for ModelVenue {
         let model = format!("ext2 directories, revision {REVISION}");
         let components = BTreeMap::from([
             ("model".to_string(), model),
-            ("program".to_string(), program()?.to_string()),
+            ("program".to_string(), program_hash()?.to_string()),
         ]);
-        let text = serde_json::to_vec(&components).map_err(died)?;
+        let text = serde_json::to_vec(&components).map_err(to_error)?;
         Ok(Some(Identity { lab_id: sha256_hex(&text), components }))
     }
 
@@ -49,17 +49,17 @@ impl Venue for ModelVenue {
         let (VenuePlan::Model { block_size }, Some(modelled)) =
             (&plan.venue, plan.medium.modelled())
         else {
-            return Err(died("a plan for another medium was given to the model"));
+            return Err(to_error("a plan for another medium was given to the model"));
         };
         let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
-        let variant = trial::variant(kind).ok_or_else(|| died(format!("no model '{kind}'")))?;
-        let disk = DiskSpec::from_json(&modelled.disk.spec).map_err(died)?;
-        let partition = partition::place(&disk, modelled.size, job.seed).map_err(died)?;
+        let variant = trial::variant(kind).ok_or_else(|| to_error(format!("no model '{kind}'")))?;
+        let disk = DiskSpec::from_json(&modelled.disk.spec).map_err(to_error)?;
+        let partition = partition::place(&disk, modelled.size, job.seed).map_err(to_error)?;
         let workload = workloads::find(&plan.workload.name)
-            .map_err(died)?
+            .map_err(to_error)?
             .build(&plan.workload.params, &fsdyno_workload::Setting::seed(job.seed))
-            .map_err(died)?;
-        let (phases, ops_total) = extent(workload.as_ref());
+            .map_err(to_error)?;
+        let (phases, ops_total) = phase_and_op_counts(workload.as_ref());
         let (started, begin) = (clock::now(), Instant::now());
         let progress = |phase, ops_done| Progress {
             stage: Stage::Running,
@@ -83,17 +83,17 @@ impl Venue for ModelVenue {
 }
 
 /// Returns the hash of this program, which contains the disk model, the workload generator and the draws from the seed.
-fn program() -> Result<&'static str, VenueError> {
+fn program_hash() -> Result<&'static str, VenueError> {
     static HASH: OnceLock<String> = OnceLock::new();
     if let Some(hash) = HASH.get() {
         return Ok(hash);
     }
-    let bytes = fsdyno_lab::program_bytes(Path::new("/proc/self/exe")).map_err(died)?;
+    let bytes = fsdyno_lab::program_bytes(Path::new("/proc/self/exe")).map_err(to_error)?;
     Ok(HASH.get_or_init(|| sha256_hex(&bytes)))
 }
 
 /// Returns the numbers of phases and ops.
-fn extent(workload: &dyn Workload) -> (u64, u64) {
+fn phase_and_op_counts(workload: &dyn Workload) -> (u64, u64) {
     let phases = workload.phases().len();
     let ops = (0..phases).flat_map(|phase| workload.counts(phase, 1).into_values()).sum();
     (phases as u64, ops)

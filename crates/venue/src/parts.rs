@@ -124,8 +124,8 @@ mod tests {
         let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
         let kind = catalog::get("ext4").unwrap();
         let plan = kind.plan(&spec, fsdyno_filesystem::Context::Lab, None).unwrap();
-        let parts =
-            parts(Path::new("/x"), Some(&Commands::made_up(plan)), None, &hardware(None)).unwrap();
+        let parts = parts(Path::new("/x"), Some(&Commands::unchecked(plan)), None, &hardware(None))
+            .unwrap();
         assert_eq!(parts.modules, ["nbd nbds_max=1", "bfq", "ext4"]);
         assert!(parts.tools.contains(&"mke2fs".to_string()));
         assert_eq!(parts.host_tools, ["e2fsck"]);

@@ -10,7 +10,7 @@ use fsdyno_record::plan::FilesystemPlan;
 use fsdyno_record::trial::AgentReport;
 use fsdyno_record::{Job, Plan};
 
-use crate::commands::text_of;
+use crate::commands::serialize_job;
 use crate::error::{VenueError, from_run};
 
 /// Hooks of the lab's preparation.
@@ -48,25 +48,25 @@ fn is_prepared(plan: &Plan) -> bool {
 /// mounted do not affect one that is only formatted; they are removed, so that trials that differ only in them share
 /// an image.
 fn preparation(job: &Job) -> Job {
-    let mut made = job.preparation();
-    if let Some(server) = job.plan.filesystem.as_ref().and_then(of_server) {
-        made.plan.filesystem = Some(server);
+    let mut prepared = job.preparation_job();
+    if let Some(server) = job.plan.filesystem.as_ref().and_then(server_plan) {
+        prepared.plan.filesystem = Some(server);
     }
-    let is_aged = made.plan.age().is_some();
-    let Some(filesystem) = made.plan.filesystem.as_mut() else { return made };
+    let is_aged = prepared.plan.age().is_some();
+    let Some(filesystem) = prepared.plan.filesystem.as_mut() else { return prepared };
     if is_aged || filesystem.settles {
-        return made;
+        return prepared;
     }
-    made.plan.sysctls.clear();
+    prepared.plan.sysctls.clear();
     if let Some((spec, options)) = without_mount_options(filesystem) {
         (filesystem.spec, filesystem.mount_options) = (spec, options);
     }
-    made
+    prepared
 }
 
 /// Returns the catalog's plan of a server's file system, which is what the server's disk holds; none if the plan is not
 /// for clients of a server.
-fn of_server(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
+fn server_plan(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
     let below = spec.below.filter(|_| shared.is_shared())?;
     let mut plan = catalog::get(&below.kind).ok()?.plan(&below, Context::Lab, None).ok()?;
@@ -82,8 +82,9 @@ fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
         return None;
     }
     spec.mount.clear();
-    let made = catalog::get(&spec.kind).ok()?.plan(&spec, Context::Lab, None).ok()?;
-    Some((made.spec, made.mount_options))
+    let plan_without_options =
+        catalog::get(&spec.kind).ok()?.plan(&spec, Context::Lab, None).ok()?;
+    Some((plan_without_options.spec, plan_without_options.mount_options))
 }
 
 /// Prepares the disks of a job, if they are made by a separate guest: aged ones, and, with `--boot snapshot`,
@@ -101,13 +102,13 @@ pub fn prepare_disks(
     if !is_prepared(&job.plan) {
         return Ok(None);
     }
-    let text = text_of(preparation(job))?;
+    let text = serialize_job(preparation(job))?;
     guest.image(snapshot, machine, &text, cache, watch).map(Some).map_err(from_run)
 }
 
 /// Adds the facts of the preparing guest to a report.
-pub fn merge_report(made: &AgentReport, report: &mut AgentReport) {
-    let (from, to) = (&made.conditions, &mut report.conditions);
+pub fn merge_report(prepared: &AgentReport, report: &mut AgentReport) {
+    let (from, to) = (&prepared.conditions, &mut report.conditions);
     to.mkfs.clone_from(&from.mkfs);
     to.mkfs_output.clone_from(&from.mkfs_output);
     to.before_mkfs.clone_from(&from.before_mkfs);
@@ -118,7 +119,7 @@ pub fn merge_report(made: &AgentReport, report: &mut AgentReport) {
     let notes = from.notes.iter().filter(|note| !to.notes.contains(note));
     let notes: Vec<String> = notes.cloned().collect();
     to.notes.extend(notes);
-    if let (Some(from), Some(to)) = (&made.measured.setup, &mut report.measured.setup) {
+    if let (Some(from), Some(to)) = (&prepared.measured.setup, &mut report.measured.setup) {
         (to.mkfs_ns, to.age_ns) = (from.mkfs_ns, from.age_ns);
     }
 }
@@ -129,13 +130,13 @@ mod tests {
 
     #[test]
     fn the_disk_of_a_server_is_prepared_as_one_of_its_own_file_system() {
-        let of = |text: &str| {
+        let plan_of = |text: &str| {
             let spec = Spec::parse(text).unwrap();
             catalog::get(&spec.kind).unwrap().plan(&spec, Context::Lab, None).unwrap()
         };
-        let shared = of("nfs:xfs -i size=1024 @ vers=3,noatime");
+        let shared = plan_of("nfs:xfs -i size=1024 @ vers=3,noatime");
         assert!(shared.is_shared());
-        assert_eq!(of_server(&shared), Some(of("xfs -i size=1024 @ noatime")));
-        assert_eq!(of_server(&of("overlayfs:xfs")), None);
+        assert_eq!(server_plan(&shared), Some(plan_of("xfs -i size=1024 @ noatime")));
+        assert_eq!(server_plan(&plan_of("overlayfs:xfs")), None);
     }
 }

@@ -26,7 +26,7 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
     check_commands(filesystem)?;
     if filesystem.pool.is_some() {
         return Err(VenueError::Missing(format!(
-            "{} is for --on lab: on a host its pool would be seen by the whole machine",
+            "{} requires --on lab: on a host, its pool would be visible to the whole machine",
             filesystem.kind
         )));
     }
@@ -37,7 +37,7 @@ fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
     let kind = &known.name;
     if !has_filesystem(known) {
         return Err(VenueError::Missing(format!(
-            "this host's kernel {} has no {kind}; use --on lab, whose kernels have it",
+            "this host's kernel {} does not support {kind}; use --on lab, whose kernels do",
             release()
         )));
     }
@@ -61,12 +61,12 @@ fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
             )));
         }
         if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
-            let cure = match program.contains('/') {
+            let remedy = match program.contains('/') {
                 true => "it must be an executable file",
                 false => "install it",
             };
             let spec = &filesystem.spec;
-            return Err(VenueError::Missing(format!("'{spec}' needs {program}; {cure}")));
+            return Err(VenueError::Missing(format!("'{spec}' needs {program}; {remedy}")));
         }
     }
     Ok(())
@@ -114,7 +114,7 @@ pub(crate) fn supports(
     let loadable = modules.is_some_and(|modules| {
         kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
     });
-    listed(proc_filesystems, &kind.mount.kind) || loadable
+    is_listed(proc_filesystems, &kind.mount.kind) || loadable
 }
 
 fn release() -> String {
@@ -122,7 +122,7 @@ fn release() -> String {
 }
 
 /// Searches the lines `[nodev]<tab>type` (proc(5)) for a type.
-fn listed(filesystems: &str, mount_type: &str) -> bool {
+fn is_listed(filesystems: &str, mount_type: &str) -> bool {
     filesystems.lines().any(|line| line.rsplit('\t').next() == Some(mount_type))
 }
 
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn only_whole_type_names_match() {
         let text = "nodev\tsysfs\nnodev\ttmpfs\n\text3\n\text4\n";
-        assert!(listed(text, "ext4") && listed(text, "tmpfs"));
-        assert!(!listed(text, "ext") && !listed(text, "xt4"));
+        assert!(is_listed(text, "ext4") && is_listed(text, "tmpfs"));
+        assert!(!is_listed(text, "ext") && !is_listed(text, "xt4"));
         let kind = |name: &str| catalog::get(name).unwrap();
         assert!(supports(kind("ext4"), text, None) && !supports(kind("xfs"), text, None));
         // No common kernel has reiser4.
@@ -180,22 +180,31 @@ mod tests {
 
     #[test]
     fn a_missing_driver_or_program_is_reported_before_any_work() {
-        let error = |text: &str| {
-            let spec = fsdyno_filesystem::Spec::parse(text).unwrap();
+        let error_of = |message: &str| {
+            let spec = fsdyno_filesystem::Spec::parse(message).unwrap();
             let kind = catalog::get(&spec.kind).unwrap();
             let plan = kind.plan(&spec, fsdyno_filesystem::Context::Host, None).unwrap();
             check(&plan, None).unwrap_err().to_string()
         };
-        assert!(error("reiser4").contains("has no reiser4; use --on lab"), "{}", error("reiser4"));
+        assert!(
+            error_of("reiser4").contains("does not support reiser4; use --on lab"),
+            "{}",
+            error_of("reiser4")
+        );
         // Both the upper and the lower file system are checked.
         if has_filesystem(catalog::get("overlayfs").unwrap()) {
-            assert!(error("overlayfs:reiser4").contains("has no reiser4; use --on lab"));
+            assert!(
+                error_of("overlayfs:reiser4").contains("does not support reiser4; use --on lab")
+            );
         }
         if has_filesystem(catalog::get("fuse").unwrap()) {
-            let text = error("fuse: no-such-fuse {device} {mount}");
-            assert!(text.contains("needs no-such-fuse; install it"), "{text}");
-            let text = error("fuse: /no/such-fuse {device} {mount}");
-            assert!(text.contains("needs /no/such-fuse; it must be an executable file"), "{text}");
+            let message = error_of("fuse: no-such-fuse {device} {mount}");
+            assert!(message.contains("needs no-such-fuse; install it"), "{message}");
+            let message = error_of("fuse: /no/such-fuse {device} {mount}");
+            assert!(
+                message.contains("needs /no/such-fuse; it must be an executable file"),
+                "{message}"
+            );
         }
     }
 }

@@ -55,9 +55,9 @@ impl LabVenue {
         let disk = medium.disk().filter(|_| medium.raid().is_none()).map(disk_of).transpose()?;
         let mut range = None;
         if let Some(disk) = disk.filter(|disk| disk.attach == fsdyno_disk::Attach::Nbd) {
-            let found = partition::place(&disk, medium.size(), job.seed)
+            let partition = partition::place(&disk, medium.size(), job.seed)
                 .map_err(|error| VenueError::Failed(error.to_string()))?;
-            range = Some((found.start, found.size));
+            range = Some((partition.start, partition.size));
         }
         let workdir = self.workdir().to_path_buf();
         let mut recorder =
@@ -77,7 +77,8 @@ impl LabVenue {
         plan: &fsdyno_record::Plan,
     ) -> Result<Vec<(String, Vec<u8>)>, VenueError> {
         let guest = self.guest(plan)?;
-        let one = |module: &fsdyno_lab::Module| (module.name.clone(), module.contents.clone());
-        Ok(guest.modules().iter().map(one).collect())
+        let name_and_contents =
+            |module: &fsdyno_lab::Module| (module.name.clone(), module.contents.clone());
+        Ok(guest.modules().iter().map(name_and_contents).collect())
     }
 }

@@ -35,31 +35,32 @@ impl Recorder {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         let code = std::mem::take(&mut self.code);
-        let mut on_begun = |begun: &PausedStage, disks: &[File], counts: Counts| {
-            let image = self.image(begun, disks)?;
-            let phase = begun.phase.try_into().unwrap_or(u16::MAX);
-            self.stages.push(StageStart { stage: begun.stage, phase, image, counts });
+        let mut on_stage = |stage: &PausedStage, disks: &[File], counts: Counts| {
+            let image = self.image(stage, disks)?;
+            let phase = stage.phase.try_into().unwrap_or(u16::MAX);
+            self.stages.push(StageStart { stage: stage.stage, phase, image, counts });
             Ok(())
         };
-        let finished = guest.profile(machine, snapshot, job, (&code, &mut on_begun), watch)?;
+        let finished = guest.profile(machine, snapshot, job, (&code, &mut on_stage), watch)?;
         if let Some(log) = &finished.log {
             let read = Region::open(log).and_then(|mut region| {
-                region::read(&mut region).map_err(|wrong| io::Error::other(wrong.to_string()))
+                region::read(&mut region).map_err(|error| io::Error::other(error.to_string()))
             });
-            let host = |error| RunError::Host { action: "read the request log", error };
-            self.log = Some(read.map_err(host)?);
+            let to_run_error = |error| RunError::Host { action: "read the request log", error };
+            self.log = Some(read.map_err(to_run_error)?);
         }
         Ok(finished)
     }
 
     /// Returns an image of the disk at the start of a stage, if it may have changed.
-    fn image(&self, begun: &PausedStage, disks: &[File]) -> io::Result<Option<File>> {
+    fn image(&self, stage: &PausedStage, disks: &[File]) -> io::Result<Option<File>> {
         let (Some((start, size)), Some(disk)) = (self.partition, disks.first()) else {
             return Ok(None);
         };
         // Between a verification and the next phase, the file system is only remounted.
-        let verified = self.stages.last().is_some_and(|seen| seen.stage == Stage::Verifying);
-        if begun.stage < Stage::Running || (begun.stage == Stage::Running && verified) {
+        let verified =
+            self.stages.last().is_some_and(|previous| previous.stage == Stage::Verifying);
+        if stage.stage < Stage::Running || (stage.stage == Stage::Running && verified) {
             return Ok(None);
         }
         let mut store =

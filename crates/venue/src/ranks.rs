@@ -36,8 +36,8 @@ impl RanksVenue {
     /// # Errors
     /// A sentence with the path that remains, and the reason.
     fn remove(&self, directory: Directory, plan: &Plan) -> Result<(), String> {
-        let (path, on) = (directory.path().to_path_buf(), self::directory(plan).ok());
-        let why = match self.group.own_mount_hangs() {
+        let (path, target) = (directory.path().to_path_buf(), self::directory(plan).ok());
+        let reason = match self.group.own_mount_hangs() {
             true => {
                 directory.leave();
                 "its mount may hang".to_string()
@@ -47,9 +47,9 @@ impl RanksVenue {
                 Err(error) => error.to_string(),
             },
         };
-        let on = on.unwrap_or(&path).display();
+        let target = target.unwrap_or(&path).display();
         Err(format!(
-            "'{}' remains ({why}): remove it with 'fsdyno doctor --clean {on}' when all ranks have ended",
+            "'{}' remains ({reason}): remove it with 'fsdyno doctor --clean {target}' when all ranks have ended",
             path.display()
         ))
     }
@@ -57,7 +57,7 @@ impl RanksVenue {
     fn describe(&self, report: &mut AgentReport, mount: Option<mount_table::MountLine>) {
         let conditions = &mut report.conditions;
         (conditions.mount, conditions.device) =
-            mount.map(|line| (line.in_effect(), line.source)).unwrap_or_default();
+            mount.map(|line| (line.type_and_options(), line.source)).unwrap_or_default();
         let uname = rustix::system::uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
         conditions.kernel = format!("{} {}", text(uname.release()), text(uname.version()));
@@ -91,7 +91,7 @@ impl Venue for RanksVenue {
     ) -> Result<FinishedTrial, VenueError> {
         let (started, begin) = (clock::now(), Instant::now());
         let directory = Directory::create(directory(&job.plan)?)?;
-        let mount = mount_table::of_file(directory.root().as_fd());
+        let mount = mount_table::mount_of_file(directory.root().as_fd());
         let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
         let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_network = mount.as_ref().is_some_and(MountLine::is_network);
@@ -101,8 +101,8 @@ impl Venue for RanksVenue {
             root: directory.root(),
             settle: if is_network { nanos(CLIENT_CACHE) } else { Nanos(0) },
         };
-        let mut go_on = |progress: &Progress| watch(progress) == Watch::GoOn;
-        let ended = self.group.run(&trial, &mut go_on);
+        let mut keep_running = |progress: &Progress| watch(progress) == Watch::GoOn;
+        let ended = self.group.run(&trial, &mut keep_running);
         let removed = self.remove(directory, &job.plan);
         let mut report = match ended {
             Ok(report) => report,
@@ -112,8 +112,8 @@ impl Venue for RanksVenue {
         // The reason for the failure of the trial comes first, then the path that could not be removed.
         match (&mut report.reason, removed) {
             (_, Ok(())) => {}
-            (None, Err(remains)) => return Err(VenueError::Failed(remains)),
-            (Some(reason), Err(remains)) => *reason = format!("{reason}; {remains}"),
+            (None, Err(remaining)) => return Err(VenueError::Failed(remaining)),
+            (Some(reason), Err(remaining)) => *reason = format!("{reason}; {remaining}"),
         }
         self.describe(&mut report, mount);
         let host = Host { started, elapsed_ns: nanos(begin.elapsed()), ..Host::default() };

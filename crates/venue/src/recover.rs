@@ -22,7 +22,7 @@ use fsdyno_record::{Job, Nanos};
 use serde_json::{Value, json};
 
 use crate::agent_report::read_report;
-use crate::commands::{Commands, text_of};
+use crate::commands::{Commands, serialize_job};
 use crate::error::VenueError;
 use crate::error::from_run;
 use crate::lab::LabVenue;
@@ -32,22 +32,22 @@ use crate::region::Region;
 use crate::venue::Watch;
 
 /// Number of cuts per guest. A boot takes ten seconds, and a guest that dies loses the results of its earlier cuts. The
-/// number does not depend on the number of parallel guests, because the time of a mount varies (by 3 % [RUN]) with what
-/// the guest did before.
+/// number does not depend on the number of parallel guests, because the time of a mount varies (by 3 % [RUN]) with the
+/// guest's earlier work.
 const CUTS_PER_GUEST: usize = 50;
 
 /// Limit, in virtual time, for mounting, walking and checking one cut.
 const CUT_DEADLINE: Nanos = Nanos(1_800_000_000_000);
 
 /// Host time without a sign of life, such as a disk request, after which a guest counts as hung.
-const STALL: Duration = Duration::from_secs(600);
+const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Limit, in virtual time, for all cuts of a guest.
 const GUEST_DEADLINE: Nanos = Nanos(30 * 86_400 * 1_000_000_000);
 
 /// Returns the programs that repair and check a file system, and its durability guarantees.
-fn tools(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
-    let filesystem = Commands::of(&job.plan)?.ok_or_else(not_a_lab)?;
+fn tools_and_guarantee(job: &Job) -> Result<(Vec<String>, &'static Guarantee), VenueError> {
+    let filesystem = Commands::derive(&job.plan)?.ok_or_else(not_a_lab)?;
     let guarantee = Guarantee::of(&filesystem.kind).ok_or_else(|| {
         VenueError::Failed(format!(
             "power cuts of {} cannot be tested: its guarantees are not known",
@@ -64,8 +64,8 @@ struct Work<'a> {
     machine: Machine,
     job: &'a Job,
     request: RecoveryRequest,
-    left: Mutex<VecDeque<Vec<Cut>>>,
-    found: Mutex<Vec<(Cut, RecoveredTree)>>,
+    remaining: Mutex<VecDeque<Vec<Cut>>>,
+    findings: Mutex<Vec<(Cut, RecoveredTree)>>,
     done: AtomicU64,
     stop: AtomicBool,
 }
@@ -85,14 +85,14 @@ impl LabVenue {
         jobs: usize,
         watch: &(dyn Fn(u64) -> Watch + Sync),
     ) -> Result<Vec<(Cut, RecoveredTree)>, VenueError> {
-        let (programs, guarantee) = tools(job)?;
+        let (programs, guarantee) = tools_and_guarantee(job)?;
         let guest = self.guest_with(&job.plan, &programs)?;
         let mut machine = self.machine(&job.plan)?;
         let first = *machine.disks.first().ok_or_else(not_a_lab)?;
         machine.disks.push(first);
         machine.input = Some(Arc::clone(&logged.region));
-        machine.stall = STALL;
-        let left = request.cuts.chunks(CUTS_PER_GUEST).map(<[Cut]>::to_vec).collect();
+        machine.stall = STALL_TIMEOUT;
+        let remaining = request.cuts.chunks(CUTS_PER_GUEST).map(<[Cut]>::to_vec).collect();
         let (repair, last_resort) = (guarantee.repair.clone(), guarantee.last_resort.clone());
         let cuts = Vec::new();
         let request =
@@ -102,25 +102,25 @@ impl LabVenue {
             machine,
             job,
             request,
-            left: Mutex::new(left),
-            found: Mutex::default(),
+            remaining: Mutex::new(remaining),
+            findings: Mutex::default(),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
-        let ended: Vec<Result<(), VenueError>> = std::thread::scope(|scope| {
+        let results: Vec<Result<(), VenueError>> = std::thread::scope(|scope| {
             let threads = (0..jobs.max(1)).map(|_| scope.spawn(|| work.run_guests(watch)));
             let threads: Vec<_> = threads.collect();
-            let ended = threads.into_iter().map(|thread| thread.join());
-            ended
-                .map(|ended| {
-                    ended.unwrap_or_else(|_| Err(VenueError::Failed("a thread panicked".into())))
+            let results = threads.into_iter().map(|thread| thread.join());
+            results
+                .map(|results| {
+                    results.unwrap_or_else(|_| Err(VenueError::Failed("a thread panicked".into())))
                 })
                 .collect()
         });
-        ended.into_iter().collect::<Result<(), _>>()?;
-        let mut found = work.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by_key(|(cut, _)| cut.place());
-        Ok(found)
+        results.into_iter().collect::<Result<(), _>>()?;
+        let mut findings = work.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        findings.sort_by_key(|(cut, _)| cut.place());
+        Ok(findings)
     }
 }
 
@@ -128,7 +128,7 @@ impl Work<'_> {
     /// Runs guests one after the other until no cuts are left.
     fn run_guests(&self, watch: &(dyn Fn(u64) -> Watch + Sync)) -> Result<(), VenueError> {
         loop {
-            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = self.remaining.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(mut cuts) = next else { return Ok(()) };
             while !cuts.is_empty() {
                 if let Err(error) = self.run_guest(&mut cuts, watch) {
@@ -147,12 +147,12 @@ impl Work<'_> {
     ) -> Result<(), VenueError> {
         let request = RecoveryRequest { cuts: cuts.clone(), ..self.request.clone() };
         let job = Job { task: Task::Recover, deadline: GUEST_DEADLINE, ..self.job.for_agent() };
-        let died = |error: serde_json::Error| VenueError::Failed(error.to_string());
-        let mut text: Value = serde_json::from_slice(&text_of(job)?).map_err(died)?;
+        let to_error = |error: serde_json::Error| VenueError::Failed(error.to_string());
+        let mut text: Value = serde_json::from_slice(&serialize_job(job)?).map_err(to_error)?;
         text["order"] = json!(request);
-        let text = serde_json::to_vec(&text).map_err(died)?;
+        let text = serde_json::to_vec(&text).map_err(to_error)?;
         let (mut done, mut reached_cut) = (0, false);
-        let mut look = |progress: &fsdyno_record::mailbox::Progress| {
+        let mut observe = |progress: &fsdyno_record::mailbox::Progress| {
             self.done.fetch_add(progress.ops_done - done, Ordering::Relaxed);
             done = progress.ops_done;
             reached_cut |= progress.stage == Stage::Running;
@@ -161,8 +161,8 @@ impl Work<'_> {
                 false => watch(self.done.load(Ordering::Relaxed)),
             }
         };
-        let ran = self.guest.run(&self.machine, &text, &mut look);
-        let finished = match ran {
+        let outcome = self.guest.run(&self.machine, &text, &mut observe);
+        let finished = match outcome {
             Ok(finished) => finished,
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
             // If a guest did not reach its first cut, no cut caused its failure.
@@ -178,22 +178,22 @@ impl Work<'_> {
     fn store_results(
         &self,
         cuts: &mut Vec<Cut>,
-        found: Vec<RecoveredTree>,
+        findings: Vec<RecoveredTree>,
         report: &AgentReport,
     ) -> Result<(), VenueError> {
-        if found.is_empty() || (report.outcome == Outcome::Ok && found.len() < cuts.len()) {
+        if findings.is_empty() || (report.outcome == Outcome::Ok && findings.len() < cuts.len()) {
             let reason = report.reason.clone().unwrap_or_else(|| "no reason given".into());
             return Err(VenueError::Failed(format!(
                 "failed to recover after a power cut: {reason}"
             )));
         }
-        let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tested = vec![false; cuts.len()];
-        for found in found {
-            let index = found.recovery.index as usize;
+        for finding in findings {
+            let index = finding.recovery.index as usize;
             if let Some(cut) = cuts.get(index) {
                 tested[index] = true;
-                known.push((*cut, found));
+                known.push((*cut, finding));
             }
         }
         let mut tested = tested.into_iter();
@@ -208,7 +208,7 @@ impl Work<'_> {
         index: usize,
         error: RunError,
     ) -> Result<(), VenueError> {
-        let how = match &error {
+        let cause = match &error {
             RunError::Panicked { .. } => "the kernel panicked",
             RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
             // If QEMU was killed or gave up, this is an error of the host.
@@ -218,10 +218,10 @@ impl Work<'_> {
         if index >= cuts.len() {
             return Err(from_run(error));
         }
-        let lost = Some(format!("{how}: {}", from_run(error)));
+        let lost = Some(format!("{cause}: {}", from_run(error)));
         let recovery = Recovery { index: index as u32, lost, ..Recovery::default() };
         let cut = cuts.remove(index);
-        let mut known = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         known.push((cut, RecoveredTree { recovery, entries: Vec::new() }));
         // The results of the cuts before it are lost, so those are no longer done.
         self.done.fetch_sub(index as u64, Ordering::Relaxed);
@@ -237,13 +237,13 @@ fn read_findings(finished: &Finished) -> Result<Vec<RecoveredTree>, VenueError> 
     let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;
     let word = region.slice(request::RESULTS_OFFSET + 8, 8).try_into().map(u64::from_le_bytes);
     let length = word.unwrap_or_default().min(request::RESULTS_MAX);
-    let (mut at, end) =
+    let (mut offset, end) =
         (request::RESULTS_OFFSET + RECORDS, request::RESULTS_OFFSET + RECORDS + length);
-    let mut all = Vec::new();
-    while at < end {
-        let length = recovered::length(region.slice(at, 24)).ok_or_else(damaged)?;
-        all.push(recovered::read(region.slice(at, length)).ok_or_else(damaged)?);
-        at += length as u64;
+    let mut findings = Vec::new();
+    while offset < end {
+        let length = recovered::length(region.slice(offset, 24)).ok_or_else(damaged)?;
+        findings.push(recovered::read(region.slice(offset, length)).ok_or_else(damaged)?);
+        offset += length as u64;
     }
-    Ok(all)
+    Ok(findings)
 }

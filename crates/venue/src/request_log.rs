@@ -15,8 +15,8 @@ pub const FOLDER: &str = "logs";
 /// Returns the name of a trial's log within a result folder: always a file in [`FOLDER`], even if the trial's id
 /// comes from another user's file.
 pub fn name(trial_id: &str) -> String {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    format!("{FOLDER}/{}.log", trial_id.chars().map(plain).collect::<String>())
+    let to_plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    format!("{FOLDER}/{}.log", trial_id.chars().map(to_plain).collect::<String>())
 }
 
 /// Writes the guest's log to `results`/[`name`] and returns the number of requests that did not fit into
@@ -27,7 +27,7 @@ pub fn name(trial_id: &str) -> String {
 pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
     let mut region = Region::open(log).map_err(VenueError::io("open the request log"))?;
     let logged = region::read(&mut region)
-        .map_err(|wrong| VenueError::Failed(format!("failed to read the request log: {wrong}")))?;
+        .map_err(|error| VenueError::Failed(format!("failed to read the request log: {error}")))?;
     let path = results.join(name(trial_id));
     write(&logged, &path).map_err(VenueError::io("write the request log"))?;
     Ok(logged.lost)

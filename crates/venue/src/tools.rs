@@ -9,18 +9,18 @@ use fsdyno_record::Plan;
 
 /// Returns the version line that mkfs prints; the program is the same as in a guest.
 pub fn version(filesystem: &Filesystem) -> Option<String> {
-    version_by(&filesystem.version)
+    version_line(&filesystem.version)
 }
 
 /// Returns the first line with a digit that a version command prints on stdout or stderr.
-pub fn version_by(argv: &[String]) -> Option<String> {
+pub fn version_line(argv: &[String]) -> Option<String> {
     let (program, arguments) = argv.split_first()?;
     let program = find_program(program).ok()?;
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let digit = |line: &&str| line.bytes().any(|byte| byte.is_ascii_digit());
-    text.lines().find(digit).map(|line| line.trim().to_string())
+    let has_digit = |line: &&str| line.bytes().any(|byte| byte.is_ascii_digit());
+    text.lines().find(has_digit).map(|line| line.trim().to_string())
 }
 
 /// Returns the programs of a file system that are not installed.
@@ -35,6 +35,6 @@ pub fn of_plan(plan: &Plan) -> BTreeMap<String, String> {
     let array = plan
         .medium
         .raid()
-        .and_then(|_| Some((array::TOOL.to_string(), version_by(&array::version())?)));
+        .and_then(|_| Some((array::TOOL.to_string(), version_line(&array::version())?)));
     kind.and_then(line).into_iter().chain(array).collect()
 }

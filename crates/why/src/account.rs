@@ -88,11 +88,11 @@ pub struct Sum {
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Requests that do not begin where the previously answered request on the same disk ended.
+    /// Number of requests that do not begin where the previously answered request on the same disk ended.
     pub seeks: u64,
     /// The requests' own share of the disk's busy time.
     pub time_ns: Nanos,
-    /// The part of that share that belongs to requests that were seeks.
+    /// The part of that time that belongs to seeks.
     pub seek_ns: Nanos,
 }
 
@@ -122,11 +122,11 @@ pub struct Dot {
     pub place: Place,
 }
 
-/// The account of one trial.
+/// The requests of one trial, summed by position, structure and cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// The rows.
-    #[serde(with = "listed")]
+    #[serde(with = "row_list")]
     pub rows: BTreeMap<Key, Sum>,
     /// The timed requests that have an address.
     #[serde(skip)]
@@ -134,50 +134,56 @@ pub struct Account {
 }
 
 /// Serializes the rows as a list, because keys of JSON objects are strings.
-mod listed {
+mod row_list {
     use std::collections::BTreeMap;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
     use super::{Key, Sum};
 
-    pub fn serialize<S: Serializer>(rows: &BTreeMap<Key, Sum>, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(rows)
+    pub fn serialize<S: Serializer>(
+        rows: &BTreeMap<Key, Sum>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(rows)
     }
 
-    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<BTreeMap<Key, Sum>, D::Error> {
-        Ok(Vec::<(Key, Sum)>::deserialize(from)?.into_iter().collect())
+    pub fn deserialize<'d, D: Deserializer<'d>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<Key, Sum>, D::Error> {
+        Ok(Vec::<(Key, Sum)>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
 impl Account {
-    /// Attributes a log, whose entries are in order of arrival. `moments` are in the order in which their stages began.
-    pub fn of(entries: &[Entry], moments: &[StageMap], devices: &FsDevices) -> Account {
+    /// Attributes a log, whose entries are in order of arrival. `stage_maps` are in the order in which their stages
+    /// began.
+    pub fn attribute(entries: &[Entry], stage_maps: &[StageMap], devices: &FsDevices) -> Account {
         let journaled = devices.journal_disk.is_some()
-            || moments
+            || stage_maps
                 .iter()
-                .filter_map(|moment| moment.map.as_ref())
+                .filter_map(|stage_map| stage_map.map.as_ref())
                 .any(|map| map.ranges().any(|(_, structure)| structure == Structure::Journal));
-        let parts = own_shares(entries);
+        let own_shares = own_shares(entries);
         let seeks = seeks(entries);
         let mut account = Account::default();
-        let mut around = MapsAround { moments, at: 0 };
+        let mut maps = MapsAround { stage_maps, index: 0 };
         for (index, entry) in entries.iter().enumerate() {
-            around.advance_to((entry.stage, entry.phase));
-            let place = around.place(entry);
+            maps.advance_to((entry.stage, entry.phase));
+            let place = maps.position_of(entry);
             let row = |structure, cause| Key { place, structure, cause };
-            let mut pieces = pieces(entry, &around, devices);
+            let mut pieces = pieces(entry, &maps, devices);
             if is_probe(entry, &pieces, devices) {
                 pieces.iter_mut().for_each(|piece| piece.0 = Some(Structure::DeviceEnd));
             }
             let first = pieces.first().and_then(|(structure, _)| *structure);
-            let whole = row(first, cause(entry, first, journaled));
-            let sum = account.rows.entry(whole).or_default();
+            let first_key = row(first, cause(entry, first, journaled));
+            let sum = account.rows.entry(first_key).or_default();
             sum.requests += 1;
-            sum.time_ns += parts[index];
+            sum.time_ns += own_shares[index];
             if seeks[index] {
                 sum.seeks += 1;
-                sum.seek_ns += parts[index];
+                sum.seek_ns += own_shares[index];
             }
             for (structure, bytes) in &pieces {
                 let key = row(*structure, cause(entry, *structure, journaled));
@@ -193,14 +199,15 @@ impl Account {
     }
 
     /// Returns the sum of the selected rows.
-    pub fn sum(&self, wanted: impl Fn(&Key) -> bool) -> Sum {
+    pub fn sum(&self, is_wanted: impl Fn(&Key) -> bool) -> Sum {
         let mut sum = Sum::default();
-        self.rows.iter().filter(|(key, _)| wanted(key)).for_each(|(_, row)| sum.add(row));
+        self.rows.iter().filter(|(key, _)| is_wanted(key)).for_each(|(_, row)| sum.add(row));
         sum
     }
 
-    /// Returns the attributed shares of timed requests and of their time; both are 1 if there are none.
-    pub fn attributed(&self) -> (f64, f64) {
+    /// Returns the share of timed requests that are attributed, and the share of their time. Both are 1 if there are no
+    /// timed requests.
+    pub fn attributed_shares(&self) -> (f64, f64) {
         let timed = |key: &Key| key.cause != Cause::Untimed;
         let all = self.sum(timed);
         let known = self.sum(|key| timed(key) && key.structure.is_some());
@@ -213,27 +220,31 @@ impl Account {
 
 /// The maps before and after the current position.
 struct MapsAround<'a> {
-    moments: &'a [StageMap],
-    at: usize,
+    stage_maps: &'a [StageMap],
+    index: usize,
 }
 
 impl MapsAround<'_> {
     /// Advances to the start of a stage; a stage without a map changes nothing.
     fn advance_to(&mut self, place: Place) {
-        if self.moments.get(self.at).is_some_and(|moment| moment.place == place) {
+        if self.stage_maps.get(self.index).is_some_and(|stage_map| stage_map.place == place) {
             return;
         }
-        let later = self.moments.iter().skip(self.at + 1).position(|moment| moment.place == place);
+        let later = self
+            .stage_maps
+            .iter()
+            .skip(self.index + 1)
+            .position(|stage_map| stage_map.place == place);
         if let Some(ahead) = later {
-            self.at += 1 + ahead;
+            self.index += 1 + ahead;
         }
     }
 
     /// Returns the position of an entry. Requests before the first phase are distinguished from those after it,
     /// although both have the number of that phase.
-    fn place(&self, entry: &Entry) -> Place {
-        let begun = &self.moments[..self.moments.len().min(self.at + 1)];
-        let ran = begun.iter().any(|moment| moment.place.0 == Stage::Running);
+    fn position_of(&self, entry: &Entry) -> Place {
+        let begun = &self.stage_maps[..self.stage_maps.len().min(self.index + 1)];
+        let ran = begun.iter().any(|stage_map| stage_map.place.0 == Stage::Running);
         match entry.stage {
             Stage::Gap | Stage::Verifying if !ran && !begun.is_empty() => (Stage::Preparing, 0),
             stage => (stage, entry.phase),
@@ -243,21 +254,25 @@ impl MapsAround<'_> {
     /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block that is
     /// free in one map has the structure that it has in the other map; a block with two different structures is
     /// unattributed.
-    fn at(&self, byte: u64) -> (Option<Structure>, u64) {
-        let before = self.moments[..self.moments.len().min(self.at + 1)].iter().rev();
-        let before = before.filter_map(|moment| moment.map.as_ref()).next();
-        let after = self.moments.iter().skip(self.at + 1).find_map(|moment| moment.map.as_ref());
-        let look = |map: Option<&Map>| map.map_or((None, u64::MAX), |map| map.at(byte));
-        let ((was, until), (is, holds)) = (look(before), look(after));
-        let known = match (was, is) {
-            (Some(was), Some(is)) if was == is => Some(was),
+    fn structure_at(&self, byte: u64) -> (Option<Structure>, u64) {
+        let before = self.stage_maps[..self.stage_maps.len().min(self.index + 1)].iter().rev();
+        let before = before.filter_map(|stage_map| stage_map.map.as_ref()).next();
+        let after = self
+            .stage_maps
+            .iter()
+            .skip(self.index + 1)
+            .find_map(|stage_map| stage_map.map.as_ref());
+        let lookup = |map: Option<&Map>| map.map_or((None, u64::MAX), |map| map.at(byte));
+        let ((earlier, earlier_end), (later, later_end)) = (lookup(before), lookup(after));
+        let structure = match (earlier, later) {
+            (Some(earlier), Some(later)) if earlier == later => Some(earlier),
             // A freed tree block counts as the tree that it belonged to.
-            (Some(Structure::FreedTree), Some(is)) => Some(is),
-            (Some(was), Some(Structure::FreedTree)) => Some(was),
+            (Some(Structure::FreedTree), Some(later)) => Some(later),
+            (Some(earlier), Some(Structure::FreedTree)) => Some(earlier),
             (Some(_), Some(_)) | (None, None) => None,
-            (Some(one), None) | (None, Some(one)) => Some(one),
+            (Some(structure), None) | (None, Some(structure)) => Some(structure),
         };
-        (known, until.min(holds))
+        (structure, earlier_end.min(later_end))
     }
 }
 
@@ -278,18 +293,18 @@ fn pieces(
         return vec![(None, bytes)];
     };
     let mut pieces: Vec<(Option<Structure>, u64)> = Vec::new();
-    let mut at = first;
-    while at < first + bytes {
-        let (structure, until) = around.at(at);
-        let until = until.min(first + bytes).max(at + 1);
+    let mut offset = first;
+    while offset < first + bytes {
+        let (structure, end) = around.structure_at(offset);
+        let end = end.min(first + bytes).max(offset + 1);
         match pieces.last_mut().filter(|last| last.0 == structure) {
-            Some(last) => last.1 += until - at,
-            None => pieces.push((structure, until - at)),
+            Some(last) => last.1 += end - offset,
+            None => pieces.push((structure, end - offset)),
         }
-        at = until;
+        offset = end;
     }
     if pieces.is_empty() {
-        pieces.push((around.at(first).0, 0));
+        pieces.push((around.structure_at(first).0, 0));
     }
     pieces
 }
@@ -320,16 +335,16 @@ fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause 
 /// Returns for each entry whether it is a seek, given the order in which its disk answered.
 fn seeks(entries: &[Entry]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
-    order.sort_by_key(|at| entries[*at].arrived.0.saturating_add(entries[*at].response.0));
+    order.sort_by_key(|index| entries[*index].arrived.0.saturating_add(entries[*index].response.0));
     let mut head = [None; 256];
     let mut seeks = vec![false; entries.len()];
-    for at in order {
-        let entry = &entries[at];
+    for index in order {
+        let entry = &entries[index];
         if !matches!(entry.action, Action::Read | Action::Write) {
             continue;
         }
         let head = &mut head[usize::from(entry.disk)];
-        seeks[at] = *head != Some(entry.sector);
+        seeks[index] = *head != Some(entry.sector);
         *head = Some(entry.sector + u64::from(entry.sectors));
     }
     seeks
@@ -349,7 +364,7 @@ mod tests {
         map
     }
 
-    fn moment(place: Place, map: Option<Map>) -> StageMap {
+    fn stage_map(place: Place, map: Option<Map>) -> StageMap {
         StageMap { place, map }
     }
 
@@ -365,9 +380,12 @@ mod tests {
         }
     }
 
-    fn structures(entries: &[Entry], moments: &[StageMap]) -> Vec<(Option<Structure>, u64, u64)> {
+    fn structures(
+        entries: &[Entry],
+        stage_maps: &[StageMap],
+    ) -> Vec<(Option<Structure>, u64, u64)> {
         let devices = FsDevices { start: 1 << 20, size: Some(100 * 4096), journal_disk: None };
-        let account = Account::of(entries, moments, &devices);
+        let account = Account::attribute(entries, stage_maps, &devices);
         let rows = account.rows.iter();
         rows.map(|(key, sum)| (key.structure, sum.requests, sum.bytes.0 / 4096)).collect()
     }
@@ -377,24 +395,24 @@ mod tests {
         use Structure::*;
         let before = map(&[(0, 1, Superblock), (5, 6, Directory), (7, 8, Data)]);
         let after = map(&[(0, 1, Superblock), (6, 7, Extents), (7, 8, Directory)]);
-        let moments = [moment(PHASE, Some(before)), moment(GAP, Some(after))];
-        assert_eq!(structures(&[write(0, 1)], &moments), [(Some(Superblock), 1, 1)]);
-        assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
-        assert_eq!(structures(&[write(6, 1)], &moments), [(Some(Extents), 1, 1)]);
+        let stage_maps = [stage_map(PHASE, Some(before)), stage_map(GAP, Some(after))];
+        assert_eq!(structures(&[write(0, 1)], &stage_maps), [(Some(Superblock), 1, 1)]);
+        assert_eq!(structures(&[write(5, 1)], &stage_maps), [(Some(Directory), 1, 1)]);
+        assert_eq!(structures(&[write(6, 1)], &stage_maps), [(Some(Extents), 1, 1)]);
         // Data before, and a directory after; free before and after.
-        assert_eq!(structures(&[write(7, 1)], &moments), [(None, 1, 1)]);
-        assert_eq!(structures(&[write(9, 1)], &moments), [(None, 1, 1)]);
+        assert_eq!(structures(&[write(7, 1)], &stage_maps), [(None, 1, 1)]);
+        assert_eq!(structures(&[write(9, 1)], &stage_maps), [(None, 1, 1)]);
         // If a map could not be read, the one before it counts.
-        let moments = [moment(PHASE, Some(map(&[(5, 6, Directory)]))), moment(GAP, None)];
-        assert_eq!(structures(&[write(5, 1)], &moments), [(Some(Directory), 1, 1)]);
+        let stage_maps = [stage_map(PHASE, Some(map(&[(5, 6, Directory)]))), stage_map(GAP, None)];
+        assert_eq!(structures(&[write(5, 1)], &stage_maps), [(Some(Directory), 1, 1)]);
     }
 
     #[test]
     fn a_request_counts_for_its_first_block_and_its_bytes_for_each() {
         use Structure::*;
         let all = map(&[(0, 2, Bitmap), (2, 6, InodeTable)]);
-        let moments = [moment(PHASE, Some(all))];
-        let rows = structures(&[write(1, 6)], &moments);
+        let stage_maps = [stage_map(PHASE, Some(all))];
+        let rows = structures(&[write(1, 6)], &stage_maps);
         assert_eq!(rows, [(None, 0, 1), (Some(Bitmap), 1, 1), (Some(InodeTable), 0, 4)]);
     }
 
@@ -402,11 +420,11 @@ mod tests {
     fn a_mount_probes_the_end_of_the_device() {
         let read =
             |block, stage| Entry { action: Action::Read, stage, sectors: 1, ..write(block, 1) };
-        let is = |entry| structures(&[entry], &[])[0].0;
-        assert_eq!(is(read(99, Stage::Gap)), Some(Structure::DeviceEnd));
-        assert_eq!(is(read(98, Stage::Gap)), None);
-        assert_eq!(is(read(99, Stage::Running)), None);
-        assert_eq!(is(Entry { stage: Stage::Gap, ..write(99, 1) }), None);
+        let structure_of = |entry| structures(&[entry], &[])[0].0;
+        assert_eq!(structure_of(read(99, Stage::Gap)), Some(Structure::DeviceEnd));
+        assert_eq!(structure_of(read(98, Stage::Gap)), None);
+        assert_eq!(structure_of(read(99, Stage::Running)), None);
+        assert_eq!(structure_of(Entry { stage: Stage::Gap, ..write(99, 1) }), None);
     }
 
     #[test]
@@ -440,10 +458,10 @@ mod tests {
         #[test]
         fn the_rows_sum_up_to_the_log(mut entries in proptest::collection::vec(any_entry(), 0..80)) {
             entries.sort_by_key(|entry| entry.arrived);
-            let some = map(&[(0, 3, Structure::Bitmap), (8, 20, Structure::Data)]);
-            let other = map(&[(2, 10, Structure::Directory)]);
-            let moments = [moment(PHASE, Some(some)), moment((Stage::Running, 1), Some(other))];
-            let account = Account::of(&entries, &moments, &FsDevices { start: 8192, ..FsDevices::default() });
+            let first = map(&[(0, 3, Structure::Bitmap), (8, 20, Structure::Data)]);
+            let second = map(&[(2, 10, Structure::Directory)]);
+            let stage_maps = [stage_map(PHASE, Some(first)), stage_map((Stage::Running, 1), Some(second))];
+            let account = Account::attribute(&entries, &stage_maps, &FsDevices { start: 8192, ..FsDevices::default() });
             let all = account.sum(|_| true);
             prop_assert_eq!(all.requests, entries.len() as u64);
             let bytes = |entry: &Entry| match entry.action {

@@ -54,29 +54,30 @@ pub struct FunctionCounts {
     pub charged: u64,
 }
 
-/// Frames with less than 1 / this of their tree's instructions are merged.
-const SMALLEST: u64 = 5000;
+/// Frames with less than 1 / `MIN_FRACTION` of their tree's instructions are merged.
+const MIN_FRACTION: u64 = 5000;
 
 impl Phase {
     /// Returns the estimated time of a function in nanoseconds per op: its instructions and the events in it, by the
     /// processor profile. None without a profile.
-    pub fn ns_per_op(&self, it: &FunctionCounts) -> Option<f64> {
-        let ns = self.instruction_ns? * (it.instructions + it.charged) as f64;
+    pub fn ns_per_op(&self, counts: &FunctionCounts) -> Option<f64> {
+        let ns = self.instruction_ns? * (counts.instructions + counts.charged) as f64;
         Some(ns / self.ops.max(1) as f64)
     }
 
     /// Returns the instructions per op of the threads that issue ops; none if they were not counted.
     pub fn instructions_per_op(&self) -> Option<f64> {
         let tree = self.executed.get(&Task::Ops)?;
-        Some(tree.whole() as f64 / self.ops.max(1) as f64)
+        Some(tree.total() as f64 / self.ops.max(1) as f64)
     }
 
-    /// Stores the trees: the counts of every function, and as much of the trees as a graph can show.
+    /// Stores the counts of every function, and the call trees without branches too small to be shown in a graph.
     pub fn set_executed(&mut self, executed: &BTreeMap<Task, Frame>) {
         self.functions.clear();
         for (task, tree) in executed {
-            let from = self.functions.len();
-            for (Function { name, layer }, [instructions, calls, charged]) in flat(tree) {
+            let first = self.functions.len();
+            for (Function { name, layer }, [instructions, calls, charged]) in sums_by_function(tree)
+            {
                 let row = FunctionCounts {
                     task: *task,
                     function: name,
@@ -87,13 +88,13 @@ impl Phase {
                 };
                 self.functions.push(row);
             }
-            self.functions[from..].sort_by_key(|it| std::cmp::Reverse(it.instructions));
+            self.functions[first..].sort_by_key(|row| std::cmp::Reverse(row.instructions));
         }
         let prune = |(task, tree): (&Task, &Frame)| {
-            let whole = tree.whole();
+            let total = tree.total();
             // Only the total of other tasks is shown.
-            let least = if *task == Task::Ops { whole / SMALLEST } else { whole + 1 };
-            (*task, tree.pruned(least))
+            let minimum = if *task == Task::Ops { total / MIN_FRACTION } else { total + 1 };
+            (*task, tree.pruned(minimum))
         };
         self.executed = executed.iter().map(prune).collect();
     }
@@ -126,8 +127,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Returns the kind of access to disks, given whether one of them has an arm, or is a network volume.
-    pub fn of(rotational: bool, network: bool) -> Access {
+    /// Returns the kind of access, given whether one of the disks is rotational or a network volume.
+    pub fn new(rotational: bool, network: bool) -> Access {
         match (rotational, network) {
             (true, _) => Access::Seek,
             (_, true) => Access::Network,
@@ -208,7 +209,7 @@ pub struct FunctionRow {
 
 impl Explained {
     /// Returns the name of a position in the trial.
-    pub fn place(&self, (stage, phase): Place) -> String {
+    pub fn place_name(&self, (stage, phase): Place) -> String {
         let name = self.phases.get(usize::from(phase)).map_or("?", |phase| phase.name.as_str());
         match stage {
             Stage::Running => name.to_string(),
@@ -230,50 +231,55 @@ impl Explained {
         // Several verifications share one row.
         let mut sums: BTreeMap<_, (String, Sum)> = BTreeMap::new();
         for (key, sum) in self.account.iter().flat_map(|account| &account.rows) {
-            let place = (order(key.place), key.structure, key.cause);
-            let row = sums.entry(place).or_default();
-            row.0 = self.place(key.place);
+            let position = (order(key.place), key.structure, key.cause);
+            let row = sums.entry(position).or_default();
+            row.0 = self.place_name(key.place);
             row.1.add(sum);
         }
         let mut rows: Vec<_> = sums.into_iter().collect();
         rows.sort_by_key(|((order, ..), (_, sum))| {
             (*order, std::cmp::Reverse((sum.time_ns, sum.requests, sum.bytes)))
         });
-        let row = |((_, structure, cause), (place, sum))| Row { place, structure, cause, sum };
+        let row = |((_, structure, cause), (position, sum))| Row {
+            place: position,
+            structure,
+            cause,
+            sum,
+        };
         rows.into_iter().map(row).collect()
     }
 
     /// Returns the rows of the table of functions by phase, those with the most instructions first.
     pub fn functions(&self) -> Vec<FunctionRow> {
         let rows_of = |phase: &Phase| -> Vec<FunctionRow> {
-            let row = |it: &FunctionCounts| FunctionRow {
+            let row = |counts: &FunctionCounts| FunctionRow {
                 phase: phase.name.clone(),
-                task: it.task,
-                function: it.function.clone(),
-                layer: it.layer.clone(),
-                instructions: it.instructions,
-                per_op: it.instructions as f64 / phase.ops.max(1) as f64,
-                ns_per_op: phase.ns_per_op(it),
-                calls: it.calls,
+                task: counts.task,
+                function: counts.function.clone(),
+                layer: counts.layer.clone(),
+                instructions: counts.instructions,
+                per_op: counts.instructions as f64 / phase.ops.max(1) as f64,
+                ns_per_op: phase.ns_per_op(counts),
+                calls: counts.calls,
             };
             phase.functions.iter().map(row).collect()
         };
         self.phases.iter().flat_map(rows_of).collect()
     }
 
-    /// Returns the same trial with only one phase. The totals of the log are then the sums of that phase's rows.
-    pub fn only(mut self, name: &str) -> Explained {
+    /// Returns the explanation reduced to one phase. The totals of the log are then the sums of that phase's rows.
+    pub fn only_phase(mut self, name: &str) -> Explained {
         let selected: Vec<u16> = (0u16..)
             .zip(&self.phases)
             .filter(|(_, phase)| phase.name == name)
-            .map(|(at, _)| at)
+            .map(|(index, _)| index)
             .collect();
-        let belongs = |(stage, phase): Place| {
+        let is_in_phase = |(stage, phase): Place| {
             matches!(stage, Stage::Running | Stage::Gap) && selected.contains(&phase)
         };
         if let Some(account) = &mut self.account {
-            account.rows.retain(|key, _| belongs(key.place));
-            account.dots.retain(|dot| belongs(dot.place));
+            account.rows.retain(|key, _| is_in_phase(key.place));
+            account.dots.retain(|dot| is_in_phase(dot.place));
             let Sum { requests, bytes, time_ns, .. } = account.sum(|_| true);
             self.log = Log { requests, bytes, busy_ns: time_ns, ..self.log };
         }
@@ -287,8 +293,8 @@ impl Explained {
 }
 
 /// Returns the sums of a tree by function.
-pub fn flat(tree: &Frame) -> BTreeMap<Function, [u64; 3]> {
-    let mut flat = BTreeMap::new();
-    tree.below.iter().for_each(|(name, frame)| frame.flat(name, &mut flat));
-    flat
+pub fn sums_by_function(tree: &Frame) -> BTreeMap<Function, [u64; 3]> {
+    let mut sums = BTreeMap::new();
+    tree.below.iter().for_each(|(name, frame)| frame.add_to_sums(name, &mut sums));
+    sums
 }

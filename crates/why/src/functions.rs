@@ -40,63 +40,68 @@ impl Difference {
     }
 }
 
-/// A function is gone if it has less than this part of its instructions on the other side: some of its instructions,
-/// which call its successor, may remain.
-const GONE: f64 = 0.1;
+/// A function counts as removed if it has less than this fraction of its previous instructions: the few that call its
+/// successor may remain.
+const MAX_REMAINING: f64 = 0.1;
 
 /// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal functions
 /// are omitted, and a renamed function counts as one.
-pub fn differences(here: &Phase, there: &Phase) -> Vec<Difference> {
+pub fn differences(phase: &Phase, baseline: &Phase) -> Vec<Difference> {
     let by_name = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
         let mut sums: BTreeMap<String, (String, f64)> = BTreeMap::new();
-        for it in phase.functions.iter().filter(|it| it.task == Task::Ops) {
-            let sum = sums.entry(it.function.clone()).or_insert((it.layer.clone(), 0.0));
-            sum.1 += it.instructions as f64 / ops;
+        for row in phase.functions.iter().filter(|row| row.task == Task::Ops) {
+            let sum = sums.entry(row.function.clone()).or_insert((row.layer.clone(), 0.0));
+            sum.1 += row.instructions as f64 / ops;
         }
         sums
     };
-    let (here, there) = (by_name(here), by_name(there));
-    let names: BTreeSet<&String> = here.keys().chain(there.keys()).collect();
+    let (phase, baseline) = (by_name(phase), by_name(baseline));
+    let names: BTreeSet<&String> = phase.keys().chain(baseline.keys()).collect();
     let all = names.into_iter().map(|name| {
-        let (one, other) = (here.get(name), there.get(name));
+        let (current, previous) = (phase.get(name), baseline.get(name));
         Difference {
             function: name.clone(),
             old_name: None,
-            layer: one.or(other).map(|(layer, _)| layer.clone()).unwrap_or_default(),
-            instructions: one.map_or(0.0, |(_, own)| *own),
-            other_instructions: other.map_or(0.0, |(_, own)| *own),
+            layer: current.or(previous).map(|(layer, _)| layer.clone()).unwrap_or_default(),
+            instructions: current.map_or(0.0, |(_, own)| *own),
+            other_instructions: previous.map_or(0.0, |(_, own)| *own),
         }
     });
     let mut differences = merge_renamed(all.collect());
-    differences.retain(|it| it.delta() != 0.0);
+    differences.retain(|row| row.delta() != 0.0);
     differences.sort_by(|a, b| b.delta().abs().total_cmp(&a.delta().abs()));
     differences
 }
 
 /// Merges each function that is gone with its successor.
 fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
-    let (mut gone, mut all): (Vec<Difference>, Vec<Difference>) =
-        all.into_iter().partition(|it| it.instructions < GONE * it.other_instructions);
+    let (mut removed, mut all): (Vec<Difference>, Vec<Difference>) =
+        all.into_iter().partition(|candidate| {
+            candidate.instructions < MAX_REMAINING * candidate.other_instructions
+        });
     // The largest is merged first, so that it finds its successor before a smaller function with a similar name does.
-    gone.sort_by(|a, b| b.other_instructions.total_cmp(&a.other_instructions));
-    for old in gone {
-        let appeared = |it: &&mut Difference| {
-            it.old_name.is_none()
-                && it.other_instructions < GONE * it.instructions
-                && is_renamed(&it.function, &old.function)
+    removed.sort_by(|a, b| b.other_instructions.total_cmp(&a.other_instructions));
+    for removed_function in removed {
+        let appeared = |candidate: &&mut Difference| {
+            candidate.old_name.is_none()
+                && candidate.other_instructions < MAX_REMAINING * candidate.instructions
+                && is_renamed(&candidate.function, &removed_function.function)
         };
-        let far = |it: &Difference| (it.instructions - old.other_instructions).abs();
-        let nearest = all.iter_mut().filter(appeared).min_by(|a, b| far(a).total_cmp(&far(b)));
+        let distance = |candidate: &Difference| {
+            (candidate.instructions - removed_function.other_instructions).abs()
+        };
+        let nearest =
+            all.iter_mut().filter(appeared).min_by(|a, b| distance(a).total_cmp(&distance(b)));
         match nearest {
-            Some(new) => {
-                (new.instructions, new.other_instructions) = (
-                    new.instructions + old.instructions,
-                    new.other_instructions + old.other_instructions,
+            Some(successor) => {
+                (successor.instructions, successor.other_instructions) = (
+                    successor.instructions + removed_function.instructions,
+                    successor.other_instructions + removed_function.other_instructions,
                 );
-                new.old_name = Some(old.function);
+                successor.old_name = Some(removed_function.function);
             }
-            None => all.push(old),
+            None => all.push(removed_function),
         }
     }
     all
@@ -104,17 +109,18 @@ fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
 
 /// Returns whether two names belong to the same function: they are equal except for outer underscores and compiler
 /// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one begins with all words of the other, which has at least two.
-fn is_renamed(one: &str, other: &str) -> bool {
+fn is_renamed(first: &str, second: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
         stem.split('_').map(String::from).collect()
     };
-    let (one, other) = (words(one), words(other));
-    let (short, long) = if one.len() <= other.len() { (&one, &other) } else { (&other, &one) };
-    one == other || (short.len() > 1 && long.starts_with(short))
+    let (first, second) = (words(first), words(second));
+    let (shorter, longer) =
+        if first.len() <= second.len() { (&first, &second) } else { (&second, &first) };
+    first == second || (shorter.len() > 1 && longer.starts_with(shorter))
 }
 
-/// The name of module functions whose address is unknown: their callers are more informative.
+/// The name of unknown module functions. Their callers are more informative.
 const UNNAMED: &str = "?";
 
 /// The minimum part of a difference that a source must account for.
@@ -127,7 +133,7 @@ pub struct Source {
     pub function: String,
     /// Its part of the difference, in instructions per op.
     pub delta: f64,
-    /// True if that part includes its callees.
+    /// Whether that part includes its callees.
     pub with_callees: bool,
 }
 
@@ -139,95 +145,107 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Returns the source of most of a difference: a single function, or the deepest one including its callees.
-pub fn source(here: &Phase, there: &Phase, more: f64) -> Option<Source> {
-    let (one, other) = (here.executed.get(&Task::Ops)?, there.executed.get(&Task::Ops)?);
-    let pair = Pair { one, other, ops: (here.ops, there.ops) };
-    // A difference that the caller does not show was only moved: the code was inlined, or is called by another name.
-    let named = |it: &Difference| {
-        it.function != UNNAMED
-            && it.delta() / more >= MIN_PART
-            && pair.callers_delta(it) / more >= MIN_PART
+/// Returns the source of most of the difference `total` in instructions per op: a single function, or the deepest one
+/// including its callees.
+pub fn source(phase: &Phase, baseline: &Phase, total: f64) -> Option<Source> {
+    let (current, previous) = (phase.executed.get(&Task::Ops)?, baseline.executed.get(&Task::Ops)?);
+    let pair = Pair { current, previous, ops: (phase.ops, baseline.ops) };
+    // If the caller shows no difference, the code was only inlined or renamed.
+    let is_source = |row: &Difference| {
+        row.function != UNNAMED
+            && row.delta() / total >= MIN_PART
+            && pair.delta_of_callers(row) / total >= MIN_PART
     };
-    if let Some(it) = differences(here, there).into_iter().find(named) {
-        let function = it.names();
-        return Some(Source { function, delta: it.delta(), with_callees: false });
+    if let Some(row) = differences(phase, baseline).into_iter().find(is_source) {
+        let function = row.names();
+        return Some(Source { function, delta: row.delta(), with_callees: false });
     }
-    pair.deepest(more)
+    pair.deepest_function(total)
 }
 
-/// A frame in both results, with the number of ops of each.
+/// A frame in the current and the previous result, with the number of ops of each.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
-    one: &'a Frame,
-    other: &'a Frame,
+    current: &'a Frame,
+    previous: &'a Frame,
     ops: (u64, u64),
 }
 
 impl<'a> Pair<'a> {
     /// Returns the difference in instructions per op, including callees.
     fn delta(self) -> f64 {
-        let per_op = |frame: &Frame, ops: u64| frame.whole() as f64 / ops.max(1) as f64;
-        per_op(self.one, self.ops.0) - per_op(self.other, self.ops.1)
+        let per_op = |frame: &Frame, ops: u64| frame.total() as f64 / ops.max(1) as f64;
+        per_op(self.current, self.ops.0) - per_op(self.previous, self.ops.1)
     }
 
     /// Returns the callees in both results, by their current name; a renamed function appears under both names.
-    fn below(self) -> Vec<(&'a String, Pair<'a>)> {
-        static NONE: Frame =
+    fn callees(self) -> Vec<(&'a String, Pair<'a>)> {
+        static EMPTY: Frame =
             Frame { own: 0, calls: 0, charged: 0, layer: String::new(), below: BTreeMap::new() };
-        let (one, other) = (&self.one.below, &self.other.below);
-        let mut left: BTreeSet<&String> =
-            other.keys().filter(|name| !one.contains_key(*name)).collect();
-        let mut below: Vec<(&String, Pair<'_>)> = Vec::new();
-        for (name, frame) in one {
-            let namesake = || left.iter().copied().find(|old| is_renamed(name, old));
-            let old = if other.contains_key(name) { Some(name) } else { namesake() };
-            old.map(|old| left.remove(old));
-            let there = old.and_then(|old| other.get(old)).unwrap_or(&NONE);
-            below.push((name, Pair { one: frame, other: there, ops: self.ops }));
+        let (current, previous) = (&self.current.below, &self.previous.below);
+        let mut unmatched: BTreeSet<&String> =
+            previous.keys().filter(|name| !current.contains_key(*name)).collect();
+        let mut callees: Vec<(&String, Pair<'_>)> = Vec::new();
+        for (name, frame) in current {
+            let namesake = || unmatched.iter().copied().find(|matching| is_renamed(name, matching));
+            let matching = if previous.contains_key(name) { Some(name) } else { namesake() };
+            matching.map(|matching| unmatched.remove(matching));
+            let previous_frame =
+                matching.and_then(|matching| previous.get(matching)).unwrap_or(&EMPTY);
+            callees.push((name, Pair { current: frame, previous: previous_frame, ops: self.ops }));
         }
-        for name in left {
-            below.push((name, Pair { one: &NONE, other: &other[name], ops: self.ops }));
+        for name in unmatched {
+            callees
+                .push((name, Pair { current: &EMPTY, previous: &previous[name], ops: self.ops }));
         }
-        below
+        callees
     }
 
     /// Returns the difference in instructions per op of the callers of a function, including their callees.
-    fn callers_delta(self, difference: &Difference) -> f64 {
-        let is_it = |name: &String| {
+    fn delta_of_callers(self, difference: &Difference) -> f64 {
+        let is_named = |name: &String| {
             *name == difference.function || Some(name) == difference.old_name.as_ref()
         };
-        let below = self.below();
-        match self.one.below.keys().chain(self.other.below.keys()).any(is_it) {
+        let callees = self.callees();
+        match self.current.below.keys().chain(self.previous.below.keys()).any(is_named) {
             true => self.delta(),
-            false => below.into_iter().map(|(_, pair)| pair.callers_delta(difference)).sum(),
+            false => callees.into_iter().map(|(_, pair)| pair.delta_of_callers(difference)).sum(),
         }
     }
 
     /// Returns the deepest function that accounts for most of a difference, including its callees.
-    fn deepest(mut self, more: f64) -> Option<Source> {
+    fn deepest_function(mut self, total: f64) -> Option<Source> {
         let mut found = None;
         loop {
-            let below = self.below();
-            // A function found only here may be a function found only there, under an unrelated name.
-            let only_there = |pair: &Pair<'_>| pair.one.calls == 0 && pair.one.whole() == 0;
-            let only_here = |pair: &Pair<'_>| pair.other.calls == 0 && pair.other.whole() == 0;
-            let moved: f64 = below
+            let callees = self.callees();
+            // A function found in only one result may be one found only in the other, under an unrelated name.
+            let is_only_previous =
+                |pair: &Pair<'_>| pair.current.calls == 0 && pair.current.total() == 0;
+            let is_only_current =
+                |pair: &Pair<'_>| pair.previous.calls == 0 && pair.previous.total() == 0;
+            let moved: f64 = callees
                 .iter()
-                .filter(|(_, pair)| only_here(pair) || only_there(pair))
+                .filter(|(_, pair)| is_only_current(pair) || is_only_previous(pair))
                 .map(|(_, pair)| pair.delta())
                 .sum();
-            let part = |pair: &Pair<'_>| match only_here(pair) || only_there(pair) {
-                true if moved / more < pair.delta() / more => moved,
+            let delta_of = |pair: &Pair<'_>| match is_only_current(pair) || is_only_previous(pair) {
+                true if moved / total < pair.delta() / total => moved,
                 _ => pair.delta(),
             };
-            let next = below.into_iter().filter(|(name, _)| *name != SMALLER);
-            let next = next.max_by(|a, b| (part(&a.1) / more).total_cmp(&(part(&b.1) / more)));
-            let Some((name, pair)) = next.filter(|(_, pair)| part(pair) / more >= MIN_PART) else {
+            let candidates = callees.into_iter().filter(|(name, _)| *name != SMALLER);
+            let candidates = candidates
+                .max_by(|a, b| (delta_of(&a.1) / total).total_cmp(&(delta_of(&b.1) / total)));
+            let Some((name, pair)) =
+                candidates.filter(|(_, pair)| delta_of(pair) / total >= MIN_PART)
+            else {
                 break;
             };
-            // The entry path into the kernel explains nothing.
-            let layer = if pair.one.layer.is_empty() { &pair.other.layer } else { &pair.one.layer };
+            // The kernel's entry code is not a useful explanation.
+            let layer = if pair.current.layer.is_empty() {
+                &pair.previous.layer
+            } else {
+                &pair.current.layer
+            };
             if name != UNNAMED && !matches!(layer.as_str(), "entry" | "user") {
                 let function = name.clone();
                 found = Some(Source { function, delta: pair.delta(), with_callees: true });
@@ -254,19 +272,19 @@ mod tests {
     }
 
     /// Returns the function named for the additional instructions.
-    fn named_source(here: &Phase, there: &Phase) -> Option<String> {
-        let all = |phase: &Phase| phase.executed[&Task::Ops].whole() as f64;
-        let source = source(here, there, all(here) - all(there))?;
+    fn named_source(phase: &Phase, baseline: &Phase) -> Option<String> {
+        let instructions = |phase: &Phase| phase.executed[&Task::Ops].total() as f64;
+        let source = source(phase, baseline, instructions(phase) - instructions(baseline))?;
         Some(format!(", {source}"))
     }
 
     #[test]
     fn a_renamed_function_counts_by_its_net_difference() {
-        let other = |own| ("vfs_unlink", leaf(own, &[]));
+        let unlink = |own| ("vfs_unlink", leaf(own, &[]));
         let old =
-            phase(&[("bread", leaf(5, &[("__find_get_block", leaf(1385, &[]))])), other(500)]);
+            phase(&[("bread", leaf(5, &[("__find_get_block", leaf(1385, &[]))])), unlink(500)]);
         let wrapper = leaf(12, &[("find_get_block_common", leaf(1548, &[]))]);
-        let new = phase(&[("bread", leaf(5, &[("__find_get_block", wrapper)])), other(2000)]);
+        let new = phase(&[("bread", leaf(5, &[("__find_get_block", wrapper)])), unlink(2000)]);
         let all = differences(&new, &old);
         assert_eq!(all[0].function, "vfs_unlink");
         assert_eq!(all[1].names(), "find_get_block_common (__find_get_block)");
@@ -289,22 +307,22 @@ mod tests {
 
     #[test]
     fn names_of_one_function_are_recognized_and_others_are_not() {
-        for (one, other) in [
+        for (first, second) in [
             ("__find_get_block", "find_get_block_common"),
             ("ext4_map_blocks.isra.0", "ext4_map_blocks.constprop.0"),
             ("do_filp_open", "do_filp_open.part.0"),
             ("kmem_cache_alloc", "kmem_cache_alloc_noprof"),
             ("_raw_spin_lock", "raw_spin_lock"),
         ] {
-            assert!(is_renamed(one, other) && is_renamed(other, one), "{one} {other}");
+            assert!(is_renamed(first, second) && is_renamed(second, first), "{first} {second}");
         }
-        for (one, other) in [
+        for (first, second) in [
             ("iput", "iput_final"),
             ("ext4_find_entry", "ext4_find_dest_de"),
             ("vfs_unlink", "vfs_rename"),
             ("memcpy", "memset"),
         ] {
-            assert!(!is_renamed(one, other), "{one} {other}");
+            assert!(!is_renamed(first, second), "{first} {second}");
         }
     }
 }

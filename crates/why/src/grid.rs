@@ -43,11 +43,11 @@ pub struct DiskGrid {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
     /// The cells by structure (`None`: unattributed), as column and row, counted from the left and from the bottom.
-    pub cells: Vec<(Option<Structure>, Vec<Place>)>,
+    pub cells: Vec<(Option<Structure>, Vec<CellIndex>)>,
 }
 
 /// A cell's column and row.
-pub type Place = (u16, u16);
+pub type CellIndex = (u16, u16);
 
 /// A part of a disk with its own scale.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,18 +58,19 @@ pub struct Band {
     pub rows: (u16, u16),
 }
 
-/// An empty part of a disk is omitted if it is larger than 1 / `EMPTY` of the disk's bytes and than `MIN_EMPTY`.
-const EMPTY: u64 = 10;
-const MIN_EMPTY: u64 = 16 << 20;
-/// The maximum number of bands; the largest empty parts between them are omitted.
+/// A gap in a disk's addresses is omitted if it is larger than `MIN_GAP` and than 1 / `GAP_FRACTION` of the disk's
+/// bytes.
+const GAP_FRACTION: u64 = 10;
+const MIN_GAP: u64 = 16 << 20;
+/// The maximum number of bands. The largest gaps are omitted.
 const MAX_BANDS: usize = 5;
 /// The minimum number of rows of a band, and the number of rows between two bands.
 const MIN_ROWS: u16 = 10;
-const BETWEEN: u16 = 3;
+const ROWS_BETWEEN: u16 = 3;
 
 impl DiskGrid {
     /// Returns the parts of the disk; the whole disk if it is a single part.
-    pub fn parts(&self) -> Vec<Band> {
+    pub fn bands_or_whole(&self) -> Vec<Band> {
         match self.bands.is_empty() {
             true => vec![Band { bytes: self.bytes, rows: (0, ROWS - 1) }],
             false => self.bands.clone(),
@@ -77,39 +78,39 @@ impl DiskGrid {
     }
 }
 
-/// Returns the parts that contain requests, separated by large empty parts.
+/// Returns the parts that contain requests, separated by large gaps.
 fn bands(bytes: &BTreeSet<u64>) -> Vec<Band> {
     let (Some(&low), Some(&high)) = (bytes.first(), bytes.last()) else { return Vec::new() };
     let pairs = bytes.iter().zip(bytes.iter().skip(1));
     let mut gaps: Vec<(u64, u64)> = pairs.map(|(from, to)| (*from, *to)).collect();
-    gaps.retain(|(from, to)| to - from > ((high - low) / EMPTY).max(MIN_EMPTY));
+    gaps.retain(|(from, to)| to - from > ((high - low) / GAP_FRACTION).max(MIN_GAP));
     gaps.sort_by_key(|(from, to)| Reverse(to - from));
     gaps.truncate(MAX_BANDS - 1);
     gaps.sort_unstable();
     if gaps.is_empty() {
         return Vec::new();
     }
-    let begins = std::iter::once(low).chain(gaps.iter().map(|gap| gap.1));
+    let starts = std::iter::once(low).chain(gaps.iter().map(|gap| gap.1));
     let ends = gaps.iter().map(|gap| gap.0).chain(std::iter::once(high));
-    let parts: Vec<(u64, u64)> = begins.zip(ends).collect();
-    let whole: u128 = parts.iter().map(|(from, to)| u128::from(to - from)).sum();
-    let count = parts.len() as u16;
-    let free = ROWS - count * MIN_ROWS - (count - 1) * BETWEEN;
+    let ranges: Vec<(u64, u64)> = starts.zip(ends).collect();
+    let total: u128 = ranges.iter().map(|(from, to)| u128::from(to - from)).sum();
+    let count = ranges.len() as u16;
+    let shared_rows = ROWS - count * MIN_ROWS - (count - 1) * ROWS_BETWEEN;
     let mut row = 0;
     let mut bands = Vec::new();
-    for bytes in parts {
-        let share = (u128::from(bytes.1 - bytes.0) * u128::from(free)).checked_div(whole);
-        let share = share.map_or(free / count, |rows| rows as u16);
+    for bytes in ranges {
+        let share = (u128::from(bytes.1 - bytes.0) * u128::from(shared_rows)).checked_div(total);
+        let share = share.map_or(shared_rows / count, |rows| rows as u16);
         let last = row + MIN_ROWS + share - 1;
         bands.push(Band { bytes, rows: (row, last) });
-        row = last + 1 + BETWEEN;
+        row = last + 1 + ROWS_BETWEEN;
     }
     bands
 }
 
 impl Grid {
     /// Builds the grid of a phase's requests; `None` if there are none.
-    pub fn of(dots: &[Dot]) -> Option<Grid> {
+    pub fn new(dots: &[Dot]) -> Option<Grid> {
         let first = dots.iter().map(|dot| dot.arrived).min()?;
         let last = dots.iter().map(|dot| dot.arrived).max()?;
         let mut disks: BTreeMap<u8, Vec<&Dot>> = BTreeMap::new();
@@ -125,25 +126,25 @@ impl Grid {
 
     fn disk_grid(&mut self, disk: u8, dots: &[&Dot]) -> DiskGrid {
         let bytes: BTreeSet<u64> = dots.iter().map(|dot| dot.byte).collect();
-        let ends = bytes.first().copied().zip(bytes.last().copied()).unwrap_or_default();
-        let mut disk = DiskGrid { disk, bytes: ends, bands: bands(&bytes), cells: Vec::new() };
-        let parts = disk.parts();
+        let range = bytes.first().copied().zip(bytes.last().copied()).unwrap_or_default();
+        let mut disk = DiskGrid { disk, bytes: range, bands: bands(&bytes), cells: Vec::new() };
+        let bands = disk.bands_or_whole();
         let mut cells: BTreeMap<(u16, u16), BTreeMap<Option<Structure>, u64>> = BTreeMap::new();
         for dot in dots {
             let column = cell(dot.arrived.0, (self.time.0.0, self.time.1.0), COLUMNS);
             let contains = |band: &&Band| (band.bytes.0..=band.bytes.1).contains(&dot.byte);
-            let Some(band) = parts.iter().find(contains) else { continue };
+            let Some(band) = bands.iter().find(contains) else { continue };
             let row = band.rows.0 + cell(dot.byte, band.bytes, band.rows.1 - band.rows.0 + 1);
             *cells.entry((column, row)).or_default().entry(dot.structure).or_default() += 1;
         }
-        let mut shown: BTreeMap<Option<Structure>, Vec<Place>> = BTreeMap::new();
-        for (at, held) in cells {
-            let most = held.iter().max_by_key(|(structure, count)| (**count, **structure));
-            let Some((structure, count)) = most else { continue };
-            self.hidden += held.values().sum::<u64>() - count;
-            shown.entry(*structure).or_default().push(at);
+        let mut cells_by_structure: BTreeMap<Option<Structure>, Vec<CellIndex>> = BTreeMap::new();
+        for (index, counts) in cells {
+            let majority = counts.iter().max_by_key(|(structure, count)| (**count, **structure));
+            let Some((structure, count)) = majority else { continue };
+            self.hidden += counts.values().sum::<u64>() - count;
+            cells_by_structure.entry(*structure).or_default().push(index);
         }
-        disk.cells = shown.into_iter().collect();
+        disk.cells = cells_by_structure.into_iter().collect();
         disk
     }
 }
@@ -165,48 +166,48 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_in_a_cell_and_what_is_hidden_is_counted() {
+    fn every_request_is_in_a_cell_and_hidden_ones_are_counted() {
         let mut dots = vec![dot(0, 0, 0, Some(Structure::Data)); 3];
         dots.push(dot(0, 0, 0, Some(Structure::Journal)));
         dots.push(dot(0, 1_000_000_000, 1 << 30, None));
-        let grid = Grid::of(&dots).unwrap();
+        let grid = Grid::new(&dots).unwrap();
         assert_eq!((grid.requests, grid.hidden, grid.disks.len()), (5, 1, 1));
         let corner = vec![(COLUMNS - 1, grid.disks[0].bands[1].rows.0)];
         let data = (Some(Structure::Data), vec![(0, 0)]);
         assert_eq!(grid.disks[0].cells, [(None, corner), data]);
-        assert_eq!(Grid::of(&[]), None);
-        assert!(Grid::of(&[dot(0, 5, 5, None)]).is_some());
+        assert_eq!(Grid::new(&[]), None);
+        assert!(Grid::new(&[dot(0, 5, 5, None)]).is_some());
     }
 
     #[test]
     fn each_disk_has_its_own_address_axis_and_all_share_the_time_axis() {
         let dots = [dot(0, 0, 1 << 40, None), dot(1, 10, 0, None), dot(1, 20, 4096, None)];
-        let grid = Grid::of(&dots).unwrap();
+        let grid = Grid::new(&dots).unwrap();
         let bytes: Vec<_> = grid.disks.iter().map(|disk| (disk.disk, disk.bytes)).collect();
         assert_eq!(bytes, [(0, (1 << 40, 1 << 40)), (1, (0, 4096))]);
         assert_eq!(grid.time, (Nanos(0), Nanos(20)));
     }
 
     #[test]
-    fn large_empty_parts_are_left_out_and_each_other_part_has_its_own_rows() {
+    fn large_gaps_are_omitted_and_every_band_has_its_own_rows() {
         const GIB: u64 = 1 << 30;
         let bytes = [GIB, GIB + 4096, 9 * GIB, 9 * GIB + GIB / 2, 10 * GIB];
         let dots: Vec<Dot> = bytes.into_iter().map(|byte| dot(0, 0, byte, None)).collect();
-        let grid = Grid::of(&dots).unwrap();
+        let grid = Grid::new(&dots).unwrap();
         let disk = &grid.disks[0];
         let parts: Vec<_> = disk.bands.iter().map(|band| band.bytes).collect();
         assert_eq!(parts, [(GIB, GIB + 4096), (9 * GIB, 10 * GIB)]);
-        let [below, above] = [0, 1].map(|at: usize| disk.bands[at].rows);
+        let [below, above] = [0, 1].map(|index: usize| disk.bands[index].rows);
         assert_eq!(below, (0, MIN_ROWS - 1));
-        assert_eq!(above.0, MIN_ROWS + BETWEEN);
+        assert_eq!(above.0, MIN_ROWS + ROWS_BETWEEN);
         assert!((90..ROWS).contains(&above.1), "{above:?}");
         let rows: Vec<u16> = disk.cells[0].1.iter().map(|(_, row)| *row).collect();
         assert_eq!(rows, [below.0, below.1, above.0, (above.0 + above.1) / 2, above.1]);
         assert_eq!(grid.hidden, 0);
-        // Evenly spread bytes are a single part, and the largest possible number of parts fits.
+        // Evenly spread bytes form a single band, and the maximum number of bands fits.
         let even: BTreeSet<u64> = (0..50).collect();
         assert_eq!(bands(&even), []);
-        let far: BTreeSet<u64> = (0..9).map(|at| at * at * GIB).collect();
+        let far: BTreeSet<u64> = (0..9).map(|index| index * index * GIB).collect();
         let most = bands(&far);
         assert!(most.len() <= MAX_BANDS && most.last().unwrap().rows.1 < ROWS, "{most:?}");
     }

@@ -11,7 +11,7 @@ pub mod functions;
 pub mod grid;
 pub mod kernel;
 pub mod map;
-pub mod say;
+pub mod sentences;
 pub mod stored;
 pub mod time;
 

@@ -13,23 +13,25 @@ pub struct StoredExplanation {
     /// Version of the schema of records.
     pub schema: u32,
     /// The explanation.
-    pub it: Explained,
+    #[serde(rename = "it")]
+    pub explained: Explained,
     /// The explanation with which it was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Explained>,
+    #[serde(rename = "against")]
+    pub baseline: Option<Explained>,
 }
 
 impl StoredExplanation {
     /// Returns whether this explanation replaces the other one: they have the same trial and the same comparison.
     pub fn replaces(&self, other: &StoredExplanation) -> bool {
         let subject = |explanation: &StoredExplanation| {
-            (key(&explanation.it), explanation.against.as_ref().map(key))
+            (key(&explanation.explained), explanation.baseline.as_ref().map(key))
         };
         subject(self) == subject(other)
     }
 }
 
 /// Returns the trial and its label, which is not part of the identity.
-fn key(it: &Explained) -> (String, String) {
-    (it.trial_id.clone(), it.plan_label.clone())
+fn key(explained: &Explained) -> (String, String) {
+    (explained.trial_id.clone(), explained.plan_label.clone())
 }

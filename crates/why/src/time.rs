@@ -14,44 +14,44 @@ use fsdyno_record::Nanos;
 
 /// Returns each entry's own share of its disk's busy time, in the order of the entries.
 pub fn own_shares(entries: &[Entry]) -> Vec<Nanos> {
-    let mut parts = vec![Nanos(0); entries.len()];
+    let mut shares = vec![Nanos(0); entries.len()];
     for disk in 0..=u8::MAX {
         let mut of_disk: Vec<usize> =
-            (0..entries.len()).filter(|at| entries[*at].disk == disk).collect();
+            (0..entries.len()).filter(|index| entries[*index].disk == disk).collect();
         if of_disk.is_empty() {
             continue;
         }
-        of_disk.sort_by_key(|at| entries[*at].arrived);
-        one_disk(entries, &of_disk, &mut parts);
+        of_disk.sort_by_key(|index| entries[*index].arrived);
+        disk_shares(entries, &of_disk, &mut shares);
     }
-    parts
+    shares
 }
 
 /// Computes the shares for one disk; `order` lists its entries by arrival.
-fn one_disk(entries: &[Entry], order: &[usize], parts: &mut [Nanos]) {
-    let end = |at: usize| entries[at].arrived.0.saturating_add(entries[at].response.0);
+fn disk_shares(entries: &[Entry], order: &[usize], shares: &mut [Nanos]) {
+    let end = |index: usize| entries[index].arrived.0.saturating_add(entries[index].response.0);
     // The unanswered requests, with the first to be answered on top; ties go to the first to arrive.
-    let mut open: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
+    let mut unanswered: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
     let mut now = 0;
     let mut next = 0;
     loop {
-        match open.peek() {
+        match unanswered.peek() {
             None => match order.get(next) {
                 None => return,
-                Some(at) => now = now.max(entries[*at].arrived.0),
+                Some(index) => now = now.max(entries[*index].arrived.0),
             },
-            Some(&Reverse((answered, _, at))) => {
-                let arrival = order.get(next).map_or(u64::MAX, |at| entries[*at].arrived.0);
-                let until = answered.min(arrival.max(now));
-                parts[at].0 += until - now;
-                now = until;
-                if answered == until {
-                    open.pop();
+            Some(&Reverse((answered, _, index))) => {
+                let arrival = order.get(next).map_or(u64::MAX, |index| entries[*index].arrived.0);
+                let end_time = answered.min(arrival.max(now));
+                shares[index].0 += end_time - now;
+                now = end_time;
+                if answered == end_time {
+                    unanswered.pop();
                 }
             }
         }
-        while let Some(at) = order.get(next).filter(|at| entries[**at].arrived.0 <= now) {
-            open.push(Reverse((end(*at).max(now), next, *at)));
+        while let Some(index) = order.get(next).filter(|index| entries[**index].arrived.0 <= now) {
+            unanswered.push(Reverse((end(*index).max(now), next, *index)));
             next += 1;
         }
     }
@@ -102,21 +102,22 @@ pub(crate) mod tests {
         }
     }
 
-    fn parts(requests: &[(u64, u64)]) -> Vec<u64> {
-        let entries: Vec<Entry> = requests.iter().map(|(at, took)| request(*at, *took)).collect();
-        own_shares(&entries).iter().map(|part| part.0).collect()
+    fn shares_of(requests: &[(u64, u64)]) -> Vec<u64> {
+        let entries: Vec<Entry> =
+            requests.iter().map(|(arrived, response)| request(*arrived, *response)).collect();
+        own_shares(&entries).iter().map(|share| share.0).collect()
     }
 
     #[test]
-    fn waiting_for_others_is_not_a_requests_own_time() {
+    fn waiting_for_other_requests_is_not_own_time() {
         // The requests arrive in sequence; the second waits for the first.
-        assert_eq!(parts(&[(0, 10), (2, 18)]), [10, 10]);
+        assert_eq!(shares_of(&[(0, 10), (2, 18)]), [10, 10]);
         // A request is answered from the cache while another is served.
-        assert_eq!(parts(&[(0, 100), (50, 1)]), [99, 1]);
+        assert_eq!(shares_of(&[(0, 100), (50, 1)]), [99, 1]);
         // The drive serves the third before the second.
-        assert_eq!(parts(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
+        assert_eq!(shares_of(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
         // There is a gap in between, and a request takes no time.
-        assert_eq!(parts(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
+        assert_eq!(shares_of(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
     }
 
     #[test]
@@ -132,16 +133,16 @@ pub(crate) mod tests {
         ) {
             let entries: Vec<Entry> = requests
                 .iter()
-                .map(|(at, took, disk)| Entry { disk: *disk, ..request(*at, *took) })
+                .map(|(arrived, response, disk)| Entry { disk: *disk, ..request(*arrived, *response) })
                 .collect();
-            let parts = own_shares(&entries);
+            let shares = own_shares(&entries);
             for disk in 0..3 {
-                let of_disk = entries.iter().zip(&parts).filter(|(entry, _)| entry.disk == disk);
-                let sum: u64 = of_disk.map(|(_, part)| part.0).sum();
+                let disk_entries = entries.iter().zip(&shares).filter(|(entry, _)| entry.disk == disk);
+                let sum: u64 = disk_entries.map(|(_, share)| share.0).sum();
                 prop_assert_eq!(Nanos(sum), busy(&entries, disk));
             }
-            for (entry, part) in entries.iter().zip(&parts) {
-                prop_assert!(*part <= entry.response);
+            for (entry, share) in entries.iter().zip(&shares) {
+                prop_assert!(*share <= entry.response);
             }
         }
     }

@@ -47,11 +47,11 @@ pub enum Call {
     Stat { dir: DirSlot },
     /// fstat(2).
     StatFile { file: FileSlot },
-    /// renameat(2) from `name` to `other`.
+    /// renameat(2) from `name` to `second_name`.
     Rename { dir: DirSlot, to: DirSlot },
-    /// linkat(2) from `name` to `other`.
+    /// linkat(2) from `name` to `second_name`.
     Link { dir: DirSlot, to: DirSlot },
-    /// symlinkat(2): `name` is the link, `other` its target.
+    /// symlinkat(2): `name` is the link, `second_name` its target.
     Symlink { dir: DirSlot },
     /// unlinkat(2).
     Unlink { dir: DirSlot },
@@ -100,13 +100,13 @@ pub enum Compound {
     /// Removes the tree `name`, including its root, as `rm -r` does. With `synced`, the directory is
     /// fsynced after each file that is removed from it.
     RemoveTree { dir: DirSlot, order: RemoveOrder, synced: bool },
-    /// Copies the tree `name` to `other` as `cp -a` does: reads and writes of
+    /// Copies the tree `name` to `second_name` as `cp -a` does: reads and writes of
     /// [`COPY_BUFFER`](crate::COPY_BUFFER) bytes.
     CopyTree { dir: DirSlot, to: DirSlot },
-    /// Packs the tree `name` into the new file `other` as `tar -c` does: reads and writes of
+    /// Packs the tree `name` into the new file `second_name` as `tar -c` does: reads and writes of
     /// [`RECORD`](crate::RECORD) bytes. `compute` is processor time before each record is written.
     PackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
-    /// Unpacks the archive `name` below the directory `other` as `tar -x` does. `compute` is processor
+    /// Unpacks the archive `name` below the directory `second_name` as `tar -x` does. `compute` is processor
     /// time after each record is read.
     UnpackTree { dir: DirSlot, to: DirSlot, compute: Nanos },
 }

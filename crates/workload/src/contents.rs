@@ -15,9 +15,9 @@ pub const MAX_SLICE: usize = 1 << 20;
 /// contents, because none of its multiples below the fifth is a multiple of 2^22; block numbers do not exceed 2^40.
 pub const VERSION: u64 = (1 << 56) + 1_000_003;
 
-/// The unit of [`Contents::thin`] in bytes: the block size of most file systems, and smaller than the smallest unit
-/// that any of them compresses. The pool and its tail are whole multiples of it.
-pub const THINNED: usize = 4096;
+/// The unit of [`Contents::zero_share`] in bytes: the block size of most file systems, and smaller than the smallest
+/// unit that any of them compresses. The pool and its tail are whole multiples of it.
+pub const ZEROED_UNIT: usize = 4096;
 
 /// Distance between the starts of consecutive ids: an odd number near 2^22 divided by the golden ratio (Knuth 3, 6.4,
 /// Fibonacci hashing), so that neighbouring ids start far apart and the first 2^22 ids have distinct starts.
@@ -63,22 +63,22 @@ impl Contents {
         Contents { input, ..self }
     }
 
-    /// Zeroes `percent` of each [`THINNED`] bytes of every content, in one run (two if a content begins within the
+    /// Zeroes `percent` of each [`ZEROED_UNIT`] bytes of every content, in one run (two if a content begins within the
     /// run), so that a compressing file system can save about that share of the space.
-    pub fn thin(&mut self, percent: u64) {
-        let kept = THINNED - THINNED * percent.min(100) as usize / 100;
-        for block in self.pool.chunks_mut(THINNED).filter(|block| block.len() > kept) {
-            block[kept..].fill(0);
+    pub fn zero_share(&mut self, percent: u64) {
+        let random = ZEROED_UNIT - ZEROED_UNIT * percent.min(100) as usize / 100;
+        for block in self.pool.chunks_mut(ZEROED_UNIT).filter(|block| block.len() > random) {
+            block[random..].fill(0);
         }
     }
 
     /// Creates the pools for payloads of [`Payload::classed`].
     pub fn with_classes(mut self) -> Contents {
         for (pool, percent) in self.classes.iter_mut().zip(&CLASSES) {
-            let mut thinned =
+            let mut class_contents =
                 Contents { pool: self.pool.clone(), input: None, classes: Default::default() };
-            thinned.thin(*percent);
-            *pool = thinned.pool;
+            class_contents.zero_share(*percent);
+            *pool = class_contents.pool;
         }
         self
     }
@@ -132,20 +132,20 @@ impl Contents {
     /// Returns the index of the first byte of `found` that differs from `payload`, if any; if `found` is longer than
     /// the payload, it differs at the payload's end.
     pub fn difference(&self, payload: Payload, found: &[u8]) -> Option<u64> {
-        let mut left = payload;
-        let mut rest = found;
-        while !rest.is_empty() {
-            let right = self.slice(left);
-            let length = right.len().min(rest.len());
-            if rest[..length] != right[..length] {
-                let at = rest.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
-                return Some((found.len() - rest.len() + at) as u64);
+        let mut remaining = payload;
+        let mut rest_found = found;
+        while !rest_found.is_empty() {
+            let expected = self.slice(remaining);
+            let length = expected.len().min(rest_found.len());
+            if rest_found[..length] != expected[..length] {
+                let index = rest_found.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
+                return Some((found.len() - rest_found.len() + index) as u64);
             }
             if length == 0 {
-                return Some((found.len() - rest.len()) as u64);
+                return Some((found.len() - rest_found.len()) as u64);
             }
-            rest = &rest[length..];
-            left = Contents::rest(left, length as u32);
+            rest_found = &rest_found[length..];
+            remaining = Contents::rest(remaining, length as u32);
         }
         None
     }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_id_has_a_content_with_and_without_classes() {
+    fn every_id_has_contents_with_and_without_classes() {
         let plain = Contents::new(1);
         let classed = Contents::new(1).with_classes();
         for bit in 0..64 {
@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn a_long_content_goes_on_over_the_end_of_the_pool() {
         let contents = Contents::new(1);
-        let mut left = payload(3, 0, 3 * POOL as u32 + 5);
+        let mut remaining = payload(3, 0, 3 * POOL as u32 + 5);
         let mut bytes = Vec::new();
-        while left.length > 0 {
-            let slice = contents.slice(left);
+        while remaining.length > 0 {
+            let slice = contents.slice(remaining);
             bytes.extend_from_slice(slice);
-            left = Contents::rest(left, slice.len() as u32);
+            remaining = Contents::rest(remaining, slice.len() as u32);
         }
         assert_eq!(bytes.len(), 3 * POOL + 5);
         assert_eq!(bytes[..POOL], bytes[POOL..2 * POOL]);
@@ -209,28 +209,28 @@ mod tests {
     #[test]
     fn a_flipped_a_swapped_and_a_stale_byte_are_found_where_they_are() {
         let contents = Contents::new(9);
-        let right = contents.slice(payload(5, 0, 5000)).to_vec();
-        let mut wrong = right.clone();
+        let correct = contents.slice(payload(5, 0, 5000)).to_vec();
+        let mut wrong = correct.clone();
         wrong[4321] ^= 1;
         assert_eq!(contents.difference(payload(5, 0, 5000), &wrong), Some(4321));
-        assert_eq!(contents.difference(payload(5, 0, 5000), &right), None);
-        assert!(contents.difference(payload(6, 0, 5000), &right).is_some());
-        assert!(Contents::new(10).difference(payload(5, 0, 5000), &right).is_some());
-        assert_eq!(contents.difference(payload(5, 0, 4999), &right), Some(4999));
+        assert_eq!(contents.difference(payload(5, 0, 5000), &correct), None);
+        assert!(contents.difference(payload(6, 0, 5000), &correct).is_some());
+        assert!(Contents::new(10).difference(payload(5, 0, 5000), &correct).is_some());
+        assert_eq!(contents.difference(payload(5, 0, 4999), &correct), Some(4999));
     }
 
     #[test]
-    fn a_thinned_content_has_its_share_of_zeros_in_each_block_wherever_it_begins() {
+    fn a_content_with_zeros_has_its_share_of_zeros_in_each_block_wherever_it_begins() {
         let zeros = |percent, id| {
             let mut contents = Contents::new(1);
-            contents.thin(percent);
+            contents.zero_share(percent);
             let bytes = contents.slice(payload(id, 0, MAX_SLICE as u32)).to_vec();
             assert_eq!(contents.difference(payload(id, 0, MAX_SLICE as u32), &bytes), None);
             let count = |block: &[u8]| block.iter().filter(|byte| **byte == 0).count();
-            bytes.chunks(THINNED).map(count).collect::<Vec<_>>()
+            bytes.chunks(ZEROED_UNIT).map(count).collect::<Vec<_>>()
         };
         for id in [0, 1, 2, 4_194_303] {
-            assert!(zeros(100, id).iter().all(|zeros| *zeros == THINNED));
+            assert!(zeros(100, id).iter().all(|zeros| *zeros == ZEROED_UNIT));
             // In addition to the 2,048 zeroed bytes, 8 of 2,048 random bytes are zero.
             assert!(zeros(50, id).iter().all(|zeros| (2048..2048 + 40).contains(zeros)), "{id}");
             assert!(zeros(0, id).iter().all(|zeros| *zeros < 60), "16 of 4,096 random bytes");

@@ -22,8 +22,8 @@ impl Curve {
         &self.points
     }
 
-    /// Returns true if every point lies within bounds.
-    pub fn within(&self, min: u64, max: u64) -> bool {
+    /// Returns true if every point is from `min` to `max`.
+    pub fn is_within(&self, min: u64, max: u64) -> bool {
         self.points.iter().all(|point| (min..=max).contains(point))
     }
 }
@@ -36,20 +36,21 @@ impl FromStr for Curve {
     fn from_str(text: &str) -> Result<Curve, ()> {
         let number = |text: &str| text.parse().map(|Count(number)| number).map_err(drop);
         let (points, text): (Vec<u64>, String) = match text.split_once("..") {
-            Some((from, rest)) => {
-                let at = rest.find(['/', 'x']).ok_or(())?;
-                let (to, by) = (number(&rest[..at])?, number(&rest[at + 1..])?);
-                let geometric = rest[at..].starts_with('x');
+            Some((first, rest)) => {
+                let separator = rest.find(['/', 'x']).ok_or(())?;
+                let (last, step) = (number(&rest[..separator])?, number(&rest[separator + 1..])?);
+                let geometric = rest[separator..].starts_with('x');
                 let next = |point: &u64| match geometric {
-                    true => point.checked_mul(by),
-                    false => point.checked_add(by),
+                    true => point.checked_mul(step),
+                    false => point.checked_add(step),
                 };
-                let grows = if geometric { by > 1 } else { by > 0 };
-                let from = number(from)?;
-                let first = Some(from).filter(|from| grows && *from > 0);
-                let points = std::iter::successors(first, next).take_while(|point| *point <= to);
+                let is_increasing = if geometric { step > 1 } else { step > 0 };
+                let first = number(first)?;
+                let valid_first = Some(first).filter(|first| is_increasing && *first > 0);
+                let points =
+                    std::iter::successors(valid_first, next).take_while(|point| *point <= last);
                 let sign = if geometric { 'x' } else { '/' };
-                (points.take(MAX_POINTS + 1).collect(), format!("{from}..{to}{sign}{by}"))
+                (points.take(MAX_POINTS + 1).collect(), format!("{first}..{last}{sign}{step}"))
             }
             None => {
                 let points: Vec<u64> = text.split(',').map(number).collect::<Result<_, ()>>()?;
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(shown("1k..10k/3_000"), Ok("1000..10000/3000".into()));
         assert_eq!(shown("100..1Mx10"), Ok("100..1000000x10".into()));
         assert_eq!(shown("1k,2k"), Ok("1000,2000".into()));
-        let wrong = [
+        let invalid = [
             "",
             "10",
             "10..40",
@@ -102,6 +103,6 @@ mod tests {
             "10..40/-1",
             "1..18446744073709551615x2x",
         ];
-        wrong.iter().for_each(|text| assert_eq!(points(text), Err(()), "{text}"));
+        invalid.iter().for_each(|text| assert_eq!(points(text), Err(()), "{text}"));
     }
 }

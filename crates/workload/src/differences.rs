@@ -42,7 +42,7 @@ impl Differences {
     /// Adds op number `call` of a rank, with its result: a negative error number, or the return value.
     pub fn add(&mut self, op: &Op, result: i64, call: u64) {
         let Some(kind) = op.call.kind() else { return };
-        let (right, expected) = match op.expect {
+        let (expected_code, expected) = match op.expect {
             Expect::Success | Expect::Any => (0, None),
             Expect::Missing => (2, None),
             Expect::Exists => (17, None),
@@ -50,8 +50,8 @@ impl Differences {
             Expect::Result => (0, Some(op.result)),
         };
         let found = u64::try_from(result).ok();
-        let code = if found.is_some() { 0 } else { result.unsigned_abs() as OutcomeCode };
-        let row = self.0.entry((kind, right, code)).or_default();
+        let found_code = if found.is_some() { 0 } else { result.unsigned_abs() as OutcomeCode };
+        let row = self.0.entry((kind, expected_code, found_code)).or_default();
         row.count += 1;
         if row.examples.len() < EXAMPLES {
             row.examples.push(Example { call, name: op.name.display(), expected, found });
@@ -60,10 +60,10 @@ impl Differences {
 
     /// Adds the differences of another thread.
     pub fn merge(&mut self, other: Differences) {
-        for (key, more) in other.0 {
+        for (key, difference) in other.0 {
             let row = self.0.entry(key).or_default();
-            row.count += more.count;
-            row.examples.extend(more.examples);
+            row.count += difference.count;
+            row.examples.extend(difference.examples);
             row.examples.sort();
             row.examples.truncate(EXAMPLES);
         }
@@ -78,7 +78,7 @@ impl Differences {
     pub fn rows(
         &self,
     ) -> impl Iterator<Item = (OpKind, OutcomeCode, OutcomeCode, &Difference)> + '_ {
-        self.0.iter().map(|((kind, right, found), row)| (*kind, *right, *found, row))
+        self.0.iter().map(|((kind, expected, found), row)| (*kind, *expected, *found, row))
     }
 }
 
@@ -96,19 +96,19 @@ mod tests {
             ..Op::default()
         };
         let stat = Op { call: Call::Stat { dir: DirSlot::ROOT }, ..Op::default() };
-        let (mut one, mut two) = (Differences::default(), Differences::default());
+        let (mut first, mut second) = (Differences::default(), Differences::default());
         for call in 0..4 {
-            one.add(&read, 5, 2 * call + 1);
-            two.add(&read, 4, 2 * call);
+            first.add(&read, 5, 2 * call + 1);
+            second.add(&read, 4, 2 * call);
         }
-        two.add(&stat, -2, 100);
-        one.merge(two);
-        assert_eq!(one.count(), 9);
-        let rows: Vec<_> = one.rows().map(|(kind, a, b, row)| (kind, a, b, row.count)).collect();
+        second.add(&stat, -2, 100);
+        first.merge(second);
+        assert_eq!(first.count(), 9);
+        let rows: Vec<_> = first.rows().map(|(kind, a, b, row)| (kind, a, b, row.count)).collect();
         assert_eq!(rows, [(OpKind::Read, 0, 0, 8), (OpKind::Stat, 0, 2, 1)]);
-        let (.., first) = one.rows().next().unwrap();
-        let calls: Vec<u64> = first.examples.iter().map(|example| example.call).collect();
+        let (.., row) = first.rows().next().unwrap();
+        let calls: Vec<u64> = row.examples.iter().map(|example| example.call).collect();
         assert_eq!(calls, [0, 1, 2, 3, 4]);
-        assert_eq!((first.examples[0].expected, first.examples[0].found), (Some(9), Some(4)));
+        assert_eq!((row.examples[0].expected, row.examples[0].found), (Some(9), Some(4)));
     }
 }

@@ -31,9 +31,9 @@ pub enum Effect {
     Advance { file: FileSlot, length: u32 },
     /// Sets the size of the file to `length` bytes.
     Resize { file: FileSlot, length: u64 },
-    /// Renames the file or directory `name` to `other`.
+    /// Renames the file or directory `name` to `second_name`.
     Rename { dir: DirSlot, to: DirSlot },
-    /// Adds the name `other` to the file `name`.
+    /// Adds the name `second_name` to the file `name`.
     Link { dir: DirSlot, to: DirSlot },
     /// Removes `name`; with `directory`, it was an empty directory.
     Remove { dir: DirSlot, directory: bool },
@@ -75,7 +75,7 @@ pub const NO_SLOT: u16 = u16::MAX;
 pub struct SlotsOf {
     /// Files.
     pub files: [u16; 2],
-    /// Directories: of `name`, and of `other`.
+    /// Directories: of `name`, and of `second_name`.
     pub dirs: [u16; 2],
 }
 

@@ -7,11 +7,11 @@ use crate::numbered::Numbered;
 use crate::op::Name;
 
 /// Maximum depth of a directory below the tree's top directory.
-pub const DEEPEST: u32 = 8;
+pub const MAX_DEPTH: u32 = 8;
 
 /// Percentage of directories that contain a subdirectory, by depth; the resulting mean depth is about 3, as in kernel
 /// trees.
-const NESTING_PERCENT: [u64; DEEPEST as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
+const NESTING_PERCENT: [u64; MAX_DEPTH as usize + 1] = [100, 65, 45, 35, 25, 15, 10, 5, 0];
 
 /// The directories of a tree, numbered in walking order, parents first; the tree's top directory is 0. Takes eight
 /// bytes per directory.
@@ -27,25 +27,25 @@ impl Shape {
     /// Draws a tree of `directories` (at least one) and `files` from `seed`.
     pub fn new(directories: u32, files: u32, seed: u64) -> Shape {
         let mut draws = seed::stream(seed, "directories");
-        let (mut parents, mut above) = (vec![0], vec![0]);
+        let (mut parents, mut ancestors) = (vec![0], vec![0]);
         for directory in 1..directories {
-            let depth = above.len() - 1;
+            let depth = ancestors.len() - 1;
             if draws.below(100) >= NESTING_PERCENT[depth] {
                 // A sibling of the last directory or of one of its ancestors; near ancestors are more likely.
                 let up = draws.below(depth as u64).max(draws.below(depth as u64));
-                above.truncate(1 + up as usize);
+                ancestors.truncate(1 + up as usize);
             }
-            parents.push(above.last().copied().unwrap_or(0));
-            above.push(directory);
+            parents.push(ancestors.last().copied().unwrap_or(0));
+            ancestors.push(directory);
         }
         // Files are distributed by weights over eight octaves: most directories hold few files, some very many.
         let weights: Vec<u64> =
             parents.iter().map(|_| (1 << draws.below(8)) + draws.below(4)).collect();
-        let all: u64 = weights.iter().sum();
-        let mut below = 0;
+        let total_weight: u64 = weights.iter().sum();
+        let mut weight_before = 0;
         let starts = weights.iter().map(|weight| {
-            let first = u128::from(files) * u128::from(below) / u128::from(all);
-            below += weight;
+            let first = u128::from(files) * u128::from(weight_before) / u128::from(total_weight);
+            weight_before += weight;
             first as u32
         });
         let mut firsts: Vec<u32> = starts.collect();
@@ -70,7 +70,7 @@ impl Shape {
 
     /// Returns the numbers of the files in a directory.
     pub fn files_of(&self, directory: u32) -> std::ops::Range<u32> {
-        let first = |at: u32| self.firsts.get(at as usize).copied().unwrap_or(0);
+        let first = |index: u32| self.firsts.get(index as usize).copied().unwrap_or(0);
         first(directory)..first(directory + 1)
     }
 
@@ -80,15 +80,15 @@ impl Shape {
     }
 
     /// Iterates over a directory and all its ancestors, deepest first, excluding the tree's top directory.
-    pub fn upwards(&self, directory: u32) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(Some(directory), |below| Some(self.parent(*below)))
-            .take_while(|directory| *directory > 0)
+    pub fn ancestors(&self, start: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(Some(start), |child| Some(self.parent(*child)))
+            .take_while(|start| *start > 0)
     }
 }
 
 /// An entry of one of the trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaf {
+pub enum ForestEntry {
     /// A directory, by number; 0 is the tree's top directory.
     Directory(u32),
     /// A file, by number.
@@ -138,16 +138,16 @@ impl Forest {
     }
 
     /// Appends the path of an entry of a tree.
-    pub fn push(&self, name: &mut Name, tree: u64, leaf: Leaf) {
+    pub fn push(&self, name: &mut Name, tree: u64, entry: ForestEntry) {
         self.tree_names.push(name, tree);
-        let (directory, file) = match leaf {
-            Leaf::Directory(directory) => (directory, None),
-            Leaf::File(file) => (self.shape.directory_of(file), Some(file)),
+        let (directory, file) = match entry {
+            ForestEntry::Directory(directory) => (directory, None),
+            ForestEntry::File(file) => (self.shape.directory_of(file), Some(file)),
         };
-        let mut above = [0; DEEPEST as usize];
-        let upwards = above.iter_mut().zip(self.shape.upwards(directory));
-        let depth = upwards.map(|(slot, directory)| *slot = directory).count();
-        for directory in above[..depth].iter().rev() {
+        let mut ancestors = [0; MAX_DEPTH as usize];
+        let slots_with_ancestors = ancestors.iter_mut().zip(self.shape.ancestors(directory));
+        let depth = slots_with_ancestors.map(|(slot, directory)| *slot = directory).count();
+        for directory in ancestors[..depth].iter().rev() {
             name.push(b"/");
             self.directory_names.push(name, u64::from(*directory));
         }
@@ -158,27 +158,27 @@ impl Forest {
     }
 
     /// Returns the tree and the entry at `path`; none if there is no such path.
-    pub fn read(&self, path: &[u8]) -> Option<(u64, Leaf)> {
+    pub fn parse(&self, path: &[u8]) -> Option<(u64, ForestEntry)> {
         let mut parts = path.split(|byte| *byte == b'/');
-        let tree = self.tree_names.read(parts.next()?).filter(|tree| *tree < self.trees)?;
+        let tree = self.tree_names.parse(parts.next()?).filter(|tree| *tree < self.trees)?;
         let number = |names: &Numbered, part: &[u8], count: u32| {
-            let number = u32::try_from(names.read(part)?).ok()?;
+            let number = u32::try_from(names.parse(part)?).ok()?;
             (number < count).then_some(number)
         };
         // The last part determines the candidate entry; its whole path must then match.
-        let leaf = match parts.next_back() {
-            None => Leaf::Directory(0),
+        let entry = match parts.next_back() {
+            None => ForestEntry::Directory(0),
             Some(part) => match number(&self.file_names, part, self.shape.files()) {
-                Some(file) => Leaf::File(file),
+                Some(file) => ForestEntry::File(file),
                 None => {
                     let directories = self.shape.directories();
-                    Leaf::Directory(number(&self.directory_names, part, directories)?)
+                    ForestEntry::Directory(number(&self.directory_names, part, directories)?)
                 }
             },
         };
-        let mut right = Name::default();
-        self.push(&mut right, tree, leaf);
-        (right.as_bytes() == path).then_some((tree, leaf))
+        let mut expected = Name::default();
+        self.push(&mut expected, tree, entry);
+        (expected.as_bytes() == path).then_some((tree, entry))
     }
 }
 
@@ -196,7 +196,7 @@ const OCTAVES: i64 = 144_750;
 /// arithmetic is in integers, so that every machine computes the same sizes.
 pub fn size_of(number: u64, seed: u64) -> u64 {
     let draws = [0, 1].map(|half| mix(mix(number ^ seed).wrapping_add(half)));
-    let words = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|at| (draw >> at) & 0xffff));
+    let words = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|shift| (draw >> shift) & 0xffff));
     let sum = words.sum::<u64>() as i64 - 4 * 65_536;
     let exponent = (sum * OCTAVES) >> 16;
     let (whole, part) = (exponent >> 16, (exponent & 0xffff) as u64);
@@ -221,7 +221,7 @@ mod tests {
             let mut next = 0;
             for directory in 0..directories {
                 prop_assert!(directory == 0 || shape.parent(directory) < directory);
-                prop_assert!(shape.upwards(directory).count() <= DEEPEST as usize);
+                prop_assert!(shape.ancestors(directory).count() <= MAX_DEPTH as usize);
                 for file in shape.files_of(directory) {
                     prop_assert_eq!(file, next);
                     prop_assert_eq!(shape.directory_of(file), directory);
@@ -230,7 +230,7 @@ mod tests {
                 // Walked in order: the parent is the last directory or lies above it.
                 let parent = shape.parent(directory);
                 let last = directory.saturating_sub(1);
-                prop_assert!(parent == 0 || shape.upwards(last).any(|above| above == parent));
+                prop_assert!(parent == 0 || shape.ancestors(last).any(|above| above == parent));
             }
             prop_assert_eq!(next, files);
         }
@@ -240,16 +240,16 @@ mod tests {
     fn every_entry_is_read_back_from_its_path_and_no_path_has_two() {
         let forest = Forest::new(3, Shape::new(40, 300, 9));
         let mut paths = std::collections::BTreeSet::new();
-        let leaves = || (0..40).map(Leaf::Directory).chain((0..300).map(Leaf::File));
-        for (tree, leaf) in (0..3).flat_map(|tree| leaves().map(move |leaf| (tree, leaf))) {
+        let entries = || (0..40).map(ForestEntry::Directory).chain((0..300).map(ForestEntry::File));
+        for (tree, entry) in (0..3).flat_map(|tree| entries().map(move |entry| (tree, entry))) {
             let mut name = Name::default();
-            forest.push(&mut name, tree, leaf);
-            assert_eq!(forest.read(name.as_bytes()), Some((tree, leaf)));
+            forest.push(&mut name, tree, entry);
+            assert_eq!(forest.parse(name.as_bytes()), Some((tree, entry)));
             assert!(paths.insert(name.display()), "{name:?}");
         }
         assert!(paths.contains("tree2"));
-        for wrong in ["", "tree3", "tree0/", "tree0/d40", "tree0/x/d01", "tree0/f300", "d01"] {
-            assert_eq!(forest.read(wrong.as_bytes()), None, "{wrong}");
+        for invalid in ["", "tree3", "tree0/", "tree0/d40", "tree0/x/d01", "tree0/f300", "d01"] {
+            assert_eq!(forest.parse(invalid.as_bytes()), None, "{invalid}");
         }
     }
 
@@ -261,11 +261,11 @@ mod tests {
         assert!((640_000_000..670_000_000).contains(&total), "{total}");
         sizes.sort_unstable();
         // Quantiles of the log-normal: the median times e^(1.25 z).
-        for (share, right) in
+        for (share, expected) in
             [(0.05, 649.0), (0.25, 2183.0), (0.5, 5072.0), (0.75, 11_785.0), (0.95, 39_638.0)]
         {
             let found = sizes[(60_000.0 * share) as usize] as f64;
-            assert!((found / right - 1.0).abs() < 0.05, "{share}: {found}, not {right}");
+            assert!((found / expected - 1.0).abs() < 0.05, "{share}: {found}, not {expected}");
         }
         assert!(sizes[0] >= 11 && sizes[59_999] <= 2_400_000, "{} {}", sizes[0], sizes[59_999]);
     }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_tree_is_about_as_deep_as_a_kernel_and_its_directories_are_filled_unevenly() {
         let shape = Shape::new(1200, 20_000, 1);
-        let depths: usize = (0..1200).map(|directory| shape.upwards(directory).count()).sum();
+        let depths: usize = (0..1200).map(|directory| shape.ancestors(directory).count()).sum();
         assert!((2.5..5.0).contains(&(depths as f64 / 1200.0)), "{depths}");
         let mut filled: Vec<usize> = (0..1200).map(|d| shape.files_of(d).len()).collect();
         filled.sort_unstable();

@@ -12,16 +12,16 @@ pub trait Items: OpSource {
     /// has begun, or does not belong to an item.
     fn item_boundary(&mut self) -> Option<(u64, bool)>;
 
-    /// Limits the total number of items, including those done, to `most`.
-    fn end_after(&mut self, most: u64);
+    /// Limits the total number of items, including those done, to `max_items`.
+    fn set_max_items(&mut self, max_items: u64);
 }
 
-/// The ops of a share that consults an item limit before each item.
+/// The ops of a share that checks an item limit before each item.
 pub(crate) struct LimitedOps<'a> {
     ops: Box<dyn Items + Send + 'a>,
     limit: Box<dyn ItemLimit + 'a>,
     done: u64,
-    begun: bool,
+    has_begun: bool,
 }
 
 impl<'a> LimitedOps<'a> {
@@ -29,33 +29,33 @@ impl<'a> LimitedOps<'a> {
         ops: Box<dyn Items + Send + 'a>,
         limit: Box<dyn ItemLimit + 'a>,
     ) -> LimitedOps<'a> {
-        LimitedOps { ops, limit, done: 0, begun: false }
+        LimitedOps { ops, limit, done: 0, has_begun: false }
     }
 }
 
 impl OpSource for LimitedOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if !self.begun {
-            self.begun = true;
+        if !self.has_begun {
+            self.has_begun = true;
             self.limit.begin();
         }
-        let mut waited = Nanos(0);
+        let mut waited_until = Nanos(0);
         if let Some((done, more)) = self.ops.item_boundary() {
             self.done = done;
-            let pass = self.limit.pass(done, more);
-            waited = pass.waited_until;
-            if pass.most < u64::MAX {
-                self.ops.end_after(pass.most);
+            let allowance = self.limit.check(done, more);
+            waited_until = allowance.waited_until;
+            if allowance.max_items < u64::MAX {
+                self.ops.set_max_items(allowance.max_items);
             }
         }
         let has_op = self.ops.next(op);
         if !has_op && let Some((done, _)) = self.ops.item_boundary() {
             // The last items may not have had any ops.
             self.done = done;
-            self.limit.pass(done, false);
+            self.limit.check(done, false);
         }
         // The op's own compute time follows the wait, and is not part of its latency either.
-        op.due = if waited == Nanos(0) { waited } else { waited + op.compute };
+        op.due = if waited_until == Nanos(0) { waited_until } else { waited_until + op.compute };
         has_op
     }
 

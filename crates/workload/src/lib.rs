@@ -45,7 +45,7 @@ pub use curve::Curve;
 pub use differences::{Difference, Differences};
 pub use facts::{Effect, Facts, Synced};
 pub use input::{Input, Setting};
-pub use item_limit::{ItemLimit, Pass};
+pub use item_limit::{Allowance, ItemLimit};
 pub use items::Items;
 pub use memory_fs::MemoryFs;
 pub use op::{COPY_BUFFER, Expect, Name, Op, ProgressPoint, RECORD};

@@ -29,22 +29,22 @@ impl Numbered {
         self.prefix.len() + self.width.max(digits(number))
     }
 
-    /// Writes the prefix at byte `at` of `name`, to be completed by [`Numbered::finish`] any number
+    /// Writes the prefix at byte `offset` of `name`, to be completed by [`Numbered::finish`] any number
     /// of times.
     #[inline(never)]
-    pub fn begin(&self, name: &mut Name, at: usize) {
-        name.truncate(at);
+    pub fn begin(&self, name: &mut Name, offset: usize) {
+        name.truncate(offset);
         name.push(&self.prefix);
     }
 
-    /// Writes the number after a prefix that begins at byte `at`; anything after the number is cut off.
+    /// Writes the number after a prefix that begins at byte `offset`; anything after the number is cut off.
     #[inline]
-    pub fn finish(&self, name: &mut Name, at: usize, number: u64) {
-        let at = at + self.prefix.len();
+    pub fn finish(&self, name: &mut Name, offset: usize, number: u64) {
+        let offset = offset + self.prefix.len();
         if number < self.limit {
-            name.set_digits(at as u16, number as u32, self.width as u16);
+            name.set_digits(offset as u16, number as u32, self.width as u16);
         } else {
-            name.set_long_number(at, number, self.width);
+            name.set_long_number(offset, number, self.width);
         }
     }
 
@@ -55,7 +55,7 @@ impl Numbered {
     }
 
     /// Returns the number whose name is `text`; none if `text` is not a name of the family.
-    pub fn read(&self, text: &[u8]) -> Option<u64> {
+    pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let digits = text.strip_prefix(self.prefix.as_slice())?;
         let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');
         if !padded || !digits.iter().all(u8::is_ascii_digit) {
@@ -77,29 +77,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_read_back_and_has_the_stated_length(number: u64, width in 1usize..20) {
+        fn a_name_is_parsed_and_has_the_stated_length(number: u64, width in 1usize..20) {
             let family = Numbered::new("f", width);
             let mut name = Name::default();
             name.push(b"dir/");
             family.begin(&mut name, 4);
             family.finish(&mut name, 4, 123);
             family.finish(&mut name, 4, number);
-            let right = format!("dir/f{number:0width$}");
-            prop_assert_eq!(name.display(), right);
-            prop_assert_eq!(family.read(&name.as_bytes()[4..]), Some(number));
+            let expected = format!("dir/f{number:0width$}");
+            prop_assert_eq!(name.display(), expected);
+            prop_assert_eq!(family.parse(&name.as_bytes()[4..]), Some(number));
             prop_assert_eq!(family.length_of(number), name.as_bytes().len() - 4);
         }
     }
 
     #[test]
-    fn names_outside_the_family_are_not_read() {
+    fn names_outside_the_family_are_not_parsed() {
         let family = Numbered::new("f", 4);
-        for wrong in
+        for name in
             ["f", "f12", "f00012", "g0012", "f001x", "f0012 ", "0012", "f99999999999999999999"]
         {
-            assert_eq!(family.read(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(family.parse(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Numbered::for_count("d", 725).read(b"d007"), Some(7));
-        assert_eq!(Numbered::for_count("d", 1).read(b"d0"), Some(0));
+        assert_eq!(Numbered::for_count("d", 725).parse(b"d007"), Some(7));
+        assert_eq!(Numbered::for_count("d", 1).parse(b"d0"), Some(0));
     }
 }

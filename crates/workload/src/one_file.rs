@@ -19,7 +19,7 @@ pub fn one_file(workload: &dyn Workload) -> Result<Vec<u8>, String> {
     }
     let mut only: Option<Vec<u8>> = None;
     for (index, phase) in workload.phases().iter().enumerate() {
-        let ranks = phase.threads.of(1);
+        let ranks = phase.threads.count_of(1);
         let counts = workload.counts(index, ranks);
         if let Some(kind) = counts.keys().find(|kind| kind.on_device() == OnDevice::Invalid) {
             return Err(format!("its phase {} calls {kind}", phase.name));
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use crate::{Setting, workloads};
 
-    fn of(name: &str, sets: &[(&str, &str)]) -> Result<String, String> {
+    fn only_file_of(name: &str, sets: &[(&str, &str)]) -> Result<String, String> {
         let kind = workloads::find(name).unwrap();
         let params = kind.resolve(sets).unwrap();
         let workload = kind.build(&params, &Setting::seed(1)).unwrap();
@@ -65,13 +65,19 @@ mod tests {
 
     #[test]
     fn bonnies_big_file_is_one_and_trees_are_not() {
-        assert!(of("bonnie", &[("files", "0")]).unwrap().contains("onnie"));
-        assert!(of("bonnie", &[("program", "bonnie")]).is_ok());
-        assert!(of("bonnie", &[]).unwrap_err().contains("calls mkdir"));
-        assert!(of("dirops", &[]).unwrap_err().contains("its phase create calls mkdir"));
-        assert!(of("bigfile", &[("reads", "9")]).unwrap() == "big");
-        assert!(of("bigfile", &[("preallocate", "yes")]).unwrap_err().contains("calls fallocate"));
-        assert!(of("bigfile", &[("built", "offline")]).unwrap_err().contains("prepared file"));
-        assert!(of("tarball", &[]).is_err() && of("capacity", &[]).is_err());
+        assert!(only_file_of("bonnie", &[("files", "0")]).unwrap().contains("onnie"));
+        assert!(only_file_of("bonnie", &[("program", "bonnie")]).is_ok());
+        assert!(only_file_of("bonnie", &[]).unwrap_err().contains("calls mkdir"));
+        assert!(only_file_of("dirops", &[]).unwrap_err().contains("its phase create calls mkdir"));
+        assert!(only_file_of("bigfile", &[("reads", "9")]).unwrap() == "big");
+        assert!(
+            only_file_of("bigfile", &[("preallocate", "yes")])
+                .unwrap_err()
+                .contains("calls fallocate")
+        );
+        assert!(
+            only_file_of("bigfile", &[("built", "offline")]).unwrap_err().contains("prepared file")
+        );
+        assert!(only_file_of("tarball", &[]).is_err() && only_file_of("capacity", &[]).is_err());
     }
 }

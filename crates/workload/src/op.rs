@@ -18,7 +18,7 @@ pub struct Op {
     /// for messages.
     pub name: Name,
     /// The second name of rename, link and symlink.
-    pub other: Name,
+    pub second_name: Name,
     /// The thread of the workload that issues the op, from zero.
     pub thread: u32,
     /// The progress of another thread that the op waits for. Ops of the same thread are ordered without it.
@@ -81,7 +81,7 @@ impl Default for Op {
         Op {
             call: Call::Stat { dir: DirSlot::ROOT },
             name: Name::default(),
-            other: Name::default(),
+            second_name: Name::default(),
             thread: 0,
             after: ProgressPoint::default(),
             also_after: Vec::new(),
@@ -145,35 +145,35 @@ impl Name {
     /// Appends bytes; those that do not fit are cut off (generators check the lengths of names when they are built).
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
-        let at = self.length as usize;
-        let take = text.len().min(Name::CAPACITY - 1 - at);
-        self.bytes[at..at + take].copy_from_slice(&text[..take]);
-        self.length = (at + take) as u16;
-        self.bytes[at + take] = 0;
+        let end = self.length as usize;
+        let count = text.len().min(Name::CAPACITY - 1 - end);
+        self.bytes[end..end + count].copy_from_slice(&text[..count]);
+        self.length = (end + count) as u16;
+        self.bytes[end + count] = 0;
     }
 
     /// Appends a decimal number with at least `width` digits.
     #[inline]
     pub fn push_number(&mut self, mut number: u64, width: usize) {
         let mut digits = [b'0'; 20];
-        let mut at = digits.len();
+        let mut first = digits.len();
         while number > 0 {
-            at -= 1;
-            digits[at] = b'0' + (number % 10) as u8;
+            first -= 1;
+            digits[first] = b'0' + (number % 10) as u8;
             number /= 10;
         }
-        at = at.min(digits.len() - width.clamp(1, digits.len()));
-        self.push(&digits[at..]);
+        first = first.min(digits.len() - width.clamp(1, digits.len()));
+        self.push(&digits[first..]);
     }
 
-    /// Writes a number with at least `width` digits (at least one) at byte `at` and ends the name after it, for names
-    /// that differ only in the number. `at` must be at most the length of the name.
+    /// Writes a number with at least `width` digits (at least one) at byte `offset` and ends the name after it, for
+    /// names that differ only in the number. `offset` must be at most the length of the name.
     #[inline]
-    pub fn set_number(&mut self, at: usize, number: u64, width: usize) {
+    pub fn set_number(&mut self, offset: usize, number: u64, width: usize) {
         if width > 0 && number < digits_limit(width) {
-            self.set_digits(at as u16, number as u32, width as u16);
+            self.set_digits(offset as u16, number as u32, width as u16);
         } else {
-            self.set_long_number(at, number, width);
+            self.set_long_number(offset, number, width);
         }
     }
 
@@ -193,15 +193,15 @@ impl Name {
 
     /// Does the work of [`Name::set_number`] for a number below [`digits_limit`] of the width.
     #[inline]
-    pub(crate) fn set_digits(&mut self, at: u16, number: u32, width: u16) {
-        let from = usize::from(at);
+    pub(crate) fn set_digits(&mut self, offset: u16, number: u32, width: u16) {
+        let from = usize::from(offset);
         match self.bytes.get_mut(from..from + 9) {
-            Some(place) => {
+            Some(digits_and_nul) => {
                 // The last `width` digits are moved to the front; zeros, hence a NUL, follow them.
                 let digits = eight_digits(number) >> ((8 * (8 - u32::from(width))) % 64);
-                place[..8].copy_from_slice(&digits.to_le_bytes());
-                place[8] = 0;
-                self.length = at + width;
+                digits_and_nul[..8].copy_from_slice(&digits.to_le_bytes());
+                digits_and_nul[8] = 0;
+                self.length = offset + width;
             }
             None => self.set_long_number(from, u64::from(number), usize::from(width)),
         }
@@ -209,8 +209,8 @@ impl Name {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn set_long_number(&mut self, at: usize, number: u64, width: usize) {
-        self.truncate(at);
+    pub(crate) fn set_long_number(&mut self, offset: usize, number: u64, width: usize) {
+        self.truncate(offset);
         self.push_number(number, width);
     }
 
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_set_with_its_digits_whatever_was_there() {
+    fn a_number_is_set_with_its_digits_whatever_the_name_was() {
         let mut name = Name::default();
         name.push(b"d/f");
         for number in
@@ -263,8 +263,8 @@ mod tests {
         {
             let width = (number % 10) as usize;
             name.set_number(3, number, width);
-            let right = format!("d/f{number:0width$}");
-            assert_eq!(name.as_bytes(), right.as_bytes());
+            let expected = format!("d/f{number:0width$}");
+            assert_eq!(name.as_bytes(), expected.as_bytes());
             assert_eq!(name.as_bytes_with_nul().last(), Some(&0));
         }
         name.set_number(3, 8, 2);
@@ -276,7 +276,11 @@ mod tests {
         name.clear();
         name.push(&[b'x'; 1020]);
         name.set_number(1020, 12345, 5);
-        assert_eq!(name.as_bytes_with_nul().len(), Name::CAPACITY, "cut, and still ended by a NUL");
+        assert_eq!(
+            name.as_bytes_with_nul().len(),
+            Name::CAPACITY,
+            "cut off, with a NUL at its end"
+        );
     }
 
     #[test]

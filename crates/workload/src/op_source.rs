@@ -21,7 +21,7 @@ pub trait OpSource {
     fn finish(&mut self) {}
 
     /// Handles the failure of the last op for lack of space (ENOSPC); returns true if the phase is
-    /// meant to end like this. Then the op counts as not done, and the ops that follow clean up.
+    /// meant to end this way. Then the op counts as not done, and the ops that follow clean up.
     fn handle_full(&mut self) -> bool {
         false
     }
@@ -43,8 +43,9 @@ pub trait OpSource {
         Differences::default()
     }
 
-    /// Returns the amount of work done in the phase, in the units that [`Workload::tree_after`](crate::Workload::tree_after) and similar
-    /// methods expect; valid once [`OpSource::next`] has returned false.
+    /// Returns the amount of work done in the phase, in the units that
+    /// [`Workload::tree_after`](crate::Workload::tree_after) and similar methods expect; valid once [`OpSource::next`]
+    /// has returned false.
     fn done(&self) -> u64 {
         0
     }

@@ -21,7 +21,7 @@ pub struct Param {
     pub default: &'static str,
     /// The accepted values.
     pub domain: Domain,
-    /// A sentence about its effect.
+    /// A sentence that describes its effect.
     pub about: &'static str,
     /// The source of the default, with its mark: `[SRC]` read in the original program, `[PUB]`
     /// published, `[RUN]` observed, `[MEM]` from memory, not verified, `[DER]` derived, `[OWN]`
@@ -150,12 +150,12 @@ impl Domain {
             }
             Domain::Command => {
                 let fits = text.len() <= MAX_COMMAND && !text.trim().is_empty();
-                let plain = !text.chars().any(|it| it.is_control() && it != '\t');
+                let plain = !text.chars().any(|char| char.is_control() && char != '\t');
                 (fits && plain).then(|| text.to_string())
             }
             Domain::Curve { min, max } => {
                 let curve: Option<Curve> = text.parse().ok();
-                curve.filter(|curve| curve.within(*min, *max)).map(|curve| curve.to_string())
+                curve.filter(|curve| curve.is_within(*min, *max)).map(|curve| curve.to_string())
             }
             Domain::Widths => {
                 let widths: Option<Widths> = text.parse().ok();
@@ -217,7 +217,7 @@ impl Domain {
             Domain::Sizes => format!(
                 "a size such as 4K, LOW-HIGH for a uniform distribution, such as 1K-64K, lognormal:MEDIAN:SIGMA such as \
                  lognormal:8K:1.5, or mix; at most {}",
-                Bytes(sizes::LARGEST)
+                Bytes(sizes::MAX_SIZE)
             ),
             Domain::Weights(words) => format!(
                 "WORD:WEIGHT pairs separated by commas, such as {}:2,{}:1, where WORD is one of {}; an action without a \
@@ -237,15 +237,15 @@ impl Domain {
                 None => self.describe(),
             },
             Domain::Weights(words) => match Weights::parse(text, words) {
-                Err(wrong) => format!("{} ({wrong})", self.describe()),
+                Err(error) => format!("{} ({error})", self.describe()),
                 Ok(_) => self.describe(),
             },
             Domain::Whole { .. } => match text.parse::<Count>() {
-                Err(wrong) => format!("{} ({wrong})", self.describe()),
+                Err(error) => format!("{} ({error})", self.describe()),
                 Ok(_) => self.describe(),
             },
             Domain::Or(_, other) => match other.hint(text).strip_prefix(&other.describe()) {
-                Some(wrong) => format!("{}{wrong}", self.describe()),
+                Some(error) => format!("{}{error}", self.describe()),
                 None => self.describe(),
             },
             _ => self.describe(),
@@ -302,8 +302,8 @@ impl Values {
         self.number(key).unwrap_or(0)
     }
 
-    /// Returns the value of `key`, or `published` if it is `auto`. The parameter `set` names the set of published values
-    /// from which `published` comes; if it is `none`, every value is allowed.
+    /// Returns the value of `key`, or `published` if it is `auto`. The parameter `set` names the set of published
+    /// values from which `published` comes; if it is `none`, every value is allowed.
     ///
     /// # Errors
     /// [`ParamError::Conflict`] if a set is named and the value differs from that of the set.
@@ -313,11 +313,11 @@ impl Values {
         set: &str,
         published: T,
     ) -> Result<T, ParamError> {
-        let named = self.text(set);
+        let set_name = self.text(set);
         match self.text(key).parse() {
-            Ok(value) if value != published && named != "none" => {
+            Ok(value) if value != published && set_name != "none" => {
                 Err(ParamError::Conflict(format!(
-                    "{key}={value} contradicts {set}={named}, which has {key}={published}; omit one of \
+                    "{key}={value} contradicts {set}={set_name}, which has {key}={published}; omit one of \
                  them"
                 )))
             }
@@ -395,8 +395,8 @@ mod tests {
     fn a_list_keeps_its_order_and_repetitions_and_has_bounds() {
         let values = resolve(&[("weights", "3,01,3")]).unwrap();
         assert_eq!((values.text("weights"), values.numbers("weights")), ("3,1,3", vec![3, 1, 3]));
-        for wrong in ["", "0", "10", "1,", "1,2,3,4", "1, 2", "-1"] {
-            let error = resolve(&[("weights", wrong)]).unwrap_err();
+        for invalid in ["", "0", "10", "1,", "1,2,3,4", "1, 2", "-1"] {
+            let error = resolve(&[("weights", invalid)]).unwrap_err();
             assert!(error.contains("1 to 3 whole numbers from 1 to 9"), "{error}");
         }
     }
@@ -417,8 +417,8 @@ mod tests {
             "order=revers is invalid: order takes forward, reverse (did you mean 'reverse'?)"
         );
         assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
-        for wrong in ["", "+5", "-1", "1e3", "99999999999999999999"] {
-            let error = message("files", wrong);
+        for invalid in ["", "+5", "-1", "1e3", "99999999999999999999"] {
+            let error = message("files", invalid);
             assert!(error.contains("is not a number: write digits, such as 20000, 20k"), "{error}");
         }
     }

@@ -113,12 +113,12 @@ impl Order {
 
     /// Returns the order of `0..length` of the same kind; a random one is drawn from `seed` under `name`.
     pub fn of_length(&self, length: u64, seed: u64, name: &str) -> Order {
-        let drawn = || Permutation::new(length, seed, name);
+        let new_permutation = || Permutation::new(length, seed, name);
         match self {
             Order::Forward => Order::Forward,
             Order::Reverse(_) => Order::Reverse(length),
-            Order::Random(_) => Order::Random(drawn()),
-            Order::RandomReverse(_) => Order::RandomReverse(drawn()),
+            Order::Random(_) => Order::Random(new_permutation()),
+            Order::RandomReverse(_) => Order::RandomReverse(new_permutation()),
         }
     }
 
@@ -128,17 +128,17 @@ impl Order {
         match self {
             Order::Forward => index,
             Order::Reverse(length) => length - 1 - index,
-            Order::Random(permutation) => shuffled(permutation, index),
+            Order::Random(permutation) => permuted(permutation, index),
             Order::RandomReverse(permutation) => {
-                shuffled(permutation, permutation.length - 1 - index)
+                permuted(permutation, permutation.length - 1 - index)
             }
         }
     }
 }
 
-/// Returns the element at `index`; out of line, so that its registers cost the plain orders nothing.
+/// Returns the element at `index`. It is not inlined, so that the plain orders save no registers for it.
 #[inline(never)]
-fn shuffled(permutation: &Permutation, index: u64) -> u64 {
+fn permuted(permutation: &Permutation, index: u64) -> u64 {
     permutation.at(index)
 }
 
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_reversed_order_is_the_order_from_its_end() {
         let order = Permutation::new(100, 7, "x");
-        let (forth, back) = (Order::Random(order.clone()), Order::RandomReverse(order));
-        assert!((0..100).all(|index| forth.at(index) == back.at(99 - index)));
+        let (forward, backward) = (Order::Random(order.clone()), Order::RandomReverse(order));
+        assert!((0..100).all(|index| forward.at(index) == backward.at(99 - index)));
         assert_eq!(Order::named("reverse", 10, 0, "x").at(0), 9);
         assert_eq!(Order::named("forward", 10, 0, "x").at(3), 3);
     }

@@ -29,31 +29,31 @@ pub enum RareCall {
     Readdir { file: FileSlot, length: u32, to_end: bool },
     /// lseek(2) to `offset` bytes from the beginning; its result is `offset`.
     Seek { file: FileSlot, offset: u64 },
-    /// lgetxattr(2) of the attribute `other`; its result is 0.
+    /// lgetxattr(2) of the attribute `second_name`; its result is 0.
     Getxattr { dir: DirSlot },
-    /// fgetxattr(2) of the attribute `other`; its result is 0.
+    /// fgetxattr(2) of the attribute `second_name`; its result is 0.
     GetxattrFile { file: FileSlot },
     /// llistxattr(2); its result is 0.
     Listxattr { dir: DirSlot },
     /// flistxattr(2); its result is 0.
     ListxattrFile { file: FileSlot },
-    /// lsetxattr(2) of the attribute `other` to `length` bytes.
+    /// lsetxattr(2) of the attribute `second_name` to `length` bytes.
     Setxattr { dir: DirSlot, length: u32 },
-    /// fsetxattr(2) of the attribute `other` to `length` bytes.
+    /// fsetxattr(2) of the attribute `second_name` to `length` bytes.
     SetxattrFile { file: FileSlot, length: u32 },
-    /// lremovexattr(2) of the attribute `other`.
+    /// lremovexattr(2) of the attribute `second_name`.
     Removexattr { dir: DirSlot },
-    /// fremovexattr(2) of the attribute `other`.
+    /// fremovexattr(2) of the attribute `second_name`.
     RemovexattrFile { file: FileSlot },
     /// truncate(2).
     Truncate { dir: DirSlot, length: u64 },
     /// renameat2(2) with a flag.
-    Rename { dir: DirSlot, to: DirSlot, how: RenameFlag },
+    Rename { dir: DirSlot, to: DirSlot, flag: RenameFlag },
     /// copy_file_range(2) of `length` bytes of `from` at `from_offset` to `file` at `offset`, repeated until all are
     /// copied or a call copies nothing; its result is the number of bytes copied.
     CopyRange { from: FileSlot, from_offset: u64, file: FileSlot, offset: u64, length: u32 },
     /// fallocate(2).
-    Allocate { file: FileSlot, how: AllocateMode, offset: u64, length: u64 },
+    Allocate { file: FileSlot, mode: AllocateMode, offset: u64, length: u64 },
     /// posix_fadvise(2).
     Fadvise { file: FileSlot, offset: u64, length: u64, advice: Advice },
 }
@@ -161,10 +161,10 @@ impl RareCall {
             RareCall::Truncate { dir, .. } => {
                 on_name(K::Truncate, dir, Effect::Untracked("truncates a file by its name"))
             }
-            RareCall::Rename { dir, to, how: RenameFlag::NoReplace } => {
+            RareCall::Rename { dir, to, flag: RenameFlag::NoReplace } => {
                 on_name(K::Rename, dir, Effect::Rename { dir, to })
             }
-            RareCall::Rename { dir, how: RenameFlag::Exchange, .. } => {
+            RareCall::Rename { dir, flag: RenameFlag::Exchange, .. } => {
                 on_name(K::Rename, dir, Effect::Untracked(EXCHANGES))
             }
             RareCall::CopyRange { .. } => on_slot(K::CopyRange, Effect::Untracked(COPIES)),

@@ -42,7 +42,7 @@ impl Alphabet {
 ///
 /// The first letters (15 for hex, 10 for letters and digits, fewer in shorter names) are the number itself after a
 /// bijection over all numbers that they can represent, so that names are unique and can be parsed. The letters after
-/// them are derived from the number, and checked when a name is read.
+/// them are derived from the number, and checked when a name is parsed.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
     prefix: Vec<u8>,
@@ -67,8 +67,8 @@ impl Scrambled {
 
     /// Writes the name of `number` at byte `at` of `name`.
     #[inline(never)]
-    pub fn write(&self, name: &mut Name, at: usize, number: u64) {
-        name.truncate(at);
+    pub fn write(&self, name: &mut Name, offset: usize, number: u64) {
+        name.truncate(offset);
         name.push(&self.prefix);
         let drawn = self.order.at(number);
         let letters = self.alphabet.letters();
@@ -87,7 +87,7 @@ impl Scrambled {
     }
 
     /// Returns the number whose name is `text`; none if `text` is not a name of the family.
-    pub fn read(&self, text: &[u8]) -> Option<u64> {
+    pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(self.prefix.as_slice())?;
         if text.len() != self.length {
             return None;
@@ -98,8 +98,8 @@ impl Scrambled {
         let drawn = first.iter().rev().try_fold(0, |number, byte| {
             Some(number * letters.len() as u64 + value(byte)? as u64)
         })?;
-        let right = |(index, byte): (usize, &u8)| letters[self.letter(drawn, index)] == *byte;
-        text.iter().enumerate().all(right).then(|| self.order.index_of(drawn))
+        let matches = |(index, byte): (usize, &u8)| letters[self.letter(drawn, index)] == *byte;
+        text.iter().enumerate().all(matches).then(|| self.order.index_of(drawn))
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_read_back_and_no_change_of_it_is_taken_for_it(
+        fn a_name_is_parsed_and_a_changed_name_is_another(
             (number, seed) in (0u64..100_000_000, prop::num::u64::ANY),
             (length, index) in (7usize..255, 0usize..254),
             hex in prop::bool::ANY,
@@ -126,18 +126,18 @@ mod tests {
             let family = Scrambled::new("", alphabet, length, seed);
             let text = name(&family, number);
             prop_assert_eq!(text.len(), length);
-            prop_assert_eq!(family.read(text.as_bytes()), Some(number));
-            let mut wrong = text.clone().into_bytes();
-            let at = index % length;
-            wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
-            prop_assert_ne!(family.read(&wrong), Some(number));
-            wrong[at] = b'-';
-            prop_assert_eq!(family.read(&wrong), None);
+            prop_assert_eq!(family.parse(text.as_bytes()), Some(number));
+            let mut changed = text.clone().into_bytes();
+            let changed_index = index % length;
+            changed[changed_index] = if changed[changed_index] == b'0' { b'1' } else { b'0' };
+            prop_assert_ne!(family.parse(&changed), Some(number));
+            changed[changed_index] = b'-';
+            prop_assert_eq!(family.parse(&changed), None);
         }
     }
 
     #[test]
-    fn two_hex_digits_name_256_files_and_no_two_alike() {
+    fn two_hex_digits_name_256_distinct_files() {
         let family = Scrambled::new("x", Alphabet::Hex, 2, 7);
         let mut names: Vec<String> = (0..256).map(|number| name(&family, number)).collect();
         assert_ne!(names[..3], ["x00", "x01", "x02"], "in order");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_comes_in_every_place_about_as_often_as_another() {
+    fn all_letters_are_about_equally_frequent_at_every_index() {
         let family = Scrambled::new("", Alphabet::Hex, 40, 3);
         let mut counts = [[0u32; 256]; 40];
         for number in 0..16_000 {

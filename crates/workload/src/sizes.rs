@@ -7,21 +7,21 @@ use fsdyno_record::Bytes;
 use fsdyno_record::seed::SplitMix64;
 
 /// Maximum size in bytes.
-pub const LARGEST: u64 = 1 << 30;
+pub const MAX_SIZE: u64 = 1 << 30;
 
 /// Fraction bits of the fixed-point powers of two.
-const POINT: u32 = 62;
+const FRACTION_BITS: u32 = 62;
 
 /// Significant bits of the fraction of a logarithm: a size is correct to one part in 2^24.
-const STEPS: usize = 24;
+const LOG_BITS: usize = 24;
 
 /// `2^(1/2), 2^(1/4), 2^(1/8) ...`, each the square root of the one before it.
-const ROOTS: [u64; STEPS] = {
-    let mut roots = [0; STEPS];
-    let mut root = 2u128 << POINT;
+const ROOTS: [u64; LOG_BITS] = {
+    let mut roots = [0; LOG_BITS];
+    let mut root = 2u128 << FRACTION_BITS;
     let mut at = 0;
-    while at < STEPS {
-        root = (root << POINT).isqrt();
+    while at < LOG_BITS {
+        root = (root << FRACTION_BITS).isqrt();
         roots[at] = root as u64;
         at += 1;
     }
@@ -46,7 +46,7 @@ pub enum Sizes {
         /// Maximum size, in bytes.
         high: u64,
     },
-    /// The logarithm is normally distributed: `lognormal:8K:1.5`. At least 1 byte, at most [`LARGEST`].
+    /// The logarithm is normally distributed: `lognormal:8K:1.5`. At least 1 byte, at most [`MAX_SIZE`].
     Lognormal {
         /// Median size, in bytes.
         median: u64,
@@ -67,11 +67,11 @@ impl Sizes {
     }
 
     /// Returns the maximum size that can be drawn, in bytes.
-    pub fn largest(&self) -> u64 {
+    pub fn max_size(&self) -> u64 {
         match *self {
             Sizes::Fixed(size) | Sizes::Uniform { high: size, .. } => size,
             Sizes::Mix => 1 << 16,
-            Sizes::Lognormal { .. } => LARGEST,
+            Sizes::Lognormal { .. } => MAX_SIZE,
         }
     }
 }
@@ -81,12 +81,12 @@ impl Sizes {
 /// The larger sizes span four octaves, from 4 KiB to 64 KiB, which are equally likely; sizes within one are uniform.
 #[inline]
 pub fn mix(draw: u64) -> u64 {
-    let within = draw & 0xffff_ffff;
+    let low_half = draw & 0xffff_ffff;
     if ((draw >> 32) * 100) >> 32 < 85 {
-        return 1 + ((within * 4096) >> 32);
+        return 1 + ((low_half * 4096) >> 32);
     }
-    let octave = 4096 << (within >> 30);
-    octave + 1 + (((within & 0x3fff_ffff) * octave) >> 30)
+    let octave = 4096 << (low_half >> 30);
+    octave + 1 + (((low_half & 0x3fff_ffff) * octave) >> 30)
 }
 
 /// Draws a log-normal size in bytes.
@@ -104,26 +104,28 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     let bits = (normal * i128::from(sigma) * LOG2_E / 1000) >> 16;
     let (whole, fraction) = (bits >> 32, (bits & 0xffff_ffff) as u32);
     let scaled = (u128::from(median) * u128::from(power(fraction))) as i128;
-    let shift = i128::from(POINT) - whole;
+    let shift = i128::from(FRACTION_BITS) - whole;
     let size = match shift {
-        ..32 => i128::from(LARGEST),
+        ..32 => i128::from(MAX_SIZE),
         32..127 => scaled >> shift,
         _ => 0,
     };
-    size.clamp(1, i128::from(LARGEST)) as u64
+    size.clamp(1, i128::from(MAX_SIZE)) as u64
 }
 
-/// Computes 2 to the power of a 32-bit fraction, with [`POINT`] fraction bits.
+/// Computes 2 to the power of a 32-bit fraction, with [`FRACTION_BITS`] fraction bits.
 fn power(fraction: u32) -> u64 {
-    ROOTS.iter().enumerate().fold(1 << POINT, |power, (at, root)| match fraction >> (31 - at) & 1 {
-        0 => power,
-        _ => ((u128::from(power) * u128::from(*root)) >> POINT) as u64,
+    ROOTS.iter().enumerate().fold(1 << FRACTION_BITS, |power, (index, root)| {
+        match fraction >> (31 - index) & 1 {
+            0 => power,
+            _ => ((u128::from(power) * u128::from(*root)) >> FRACTION_BITS) as u64,
+        }
     })
 }
 
-/// Parses a size of at most [`LARGEST`].
+/// Parses a size of at most [`MAX_SIZE`].
 fn size(text: &str) -> Result<u64, ()> {
-    text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= LARGEST).ok_or(())
+    text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= MAX_SIZE).ok_or(())
 }
 
 /// Parses thousandths, given as `1`, `1.5` or `0.125`, up to 9.999.
@@ -184,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_one_spelling_and_a_mistake_none() {
+    fn each_value_has_one_spelling_and_mistakes_are_refused() {
         let shown = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.to_string());
-        for (text, right) in [
+        for (text, expected) in [
             ("4K", "4096"),
             ("0", "0"),
             ("mix", "mix"),
@@ -197,9 +199,9 @@ mod tests {
             ("lognormal:1:0.125", "lognormal:1:0.125"),
             ("1073741824", "1073741824"),
         ] {
-            assert_eq!(shown(text).as_deref(), Ok(right), "{text}");
+            assert_eq!(shown(text).as_deref(), Ok(expected), "{text}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "-",
             "5-",
@@ -218,7 +220,7 @@ mod tests {
             "lognormal:8K:.5",
             "lognormal:8K:1.",
         ] {
-            assert_eq!(shown(wrong), Err(()), "{wrong}");
+            assert_eq!(shown(invalid), Err(()), "{invalid}");
         }
     }
 
@@ -235,30 +237,30 @@ mod tests {
             (0.9, 1.2816),
             (0.99, 2.326),
         ] {
-            let right = 8192.0 * (1.5f64 * normal).exp();
+            let expected = 8192.0 * (1.5f64 * normal).exp();
             let found = sizes[(200_000.0 * share) as usize] as f64;
             // Of the logarithm: the distribution of twelve sums is 0.05 off at 1 %, the draws
             // add 0.02.
-            assert!((found / right).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {right}");
+            assert!((found / expected).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {expected}");
         }
         assert!(drawn("lognormal:100:0", 100).iter().all(|size| *size == 100));
         let wide = drawn("lognormal:1G:9", 10_000);
-        assert_eq!((wide[0] >= 1, wide[9_999]), (true, LARGEST));
+        assert_eq!((wide[0] >= 1, wide[9_999]), (true, MAX_SIZE));
     }
 
     #[test]
-    fn powers_of_two_are_right_to_seven_digits() {
+    fn powers_of_two_are_correct_to_seven_digits() {
         for step in 0..1000u32 {
             let fraction = step * 4_294_967;
-            let right = 2f64.powf(f64::from(fraction) / 2f64.powi(32));
+            let expected = 2f64.powf(f64::from(fraction) / 2f64.powi(32));
             let found = power(fraction) as f64 / 2f64.powi(62);
-            assert!((found / right - 1.0).abs() < 1e-7, "{fraction}: {found}, not {right}");
+            assert!((found / expected - 1.0).abs() < 1e-7, "{fraction}: {found}, not {expected}");
         }
     }
 
     #[test]
     fn the_sizes_of_a_seed_are_these_on_every_machine() {
-        // Computed by a few lines of Python with a separate SplitMix64 and floating point.
+        // Computed in Python with a separate SplitMix64 and floating-point numbers.
         assert_eq!(drawn("lognormal:8K:1.5", 4), [2990, 5478, 5666, 12_712]);
         assert_eq!(drawn("1K-64K", 4), [2107, 26_173, 38_630, 59_134]);
         assert_eq!(drawn("mix", 4), [1428, 1652, 3908, 31_410]);

@@ -12,7 +12,7 @@ pub(crate) struct Unlink {
 
 impl Unlink {
     /// Creates the unlink of the file `name`.
-    pub fn of(name: &'static [u8]) -> Unlink {
+    pub fn new(name: &'static [u8]) -> Unlink {
         Unlink { name, exists: true }
     }
 }

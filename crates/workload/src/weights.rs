@@ -4,7 +4,7 @@ use fsdyno_record::quote::short;
 use fsdyno_record::{Count, suggest};
 
 /// Maximum weight.
-const MOST: u64 = 1_000_000;
+const MAX_WEIGHT: u64 = 1_000_000;
 
 /// A weight for each word of a table, in its order; at least one is not zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +21,15 @@ impl Weights {
             let (word, weight) = part
                 .split_once(':')
                 .ok_or_else(|| format!("'{}' is not WORD:WEIGHT", short(part)))?;
-            let at = words.iter().position(|known| *known == word).ok_or_else(|| {
+            let index = words.iter().position(|known| *known == word).ok_or_else(|| {
                 let hint = suggest::hint(word, words.to_vec());
-                format!("'{}' is none of them; {hint}", short(word))
+                format!("'{}' is not one of these words; {hint}", short(word))
             })?;
             let number = weight.parse().ok().map(|Count(weight)| weight);
-            let number = number.filter(|number| *number <= MOST).ok_or_else(|| {
-                format!("'{}' is not a whole number from 0 to {}", short(weight), Count(MOST))
+            let number = number.filter(|number| *number <= MAX_WEIGHT).ok_or_else(|| {
+                format!("'{}' is not a whole number from 0 to {}", short(weight), Count(MAX_WEIGHT))
             })?;
-            if weights[at].replace(number).is_some() {
+            if weights[index].replace(number).is_some() {
                 return Err(format!("'{word}' is given twice"));
             }
         }
@@ -52,9 +52,9 @@ impl Weights {
         parts.join(",")
     }
 
-    /// Returns the weight of the word with index `at`; zero beyond the table.
-    pub fn of(&self, at: usize) -> u64 {
-        self.0.get(at).copied().unwrap_or(0)
+    /// Returns the weight of the word with index `index`; zero beyond the table.
+    pub fn weight_of(&self, index: usize) -> u64 {
+        self.0.get(index).copied().unwrap_or(0)
     }
 
     /// Returns the sum of all weights, at least one.
@@ -65,9 +65,9 @@ impl Weights {
     /// Returns the index of the word that `number`, which must be below the total, selects.
     #[inline]
     pub fn pick(&self, mut number: u64) -> usize {
-        for (at, weight) in self.0.iter().enumerate() {
+        for (index, weight) in self.0.iter().enumerate() {
             if number < *weight {
-                return at;
+                return index;
             }
             number -= weight;
         }
@@ -82,24 +82,38 @@ mod tests {
     const WORDS: &[&str] = &["create", "read", "unlink"];
 
     #[test]
-    fn weights_are_parsed_in_any_order_and_shown_in_one() {
+    fn weights_are_parsed_in_any_order_and_shown_in_table_order() {
         let weights = Weights::parse("unlink:3,create:007,read:0", WORDS).unwrap();
         assert_eq!(weights.show(WORDS), "create:7,unlink:3");
-        assert_eq!((weights.of(0), weights.of(1), weights.of(2), weights.of(3)), (7, 0, 3, 0));
+        assert_eq!(
+            (
+                weights.weight_of(0),
+                weights.weight_of(1),
+                weights.weight_of(2),
+                weights.weight_of(3)
+            ),
+            (7, 0, 3, 0)
+        );
         assert_eq!(weights.total(), 10);
         let picked: Vec<usize> = (0..10).map(|number| weights.pick(number)).collect();
         assert_eq!(picked, [0, 0, 0, 0, 0, 0, 0, 2, 2, 2]);
     }
 
     #[test]
-    fn each_mistake_says_what_it_is() {
-        let wrong = |text| Weights::parse(text, WORDS).unwrap_err();
-        assert_eq!(wrong("create"), "'create' is not WORD:WEIGHT");
-        assert_eq!(wrong(""), "'' is not WORD:WEIGHT");
-        assert_eq!(wrong("creat:1"), "'creat' is none of them; did you mean 'create'?");
-        assert_eq!(wrong("create:-1"), "'-1' is not a whole number from 0 to 1,000,000");
-        assert_eq!(wrong("create:1000001"), "'1000001' is not a whole number from 0 to 1,000,000");
-        assert_eq!(wrong("create:1,read:2,create:1"), "'create' is given twice");
-        assert_eq!(wrong("create:0,read:0"), "at least one weight must be above zero");
+    fn each_mistake_is_described() {
+        let error_of = |text| Weights::parse(text, WORDS).unwrap_err();
+        assert_eq!(error_of("create"), "'create' is not WORD:WEIGHT");
+        assert_eq!(error_of(""), "'' is not WORD:WEIGHT");
+        assert_eq!(
+            error_of("creat:1"),
+            "'creat' is not one of these words; did you mean 'create'?"
+        );
+        assert_eq!(error_of("create:-1"), "'-1' is not a whole number from 0 to 1,000,000");
+        assert_eq!(
+            error_of("create:1000001"),
+            "'1000001' is not a whole number from 0 to 1,000,000"
+        );
+        assert_eq!(error_of("create:1,read:2,create:1"), "'create' is given twice");
+        assert_eq!(error_of("create:0,read:0"), "at least one weight must be above zero");
     }
 }

@@ -3,7 +3,7 @@
 use crate::op::{Call, Op};
 use crate::op_source::OpSource;
 
-/// A call on a whole tree: the call, its name, and its other name if any.
+/// A call on a whole tree: the call, its name, and its second name, if any.
 pub type WholeTree = (Call, &'static [u8], &'static [u8]);
 
 /// A sequence of calls on whole trees.
@@ -18,12 +18,12 @@ impl WholeTrees {
 
 impl OpSource for WholeTrees {
     fn next(&mut self, op: &mut Op) -> bool {
-        let Some((call, name, other)) = self.0.next() else { return false };
+        let Some((call, name, second_name)) = self.0.next() else { return false };
         op.call = call;
         op.name.clear();
         op.name.push(name);
-        op.other.clear();
-        op.other.push(other);
+        op.second_name.clear();
+        op.second_name.push(second_name);
         true
     }
 }

@@ -8,7 +8,7 @@ use fsdyno_record::Count;
 /// Maximum number of levels of a tree.
 const MAX_LEVELS: usize = 5;
 /// Maximum number of directories in a directory.
-const MAX_WIDE: u64 = 1_000_000;
+const MAX_WIDTH: u64 = 1_000_000;
 /// Maximum number of directories at the last level; more would be a typing error.
 const MAX_LEAVES: u64 = 500_000_000;
 
@@ -21,7 +21,7 @@ pub struct Widths(Vec<u64>);
 
 impl Widths {
     /// Returns the one to five widths, each at least one.
-    pub fn each(&self) -> &[u64] {
+    pub fn widths(&self) -> &[u64] {
         &self.0
     }
 
@@ -42,9 +42,9 @@ impl Widths {
 
     /// Returns the total number of directories.
     pub fn directories(&self) -> u64 {
-        let levels = self.0.iter().scan(1, |above, width| {
-            *above *= width;
-            Some(*above)
+        let levels = self.0.iter().scan(1, |count, width| {
+            *count *= width;
+            Some(*count)
         });
         levels.sum()
     }
@@ -57,10 +57,10 @@ impl FromStr for Widths {
     fn from_str(text: &str) -> Result<Widths, ()> {
         let width = |text: &str| {
             let width = text.parse().ok().map(|Count(width)| width);
-            width.filter(|width| (1..=MAX_WIDE).contains(width)).ok_or(())
+            width.filter(|width| (1..=MAX_WIDTH).contains(width)).ok_or(())
         };
         let widths: Vec<u64> = text.split('/').map(width).collect::<Result<_, ()>>()?;
-        let leaves = widths.iter().try_fold(1u64, |all, width| all.checked_mul(*width));
+        let leaves = widths.iter().try_fold(1u64, |product, width| product.checked_mul(*width));
         let fits = widths.len() <= MAX_LEVELS && leaves.is_some_and(|leaves| leaves <= MAX_LEAVES);
         if fits { Ok(Widths(widths)) } else { Err(()) }
     }
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn invalid_and_too_large_trees_are_refused() {
-        for wrong in
+        for invalid in
             ["", "/", "3/", "0/3", "3x3", "1/1/1/1/1/1", "-1", "+1", "1000001", "99999/99999"]
         {
-            assert_eq!(wrong.parse::<Widths>(), Err(()), "{wrong}");
+            assert_eq!(invalid.parse::<Widths>(), Err(()), "{invalid}");
         }
     }
 }

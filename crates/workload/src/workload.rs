@@ -100,15 +100,15 @@ impl PhaseSpec {
 pub enum Threads {
     /// One, as in the original benchmark.
     One,
-    /// As many as are requested.
+    /// The requested number.
     Any,
-    /// This many, as set by the workload's own parameters.
+    /// A number set by the workload's own parameters.
     Exactly(u32),
 }
 
 impl Threads {
     /// Returns the number of threads if `requested` threads are requested.
-    pub fn of(self, requested: u32) -> u32 {
+    pub fn count_of(self, requested: u32) -> u32 {
         match self {
             Threads::One => 1,
             Threads::Any => requested.max(1),
@@ -292,7 +292,7 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Returns the percentage of its contents that is zeros ([`crate::Contents::thin`]).
+    /// Returns the percentage of its contents that is zeros ([`crate::Contents::zero_share`]).
     fn zeros(&self) -> u64 {
         0
     }
@@ -322,8 +322,8 @@ pub trait Workload: Send + Sync {
     }
 
     /// Returns the workload that replaces this one from the phase of [`Workload::stonewalled`] on, once each of the
-    /// `shares` shares has done `most` items of that phase or all its items; none if this workload continues.
-    fn after_stonewall(&self, _most: u64, _shares: u32) -> Option<Box<dyn Workload>> {
+    /// `shares` shares has done `max_items` items of that phase or all its items; none if this workload continues.
+    fn after_stonewall(&self, _max_items: u64, _shares: u32) -> Option<Box<dyn Workload>> {
         None
     }
 
@@ -332,16 +332,17 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Returns the ops of [`Workload::ops`]; `wall` limits the items in the phase of [`Workload::stonewalled`].
+    /// Returns the ops of [`Workload::ops`]; `limit` limits the items in the phase of [`Workload::stonewalled`].
     fn ops_until<'a>(
         &'a self,
         phase: usize,
         share: Share,
-        wall: Box<dyn ItemLimit + 'a>,
+        limit: Box<dyn ItemLimit + 'a>,
     ) -> Box<dyn OpSource + Send + 'a> {
-        let is_walled = self.stonewalled().is_some_and(|(walled, _)| walled == phase);
-        match is_walled.then(|| self.items(share)).flatten() {
-            Some(items) => Box::new(LimitedOps::new(items, wall)),
+        let is_stonewalled =
+            self.stonewalled().is_some_and(|(stonewalled_phase, _)| stonewalled_phase == phase);
+        match is_stonewalled.then(|| self.items(share)).flatten() {
+            Some(items) => Box::new(LimitedOps::new(items, limit)),
             None => self.ops(phase, share),
         }
     }
@@ -365,7 +366,7 @@ pub trait Workload: Send + Sync {
 
     /// Returns true if it continues until its file system is full: then its phases are known exactly
     /// only afterwards, as with a [`Workload::limit`], and [`OpSource::handle_full`] ends them.
-    fn fills(&self) -> bool {
+    fn fills_file_system(&self) -> bool {
         false
     }
 

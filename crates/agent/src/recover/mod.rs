@@ -41,7 +41,7 @@ const MOUNT_POINT: &str = "/mnt";
 /// Words in kernel messages that indicate damage.
 const DAMAGE: &[&str] = &["error", "corrupt", "WARNING", "BUG"];
 /// The maximum number of kernel messages about damage that are kept per cut.
-const LINES: usize = 8;
+const MAX_DAMAGE_LINES: usize = 8;
 
 /// Tries all cuts of the request.
 pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
@@ -52,8 +52,8 @@ pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
     AgentReport { outcome, reason, ..AgentReport::default() }
 }
 
-fn missing(what: &'static str) -> impl FnOnce() -> io::Error {
-    move || io::Error::other(what)
+fn missing(message: &'static str) -> impl FnOnce() -> io::Error {
+    move || io::Error::other(message)
 }
 
 fn try_all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
@@ -64,23 +64,24 @@ fn try_all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     let spec = DiskSpec::from_json(&lab.disk.spec).map_err(io::Error::other)?;
     let seed = partition::disk_seed(job.seed, 0);
     let partition = partition::place(&spec, lab.size, seed).map_err(io::Error::other)?;
-    let order = order(mailbox)?;
+    let request = read_request(mailbox)?;
     let log = DataLog::open(Windows::new(open_pci_memory(layout::INPUT_PCI)?)?);
     let medium =
         Store::create(Windows::new(open_pci_memory(&layout::disk_pci(1))?)?, spec.capacity);
     let (log, medium) = (log.map_err(io::Error::other)?, medium.map_err(io::Error::other)?);
-    let mut builder = Builder::new(log, medium, order.disk, order.tear);
+    let mut builder = Builder::new(log, medium, request.disk, request.tear);
     drop(Store::create(disk()?, spec.capacity).map_err(io::Error::other)?);
-    mailbox.set(Word::OpsTotal, order.cuts.len() as u64);
+    mailbox.set(Word::OpsTotal, request.cuts.len() as u64);
     mailbox.set(Word::Stage, Stage::Running as u64);
-    let mut touched = Vec::new();
-    let context = Context { job, lab, filesystem, spec: &spec, partition, order: &order, mailbox };
-    for (index, cut) in order.cuts.iter().enumerate() {
+    let mut changed = Vec::new();
+    let context =
+        Context { job, lab, filesystem, spec: &spec, partition, request: &request, mailbox };
+    for (index, cut) in request.cuts.iter().enumerate() {
         let mut work = Store::open(disk()?).map_err(io::Error::other)?;
-        builder.image(cut, &touched, &mut work).map_err(io::Error::other)?;
+        builder.image(cut, &changed, &mut work).map_err(io::Error::other)?;
         drop(work);
-        context.in_a_child(index as u32)?;
-        touched = written_ranges()?;
+        context.try_cut_in_child(index as u32)?;
+        changed = written_ranges()?;
         mailbox.set(Word::OpsDone, index as u64 + 1);
         mailbox.set(Word::Now, clock::now().0);
     }
@@ -93,7 +94,7 @@ fn disk() -> io::Result<Windows> {
 }
 
 /// Reads the request, which is in the text of the job.
-fn order(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
+fn read_request(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
     Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
 }
@@ -105,9 +106,9 @@ fn written_ranges() -> io::Result<Vec<(u64, u64)>> {
     if logged.lost > 0 {
         return Err(io::Error::other("a recovery made more requests than are logged"));
     }
-    let changes =
+    let is_change =
         |entry: &fsdyno_disk::log::Entry| matches!(entry.action, Action::Write | Action::Trim);
-    let entries = logged.entries.iter().filter(|entry| changes(entry));
+    let entries = logged.entries.iter().filter(|entry| is_change(entry));
     Ok(entries.map(|entry| (entry.sector * 512, u64::from(entry.sectors) * 512)).collect())
 }
 
@@ -119,38 +120,38 @@ struct Context<'a> {
     filesystem: &'a FilesystemPlan,
     spec: &'a DiskSpec,
     partition: Partition,
-    order: &'a RecoveryRequest,
+    request: &'a RecoveryRequest,
     mailbox: Mailbox<'static>,
 }
 
 impl Context<'_> {
     /// Tries one cut in a separate process. If it dies or hangs, the guest is ended, because its kernel can no longer
     /// be trusted; the record then describes how that happened.
-    fn in_a_child(&self, index: u32) -> io::Result<()> {
+    fn try_cut_in_child(&self, index: u32) -> io::Result<()> {
         let context = *self;
         let child = process::fork(move || context.try_cut(index))?;
-        let end = clock::now() + self.order.deadline;
+        let end = clock::now() + self.request.deadline;
         loop {
             let status = process::ended(child)?;
-            let left = end.since(clock::now());
-            let why = match status {
+            let remaining = end.since(clock::now());
+            let cause = match status {
                 Some(ExitStatus::SUCCESS) => return Ok(()),
                 // The failure is ours (no space, a tool that does not start) and not a finding; its message says so.
                 Some(status @ ExitStatus::Exited(_)) => {
                     return Err(io::Error::other(format!("cut {index}: {status}")));
                 }
                 Some(status) => format!("the process that recovered it ended: {status}"),
-                None if left == Nanos(0) => {
-                    format!("it hung: not back within {} of virtual time", self.order.deadline)
+                None if remaining == Nanos(0) => {
+                    format!("it hung: not back within {} of virtual time", self.request.deadline)
                 }
                 None => {
-                    wait_for_child_signal(left);
+                    wait_for_child_signal(remaining);
                     continue;
                 }
             };
-            let lost = Some(format!("{why}{}", crate::kernel_log::tail()));
-            put(&Recovery { index, lost, ..Recovery::default() }, &[])?;
-            return Err(io::Error::other(why));
+            let lost = Some(format!("{cause}{}", crate::kernel_log::tail()));
+            append_result(&Recovery { index, lost, ..Recovery::default() }, &[])?;
+            return Err(io::Error::other(cause));
         }
     }
 
@@ -172,7 +173,7 @@ impl Context<'_> {
         let mut tree = Vec::new();
         self.recover(&device, shared, &mut recovery, &mut tree)?;
         recovery.kernel = kernel.as_mut().map(damage).unwrap_or_default();
-        put(&recovery, &tree)?;
+        append_result(&recovery, &tree)?;
         // If a device is mounted whose file system is still mounted, the kernel returns that same file system, and the
         // next image would be read through the old one. The remaining cuts are therefore left to a different guest.
         if self.target(&device, shared).is_mounted()? {
@@ -192,8 +193,8 @@ impl Context<'_> {
         match self.mount_and_walk(&mut target, recovery, tree) {
             Ok(None) => {}
             // It was readable but may still be mounted, so it must not be checked or repaired.
-            Ok(Some(why)) => {
-                recovery.unclean = Some(format!("it could not be unmounted cleanly: {why}"));
+            Ok(Some(reason)) => {
+                recovery.unclean = Some(format!("it could not be unmounted cleanly: {reason}"));
                 return Ok(());
             }
             Err(error) => recovery.refused = Some(error.to_string()),
@@ -207,19 +208,19 @@ impl Context<'_> {
         if recovery.refused.is_none() && recovery.unclean.is_none() {
             return Ok(());
         }
-        if self.order.repair.is_empty() {
+        if self.request.repair.is_empty() {
             recovery.lost = recovery.refused.clone();
             return Ok(());
         }
         // What counts for the user is the state after the repair, or after the last resort.
         let mut after_repair = Recovery::default();
         recovery.repair =
-            Some(self.repaired(&self.order.repair, device, shared, &mut after_repair, tree)?);
-        let mounted = self.target(device, shared).is_mounted()?;
-        if after_repair.lost.is_some() && !mounted && !self.order.last_resort.is_empty() {
-            let forced =
-                self.repaired(&self.order.last_resort, device, shared, &mut after_repair, tree)?;
-            recovery.last_resort = Some(forced);
+            Some(self.repair(&self.request.repair, device, shared, &mut after_repair, tree)?);
+        let is_mounted = self.target(device, shared).is_mounted()?;
+        if after_repair.lost.is_some() && !is_mounted && !self.request.last_resort.is_empty() {
+            let last_resort_output =
+                self.repair(&self.request.last_resort, device, shared, &mut after_repair, tree)?;
+            recovery.last_resort = Some(last_resort_output);
         }
         recovery.lost = after_repair.lost;
         recovery.unclean = recovery.unclean.take().or(after_repair.unclean);
@@ -231,7 +232,7 @@ impl Context<'_> {
 
     /// Runs a repair, untimed, and examines the result. Returns its output; sets the tree, and in `after_repair` the
     /// time of the mount, or why it still could not be mounted.
-    fn repaired(
+    fn repair(
         &self,
         argv: &[String],
         device: &BlockDevice,
@@ -241,17 +242,17 @@ impl Context<'_> {
     ) -> io::Result<String> {
         let mut target = self.target(device, shared);
         target.set_timed(false);
-        let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
+        let result = tool::run(&target.filled(argv), &self.filesystem.env)?;
         tree.clear();
         *after_repair = Recovery::default();
         match self.mount_and_walk(&mut target, after_repair, tree) {
             Ok(None) => {}
-            Ok(Some(why)) => {
-                after_repair.unclean = Some(format!("it could not be unmounted cleanly: {why}"));
+            Ok(Some(reason)) => {
+                after_repair.unclean = Some(format!("it could not be unmounted cleanly: {reason}"));
             }
             Err(error) => after_repair.lost = Some(error.to_string()),
         }
-        Ok(summary(&ran))
+        Ok(summary(&result))
     }
 
     fn target(&self, device: &BlockDevice, shared: Shared) -> Formatted {
@@ -280,8 +281,8 @@ impl Context<'_> {
         target.set_timed(false);
         let walked = mounted.map(|()| walk::walk(&Path::new(MOUNT_POINT).join("trial"), tree));
         // A file system that became read-only may refuse to be unmounted cleanly.
-        let ended = target.finish();
-        walked.map(|()| ended.err().map(|error| error.to_string()))
+        let finished = target.finish();
+        walked.map(|()| finished.err().map(|error| error.to_string()))
     }
 
     /// Runs a check and returns its findings, or `None` if the file system is clean.
@@ -295,15 +296,15 @@ impl Context<'_> {
             return Ok(None);
         }
         target.set_timed(false);
-        let ran = tool::run(&target.filled(argv), &self.filesystem.env)?;
-        let good = ran.exit.is_some_and(|exit| clean.contains(&exit));
-        Ok((!good).then(|| summary(&ran)))
+        let result = tool::run(&target.filled(argv), &self.filesystem.env)?;
+        let is_clean = result.exit.is_some_and(|exit| clean.contains(&exit));
+        Ok((!is_clean).then(|| summary(&result)))
     }
 }
 
-fn summary(ran: &ToolResult) -> String {
-    let exit = ran.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
-    format!("{exit}: {}", ran.last_lines(6).join(" / "))
+fn summary(result: &ToolResult) -> String {
+    let exit = result.exit.map_or("killed".to_string(), |exit| format!("exit code {exit}"));
+    format!("{exit}: {}", result.last_lines(6).join(" / "))
 }
 
 /// Kills the driver, which also ends the server.
@@ -318,18 +319,18 @@ fn end(device: &BlockDevice) -> io::Result<()> {
 }
 
 /// Appends a record to the results that the venue reads.
-fn put(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
+fn append_result(recovery: &Recovery, tree: &[u8]) -> io::Result<()> {
     let mut windows = Windows::new(open_pci_memory(layout::LOG_PCI)?)?;
-    let head = windows.slice(request::RESULTS_OFFSET + 8, 8);
-    let end = head.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    let length_word = windows.slice(request::RESULTS_OFFSET + 8, 8);
+    let end = length_word.try_into().map(u64::from_le_bytes).unwrap_or_default();
     let record = recovered::record(recovery, tree);
     if RECORDS + end + record.len() as u64 > request::RESULTS_MAX {
         return Err(io::Error::other("no space left for the results"));
     }
-    let mut at = request::RESULTS_OFFSET + RECORDS + end;
+    let mut offset = request::RESULTS_OFFSET + RECORDS + end;
     for part in record.chunks(1 << 20) {
-        windows.slice(at, part.len()).copy_from_slice(part);
-        at += part.len() as u64;
+        windows.slice(offset, part.len()).copy_from_slice(part);
+        offset += part.len() as u64;
     }
     compiler_fence(Ordering::SeqCst);
     let end = end + record.len() as u64;
@@ -359,7 +360,7 @@ fn damage(log: &mut File) -> Vec<String> {
         let text = String::from_utf8_lossy(&record[..length]);
         let Some((_, message)) = text.split_once(';') else { continue };
         let line = message.lines().next().unwrap_or_default();
-        if lines.len() < LINES && DAMAGE.iter().any(|word| line.contains(word)) {
+        if lines.len() < MAX_DAMAGE_LINES && DAMAGE.iter().any(|word| line.contains(word)) {
             lines.push(line.to_string());
         }
     }

@@ -85,7 +85,7 @@ fn hashes(path: &Path) -> io::Result<Vec<u32>> {
         while filled < buffer.len() {
             match file.read(&mut buffer[filled..])? {
                 0 => break,
-                got => filled += got,
+                count => filled += count,
             }
         }
         hashes.extend(buffer[..filled].chunks(SECTOR).map(recovered::hash));

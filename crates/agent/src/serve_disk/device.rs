@@ -104,8 +104,8 @@ pub fn start(
 ) -> io::Result<BlockDevice> {
     let Served { spec, seed, partition, cpu } = served;
     keep_free(u64::from(regions.index) + 1)?;
-    let (ours, drivers) = UnixStream::pair()?;
-    for socket in [&ours, &drivers] {
+    let (server_socket, driver_socket) = UnixStream::pair()?;
+    for socket in [&server_socket, &driver_socket] {
         rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SOCKET_BUFFER)?;
     }
     let name = format!("nbd{}", regions.index);
@@ -113,16 +113,17 @@ pub fn start(
     // The driver comes first: a fork must not happen while the server allocates. The driver must not have the server's
     // end of the socket: otherwise the kernel would not notice that the server has ended.
     let driver = process::fork(|| {
-        process::close_all_but(drivers.as_fd())?;
-        drive(drivers.try_clone()?, &path, spec, partition)
+        process::close_all_but(driver_socket.as_fd())?;
+        drive(driver_socket.try_clone()?, &path, spec, partition)
     })?;
-    drop(drivers);
-    let mut given = vec![ours.as_raw_fd(), regions.bytes.as_raw_fd(), regions.log.as_raw_fd()];
+    drop(driver_socket);
+    let mut given =
+        vec![server_socket.as_raw_fd(), regions.bytes.as_raw_fd(), regions.log.as_raw_fd()];
     given.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
     let (spec, cpu) = (spec.clone(), cpu.clone());
     let work = move || {
         let served = Served { spec: &spec, seed, partition, cpu: &cpu };
-        serve(ours, regions, served, shared, mailbox)
+        serve(server_socket, regions, served, shared, mailbox)
     };
     let server = process::spawn_sharing_memory(&given, work)?;
     wait_for_size(&name, server, driver)?;
@@ -131,9 +132,9 @@ pub fn start(
 
 /// Makes the kernel keep the reserve of this number of disks; by default, a guest of 1 GiB keeps enough for one disk.
 fn keep_free(disks: u64) -> io::Result<()> {
-    let there: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
-    let wanted = disks * RESERVE_KB;
-    if there < wanted { fs::write(MIN_FREE_KB, wanted.to_string()) } else { Ok(()) }
+    let current: u64 = fs::read_to_string(MIN_FREE_KB)?.trim().parse().map_err(io::Error::other)?;
+    let required = disks * RESERVE_KB;
+    if current < required { fs::write(MIN_FREE_KB, required.to_string()) } else { Ok(()) }
 }
 
 fn serve(
@@ -173,7 +174,7 @@ fn drive(
     partition: Partition,
 ) -> io::Result<()> {
     let device = File::options().read(true).write(true).open(path)?;
-    let block = u64::from(spec.queue.logical_block_size);
+    let block_size = u64::from(spec.queue.logical_block_size);
     let mut flags = FLAG_HAS_FLAGS;
     if spec.queue.write_cache == WriteCache::WriteBack {
         flags |= FLAG_SEND_FLUSH;
@@ -186,8 +187,8 @@ fn drive(
     }
     let socket = socket.into_raw_fd() as u64;
     for (request, value) in [
-        (NBD_SET_BLKSIZE, block),
-        (NBD_SET_SIZE_BLOCKS, partition.size.0 / block),
+        (NBD_SET_BLKSIZE, block_size),
+        (NBD_SET_SIZE_BLOCKS, partition.size.0 / block_size),
         (NBD_CLEAR_SOCK, 0),
         (NBD_SET_FLAGS, flags),
         (NBD_SET_SOCK, socket),
@@ -209,9 +210,9 @@ fn wait_for_size(name: &str, server: Pid, driver: Pid) -> io::Result<()> {
         if fs::read_to_string(&size).is_ok_and(|text| text.trim() != "0") {
             return Ok(());
         }
-        for (what, pid) in [("server", server), ("driver", driver)] {
+        for (role, pid) in [("server", server), ("driver", driver)] {
             if let Some(status) = process::ended(pid)? {
-                return Err(io::Error::other(format!("the {what} of {name} ended: {status}")));
+                return Err(io::Error::other(format!("the {role} of {name} ended: {status}")));
             }
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -50,8 +50,8 @@ pub enum Malformed {
     },
 }
 
-fn u32_at(bytes: &[u8; REQUEST_LENGTH], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+fn u32_at(bytes: &[u8; REQUEST_LENGTH], offset: usize) -> u32 {
+    u32::from_be_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
 
 /// Parses a request's header for a disk of `sectors` sectors of 512 bytes.
@@ -63,11 +63,11 @@ pub fn parse(bytes: &[u8; REQUEST_LENGTH], sectors: u64) -> Result<Command, Malf
     if u32_at(bytes, 0) != REQUEST_MAGIC {
         return Err(Malformed::Magic);
     }
-    let word = u32_at(bytes, 4);
+    let type_word = u32_at(bytes, 4);
     let id = (u64::from(u32_at(bytes, 8)) << 32) | u64::from(u32_at(bytes, 12));
-    let from = (u64::from(u32_at(bytes, 16)) << 32) | u64::from(u32_at(bytes, 20));
+    let offset = (u64::from(u32_at(bytes, 16)) << 32) | u64::from(u32_at(bytes, 20));
     let length = u32_at(bytes, 24);
-    let action = match word & 0xffff {
+    let action = match type_word & 0xffff {
         0 => Action::Read,
         1 => Action::Write,
         2 => return Ok(Command::Disconnect),
@@ -76,13 +76,14 @@ pub fn parse(bytes: &[u8; REQUEST_LENGTH], sectors: u64) -> Result<Command, Malf
         _ => return Err(Malformed::Invalid { id, payload: 0 }),
     };
     let payload = if action == Action::Write { length } else { 0 };
-    let (sector, count) = (from / 512, length / 512);
-    let whole = from % 512 == 0 && length % 512 == 0 && (length > 0 || action == Action::Flush);
-    let inside = sector.checked_add(u64::from(count)).is_some_and(|end| end <= sectors);
-    if !whole || !inside {
+    let (sector, count) = (offset / 512, length / 512);
+    let is_whole_sectors =
+        offset % 512 == 0 && length % 512 == 0 && (length > 0 || action == Action::Flush);
+    let is_inside = sector.checked_add(u64::from(count)).is_some_and(|end| end <= sectors);
+    if !is_whole_sectors || !is_inside {
         return Err(Malformed::Invalid { id, payload });
     }
-    let request = Request { id, action, sector, sectors: count, fua: word & FLAG_FUA != 0 };
+    let request = Request { id, action, sector, sectors: count, fua: type_word & FLAG_FUA != 0 };
     Ok(Command::Disk { request, length: if action == Action::Flush { 0 } else { length } })
 }
 
@@ -99,12 +100,12 @@ pub fn reply(id: u64, errno: u32) -> [u8; REPLY_LENGTH] {
 mod tests {
     use super::*;
 
-    fn header(word: u32, from: u64, length: u32) -> [u8; REQUEST_LENGTH] {
+    fn header(type_word: u32, offset: u64, length: u32) -> [u8; REQUEST_LENGTH] {
         let mut bytes = [0; REQUEST_LENGTH];
         bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
-        bytes[4..8].copy_from_slice(&word.to_be_bytes());
+        bytes[4..8].copy_from_slice(&type_word.to_be_bytes());
         bytes[8..16].copy_from_slice(&7u64.to_be_bytes());
-        bytes[16..24].copy_from_slice(&from.to_be_bytes());
+        bytes[16..24].copy_from_slice(&offset.to_be_bytes());
         bytes[24..28].copy_from_slice(&length.to_be_bytes());
         bytes
     }
@@ -131,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_out_of_step_is_noticed() {
+    fn a_stream_out_of_sync_is_an_error() {
         assert_eq!(parse(&[0; REQUEST_LENGTH], 16), Err(Malformed::Magic));
     }
 
     #[test]
-    fn flush_and_disconnect_carry_nothing() {
+    fn flush_and_disconnect_have_no_payload() {
         assert_eq!(parse(&header(2, 0, 0), 16), Ok(Command::Disconnect));
         assert!(matches!(parse(&header(3, 0, 0), 16), Ok(Command::Disk { length: 0, .. })));
     }

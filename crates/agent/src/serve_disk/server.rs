@@ -52,10 +52,10 @@ pub struct Server {
     cpu: CpuPlan,
     in_flight: Vec<InFlight>,
     /// The range of sectors (first, and one past the last) whose bytes are still arriving from the driver.
-    coming: Option<(u64, u64)>,
+    arriving: Option<(u64, u64)>,
     /// The ranges of those sectors (first, count) that the model has already persisted.
     early: Vec<(u64, u64)>,
-    /// The time by which the server is woken before an answer is due; see [`waking`].
+    /// The time by which the server is woken before an answer is due; see [`measure_wake_time`].
     lead: Nanos,
     /// The stored bytes of this disk that are already included in the mailbox's sum over all disks.
     reported: u64,
@@ -72,7 +72,7 @@ struct InFlight {
     phase: u16,
     errno: u32,
     /// True once the whole request has arrived; a write's payload follows its header.
-    whole: bool,
+    is_complete: bool,
     /// The time at which the model completed it, if that was before the whole request had arrived.
     due: Option<Nanos>,
     /// Its event in the log of bytes, starting at 1; 0 if there is none.
@@ -82,9 +82,9 @@ struct InFlight {
 /// Measures the minimum time that waking from a sleep takes on this CPU: timer, scheduler, return from the kernel. If a
 /// sleep is shortened by this, the server is awake when an answer is due; if it wakes too early, it sleeps again, so
 /// nothing is answered too early.
-fn waking() -> Nanos {
-    let late = (0..WAKINGS).map(|_| {
-        let until = clock::now() + WAKING_SLEEP;
+fn measure_wake_time() -> Nanos {
+    let late = (0..WAKE_SAMPLES).map(|_| {
+        let until = clock::now() + WAKE_SAMPLE_SLEEP;
         clock::sleep_until(until);
         clock::now().since(until)
     });
@@ -92,8 +92,8 @@ fn waking() -> Nanos {
 }
 
 /// Number of sleeps that measure waking: 3 ms of the guest's boot in total.
-const WAKINGS: usize = 32;
-const WAKING_SLEEP: Nanos = Nanos(100_000);
+const WAKE_SAMPLES: usize = 32;
+const WAKE_SAMPLE_SLEEP: Nanos = Nanos(100_000);
 
 impl Server {
     /// Creates a server that is ready to run, in a guest with one instruction per nanosecond.
@@ -107,7 +107,7 @@ impl Server {
         partition: Partition,
     ) -> Server {
         let in_flight = Vec::with_capacity(MAX_IN_FLIGHT);
-        let (early, coming) = (Vec::with_capacity(MAX_EARLY), None);
+        let (early, arriving) = (Vec::with_capacity(MAX_EARLY), None);
         let (lead, reported, reported_written) = (Nanos(0), 0, 0);
         Server {
             socket,
@@ -120,7 +120,7 @@ impl Server {
             partition,
             cpu: CpuPlan::default(),
             in_flight,
-            coming,
+            arriving,
             early,
             lead,
             reported,
@@ -143,12 +143,12 @@ impl Server {
     /// # Errors
     /// A broken socket, or a stream out of sync.
     pub fn run(&mut self) -> io::Result<()> {
-        self.lead = waking();
+        self.lead = measure_wake_time();
         loop {
-            self.answer_what_is_due()?;
+            self.answer_due()?;
             if !self.wait()? {
-                self.look()?;
-            } else if !self.take()? {
+                self.advance_disk()?;
+            } else if !self.take_request()? {
                 return Ok(());
             }
         }
@@ -158,26 +158,26 @@ impl Server {
     /// due. Reading immediately would switch between driver and server at every page, which took three times the
     /// instructions. A driver that needs longer than expected, for example because of a processor profile, is given the
     /// remaining time at its observed rate, until it makes no more progress.
-    fn let_payload_come(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
+    fn wait_for_payload(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
         let instructions = u64::from(length) * DRIVER_INSTRUCTIONS_PER_KIB / 1024;
         let mut ready = arrived + self.cpu.time_of(instructions);
-        let mut here = 0;
+        let mut received = 0;
         loop {
-            self.answer_what_is_due()?;
-            let wake = |due: Nanos| (due - self.lead).min(ready);
-            let until = self.disk.next_due().map_or(ready, wake);
+            self.answer_due()?;
+            let wake_time = |due: Nanos| (due - self.lead).min(ready);
+            let until = self.disk.next_due().map_or(ready, wake_time);
             clock::sleep_until(until);
             if until < ready {
                 continue;
             }
-            let before = here;
-            here = ioctl_fionread(&self.socket)?;
-            let left = u64::from(length).saturating_sub(here);
-            if left == 0 || here == before {
+            let previous = received;
+            received = ioctl_fionread(&self.socket)?;
+            let remaining = u64::from(length).saturating_sub(received);
+            if remaining == 0 || received == previous {
                 return Ok(());
             }
             let now = clock::now();
-            ready = now + Nanos(left * now.since(arrived).0 / here);
+            ready = now + Nanos(remaining * now.since(arrived).0 / received);
         }
     }
 
@@ -199,7 +199,7 @@ impl Server {
     }
 
     /// Advances the disk to the current time and records what has reached the medium by then.
-    fn look(&mut self) -> io::Result<()> {
+    fn advance_disk(&mut self) -> io::Result<()> {
         self.disk.advance_to(clock::now());
         self.record_persisted()
     }
@@ -209,8 +209,8 @@ impl Server {
     fn record_persisted(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.pop_persisted() {
             self.persisted(first, count);
-            let Some(coming) = self.coming else { continue };
-            let (from, to) = (coming.0.max(first), coming.1.min(first + count));
+            let Some(arriving) = self.arriving else { continue };
+            let (from, to) = (arriving.0.max(first), arriving.1.min(first + count));
             if from < to {
                 if self.early.len() == MAX_EARLY {
                     return Err(io::Error::other("a write reached the medium in too many parts"));
@@ -248,7 +248,7 @@ impl Server {
     }
 
     /// Takes one request; returns false when the driver disconnects.
-    fn take(&mut self) -> io::Result<bool> {
+    fn take_request(&mut self) -> io::Result<bool> {
         let mut header = [0; REQUEST_LENGTH];
         self.socket.read_exact(&mut header)?;
         let arrived = clock::now();
@@ -256,11 +256,11 @@ impl Server {
         match protocol::parse(&header, sectors) {
             Ok(Command::Disconnect) => return Ok(false),
             Ok(Command::Disk { request, length }) => {
-                let whole = request.action != Action::Write;
+                let is_complete = request.action != Action::Write;
                 if self.shared.timed() {
-                    self.submit(arrived, request, whole)?;
-                    if !whole {
-                        self.let_payload_come(arrived, length)?;
+                    self.submit(arrived, request, is_complete)?;
+                    if !is_complete {
+                        self.wait_for_payload(arrived, length)?;
                     }
                     let errno = self.transfer_in(Destination::Cache, &request, length)?;
                     let event = self.received(&request, errno, false);
@@ -268,9 +268,9 @@ impl Server {
                 } else {
                     let errno = self.transfer_in(Destination::Medium, &request, length)?;
                     let event = self.received(&request, errno, true);
-                    let held = InFlight { errno, event, ..self.held(arrived, request) };
+                    let untimed = InFlight { errno, event, ..self.new_in_flight(arrived, request) };
                     self.disk.note_untimed(self.on_disk(request));
-                    self.answer(&held, None)?;
+                    self.answer(&untimed, None)?;
                 }
             }
             Err(Malformed::Magic) => {
@@ -293,20 +293,20 @@ impl Server {
                 if let Some(data) = data {
                     data.begin_write(offset, length.into());
                 }
-                let mut left = length;
+                let mut remaining = length;
                 let written = self.store.write_with(to, offset, u64::from(length), &mut |bytes| {
                     socket.read_exact(bytes)?;
                     if let Some(data) = data {
                         data.add_bytes(bytes);
                     }
-                    left -= bytes.len() as u32;
+                    remaining -= bytes.len() as u32;
                     io::Result::Ok(())
                 });
                 match written {
                     Ok(()) => Ok(0),
                     Err(StoreError::Source(error)) => Err(error),
                     Err(_) => {
-                        self.discard_payload(left)?;
+                        self.discard_payload(remaining)?;
                         self.shared.fail(protocol::ENOSPC);
                         Ok(protocol::ENOSPC)
                     }
@@ -325,36 +325,45 @@ impl Server {
         }
     }
 
-    fn discard_payload(&mut self, mut left: u32) -> io::Result<()> {
+    fn discard_payload(&mut self, mut remaining: u32) -> io::Result<()> {
         let mut sink = [0; 4096];
-        while left > 0 {
-            let take = left.min(sink.len() as u32);
-            self.socket.read_exact(&mut sink[..take as usize])?;
-            left -= take;
+        while remaining > 0 {
+            let length = remaining.min(sink.len() as u32);
+            self.socket.read_exact(&mut sink[..length as usize])?;
+            remaining -= length;
         }
         Ok(())
     }
 
     /// Returns the record of a request that has just arrived.
-    fn held(&self, arrived: Nanos, request: Request) -> InFlight {
+    fn new_in_flight(&self, arrived: Nanos, request: Request) -> InFlight {
         let stage = Stage::from_word(self.mailbox.get(Word::Stage));
         let phase = self.mailbox.get(Word::Phase) as u16;
-        InFlight { request, arrived, stage, phase, errno: 0, whole: true, due: None, event: 0 }
+        InFlight {
+            request,
+            arrived,
+            stage,
+            phase,
+            errno: 0,
+            is_complete: true,
+            due: None,
+            event: 0,
+        }
     }
 
-    /// Hands a request to the model on its arrival; `whole` is false if its payload has not arrived yet.
-    fn submit(&mut self, arrived: Nanos, request: Request, whole: bool) -> io::Result<()> {
+    /// Hands a request to the model on its arrival; `is_complete` is false if its payload has not arrived yet.
+    fn submit(&mut self, arrived: Nanos, request: Request, is_complete: bool) -> io::Result<()> {
         if self.in_flight.len() == MAX_IN_FLIGHT {
             return Err(io::Error::other("more requests in flight than the driver has tags"));
         }
         // Bytes that an idle disk has destaged since the last call are persisted before the new bytes arrive.
         self.disk.advance_to(arrived);
         self.record_persisted()?;
-        self.in_flight.push(InFlight { whole, ..self.held(arrived, request) });
+        self.in_flight.push(InFlight { is_complete, ..self.new_in_flight(arrived, request) });
         self.shared.in_flight(self.in_flight.len());
         let request = self.on_disk(request);
-        if !whole {
-            self.coming = Some((request.sector, request.sector + u64::from(request.sectors)));
+        if !is_complete {
+            self.arriving = Some((request.sector, request.sector + u64::from(request.sectors)));
         }
         self.disk.submit(arrived, request);
         Ok(())
@@ -367,60 +376,61 @@ impl Server {
 
     /// Records that the payload is in the store, and answers the request if the model has already completed it.
     fn transferred(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
-        self.coming = None;
+        self.arriving = None;
         while let Some((first, count)) = self.early.pop() {
             self.persisted(first, count);
         }
-        let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
+        let Some(index) = self.in_flight.iter().position(|request| request.request.id == id) else {
             return Err(io::Error::other("a request was answered before it arrived"));
         };
-        self.in_flight[at].errno = errno;
-        self.in_flight[at].whole = true;
-        self.in_flight[at].event = event;
-        let Some(due) = self.in_flight[at].due else { return Ok(()) };
-        let held = self.in_flight.swap_remove(at);
-        self.answer(&held, Some(due))
+        self.in_flight[index].errno = errno;
+        self.in_flight[index].is_complete = true;
+        self.in_flight[index].event = event;
+        let Some(due) = self.in_flight[index].due else { return Ok(()) };
+        let request = self.in_flight.swap_remove(index);
+        self.answer(&request, Some(due))
     }
 
-    fn answer_what_is_due(&mut self) -> io::Result<()> {
+    fn answer_due(&mut self) -> io::Result<()> {
         loop {
             let now = clock::now();
             let Some(due) = self.disk.next_due().filter(|due| *due <= now) else { return Ok(()) };
             let Some(id) = self.disk.pop_completed(now) else { continue };
             self.record_persisted()?;
-            let Some(at) = self.in_flight.iter().position(|held| held.request.id == id) else {
+            let Some(index) = self.in_flight.iter().position(|request| request.request.id == id)
+            else {
                 return Err(io::Error::other("the model completed a request that was not made"));
             };
-            if !self.in_flight[at].whole {
-                self.in_flight[at].due = Some(due);
+            if !self.in_flight[index].is_complete {
+                self.in_flight[index].due = Some(due);
                 continue;
             }
-            let held = self.in_flight.swap_remove(at);
-            if held.request.action == Action::Flush {
+            let request = self.in_flight.swap_remove(index);
+            if request.request.action == Action::Flush {
                 self.shared.set_volatile(self.disk.volatile_bytes(now));
             }
-            self.answer(&held, Some(due))?;
+            self.answer(&request, Some(due))?;
         }
     }
 
     /// Answers a request that the model completed at the time `due`, or an untimed one.
-    fn answer(&mut self, held: &InFlight, due: Option<Nanos>) -> io::Result<()> {
-        let InFlight { request, errno, .. } = held;
+    fn answer(&mut self, in_flight: &InFlight, due: Option<Nanos>) -> io::Result<()> {
+        let InFlight { request, errno, .. } = in_flight;
         let late = due.map_or(Nanos(0), |due| clock::now().since(due));
-        let head = protocol::reply(request.id, *errno);
+        let header = protocol::reply(request.id, *errno);
         if request.action == Action::Read && *errno == 0 {
             let offset = self.partition.start.0 + request.sector * 512;
             let socket = &mut self.socket;
-            let mut head = &head[..];
+            let mut header = &header[..];
             self.store.read_with(offset, u64::from(request.sectors) * 512, &mut |bytes| {
-                write_both(socket, std::mem::take(&mut head), bytes)
+                write_both(socket, std::mem::take(&mut header), bytes)
             })?;
         } else {
-            self.socket.write_all(&head)?;
+            self.socket.write_all(&header)?;
         }
         self.log.add(&log::Entry {
-            arrived: held.arrived,
-            response: due.map_or(Nanos(0), |due| due.since(held.arrived)),
+            arrived: in_flight.arrived,
+            response: due.map_or(Nanos(0), |due| due.since(in_flight.arrived)),
             action: request.action,
             sector: request.sector + self.partition.start.0 / 512,
             sectors: request.sectors,
@@ -429,12 +439,12 @@ impl Server {
             failed: *errno != 0,
             // The log fills in the disk's number.
             disk: 0,
-            stage: held.stage,
-            phase: held.phase,
+            stage: in_flight.stage,
+            phase: in_flight.phase,
         });
         let on_disk = self.on_disk(*request);
         if let Some(data) = &mut self.data {
-            data.add_reply(clock::now(), &on_disk, due.is_none(), held.event);
+            data.add_reply(clock::now(), &on_disk, due.is_none(), in_flight.event);
         }
         let counters = self.disk.counters();
         self.shared.publish(&counters, self.store.stored());
@@ -457,9 +467,9 @@ fn write_both(socket: &mut UnixStream, first: &[u8], second: &[u8]) -> io::Resul
         Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
         sent => sent?,
     };
-    let of_first = sent.min(first.len());
-    socket.write_all(&first[of_first..])?;
-    socket.write_all(&second[sent - of_first..])
+    let first_sent = sent.min(first.len());
+    socket.write_all(&first[first_sent..])?;
+    socket.write_all(&second[sent - first_sent..])
 }
 
 #[cfg(test)]

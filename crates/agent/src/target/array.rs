@@ -30,8 +30,8 @@ pub fn create(
     conditions: &mut Conditions,
 ) -> io::Result<()> {
     let device = format!("/dev/{name}");
-    let made = Devices { device: &device, journal: None, uuids };
-    let argv = fill(&array::create(raid, disks), made, seed);
+    let devices = Devices { device: &device, journal: None, uuids };
+    let argv = fill(&array::create(raid, disks), devices, seed);
     tool::run(&argv, &array::env())?.check(&argv)?;
     conditions.before_mkfs.push(argv);
     conditions.array = describe(name)?;
@@ -40,18 +40,18 @@ pub fn create(
 
 fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
     let argv = array::detail(&format!("/dev/{name}"));
-    let ran = tool::run(&argv, &array::env())?;
-    ran.check(&argv)?;
-    let mut found = array::parse_detail(&ran.output);
+    let result = tool::run(&argv, &array::env())?;
+    result.check(&argv)?;
+    let mut details = array::parse_detail(&result.output);
     let folder = Path::new("/sys/block").join(name).join("md");
     for key in SETTINGS {
         if let Ok(text) = fs::read_to_string(folder.join(key)) {
-            found.insert(key.to_string(), text.trim().to_string());
+            details.insert(key.to_string(), text.trim().to_string());
         }
     }
     let state = fs::read_to_string("/proc/mdstat")?;
     let line = state.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix(':'));
     let line = line.ok_or_else(|| io::Error::other("/proc/mdstat does not know the array"))?;
-    found.insert("mdstat".into(), line.trim().to_string());
-    Ok(found)
+    details.insert("mdstat".into(), line.trim().to_string());
+    Ok(details)
 }

@@ -27,7 +27,7 @@ impl Directory {
     /// # Errors
     /// Errors from fstat(2).
     pub fn new(root: OwnedFd) -> io::Result<Directory> {
-        let mount = mount_table::of_file(root.as_fd())?;
+        let mount = mount_table::mount_of_file(root.as_fd())?;
         let caches = DeviceCaches::of_filesystem(root.as_fd(), mount.as_ref())?;
         Ok(Directory { root, mount, caches })
     }
@@ -47,7 +47,7 @@ impl Directory {
 
 impl Target for Directory {
     fn prepare(&mut self, conditions: &mut Conditions) -> io::Result<()> {
-        let mount = self.mount.as_ref().map(MountLine::in_effect);
+        let mount = self.mount.as_ref().map(MountLine::type_and_options);
         conditions.mount = mount.unwrap_or_else(|| "unknown".to_string());
         for key in ["rotational", "scheduler", "write_cache", "read_ahead_kb"] {
             if let Some(value) = self.queue(key) {
@@ -88,7 +88,7 @@ impl Target for Directory {
     }
 
     fn flush_device(&mut self) -> io::Result<bool> {
-        Ok(self.caches.emptied())
+        Ok(self.caches.are_empty())
     }
 
     fn set_timed(&self, _timed: bool) {}

@@ -146,13 +146,13 @@ impl ModelledDisk {
 /// user while a partition of it belongs to a trial.
 fn kernel_counters(name: &str) -> Option<Device> {
     let folder = block_queue::of_device(name);
-    let read =
+    let read_counters =
         |folder: &Path| device_caches::counters(&fs::read_to_string(folder.join("stat")).ok()?);
-    let counted = read(&folder)?;
+    let counters = read_counters(&folder)?;
     if !folder.join("partition").exists() {
-        return Some(counted);
+        return Some(counters);
     }
     // The partition is a folder within its drive's.
-    let drive = fs::canonicalize(&folder).ok()?.parent().and_then(read);
-    Some(Device { flushes: drive.map_or(0, |drive| drive.flushes), ..counted })
+    let drive = fs::canonicalize(&folder).ok()?.parent().and_then(read_counters);
+    Some(Device { flushes: drive.map_or(0, |drive| drive.flushes), ..counters })
 }

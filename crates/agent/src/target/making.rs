@@ -40,12 +40,13 @@ impl Formatted {
         }
         conditions.queue = block_queue::read_back(self.device_name());
         match self.disks.as_slice() {
-            [one] => {
-                conditions.partition_start = one.spec.as_ref().map(|_| one.partition.start);
+            [single] => {
+                conditions.partition_start = single.spec.as_ref().map(|_| single.partition.start);
             }
-            several => {
-                let named = |disk: &ModelledDisk| (disk.device_name().into(), disk.conditions());
-                conditions.disks = several.iter().map(named).collect();
+            multiple => {
+                let named_conditions =
+                    |disk: &ModelledDisk| (disk.device_name().into(), disk.conditions());
+                conditions.disks = multiple.iter().map(named_conditions).collect();
             }
         }
         conditions.device_size = Some(Bytes(block_queue::size(self.device_name())?));
@@ -68,34 +69,41 @@ impl Formatted {
         }
         conditions.mkfs = self.filled(&self.plan.mkfs);
         self.recheck_devices()?;
-        let ran = tool::run(&conditions.mkfs, &self.plan.env)?;
-        conditions.mkfs_output = ran.last_lines(TOOL_LINES);
-        ran.check(&conditions.mkfs)?;
+        let result = tool::run(&conditions.mkfs, &self.plan.env)?;
+        conditions.mkfs_output = result.last_lines(TOOL_LINES);
+        result.check(&conditions.mkfs)?;
         // If no separate command prints the features, mkfs has just printed them.
-        let shown = if self.plan.features.is_empty() {
-            ran
+        let features_output = if self.plan.features.is_empty() {
+            result
         } else {
             tool::run(&self.filled(&self.plan.features), &self.plan.env)?
         };
-        conditions.features = fsdyno_filesystem::features(&shown.output, &self.plan.feature_keys);
-        let mut unread = Vec::new();
-        unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+        conditions.features =
+            fsdyno_filesystem::features(&features_output.output, &self.plan.feature_keys);
+        let mut read_errors = Vec::new();
+        read_errors.extend(
+            (features_output.exit != Some(0)).then(|| features_output.last_lines(1).join(" ")),
+        );
         for word in &self.plan.feature_words {
             let value = feature_word(&self.device_path(), word)?;
             conditions.features.insert(word.key.clone(), value.to_string());
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
-            let shown = tool::run(&self.filled(&journal.features), &self.plan.env)?;
-            let found = fsdyno_filesystem::features(&shown.output, &journal.feature_keys);
-            let named = found.into_iter().map(|(key, value)| (format!("journal: {key}"), value));
-            conditions.features.extend(named);
-            unread.extend((shown.exit != Some(0)).then(|| shown.last_lines(1).join(" ")));
+            let features_output = tool::run(&self.filled(&journal.features), &self.plan.env)?;
+            let features =
+                fsdyno_filesystem::features(&features_output.output, &journal.feature_keys);
+            let journal_entries =
+                features.into_iter().map(|(key, value)| (format!("journal: {key}"), value));
+            conditions.features.extend(journal_entries);
+            read_errors.extend(
+                (features_output.exit != Some(0)).then(|| features_output.last_lines(1).join(" ")),
+            );
         }
         let bytes =
             fsdyno_filesystem::journal_bytes(&conditions.features, &self.plan.journal_bytes);
         conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
-        let note = |said| format!("the features in effect could not be read back: {said}");
-        conditions.notes.extend(unread.into_iter().map(note));
+        let note = |message| format!("the features in effect could not be read back: {message}");
+        conditions.notes.extend(read_errors.into_iter().map(note));
         // The command that made a pool has also imported it.
         self.export()
     }

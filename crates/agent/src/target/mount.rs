@@ -38,10 +38,10 @@ impl Formatted {
         match &self.mounting {
             Mounting::Raw => return self.open_root(),
             Mounting::Served => {
-                let place = self.mount_point.to_string_lossy();
+                let mount_point = self.mount_point.to_string_lossy();
                 let argv = self.filled(&self.plan.mount_command);
                 let argv: Vec<String> =
-                    argv.iter().map(|word| word.replace("{mount}", &place)).collect();
+                    argv.iter().map(|word| word.replace("{mount}", &mount_point)).collect();
                 self.workers = userspace::mount(&argv, &self.plan.env, &self.mount_point)?;
             }
             Mounting::Over { below, .. } => self.mount_over(below)?,
@@ -53,12 +53,12 @@ impl Formatted {
                 self.import()?;
                 let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
                 let source = self.source(kind);
-                let mounted = self.mount_by_kernel(&source, kind, options, &self.mount_point);
-                if mounted.is_err() {
+                let result = self.mount_by_kernel(&source, kind, options, &self.mount_point);
+                if result.is_err() {
                     // The error of the mount is the one to report.
                     let _ = self.export();
                 }
-                mounted?;
+                result?;
             }
         }
         self.mounted = true;
@@ -74,30 +74,30 @@ impl Formatted {
 
     /// Mounts the lower file system, and the upper one over an empty lower layer and an upper layer on it.
     fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
-        let place = self.place_below();
-        fs::create_dir_all(&place)?;
+        let mount_point = self.place_below();
+        fs::create_dir_all(&mount_point)?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
-        self.mount_by_kernel(&self.source(kind), kind, options, &place)?;
-        let laid = self.lay_over(&place);
-        if laid.is_err() {
+        self.mount_by_kernel(&self.source(kind), kind, options, &mount_point)?;
+        let result = self.lay_over(&mount_point);
+        if result.is_err() {
             // The target then counts as not mounted, which the next check relies on.
-            let _ = rustix::mount::unmount(&place, UnmountFlags::empty());
+            let _ = rustix::mount::unmount(&mount_point, UnmountFlags::empty());
         }
-        laid
+        result
     }
 
-    /// Mounts a file system over layers on the file system that is mounted at `place`.
-    fn lay_over(&self, place: &Path) -> io::Result<()> {
+    /// Mounts a file system over layers on the file system that is mounted at `folder`.
+    fn lay_over(&self, folder: &Path) -> io::Result<()> {
         let mut options = Vec::new();
         for layer in ["lower", "upper", "work"] {
-            let path = place.join(layer);
+            let path = folder.join(layer);
             fs::create_dir_all(&path)?;
             options.push(format!("{layer}dir={}", path.display()));
         }
         // The marker that `volatile` leaves prevents the next mount, since after a crash the layers may be damaged
         // (Documentation/filesystems/overlayfs.rst, "Volatile mount"). Here, nothing has crashed.
-        let mark = place.join("work").join("work/incompat/volatile");
-        match fs::remove_dir_all(mark) {
+        let marker = folder.join("work").join("work/incompat/volatile");
+        match fs::remove_dir_all(marker) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -136,23 +136,23 @@ impl Formatted {
         source: &Path,
         kind: &str,
         options: &str,
-        at: &Path,
+        target: &Path,
     ) -> io::Result<()> {
         let options = self.filled(&[options.to_string()]).concat();
         let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
         let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
-        rustix::mount::mount(source, at, kind, bits, Some(data.as_c_str())).map_err(|error| {
+        rustix::mount::mount(source, target, kind, bits, Some(data.as_c_str())).map_err(|error| {
             io::Error::other(format!(
                 "mount -t {kind} -o '{options}' {}: {error}{}",
                 source.display(),
-                self.kernels_word(),
+                self.kernel_message(),
             ))
         })
     }
 
     /// Returns the kernel's last message if all its messages belong to this trial, as in the lab.
-    fn kernels_word(&self) -> String {
+    fn kernel_message(&self) -> String {
         if self.held.is_empty() { crate::kernel_log::hint() } else { String::new() }
     }
 
@@ -161,8 +161,8 @@ impl Formatted {
     /// # Errors
     /// Errors from reading the mount table.
     pub fn is_mounted(&self) -> io::Result<bool> {
-        for place in [&self.access_path(), &self.place_below()] {
-            if mount_info::in_effect(&place.to_string_lossy())?.is_some() {
+        for path in [&self.access_path(), &self.place_below()] {
+            if mount_info::in_effect(&path.to_string_lossy())?.is_some() {
                 return Ok(true);
             }
         }
@@ -205,10 +205,10 @@ impl Formatted {
             conditions.mount = format!("none: {} itself", self.device_path().display());
             return Ok(());
         }
-        let at = self.access_path();
-        let at = at.to_string_lossy();
-        conditions.mount = mount_info::in_effect(&at)?
-            .ok_or_else(|| io::Error::other(format!("{at} is not mounted")))?;
+        let path = self.access_path();
+        let path = path.to_string_lossy();
+        conditions.mount = mount_info::in_effect(&path)?
+            .ok_or_else(|| io::Error::other(format!("{path} is not mounted")))?;
         let all = mount_info::all_options(self.device_name());
         conditions.features.extend(all.map(|options| ("mount options".into(), options)));
         if let Mounting::Over { .. } | Mounting::Shared { .. } = self.mounting {

@@ -18,10 +18,10 @@ use crate::process;
 
 /// The maximum time for a command to mount, and for its process to end after the unmount: it may have gigabytes to
 /// write to a slow disk.
-const LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
+const TIME_LIMIT: Nanos = Nanos(3600 * 1_000_000_000);
 
 /// The time after which a process that neither uses CPU time nor waits for a device counts as hung.
-const STILL: Nanos = Nanos(60 * 1_000_000_000);
+const IDLE_LIMIT: Nanos = Nanos(60 * 1_000_000_000);
 
 /// The maximum time until the mount appears after its command has ended: a command that daemonizes has already mounted,
 /// or mounts soon afterwards.
@@ -30,20 +30,20 @@ const MOUNT_DELAY: Nanos = Nanos(10_000_000_000);
 /// The maximum time for a process to end after it has stopped serving.
 const END_LIMIT: Nanos = Nanos(500_000_000);
 
-const PERIOD: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of lines kept from the end of the command's output.
-const LINES: usize = 6;
+const MAX_LINES: usize = 6;
 
 /// The processes that do the work of a mounted file system.
 #[derive(Debug, Default)]
 pub struct Workers {
     /// The output of the command; `None` while nothing is mounted.
-    said: Option<OutputTail>,
+    output: Option<OutputTail>,
     /// The processes seen at work, so that their end is noticed even if it is immediate.
     pids: Vec<Pid>,
     /// The children of this process that existed before the command: the modelled disks' servers.
-    others: Vec<Pid>,
+    earlier_children: Vec<Pid>,
 }
 
 /// Runs the command until something is mounted at `at`.
@@ -56,7 +56,7 @@ pub struct Workers {
 pub fn mount<'a>(
     argv: &[String],
     env: impl IntoIterator<Item = (&'a String, &'a String)>,
-    at: &Path,
+    mount_point: &Path,
 ) -> io::Result<Workers> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "an empty command"));
@@ -66,47 +66,50 @@ pub fn mount<'a>(
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (output, said) = OutputTail::start()?;
-    let others = children()?.into_iter().map(|child| child.pid).collect();
+    let (writer, output) = OutputTail::start()?;
+    let earlier_children = children()?.into_iter().map(|child| child.pid).collect();
     let child = Command::new(program)
         .args(arguments)
         .env_clear()
         .env("PATH", "/bin:/sbin:/usr/bin:/usr/sbin")
         .envs(env)
         .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
-    let workers = Workers { said: Some(said), pids: Vec::new(), others };
-    let failed = |workers: &Workers, how: &str| {
-        io::Error::other(format!("{} {how}: {}", argv.join(" "), workers.words()))
+    let workers = Workers { output: Some(output), pids: Vec::new(), earlier_children };
+    let mount_error = |workers: &Workers, status: &str| {
+        io::Error::other(format!("{} {status}: {}", argv.join(" "), workers.last_lines()))
     };
     let started = clock::now();
-    let mut work = Work::now(STILL);
+    let mut work = ActivityTracker::now(IDLE_LIMIT);
     let mut ended_at = None;
-    let place = at.to_string_lossy();
-    while mount_info::in_effect(&place)?.is_none() {
+    let path = mount_point.to_string_lossy();
+    while mount_info::in_effect(&path)?.is_none() {
         let now = clock::now();
         if ended_at.is_none()
-            && let Some(how) =
+            && let Some(status) =
                 Pid::from_raw(child.id() as i32).map(process::ended).transpose()?.flatten()
         {
-            if how != ExitStatus::SUCCESS {
-                return Err(failed(&workers, &format!("failed ({how})")));
+            if status != ExitStatus::SUCCESS {
+                return Err(mount_error(&workers, &format!("failed ({status})")));
             }
             ended_at = Some(now);
         }
         if ended_at.is_some_and(|ended| now.since(ended) > MOUNT_DELAY) {
-            return Err(failed(&workers, "ended and mounted nothing"));
+            return Err(mount_error(&workers, "ended and mounted nothing"));
         }
         if work.is_still(&workers.children()?) {
-            return Err(failed(&workers, &format!("has been idle for {STILL} without mounting")));
+            return Err(mount_error(
+                &workers,
+                &format!("has been idle for {IDLE_LIMIT} without mounting"),
+            ));
         }
-        if now.since(started) > LIMIT {
-            return Err(failed(&workers, &format!("has not mounted within {LIMIT}")));
+        if now.since(started) > TIME_LIMIT {
+            return Err(mount_error(&workers, &format!("has not mounted within {TIME_LIMIT}")));
         }
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(workers)
 }
@@ -115,11 +118,11 @@ impl Workers {
     /// Returns the processes that do its work now: a command that daemonizes does so after the mount, so that the
     /// working process differs from the one that was started.
     pub fn current_pids(&self) -> Vec<Pid> {
-        if self.said.is_none() {
+        if self.output.is_none() {
             return Vec::new();
         }
         let children = self.children().unwrap_or_default().into_iter();
-        children.filter(|child| !child.ended).map(|child| child.pid).collect()
+        children.filter(|child| !child.has_ended).map(|child| child.pid).collect()
     }
 
     /// Describes the end of the first process seen at work that should still run; `None` while all do. To be called
@@ -127,14 +130,14 @@ impl Workers {
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
         let started = clock::now();
-        while self.said.is_some() && clock::now().since(started) < END_LIMIT {
-            if let Some(how) = self.pids.iter().find_map(ended) {
+        while self.output.is_some() && clock::now().since(started) < END_LIMIT {
+            if let Some(status) = self.pids.iter().find_map(ended) {
                 return Some(format!(
-                    "the file system's process ended with {how}: {}",
-                    self.words()
+                    "the file system's process ended with {status}: {}",
+                    self.last_lines()
                 ));
             }
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(POLL_INTERVAL);
         }
         None
     }
@@ -145,7 +148,10 @@ impl Workers {
     }
 
     fn children(&self) -> io::Result<Vec<Child>> {
-        Ok(children()?.into_iter().filter(|child| !self.others.contains(&child.pid)).collect())
+        Ok(children()?
+            .into_iter()
+            .filter(|child| !self.earlier_children.contains(&child.pid))
+            .collect())
     }
 
     /// Waits, after the unmount, until all have ended: until then they may write. A process may leave its child to
@@ -154,77 +160,79 @@ impl Workers {
     /// # Errors
     /// A process that does not end, or that was seen running and ends with a failure.
     pub fn wait(&mut self) -> io::Result<()> {
-        self.wait_while_they_work(STILL)
+        self.wait_while_they_work(IDLE_LIMIT)
     }
 
-    fn wait_while_they_work(&mut self, still: Nanos) -> io::Result<()> {
-        if self.said.is_none() {
+    fn wait_while_they_work(&mut self, idle_limit: Nanos) -> io::Result<()> {
+        if self.output.is_none() {
             return Ok(());
         }
         let started = clock::now();
-        let mut work = Work::now(still);
+        let mut work = ActivityTracker::now(idle_limit);
         let mut waited = std::mem::take(&mut self.pids);
         loop {
-            let found = self.children()?;
-            let mut none_is_left = waited.is_empty();
-            for Child { pid, ended, .. } in &found {
+            let children = self.children()?;
+            let mut all_ended = waited.is_empty();
+            for Child { pid, has_ended, .. } in &children {
                 if waited.contains(pid) {
                     continue;
                 }
-                none_is_left = false;
-                match ended {
+                all_ended = false;
+                match has_ended {
                     // It did not serve the unmount, so its exit status does not matter.
                     true => _ = process::ended(*pid),
                     false => waited.push(*pid),
                 }
             }
-            if none_is_left {
+            if all_ended {
                 break;
             }
-            let mut ended = Vec::new();
+            let mut ended_pids = Vec::new();
             for pid in &waited {
                 match process::ended(*pid) {
-                    Ok(Some(ExitStatus::SUCCESS)) => ended.push(*pid),
-                    Ok(Some(how)) => {
+                    Ok(Some(ExitStatus::SUCCESS)) => ended_pids.push(*pid),
+                    Ok(Some(status)) => {
                         return Err(io::Error::other(format!(
-                            "the file system's process ended with {how}: {}",
-                            self.words()
+                            "the file system's process ended with {status}: {}",
+                            self.last_lines()
                         )));
                     }
                     Ok(None) => {}
-                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => ended.push(*pid),
+                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                        ended_pids.push(*pid)
+                    }
                     Err(error) => return Err(error),
                 }
             }
-            waited.retain(|pid| !ended.contains(pid));
-            if work.is_still(&found) {
+            waited.retain(|pid| !ended_pids.contains(pid));
+            if work.is_still(&children) {
                 return Err(io::Error::other(format!(
                     "the file system's process hangs: it has not ended after its unmount, and done nothing \
-                     for {still}: {}",
-                    self.words()
+                     for {idle_limit}: {}",
+                    self.last_lines()
                 )));
             }
-            if clock::now().since(started) > LIMIT {
+            if clock::now().since(started) > TIME_LIMIT {
                 return Err(io::Error::other(format!(
-                    "the file system's process has not ended within {LIMIT} of its unmount"
+                    "the file system's process has not ended within {TIME_LIMIT} of its unmount"
                 )));
             }
-            if ended.is_empty() {
-                std::thread::sleep(PERIOD);
+            if ended_pids.is_empty() {
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
-        self.said = None;
+        self.output = None;
         Ok(())
     }
 
     /// Returns the last lines of the command's output.
-    fn words(&self) -> String {
-        let text = self.said.as_ref().map(OutputTail::text).unwrap_or_default();
+    fn last_lines(&self) -> String {
+        let text = self.output.as_ref().map(OutputTail::text).unwrap_or_default();
         let lines: Vec<&str> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
             0 => "it printed nothing".into(),
-            some => lines[some.saturating_sub(LINES)..].join(" / "),
+            some => lines[some.saturating_sub(MAX_LINES)..].join(" / "),
         }
     }
 }
@@ -235,32 +243,32 @@ pub struct Child {
     /// Its pid.
     pub pid: Pid,
     /// True while it waits for a device, or in any other uninterruptible sleep.
-    waits: bool,
+    is_waiting: bool,
     /// True if it has ended.
-    pub ended: bool,
+    pub has_ended: bool,
 }
 
 /// Tracks the progress of the processes.
-struct Work {
+struct ActivityTracker {
     /// The CPU time at the last progress, and when that was.
-    seen: (Nanos, Nanos),
-    still: Nanos,
+    last_progress: (Nanos, Nanos),
+    idle_limit: Nanos,
 }
 
-impl Work {
+impl ActivityTracker {
     /// Starts with progress made now.
-    fn now(still: Nanos) -> Work {
-        Work { seen: (Nanos(0), clock::now()), still }
+    fn now(idle_limit: Nanos) -> ActivityTracker {
+        ActivityTracker { last_progress: (Nanos(0), clock::now()), idle_limit }
     }
 
     /// Returns true if none of these has used any CPU time, or waited for a device, for too long.
     fn is_still(&mut self, children: &[Child]) -> bool {
         let (now, times) = (clock::now(), children.iter().map(|child| process_time(child.pid)));
         let time = times.fold(Nanos(0), |sum, time| sum + time);
-        if time != self.seen.0 || children.iter().any(|child| child.waits) {
-            self.seen = (time, now);
+        if time != self.last_progress.0 || children.iter().any(|child| child.is_waiting) {
+            self.last_progress = (time, now);
         }
-        now.since(self.seen.1) > self.still
+        now.since(self.last_progress.1) > self.idle_limit
     }
 }
 
@@ -273,9 +281,9 @@ impl Work {
 /// threads are visible: there, we and our children have pids different from those that waitpid(2) takes, which are the
 /// last in `NSpid` (proc(5)).
 pub fn children() -> io::Result<Vec<Child>> {
-    let own = fs::read_link("/proc/self")?;
-    let own = own.to_str().unwrap_or_default();
-    let mut found = Vec::new();
+    let own_pid = fs::read_link("/proc/self")?;
+    let own_pid = own_pid.to_str().unwrap_or_default();
+    let mut children = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| name.bytes().all(|b| b.is_ascii_digit()))
@@ -283,10 +291,10 @@ pub fn children() -> io::Result<Vec<Child>> {
             continue;
         };
         let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
-        found.extend(child_of(&status, own, name));
+        children.extend(child_of(&status, own_pid, name));
     }
-    found.sort_unstable_by_key(|child| child.pid.as_raw_nonzero());
-    Ok(found)
+    children.sort_unstable_by_key(|child| child.pid.as_raw_nonzero());
+    Ok(children)
 }
 
 /// Parses /proc/NAME/status; returns the process if it is a child of `parent`, which is the pid in that /proc.
@@ -300,11 +308,11 @@ fn child_of(status: &str, parent: &str, name: &str) -> Option<Child> {
         return None;
     }
     // Kernels before 4.1 do not report it; then there is only one pid, or waiting for it fails.
-    let own = field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name);
-    let pid = own.parse().ok().and_then(Pid::from_raw)?;
+    let pid_here = field("NSpid").and_then(|all| all.split_whitespace().last()).unwrap_or(name);
+    let pid = pid_here.parse().ok().and_then(Pid::from_raw)?;
     // A zombie, or one that is being reaped.
     let ended = state.starts_with(['Z', 'X']);
-    Some(Child { pid, waits: state.starts_with('D'), ended })
+    Some(Child { pid, is_waiting: state.starts_with('D'), has_ended: ended })
 }
 
 #[cfg(test)]
@@ -313,28 +321,29 @@ mod tests {
 
     use super::*;
 
-    fn error(argv: &[&str]) -> String {
+    fn mount_error(argv: &[&str]) -> String {
         let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
         mount(&argv, [], Path::new("/no/such/place")).unwrap_err().to_string()
     }
 
     #[test]
     fn a_command_that_fails_is_reported_with_its_own_message() {
-        let text = error(&["sh", "-c", "echo no such option >&2; exit 3"]);
+        let text = mount_error(&["sh", "-c", "echo no such option >&2; exit 3"]);
         assert!(text.ends_with("failed (exit code 3): no such option"), "{text}");
-        assert!(error(&["no-such-fuse"]).starts_with("no-such-fuse: "));
+        assert!(mount_error(&["no-such-fuse"]).starts_with("no-such-fuse: "));
     }
 
     #[test]
-    fn a_child_is_known_by_the_numbers_of_proc_and_told_by_its_own() {
+    fn a_child_is_found_by_its_outer_pid_and_reported_by_its_own() {
         let status = |state: &str, ppid: u32| {
             format!("Name:\tfuse2fs\nState:\t{state} (x)\nPPid:\t{ppid}\nNSpid:\t4711\t2\n")
         };
-        let child =
-            |pid, waits| Some(Child { pid: Pid::from_raw(pid).unwrap(), waits, ended: false });
+        let child = |pid, waits| {
+            Some(Child { pid: Pid::from_raw(pid).unwrap(), is_waiting: waits, has_ended: false })
+        };
         assert_eq!(child_of(&status("S", 4710), "4710", "4711"), child(2, false));
         assert_eq!(child_of(&status("D", 4710), "4710", "4711"), child(2, true));
-        let ended = child(2, false).map(|it| Child { ended: true, ..it });
+        let ended = child(2, false).map(|it| Child { has_ended: true, ..it });
         assert_eq!(child_of(&status("Z", 4710), "4710", "4711"), ended);
         // A daemon of the host, whose parent is the host's first process.
         assert_eq!(child_of(&status("S", 1), "4710", "4711"), None);
@@ -358,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn all_that_the_command_left_is_waited_for() {
+    fn all_processes_left_by_the_command_are_waited_for() {
         // In a separate process: other tests have children too.
-        let alone = process::fork(|| {
+        let child = process::fork(|| {
             let sleeper = || Ok::<_, io::Error>(Killed(Command::new("sleep").arg("1000").spawn()?));
             let _other = sleeper()?;
             let pids = || -> io::Result<Vec<Pid>> {
@@ -371,62 +380,69 @@ mod tests {
             let daemon = "sh -c 'setsid sleep 0.05 & exit 0'";
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
-            let said = || Some(OutputTail::start().unwrap().1);
+            let output = || Some(OutputTail::start().unwrap().1);
             // Repeated, so that in some rounds the parent ends while /proc is being read.
             for _ in 0..20 {
                 Command::new("sh").args(["-c", daemon]).spawn()?;
-                let mut workers =
-                    Workers { said: said(), pids: Vec::new(), others: others.clone() };
+                let mut workers = Workers {
+                    output: output(),
+                    pids: Vec::new(),
+                    earlier_children: others.clone(),
+                };
                 workers.wait()?;
-                let left = pids()?;
-                if left != others || !workers.current_pids().is_empty() {
-                    return Err(io::Error::other(format!("{left:?} are left, not {others:?}")));
+                let remaining = pids()?;
+                if remaining != others || !workers.current_pids().is_empty() {
+                    return Err(io::Error::other(format!(
+                        "{remaining:?} are left, not {others:?}"
+                    )));
                 }
                 // Returns immediately, since nothing is left to wait for.
                 workers.wait()?;
             }
             // Waits until it has ended, but does not reap it.
-            let ends = |pid: Pid| {
-                let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                rustix::process::waitid(WaitId::Pid(pid), how)
+            let wait_without_reaping = |pid: Pid| {
+                let flags = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+                rustix::process::waitid(WaitId::Pid(pid), flags)
             };
-            let bad = Command::new("false").spawn()?;
-            ends(Pid::from_child(&bad))?;
-            let pids = vec![Pid::from_child(&bad)];
-            let ended = Workers { said: said(), pids, others: others.clone() }.wait();
+            let failing = Command::new("false").spawn()?;
+            wait_without_reaping(Pid::from_child(&failing))?;
+            let pids = vec![Pid::from_child(&failing)];
+            let result =
+                Workers { output: output(), pids, earlier_children: others.clone() }.wait();
             // A process that makes progress is waited for, a hung one is not.
-            let mut hangs = sleeper()?;
-            let mut workers = Workers { said: said(), pids: Vec::new(), others };
+            let mut hanging = sleeper()?;
+            let mut workers =
+                Workers { output: output(), pids: Vec::new(), earlier_children: others };
             workers.look();
             let waited = workers.wait_while_they_work(Nanos(200_000_000));
-            let died = Workers { pids: vec![Pid::from_child(&hangs.0)], ..workers };
-            let before = died.died();
-            hangs.0.kill()?;
-            ends(Pid::from_child(&hangs.0))?;
-            let after = died.died();
-            let says = |result: io::Result<()>, words: &str| match result {
+            let died = Workers { pids: vec![Pid::from_child(&hanging.0)], ..workers };
+            let before_death = died.died();
+            hanging.0.kill()?;
+            wait_without_reaping(Pid::from_child(&hanging.0))?;
+            let after_death = died.died();
+            let expect_message = |result: io::Result<()>, words: &str| match result {
                 Err(error) if error.to_string().contains(words) => Ok(()),
-                other => Err(io::Error::other(format!("{other:?} and not {words}"))),
+                result => Err(io::Error::other(format!("{result:?} and not {words}"))),
             };
-            says(ended, "ended with exit code 1")?;
-            says(waited, "hangs: it has not ended after its unmount")?;
-            match (before, after) {
-                (None, Some(how)) if how.contains("killed by signal 9") => Ok(()),
-                other => Err(io::Error::other(format!("{other:?}"))),
+            expect_message(result, "ended with exit code 1")?;
+            expect_message(waited, "hangs: it has not ended after its unmount")?;
+            match (before_death, after_death) {
+                (None, Some(status)) if status.contains("killed by signal 9") => Ok(()),
+                result => Err(io::Error::other(format!("{result:?}"))),
             }
         })
         .unwrap();
         loop {
-            if let Some(how) = process::ended(alone).unwrap() {
-                break assert_eq!(how, ExitStatus::SUCCESS);
+            if let Some(status) = process::ended(child).unwrap() {
+                break assert_eq!(status, ExitStatus::SUCCESS);
             }
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     #[test]
     fn a_command_that_mounts_nothing_is_reported() {
-        let text = error(&["true"]);
+        let text = mount_error(&["true"]);
         assert!(text.ends_with("ended and mounted nothing: it printed nothing"), "{text}");
     }
 }

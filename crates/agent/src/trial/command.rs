@@ -28,9 +28,9 @@ impl Trial<'_> {
         }
         let Some(setup) = &shell.setup else { return Ok(()) };
         self.target.set_timed(false);
-        let ran = self.shell(setup, "setup");
+        let result = self.shell(setup, "setup");
         self.target.set_timed(true);
-        ran?;
+        result?;
         self.conditions.notes.push(format!("before the phase, in no figure: {setup}"));
         Ok(())
     }
@@ -45,24 +45,24 @@ impl Trial<'_> {
         if self.job.task != Task::Command {
             return Err(command::refusal(&shell.command));
         }
-        let ran = self.shell(&shell.command, "command")?;
-        (outcome.started, outcome.returned) = (ran.started, ran.returned);
-        Ok(Spent { user: ran.user, system: ran.system })
+        let result = self.shell(&shell.command, "command")?;
+        (outcome.started, outcome.returned) = (result.started, result.returned);
+        Ok(Spent { user: result.user, system: result.system })
     }
 
-    fn shell(&mut self, line: &str, what: &str) -> Result<shell::CommandResult, String> {
+    fn shell(&mut self, line: &str, role: &str) -> Result<shell::CommandResult, String> {
         self.mailbox.set(Word::Now, clock::now().0);
-        let ran = shell::run(line, self.target.root(), self.umask).map_err(failed(what))?;
-        if let Some(failure) = &ran.failure {
-            return Err(format!("the {what} '{line}' {failure}"));
+        let result = shell::run(line, self.target.root(), self.umask).map_err(failed(role))?;
+        if let Some(failure) = &result.failure {
+            return Err(format!("the {role} '{line}' {failure}"));
         }
-        if ran.left > 0 {
+        if result.left > 0 {
             self.conditions.notes.push(format!(
-                "the {what} left {} processes running, which were ended before the sync",
-                ran.left
+                "the {role} left {} processes running, which were ended before the sync",
+                result.left
             ));
         }
-        Ok(ran)
+        Ok(result)
     }
 
     /// Hashes the tree that a command left, read back with cold caches.

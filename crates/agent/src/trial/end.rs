@@ -32,7 +32,7 @@ impl Trial<'_> {
             }
         };
         let seed = self.job.seed;
-        let seen = match &self.device {
+        let report = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
                 .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
             None => self
@@ -40,15 +40,15 @@ impl Trial<'_> {
                 .observed(&mut |root| verify(root, tree, &self.contents, mode, seed, &mut beat)),
         };
         self.target.set_timed(true);
-        let seen: VerifyReport = seen.map_err(failed("verify"))?;
+        let report: VerifyReport = report.map_err(failed("verify"))?;
         let total = &mut self.measured.verify;
         total.mode = mode;
-        total.files += seen.files;
-        total.directories += seen.directories;
-        total.bytes = total.bytes + seen.bytes;
-        total.problems += seen.problems;
-        total.elapsed_ns += seen.elapsed_ns;
-        total.examples.extend(seen.examples);
+        total.files += report.files;
+        total.directories += report.directories;
+        total.bytes = total.bytes + report.bytes;
+        total.problems += report.problems;
+        total.elapsed_ns += report.elapsed_ns;
+        total.examples.extend(report.examples);
         match total.examples.first() {
             Some(first) => Err(format!("verify found {} differences: {first}", total.problems)),
             None => Ok(()),

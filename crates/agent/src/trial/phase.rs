@@ -41,7 +41,7 @@ impl Trial<'_> {
         let spent =
             Account::close(&instruments, &opened).with_command_time(command.user, command.system);
         let (device, devices, late_ns) = before.since(self.target);
-        let engine_ns = engine_cost.of(outcome.ops / u64::from(together));
+        let engine_ns = engine_cost.for_ops(outcome.ops / u64::from(together));
         let instrument = spent.instrument(late_ns, engine_ns);
         let seen = self.samples(written_at, device)?;
         self.ops_before += outcome.ops;

@@ -59,7 +59,7 @@ fn device(text: &str, raid: Option<&str>, journal: Option<u64>) -> Plan {
         return on(MediumPlan::Drive { path: text.into() });
     };
     let (raid, journal_size) = (raid.map(|raid| raid.parse().unwrap()), journal.map(Bytes));
-    on(EphemeralPlan { size, raid, journal_size }.of(kind))
+    on(EphemeralPlan { size, raid, journal_size }.with_kind(kind))
 }
 
 fn directory(path: &str) -> Plan {
@@ -77,7 +77,7 @@ fn period(year: &str) -> Plan {
 }
 
 fn rows(plans: &[Plan]) -> Vec<String> {
-    let plans: Vec<Plan> = plans.iter().cloned().map(Plan::sealed).collect();
+    let plans: Vec<Plan> = plans.iter().cloned().map(Plan::with_hash).collect();
     let names = RowNames::of(&plans);
     plans.iter().map(|plan| names.row(plan)).collect()
 }
@@ -247,7 +247,7 @@ fn several_axes_stand_in_one_order_and_what_all_share_is_left_out() {
 
 #[test]
 fn a_host_is_named_by_the_kernel_that_its_trial_ran_under() {
-    let plan = directory("/a").sealed();
+    let plan = directory("/a").with_hash();
     let under = |host_kernel| Subject { host_kernel, ..Subject::from(&plan) };
     let (old, new) = (under("6.1.0 #1 SMP"), under("6.12.3 #1 SMP"));
     let names = RowNames::of([old, new]);
@@ -256,7 +256,7 @@ fn a_host_is_named_by_the_kernel_that_its_trial_ran_under() {
 
 #[test]
 fn two_hosts_of_one_kernel_are_distinguished_by_their_cpus_and_a_guests_cpu_is_its_labs() {
-    let (here, guest) = (directory("/a").sealed(), in_lab(|_| {}).sealed());
+    let (here, guest) = (directory("/a").with_hash(), in_lab(|_| {}).with_hash());
     let on = |plan, host_cpu| Subject { host_cpu, ..Subject::from(plan) };
     let names = |a, b| RowNames::of([a, b]).row(b);
     assert_eq!(names(on(&here, "Epyc"), on(&here, "Xeon")), "ext4, Xeon");
@@ -267,7 +267,7 @@ fn two_hosts_of_one_kernel_are_distinguished_by_their_cpus_and_a_guests_cpu_is_i
 fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
     let mut other = plan();
     other.medium.modelled_mut().unwrap().disk.spec = "another disk".into();
-    let (one, other) = (plan().sealed(), other.sealed());
+    let (one, other) = (plan().with_hash(), other.with_hash());
     let names = RowNames::of([&one, &other]);
     assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
     let of = |lab_id| Subject { lab_id, ..Subject::from(&one) };
@@ -291,24 +291,24 @@ fn a_workload_is_named_by_its_parameters_and_an_input_by_its_bytes() {
         let names = RowNames::of(&plans);
         plans.each_ref().map(|plan| names.workload(plan))
     };
-    assert_eq!(named([files("10"), files("10")].map(Plan::sealed)), ["dirops", "dirops"]);
+    assert_eq!(named([files("10"), files("10")].map(Plan::with_hash)), ["dirops", "dirops"]);
     let both = ["dirops files=10", "dirops files=20"];
-    assert_eq!(named([files("10"), files("20")].map(Plan::sealed)), both);
-    let same = [input("/a", "1"), input("/b", "1")].map(Plan::sealed);
+    assert_eq!(named([files("10"), files("20")].map(Plan::with_hash)), both);
+    let same = [input("/a", "1"), input("/b", "1")].map(Plan::with_hash);
     assert_eq!(named(same), ["dirops", "dirops"]);
-    let other = [input("/a", "1"), input("/b", "2")].map(Plan::sealed);
+    let other = [input("/a", "1"), input("/b", "2")].map(Plan::with_hash);
     assert_eq!(named(other), ["dirops archive=/a", "dirops archive=/b"]);
 }
 
 #[test]
 fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
-    let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).sealed();
+    let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).with_hash();
     let (old, new) = (kernel("6.1"), kernel("6.12"));
     let names = RowNames::of_comparison([&old], [&new]);
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4", "ext4"]);
     let names = RowNames::of_comparison([&old, &new], [&new]);
     assert_eq!([&old, &new].map(|plan| names.row(plan)), ["ext4, 6.1", "ext4, 6.12"]);
-    let (hdd, ssd) = (plan().sealed(), modelled(|lab| lab.disk.name = "ssd".into()).sealed());
+    let (hdd, ssd) = (plan().with_hash(), modelled(|lab| lab.disk.name = "ssd".into()).with_hash());
     let names = RowNames::of_comparison([&hdd], [&ssd]);
     assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
 }
@@ -338,10 +338,11 @@ fn a_machine_and_none_are_named_by_the_parts_that_differ() {
     let plans = [machine(Some("server"), "nvme", 1), machine(None, "hdd", 1)];
     assert_eq!(rows(&plans), ["ext4, nvme", "ext4, hdd"]);
     // The same parts have the same name, so that older results without a machine can be compared.
-    let (new, old) = (machine(Some("pc"), "hdd", 1).sealed(), machine(None, "hdd", 1).sealed());
+    let (new, old) =
+        (machine(Some("pc"), "hdd", 1).with_hash(), machine(None, "hdd", 1).with_hash());
     let names = RowNames::of_comparison([&old], [&new]);
     assert_eq!((names.row(&old), names.row(&new)), ("ext4".to_string(), "ext4".to_string()));
-    let new = machine(Some("pc"), "ssd", 1).sealed();
+    let new = machine(Some("pc"), "ssd", 1).with_hash();
     let names = RowNames::of_comparison([&old], [&new]);
     assert_ne!(names.row(&old), names.row(&new));
 }

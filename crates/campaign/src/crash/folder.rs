@@ -32,7 +32,7 @@ const MAX_LABEL: usize = 60;
 /// Refuses a folder that is neither new nor from a crash test (which is resumed). Also refuses an archive, because a
 /// new file would hide its compressed form.
 pub fn check_folder(folder: &Path) -> Result<(), Failure> {
-    file::look_at_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
+    file::check_folder(folder).map_err(|error| Failure::io("write to", folder, &error))?;
     if contains(folder, TRIALS) {
         return Err(Failure::invalid_use(format!(
             "'{}' has results of fsdyno run ({TRIALS}); give a new folder with --out",

@@ -21,7 +21,7 @@ use crate::{Failure, RunSpec, labs, rerun};
 pub fn read(path: &Path) -> Result<Finding, Failure> {
     let finding = keep::finding(path)?;
     // The finding may come from someone else, so its commands are checked, even with --dry-run.
-    Commands::of(&finding.plan)?;
+    Commands::derive(&finding.plan)?;
     check(&finding.plan, &rerun::inputs(&[&finding.plan])?)?;
     Ok(finding)
 }

@@ -76,7 +76,7 @@ fn workload(plan: &Plan, setting: &Setting) -> Result<Box<dyn Workload>, Failure
 /// Returns the bytes that a workload writes.
 fn contents(work: &dyn Workload, seed: u64) -> Contents {
     let mut contents = Contents::new(seed);
-    contents.thin(work.zeros());
+    contents.zero_share(work.zeros());
     if work.recording().is_some() { contents.with_classes() } else { contents }
 }
 

@@ -57,7 +57,7 @@ pub fn explain_result(
     let all = fsdyno_report::load([&why.result])?.trials;
     results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
     if let Some(folder) = &why.out {
-        let usable = fsdyno_media::file::look_at_folder(folder);
+        let usable = fsdyno_media::file::check_folder(folder);
         usable.map_err(|error| Failure::io("write to", folder, &error))?;
     }
     let mut sidecar = Sidecar::of(&why.result)?;
@@ -85,11 +85,11 @@ pub fn explain_result(
             other.map(|(index, others)| explain_once(true, index, &others[index])).transpose()?;
         if let Some(sidecar) = &mut sidecar {
             let (it, against) = (here.clone(), there.clone());
-            sidecar.add(StoredExplanation { schema: SCHEMA, it, against })?;
+            sidecar.add(StoredExplanation { schema: SCHEMA, explained: it, baseline: against })?;
         }
         if let Some(phase) = &why.phase {
-            here = here.only(phase);
-            there = there.map(|there| there.only(phase));
+            here = here.only_phase(phase);
+            there = there.map(|there| there.only_phase(phase));
         }
         show(&here, there.as_ref())?;
         match &why.out {

@@ -146,7 +146,7 @@ fn access(trial: &Trial) -> Access {
     let medium = &trial.plan.medium;
     let disks = || medium.disk().into_iter().chain(medium.journal());
     let rotational = disks().any(|disk| disk.spec["queue"]["rotational"] == true);
-    Access::of(rotational, disks().any(|disk| disk.spec["model"]["law"] == "network"))
+    Access::new(rotational, disks().any(|disk| disk.spec["model"]["law"] == "network"))
 }
 
 /// Adds the executed instructions of each phase.
@@ -239,7 +239,7 @@ fn read(
 ) -> (Vec<StageMap>, Vec<MapError>) {
     let mut unread: Vec<MapError> = Vec::new();
     let moment = |seen: StageStart| {
-        let hung = matches!(unread.last(), Some(MapError::Hangs { .. }));
+        let hung = matches!(unread.last(), Some(MapError::Timeout { .. }));
         let image = seen.image.as_ref().filter(|_| !hung);
         let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
         StageMap { place: (seen.stage, seen.phase), map }
@@ -250,7 +250,7 @@ fn read(
 
 /// Returns notes on images without a map.
 fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
-    let hangs = |error: &&MapError| matches!(error, MapError::Hangs { .. });
+    let hangs = |error: &&MapError| matches!(error, MapError::Timeout { .. });
     let mut notes: Vec<String> = unread
         .iter()
         .filter(hangs)
@@ -286,11 +286,11 @@ fn account(
         busy_ns: Nanos(busy),
         lost: log.lost,
     };
-    let account = Account::of(&log.entries, maps, devices);
+    let account = Account::attribute(&log.entries, maps, devices);
     for (index, phase) in (0u16..).zip(&mut it.phases) {
         let of_phase = |dot: &&Dot| dot.place == (Stage::Running, index);
         let dots: Vec<Dot> = account.dots.iter().filter(of_phase).copied().collect();
-        phase.requests = Grid::of(&dots);
+        phase.requests = Grid::new(&dots);
         let entries =
             || log.entries.iter().filter(|it| (it.stage, it.phase) == (Stage::Running, index));
         let disks: BTreeSet<u8> = entries().map(|entry| entry.disk).collect();
@@ -342,10 +342,11 @@ mod tests {
             calls.set(calls.get() + 1);
             match calls.get() {
                 1 => Ok(Map::default()),
-                2 => Err(MapError::Unreadable { tool: "xfs_db", output: "dirty".into() }),
-                _ => {
-                    Err(MapError::Hangs { tool: "xfs_db", after: fsdyno_why::map::tool::DEADLINE })
-                }
+                2 => Err(MapError::Unreadable { tool: "xfs_db", message: "dirty".into() }),
+                _ => Err(MapError::Timeout {
+                    tool: "xfs_db",
+                    deadline: fsdyno_why::map::tool::DEADLINE,
+                }),
             }
         };
         let (maps, unread) = read((0..6).map(seen).collect(), map);
@@ -380,6 +381,6 @@ mod tests {
         let account = it.account.unwrap();
         let all = account.sum(|_| true);
         assert_eq!((all.requests, all.time_ns), (2, it.log.busy_ns));
-        assert_eq!(account.attributed(), (0.0, 0.0), "no map, no guess");
+        assert_eq!(account.attributed_shares(), (0.0, 0.0), "no map, no guess");
     }
 }

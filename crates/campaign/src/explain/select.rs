@@ -244,7 +244,7 @@ mod tests {
             deadline_ns: None,
             outcome: Outcome::Ok,
             reason: None,
-            plan: plan.sealed(),
+            plan: plan.with_hash(),
             conditions: Default::default(),
             measured: Default::default(),
             host: Default::default(),

@@ -108,7 +108,7 @@ mod tests {
 
     fn explanation(id: &str) -> StoredExplanation {
         let it = Explained { trial_id: id.into(), ..Explained::default() };
-        StoredExplanation { schema: fsdyno_record::SCHEMA, it, against: None }
+        StoredExplanation { schema: fsdyno_record::SCHEMA, explained: it, baseline: None }
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let mut sidecar = Sidecar::of(folder.path()).unwrap().unwrap();
         let ids = || -> Vec<String> {
             let (all, _) = read_why(folder.path()).unwrap();
-            all.into_iter().map(|stored| stored.it.trial_id).collect()
+            all.into_iter().map(|stored| stored.explained.trial_id).collect()
         };
         for (add, stored) in [("a", &["a"][..]), ("b", &["a", "b"]), ("a", &["b", "a"])] {
             sidecar.add(explanation(add)).unwrap();

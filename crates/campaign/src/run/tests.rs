@@ -69,7 +69,7 @@ fn cells() -> Vec<Cell> {
             let (needs, phases) = (Default::default(), Vec::new());
             Cell {
                 row: 0,
-                plan: plan.sealed(),
+                plan: plan.with_hash(),
                 needs,
                 phases,
                 skip: None,
@@ -255,7 +255,7 @@ fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
     for cell in &mut cells {
         cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
         cell.plan.venue = VenuePlan::Host;
-        cell.plan = cell.plan.clone().sealed();
+        cell.plan = cell.plan.clone().with_hash();
     }
     let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");

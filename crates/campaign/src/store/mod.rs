@@ -64,16 +64,16 @@ impl Store {
         lock(&file, folder, FILE)?;
         bounded::check_regular(&file).map_err(io("read", &path))?;
         let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
-        let Lines { records: trials, good, lacks_newline, torn, .. } = lines;
+        let Lines { records: trials, valid_length, is_unterminated, torn, .. } = lines;
         let length = file.metadata().map_err(io("read", &path))?.len() as usize;
-        let torn = torn.map(|_| length - good);
+        let torn = torn.map(|_| length - valid_length);
         let series = SeriesFile::open(folder, &trials)?;
-        let (folder, length) = (folder.into(), good as u64);
+        let (folder, length) = (folder.into(), valid_length as u64);
         let mut store = Store { folder, file, length, trials, series, torn, made };
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("remove the torn line of", &path))?;
         }
-        if lacks_newline && torn.is_none() {
+        if is_unterminated && torn.is_none() {
             store.file.write_all(b"\n").map_err(io("end the last line of", &path))?;
             store.length += 1;
         }
@@ -86,7 +86,7 @@ impl Store {
     /// The error of [`Store::open`].
     pub fn read_trials(folder: &Path) -> Result<Vec<Trial>, StoreError> {
         let exists = folder_exists(folder)?;
-        file::look_at_folder(folder)
+        file::check_folder(folder)
             .map_err(io(if exists { "write in" } else { "create" }, folder))?;
         let path = folder.join(FILE);
         match file::append(&path, false) {
@@ -193,7 +193,7 @@ impl Store {
 pub(crate) fn lock(file: &File, folder: &Path, name: &str) -> Result<(), StoreError> {
     let locked = flock(file, FlockOperation::NonBlockingLockExclusive);
     // Another run may have replaced the file before it was locked.
-    match locked == Err(Errno::AGAIN) || !file::is_at(file, &folder.join(name)) {
+    match locked == Err(Errno::AGAIN) || !file::refers_to(file, &folder.join(name)) {
         true => Err(StoreError::InUse(folder.into())),
         false => Ok(()),
     }
@@ -276,7 +276,7 @@ fn folder_exists(folder: &Path) -> Result<bool, StoreError> {
         Ok(_) => {
             for name in OURS {
                 let path = folder.join(name);
-                file::look(&path).map_err(io("write", &path))?;
+                file::check_writable(&path).map_err(io("write", &path))?;
             }
             let entries = std::fs::read_dir(folder).map_err(io("read", folder))?;
             let foreign = |name: std::ffi::OsString| !WITHOUT_TRIALS.iter().any(|it| name == *it);

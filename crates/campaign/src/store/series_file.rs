@@ -119,7 +119,7 @@ pub fn read(folder: &Path) -> Result<Vec<Series>, StoreError> {
 
 /// Returns whether series belong to a trial: only those of successful trials are kept.
 pub fn belongs(series: &Series, trial: &Trial) -> bool {
-    trial.outcome == Outcome::Ok && series.is_of(trial)
+    trial.outcome == Outcome::Ok && series.belongs_to(trial)
 }
 
 /// Reads the file; `None` if there is none.
@@ -159,7 +159,7 @@ mod tests {
             ops: vec![3, 4],
             ..PhaseSeries::default()
         };
-        Series::of(&good(id), vec![phase]).unwrap()
+        Series::new(&good(id), vec![phase]).unwrap()
     }
 
     fn text(folder: &Path) -> String {

@@ -300,7 +300,9 @@ fn search_one(
     };
     let found = search(&space, &settings, &mut bench).map_err(|error| match error {
         SearchError::Evaluator(failure) => failure,
-        SearchError::Default(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
+        SearchError::DefaultRefused(_) => {
+            Failure { exit: Exit::TrialFailed, message: error.to_string() }
+        }
         error => Failure::invalid_use(error.to_string()),
     })?;
     let spec = of_one(spec, &space);

@@ -101,7 +101,7 @@ fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionWorth> 
             alone_deviation: it.alone.map_or(0.0, |worth| worth.deviation),
             with_winner: it.with_winner.map(|worth| worth.change()),
             average: it.average.map(f64::exp_m1),
-            is_nothing: it.is_nothing(least),
+            is_nothing: it.is_negligible(least),
             is_recommended: found.winner.0[it.option] == it.value,
             gives_up: value
                 .gives_up

@@ -107,7 +107,7 @@ impl Cuts<'_> {
         if let Some(lab) = plan.lab_mut() {
             lab.boot = BootPlan::Cold;
         }
-        let plan = plan.sealed();
+        let plan = plan.with_hash();
         let trial = points.run(&[(settings.clone(), SEED)])?.into_iter().next();
         let losses = space.chosen(point).flat_map(|value| &value.gives_up);
         let mut it = Candidate {

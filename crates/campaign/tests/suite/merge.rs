@@ -31,7 +31,7 @@ fn cell(label: &str, (medium, venue): (MediumPlan, VenuePlan)) -> Cell {
         hash: String::new(),
     };
     let (needs, phases) = (Default::default(), Vec::new());
-    Cell { row: 0, plan: plan.sealed(), needs, phases, skip: None, deadline: DEFAULT_DEADLINE }
+    Cell { row: 0, plan: plan.with_hash(), needs, phases, skip: None, deadline: DEFAULT_DEADLINE }
 }
 
 fn lab(spec: &str) -> (MediumPlan, VenuePlan) {
@@ -89,7 +89,7 @@ fn series(trial: &Trial) -> Option<Series> {
         ops: vec![trial.seed, trial.measured.phases.first()?.returned_ns.0],
         ..PhaseSeries::default()
     };
-    let series = Series::of(trial, vec![phase]);
+    let series = Series::new(trial, vec![phase]);
     series.filter(|_| trial.outcome == Outcome::Ok)
 }
 

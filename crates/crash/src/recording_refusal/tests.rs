@@ -101,7 +101,7 @@ impl Recorded {
         let returned = times.iter().map(|times| times.iter().copied().map(Nanos).collect());
         let returned = vec![returned.collect()];
         let at = Nanos(100);
-        let begin = PhaseEvent { kind: PhaseEventKind::Begin, phase: 0, at: Nanos(5) };
+        let begin = PhaseEvent { kind: PhaseEventKind::Begin, phase: 0, time: Nanos(5) };
         let (events, failed) = (vec![begin], self.failed.clone());
         let acks = Acks { events, returned, failed };
         let guarantee = Guarantee {
@@ -129,7 +129,7 @@ fn name(text: &str) -> Name {
 }
 
 fn op(call: Call, from: &str, to: &str) -> Op {
-    Op { call, name: name(from), other: name(to), ..Op::default() }
+    Op { call, name: name(from), second_name: name(to), ..Op::default() }
 }
 
 fn create(path: &str) -> Op {
@@ -241,7 +241,7 @@ fn a_call_that_waits_for_another_thread_is_not_in_flight() {
 fn a_call_that_the_file_system_did_not_support_has_no_effect() {
     let longer = RareCall::Allocate {
         file: SLOT,
-        how: fsdyno_workload::AllocateMode::Extend,
+        mode: fsdyno_workload::AllocateMode::Extend,
         offset: 0,
         length: 4000,
     };
@@ -313,8 +313,8 @@ fn calls_that_cannot_be_followed_are_refused_with_the_reason() {
     assert!(free.refused().contains("with order=none the calls of its 2 threads"));
     let alone = Recorded { free: true, ..Recorded::of(vec![vec![open("d/old")]]) };
     assert_eq!(crate::refusal(&alone, 1), None);
-    let how = RenameFlag::Exchange;
-    let exchange = op(Call::Rare(RareCall::Rename { dir: ROOT, to: ROOT, how }), "d/old", "d/old");
+    let flag = RenameFlag::Exchange;
+    let exchange = op(Call::Rare(RareCall::Rename { dir: ROOT, to: ROOT, flag }), "d/old", "d/old");
     let refused = Recorded::of(vec![vec![exchange]]).refused();
     assert!(refused.contains("phase replay: it exchanges the name 'd/old'"), "{refused}");
     let circle = vec![vec![after(1, 1, open("d/old"))], vec![after(0, 1, close())]];

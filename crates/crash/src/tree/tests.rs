@@ -59,7 +59,7 @@ impl Script {
     }
 
     fn do_it(&mut self, call: Call, from: &str, to: &str, in_flight: bool) -> &mut Script {
-        let op = Op { call, name: name(from), other: name(to), ..Op::default() };
+        let op = Op { call, name: name(from), second_name: name(to), ..Op::default() };
         let when = Timing { start: Nanos(self.at), at: Nanos(self.at + 1), in_flight };
         self.tree.apply(&op, &self.guarantee, when);
         self.at += 1;
@@ -285,12 +285,12 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
         let mut acks = Acks::default();
         let mut clock = 0;
         for (index, phase) in work.phases().iter().enumerate() {
-            let ranks = phase.threads.of(threads);
+            let ranks = phase.threads.count_of(threads);
             clock += 1;
             acks.events.push(fsdyno_record::acks::PhaseEvent {
                 kind: PhaseEventKind::Begin,
                 phase: index,
-                at: Nanos(clock),
+                time: Nanos(clock),
             });
             let mut returned = Vec::new();
             for rank in 0..ranks {
@@ -307,7 +307,7 @@ fn the_tree_of_ops_is_exact_at_every_moment_of_real_workloads() {
             acks.events.push(fsdyno_record::acks::PhaseEvent {
                 kind: PhaseEventKind::Synced,
                 phase: index,
-                at: Nanos(clock),
+                time: Nanos(clock),
             });
         }
         let contents = Contents::new(5);

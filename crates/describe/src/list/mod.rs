@@ -31,7 +31,7 @@ const THREADS: &str = "threads: 'any' supports --threads N; 'fixed' has a number
 /// Returns `any` if the workload supports --threads N with its default parameters, `fixed` if its own parameters
 /// determine the number.
 fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
-    if kind.takes_threads() { "any" } else { "fixed" }
+    if kind.has_shared_phase() { "any" } else { "fixed" }
 }
 
 /// A file system, and the venues that can run it.
@@ -69,9 +69,9 @@ fn listed(here: &Capabilities) -> Vec<Listed> {
 
 /// Lists the file systems with the venues that can run them, followed by the reasons why others cannot.
 pub fn filesystems() -> Listing {
-    let here = Capabilities::look();
+    let here = Capabilities::inspect();
     let listed = listed(&here);
-    let word = |place: &CanRun| if place.can { "yes" } else { "no" };
+    let word = |place: &CanRun| if place.is_possible { "yes" } else { "no" };
     let rows = listed.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
         [row.name, word(&row.lab), word(&row.host), row.backing, &linux, row.about]
@@ -98,8 +98,7 @@ pub fn filesystems() -> Listing {
 
 impl Listed {
     fn json(&self) -> Value {
-        let value =
-            |place: &CanRun| json!({"can": place.can, "why": place.why, "cure": place.cure});
+        let value = |place: &CanRun| json!({"can": place.is_possible, "why": place.reason, "cure": place.remedy});
         json!({
             "name": self.name, "about": self.about, "lies_on": self.backing,
             "model": self.kind.is_none(),
@@ -117,8 +116,8 @@ impl Listed {
             false => vec![(" in the lab", &self.lab), (" on this host", &self.host)],
         };
         let lines = places.into_iter().filter_map(|(place, can)| {
-            let cure = can.cure.as_ref().map(|cure| format!("  ->  {cure}")).unwrap_or_default();
-            Some(format!("{}{place}: {}{cure}", self.name, can.why.as_ref()?))
+            let cure = can.remedy.as_ref().map(|cure| format!("  ->  {cure}")).unwrap_or_default();
+            Some(format!("{}{place}: {}{cure}", self.name, can.reason.as_ref()?))
         });
         lines.collect()
     }

@@ -27,7 +27,7 @@ fn text(machine: &Machine, disk: &str, file: &str, prose: Prose) -> String {
     let mut text = format!("{}: {}\n\n", machine.name, machine.about);
     text.push_str(&prose.columns(&[
         vec!["disk".into(), format!("{}: {disk}", machine.disk)],
-        vec!["cpu".into(), machine.cpu.described()],
+        vec!["cpu".into(), machine.cpu.describe()],
         vec!["ram".into(), machine.ram.to_string()],
         vec!["run".into(), format!("fsdyno run dirops --machine {}", machine.name)],
     ]));

@@ -75,7 +75,7 @@ pub fn workload(name: &str, sources: bool, prose: Prose) -> Shown {
 fn phases_of(bound: &dyn Workload, prose: Prose) -> (String, Vec<Value>) {
     let (mut text, mut phases) = (String::new(), Vec::new());
     for (at, phase) in bound.phases().into_iter().enumerate() {
-        let counts = bound.counts(at, phase.threads.of(1));
+        let counts = bound.counts(at, phase.threads.count_of(1));
         let threads = match phase.threads {
             Threads::One => "one".to_string(),
             Threads::Any => "set by --threads".to_string(),

@@ -108,7 +108,7 @@ pub fn open(bytes: &[u8]) -> Result<Entries<'_>, LogError> {
 
 impl Entries<'_> {
     /// Returns the number of entries according to the header.
-    pub fn promised(&self) -> u64 {
+    pub fn declared_entries(&self) -> u64 {
         self.entries
     }
 

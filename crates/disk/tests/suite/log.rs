@@ -54,7 +54,7 @@ proptest! {
     fn a_written_log_is_read_back(entries in entries(), lost in any::<u64>(), cut in any::<u16>()) {
         let bytes = bytes(&RequestLog { entries: entries.clone(), lost });
         let log = file::open(&bytes).unwrap();
-        prop_assert_eq!((log.promised(), log.lost()), (entries.len() as u64, lost));
+        prop_assert_eq!((log.declared_entries(), log.lost()), (entries.len() as u64, lost));
         let read: Result<Vec<Entry>, LogError> = log.collect();
         prop_assert_eq!(read.as_ref(), Ok(&entries));
 

@@ -23,7 +23,7 @@ pub const PHASES: [&str; 6] = ["create", "stat", "rename", "readdir", "unlink", 
 
 /// The result of one phase.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Took {
+pub struct PhaseCost {
     /// Nanoseconds of the calls that the bare loop makes too, without making and opening the directory,
     /// which dirops does in its own phases and the bare loop before them.
     pub ns: u64,
@@ -36,12 +36,12 @@ const SCANS: u32 = 8;
 
 /// Runs all phases on `files` files in `folder`, which is empty before and after.
 #[allow(dead_code, reason = "the bench runs phase by phase")]
-pub fn engine(folder: &Path, files: u64) -> Result<[Took; PHASES.len()], Box<dyn Error>> {
-    let mut side = Side::new(folder, files)?;
-    let mut all = [Took::default(); PHASES.len()];
-    for (at, took) in all.iter_mut().enumerate() {
+pub fn engine(folder: &Path, files: u64) -> Result<[PhaseCost; PHASES.len()], Box<dyn Error>> {
+    let mut engine = Side::new(folder, files)?;
+    let mut all = [PhaseCost::default(); PHASES.len()];
+    for (index, cost) in all.iter_mut().enumerate() {
         settle();
-        *took = side.phase(at)?;
+        *cost = engine.phase(index)?;
     }
     Ok(all)
 }
@@ -57,7 +57,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// For `files` files in `folder`, which is empty.
+    /// Creates the engine's side for `files` files in `folder`, which is empty.
     pub fn new(folder: &Path, files: u64) -> Result<Side, Box<dyn Error>> {
         // Calibrates the clock, once per process, outside the first phase.
         fsdyno_engine::calibrate();
@@ -73,39 +73,39 @@ impl Side {
     }
 
     /// Runs a phase of [`PHASES`]; they build on each other, in order.
-    pub fn phase(&mut self, at: usize) -> Result<Took, Box<dyn Error>> {
-        let took = self.run(at)?;
-        if PHASES[at] == "write" {
+    pub fn phase(&mut self, index: usize) -> Result<PhaseCost, Box<dyn Error>> {
+        let cost = self.run(index)?;
+        if PHASES[index] == "write" {
             self.run(CLEAR)?;
         }
-        self.remove_empty(at)?;
-        Ok(took)
+        self.remove_empty(index)?;
+        Ok(cost)
     }
 
     /// Runs a read-only phase without counting.
     #[allow(dead_code, reason = "the lab runs all phases twice")]
-    pub fn warm(&mut self, at: usize) -> Result<(), Box<dyn Error>> {
+    pub fn warm(&mut self, index: usize) -> Result<(), Box<dyn Error>> {
         let mut issuer =
             SyncIssuer::new(File::open(&self.folder)?.into(), Arc::clone(&self.contents));
-        let mut ops = self.work.ops(at, Share::WHOLE);
+        let mut ops = self.work.ops(index, Share::WHOLE);
         run_phase(ops.as_mut(), &mut issuer, &mut self.idle, &mut |_| {})?;
         Ok(())
     }
 
-    fn run(&mut self, at: usize) -> Result<Took, Box<dyn Error>> {
-        let once: &[OpKind] = match PHASES.get(at) {
+    fn run(&mut self, index: usize) -> Result<PhaseCost, Box<dyn Error>> {
+        let excluded: &[OpKind] = match PHASES.get(index) {
             Some(&"readdir") => &[],
             _ => &[OpKind::Mkdir, OpKind::Open],
         };
         let root = File::open(&self.folder)?.into();
         let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
-        let mut ops = self.work.ops(at, Share::WHOLE);
-        run_timed(ops.as_mut(), &mut issuer, &mut self.recorder, once)
+        let mut ops = self.work.ops(index, Share::WHOLE);
+        run_timed(ops.as_mut(), &mut issuer, &mut self.recorder, excluded)
     }
 
     /// Runs a phase in many threads; returns nanoseconds from the first start to the last return.
     #[allow(dead_code, reason = "the lab has one processor")]
-    pub fn together(&mut self, at: usize, threads: u32) -> Result<u64, Box<dyn Error>> {
+    pub fn run_threaded(&mut self, index: usize, threads: u32) -> Result<u64, Box<dyn Error>> {
         let root = File::open(&self.folder)?;
         let phase_run = |phase| PhaseRun {
             work: &self.work,
@@ -120,17 +120,17 @@ impl Side {
             slots: None,
             process_share: None,
         };
-        let outcome = run_threads(&phase_run(at), &mut || {}, &|_| {})?.outcome;
-        if PHASES[at] == "write" {
+        let outcome = run_threads(&phase_run(index), &mut || {}, &|_| {})?.outcome;
+        if PHASES[index] == "write" {
             run_threads(&phase_run(CLEAR), &mut || {}, &|_| {})?;
         }
-        self.remove_empty(at)?;
+        self.remove_empty(index)?;
         Ok(outcome.returned.since(outcome.started).0)
     }
 
-    /// The phases that leave no file leave no directory either.
-    fn remove_empty(&self, at: usize) -> std::io::Result<()> {
-        match PHASES[at] {
+    /// Removes the directory after a phase that leaves no file.
+    fn remove_empty(&self, index: usize) -> std::io::Result<()> {
+        match PHASES[index] {
             "unlink" | "write" => fs::remove_dir(self.folder.join("d")),
             _ => Ok(()),
         }
@@ -154,14 +154,14 @@ impl Workload for Phases {
             Some(&"create") => self.empty.ops(0, share),
             Some(&"stat") => self.empty.ops(1, share),
             Some(&"rename") => Box::new(Renames::new(part(share.rank), part(share.rank + 1))),
-            Some(&"readdir") => Box::new(Scans { left: SCANS }),
+            Some(&"readdir") => Box::new(Scans { remaining: SCANS }),
             Some(&"unlink") => self.empty.ops(2, share),
             Some(_) => self.full.ops(0, share),
             None => self.full.ops(2, share),
         }
     }
 
-    // The bench does not use the rest.
+    // The bench does not use the remaining methods.
 
     fn phases(&self) -> Vec<PhaseSpec> {
         Vec::new()
@@ -180,30 +180,30 @@ impl Workload for Phases {
     }
 }
 
-/// Runs the ops of a source, except those of a kind in `once`.
+/// Runs the ops of a source, except those of a kind in `excluded`.
 fn run_timed(
     source: &mut dyn OpSource,
     issuer: &mut SyncIssuer,
     recorder: &mut Recorder,
-    once: &[OpKind],
-) -> Result<Took, Box<dyn Error>> {
+    excluded: &[OpKind],
+) -> Result<PhaseCost, Box<dyn Error>> {
     run_phase(source, issuer, recorder, &mut |_| {})?;
-    let mut took = Took::default();
-    for (_, stats) in recorder.ops().iter().filter(|(kind, _)| !once.contains(kind)) {
-        took.ns += stats.total_ns.0;
-        took.calls += stats.count;
+    let mut cost = PhaseCost::default();
+    for (_, stats) in recorder.ops().iter().filter(|(kind, _)| !excluded.contains(kind)) {
+        cost.ns += stats.total_ns.0;
+        cost.calls += stats.count;
     }
     recorder.clear();
-    Ok(took)
+    Ok(cost)
 }
 
-/// Create, stat and unlink of files of `size` bytes, in order.
+/// Builds the workload that creates, examines and removes files of `size` bytes, in order.
 pub fn dirops(files: u64, size: &str) -> Result<Box<dyn Workload>, Box<dyn Error>> {
     let kind = workloads::find("dirops")?;
     let files = files.to_string();
-    let set = [("files", files.as_str()), ("size", size), ("stat", "yes")];
-    let set = [set.as_slice(), &[("stat-order", "forward")]].concat();
-    Ok(kind.build(&kind.resolve(&set)?, &Setting::seed(1))?)
+    let parameters = [("files", files.as_str()), ("size", size), ("stat", "yes")];
+    let parameters = [parameters.as_slice(), &[("stat-order", "forward")]].concat();
+    Ok(kind.build(&kind.resolve(&parameters)?, &Setting::seed(1))?)
 }
 
 /// Waits for deferred kernel work of the previous phase (RCU frees inodes), then spins so that the phase
@@ -233,14 +233,14 @@ impl OpSource for Renames {
                 op.name.push(b"d");
                 op.call = Call::OpenDir { dir: DirSlot::ROOT, slot: SLOT };
             }
-            at if at <= 2 * self.files => {
-                if at == 1 || at == self.files + 1 {
-                    self.turn(op);
+            position if position <= 2 * self.files => {
+                if position == 1 || position == self.files + 1 {
+                    self.set_prefixes(op);
                 }
-                if !(op.name.increment() && op.other.increment()) {
-                    let number = self.from + (at - 1) % self.files;
+                if !(op.name.increment() && op.second_name.increment()) {
+                    let number = self.from + (position - 1) % self.files;
                     op.name.set_number(1, number, DIGITS);
-                    op.other.set_number(1, number, DIGITS);
+                    op.second_name.set_number(1, number, DIGITS);
                 }
             }
             _ => return false,
@@ -256,13 +256,14 @@ impl Renames {
         Renames { from, files: to - from, next: 0 }
     }
 
-    /// The first name of each direction.
+    /// Sets the name prefixes of a direction.
     #[cold]
-    fn turn(&self, op: &mut Op) {
-        let there = self.next == 1;
-        for (name, first) in [(&mut op.name, there), (&mut op.other, !there)] {
+    fn set_prefixes(&self, op: &mut Op) {
+        let is_forward = self.next == 1;
+        for (name, is_first_set) in [(&mut op.name, is_forward), (&mut op.second_name, !is_forward)]
+        {
             name.clear();
-            name.push(if first { b"f" } else { b"g" });
+            name.push(if is_first_set { b"f" } else { b"g" });
         }
         op.call = Call::Rename { dir: SLOT, to: SLOT };
     }
@@ -270,7 +271,7 @@ impl Renames {
 
 /// Reads the directory to its end, repeatedly.
 struct Scans {
-    left: u32,
+    remaining: u32,
 }
 
 impl OpSource for Scans {
@@ -278,7 +279,7 @@ impl OpSource for Scans {
         op.name.clear();
         op.name.push(b"d");
         op.call = Call::Compound(Compound::Scan { dir: DirSlot::ROOT });
-        self.left = self.left.wrapping_sub(1);
-        self.left < SCANS
+        self.remaining = self.remaining.wrapping_sub(1);
+        self.remaining < SCANS
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// A promised limit of a ratio.
 #[derive(Clone, Copy)]
-pub enum Promise {
+pub enum Limit {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -20,16 +20,16 @@ pub fn rounds(default: usize) -> usize {
 /// only warms up.
 pub fn interleave<T>(
     rounds: usize,
-    mut one: impl FnMut() -> T,
-    mut other: impl FnMut() -> T,
+    mut first_side: impl FnMut() -> T,
+    mut second_side: impl FnMut() -> T,
 ) -> Vec<(T, T)> {
     let mut pair = |round| {
         if round % 2 == 0 {
-            let first = one();
-            (first, other())
+            let first = first_side();
+            (first, second_side())
         } else {
-            let first = other();
-            (one(), first)
+            let first = second_side();
+            (first_side(), first)
         }
     };
     (0..=rounds).map(&mut pair).skip(1).collect()
@@ -47,19 +47,19 @@ pub fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
 
 /// Prints the line of a ratio, and stores it for the summary of bench/all.sh. A promise is met or broken
 /// only if the whole interval says so.
-pub fn report(name: &str, ratios: Vec<f64>, promise: Promise) {
+pub fn report(name: &str, ratios: Vec<f64>, limit: Limit) {
     let (middle, low, high) = median(ratios);
-    let (side, promised, kept, broken) = match promise {
-        Promise::AtLeast(least) => ("at-least", least, low >= least, high < least),
-        Promise::AtMost(most) => ("at-most", most, high <= most, low > most),
+    let (side, limit_value, is_met, is_missed) = match limit {
+        Limit::AtLeast(minimum) => ("at-least", minimum, low >= minimum, high < minimum),
+        Limit::AtMost(maximum) => ("at-most", maximum, high <= maximum, low > maximum),
     };
-    let verdict = match (kept, broken) {
+    let verdict = match (is_met, is_missed) {
         (true, _) => "kept",
         (_, true) => "NOT KEPT",
         _ => "NOT DECIDED by this number of rounds",
     };
     let line = format!(
-        "{name:48} {middle:.3} ({low:.3} to {high:.3})  promised: {side} {promised}  {verdict}\n"
+        "{name:48} {middle:.3} ({low:.3} to {high:.3})  promised: {side} {limit_value}  {verdict}\n"
     );
     print!("{line}");
     if let Some(path) = std::env::var_os("FSDYNO_BENCH_SUMMARY") {

@@ -11,38 +11,39 @@ use crate::meter::Meter;
 /// Wraps another issuer. Logging takes a few hundred instructions after each op, which are part of its latency; it is
 /// for crash tests, not for trials that are compared.
 #[derive(Debug)]
-pub struct Acked<I> {
-    calls: I,
+pub struct LoggingIssuer<I> {
+    issuer: I,
     acks: RankAcks,
 }
 
-impl<I> Acked<I> {
-    /// Creates an issuer that logs the calls of `calls` in `acks`.
-    pub fn new(calls: I, acks: RankAcks) -> Acked<I> {
-        Acked { calls, acks }
+impl<I> LoggingIssuer<I> {
+    /// Creates an issuer that logs the calls of `issuer` in `acks`.
+    pub fn new(issuer: I, acks: RankAcks) -> LoggingIssuer<I> {
+        LoggingIssuer { issuer, acks }
     }
 }
 
-impl<I: Issuer> Issuer for Acked<I> {
+impl<I: Issuer> Issuer for LoggingIssuer<I> {
     fn issue(&mut self, op: &Op) -> i64 {
-        let result = self.calls.issue(op);
-        let fails = matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists);
-        self.acks.returned(clock::now(), result < 0 && !fails);
+        let result = self.issuer.issue(op);
+        let is_failure_expected =
+            matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists);
+        self.acks.add_return(clock::now(), result < 0 && !is_failure_expected);
         result
     }
 
     /// Logs one return per op of the generator, whatever it expands to.
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
-        self.calls.expand(op, meter)?;
-        self.acks.returned(clock::now(), false);
+        self.issuer.expand(op, meter)?;
+        self.acks.add_return(clock::now(), false);
         Ok(())
     }
 
     fn thinks(&self) -> bool {
-        self.calls.thinks()
+        self.issuer.thinks()
     }
 
     fn path_of(&self, op: &Op) -> String {
-        self.calls.path_of(op)
+        self.issuer.path_of(op)
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct AlignedBuffer(Vec<Page>);
 
 impl AlignedBuffer {
     /// Returns the first `length` bytes.
-    pub(super) fn first(&mut self, length: usize) -> &mut [u8] {
+    pub(super) fn prefix(&mut self, length: usize) -> &mut [u8] {
         let pages = length.div_ceil(size_of::<Page>());
         if self.0.len() < pages {
             self.0.resize(pages, Page([0; 4096]));
@@ -29,7 +29,7 @@ mod tests {
     fn a_buffer_begins_at_a_page_whatever_its_length() {
         let mut buffer = AlignedBuffer::default();
         for length in [0, 1, 4096, 4097, 1 << 20] {
-            let bytes = buffer.first(length);
+            let bytes = buffer.prefix(length);
             assert_eq!((bytes.len(), bytes.as_ptr() as usize % 4096), (length, 0));
         }
     }

@@ -36,23 +36,23 @@ impl NewOpcodes {
     ///
     /// # Errors
     /// The kernel is older than Linux 5.6, with opcodes for too few calls.
-    pub fn of(ring: &IoUring) -> io::Result<NewOpcodes> {
+    pub fn probe(ring: &IoUring) -> io::Result<NewOpcodes> {
         let mut probe = Probe::new();
         let probed = ring.submitter().register_probe(&mut probe);
         if probed.is_err() || !probe.is_supported(opcode::OpenAt::CODE) {
-            let text = "this kernel's io_uring is too old (it needs Linux 5.6); use --issuer sync";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            let message = "this kernel's io_uring is too old (Linux 5.6 or later is required); use --issuer sync";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
-        let has = |codes: &[u8]| codes.iter().all(|code| probe.is_supported(*code));
+        let supports = |codes: &[u8]| codes.iter().all(|code| probe.is_supported(*code));
         Ok(NewOpcodes {
-            rename_unlink: has(&[opcode::RenameAt::CODE, opcode::UnlinkAt::CODE]),
-            mkdir_link: has(&[
+            rename_unlink: supports(&[opcode::RenameAt::CODE, opcode::UnlinkAt::CODE]),
+            mkdir_link: supports(&[
                 opcode::MkDirAt::CODE,
                 opcode::SymlinkAt::CODE,
                 opcode::LinkAt::CODE,
             ]),
-            set_xattr: has(&[opcode::FSetXattr::CODE]),
-            truncate: has(&[opcode::Ftruncate::CODE]),
+            set_xattr: supports(&[opcode::FSetXattr::CODE]),
+            truncate: supports(&[opcode::Ftruncate::CODE]),
         })
     }
 }
@@ -75,40 +75,40 @@ pub enum LaneStep {
 /// A rank with one op in flight.
 pub struct Lane {
     /// Holds the rank's open files, and makes the calls that have no opcode.
-    pub own: SyncIssuer,
+    pub issuer: SyncIssuer,
     /// The current op.
     pub op: Op,
     /// The next step.
     pub step: LaneStep,
     /// Time of the op's submission.
-    pub since: Nanos,
+    pub submitted: Nanos,
     /// Bytes of a write that were accepted so far.
     pub written: u32,
     status: Box<libc::statx>,
     pause: Timespec,
     /// End of a sleep that is split into several; else zero.
-    wake: Nanos,
+    wake_time: Nanos,
 }
 
 impl Lane {
     /// Creates a rank with only the trial's root open.
     pub fn new(root: OwnedFd, contents: &Arc<Contents>) -> Lane {
         Lane {
-            own: SyncIssuer::new(root, Arc::clone(contents)),
+            issuer: SyncIssuer::new(root, Arc::clone(contents)),
             op: Op::default(),
             step: LaneStep::Generate,
-            since: Nanos(0),
+            submitted: Nanos(0),
             written: 0,
             // SAFETY: statx is plain numbers, for which all zeroes are valid.
             status: Box::new(unsafe { std::mem::zeroed() }),
             pause: Timespec::new(),
-            wake: Nanos(0),
+            wake_time: Nanos(0),
         }
     }
 
     /// Returns the duration of the sleep from `now` on before the op, which is due in `ahead`.
     pub fn pause(&mut self, now: Nanos, ahead: Nanos) -> Nanos {
-        match std::mem::take(&mut self.wake) {
+        match std::mem::take(&mut self.wake_time) {
             Nanos(0) => self.op.think.max(ahead),
             wake => wake.since(now),
         }
@@ -119,7 +119,7 @@ impl Lane {
     pub fn sleep(&mut self, now: Nanos, pause: Nanos) -> *const Timespec {
         self.step = LaneStep::Slept;
         if pause > MAX_SLEEP {
-            self.wake = now + pause;
+            self.wake_time = now + pause;
         }
         self.pause = Duration::from_nanos(pause.min(MAX_SLEEP).0).into();
         &raw const self.pause
@@ -127,10 +127,10 @@ impl Lane {
 
     /// Ends a sleep; returns true if it was the last before the call.
     pub fn wake_up(&mut self, now: Nanos) -> bool {
-        let last = self.wake <= now;
+        let last = self.wake_time <= now;
         self.step = if last { LaneStep::Call } else { LaneStep::Think };
         if last {
-            self.wake = Nanos(0);
+            self.wake_time = Nanos(0);
         }
         last
     }
@@ -141,22 +141,22 @@ impl Lane {
         let name = as_ptr(&self.op.name);
         Some(match self.op.call {
             Call::Create { dir, flags, mode, .. } => {
-                let flags = self.own.flags(flags) | libc::O_CREAT;
+                let flags = self.issuer.flags(flags) | libc::O_CREAT;
                 self.open(dir, flags, mode)
             }
             Call::Open { dir, flags, .. } => {
-                let flags = self.own.flags(flags);
+                let flags = self.issuer.flags(flags);
                 self.open(dir, flags, 0)
             }
             Call::OpenDir { dir, .. } => self.open(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0),
-            Call::Close { file } => opcode::Close::new(Fd(self.own.file(file))).build(),
+            Call::Close { file } => opcode::Close::new(Fd(self.issuer.file(file))).build(),
             Call::CloseDir { slot: DirSlot::ROOT } => return None,
             Call::CloseDir { slot } => opcode::Close::new(self.dir(slot)).build(),
-            Call::Stat { dir } => self.stat(self.own.dir(dir), name, libc::AT_SYMLINK_NOFOLLOW),
+            Call::Stat { dir } => self.stat(self.issuer.dir(dir), name, libc::AT_SYMLINK_NOFOLLOW),
             Call::StatFile { file } => {
-                self.stat(self.own.file(file), c"".as_ptr(), libc::AT_EMPTY_PATH)
+                self.stat(self.issuer.file(file), c"".as_ptr(), libc::AT_EMPTY_PATH)
             }
-            Call::Fsync { file } => opcode::Fsync::new(Fd(self.own.file(file))).build(),
+            Call::Fsync { file } => opcode::Fsync::new(Fd(self.issuer.file(file))).build(),
             Call::FsyncDir { dir } => opcode::Fsync::new(self.dir(dir)).build(),
             Call::Fallocate { file, length } => self.allocate(file, length),
             Call::Write { file, payload } | Call::Append { file, payload } => {
@@ -199,7 +199,7 @@ impl Lane {
     }
 
     fn dir(&self, slot: DirSlot) -> Fd {
-        Fd(self.own.dir(slot))
+        Fd(self.issuer.dir(slot))
     }
 
     fn open(&self, dir: DirSlot, flags: i32, mode: u32) -> squeue::Entry {
@@ -208,8 +208,8 @@ impl Lane {
     }
 
     fn rename(&self, dir: DirSlot, to: DirSlot) -> squeue::Entry {
-        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
-        opcode::RenameAt::new(self.dir(dir), name, self.dir(to), other).build()
+        let (name, new_name) = (as_ptr(&self.op.name), as_ptr(&self.op.second_name));
+        opcode::RenameAt::new(self.dir(dir), name, self.dir(to), new_name).build()
     }
 
     fn unlink(&self, dir: DirSlot, flags: i32) -> squeue::Entry {
@@ -221,28 +221,29 @@ impl Lane {
     }
 
     fn link(&self, dir: DirSlot, to: DirSlot) -> squeue::Entry {
-        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
-        opcode::LinkAt::new(self.dir(dir), name, self.dir(to), other).build()
+        let (name, new_name) = (as_ptr(&self.op.name), as_ptr(&self.op.second_name));
+        opcode::LinkAt::new(self.dir(dir), name, self.dir(to), new_name).build()
     }
 
     fn symlink(&self, dir: DirSlot) -> squeue::Entry {
-        let (name, other) = (as_ptr(&self.op.name), as_ptr(&self.op.other));
-        opcode::SymlinkAt::new(self.dir(dir), other, name).build()
+        let (name, target) = (as_ptr(&self.op.name), as_ptr(&self.op.second_name));
+        opcode::SymlinkAt::new(self.dir(dir), target, name).build()
     }
 
     fn allocate(&self, file: FileSlot, length: u64) -> squeue::Entry {
-        opcode::Fallocate::new(Fd(self.own.file(file)), length).build()
+        opcode::Fallocate::new(Fd(self.issuer.file(file)), length).build()
     }
 
     fn truncate(&self, file: FileSlot, length: u64) -> squeue::Entry {
-        opcode::Ftruncate::new(Fd(self.own.file(file)), length).build()
+        opcode::Ftruncate::new(Fd(self.issuer.file(file)), length).build()
     }
 
     fn set_xattr(&self, file: FileSlot, length: u32, contents: &Contents) -> squeue::Entry {
         const NAME: &CStr = c"user.fsdyno";
         let value = contents.slice(Payload { id: 0, offset: 0, length });
-        let (at, length) = (value.as_ptr().cast(), value.len() as u32);
-        opcode::FSetXattr::new(Fd(self.own.file(file)), NAME.as_ptr(), at, length).build()
+        let (value_pointer, length) = (value.as_ptr().cast(), value.len() as u32);
+        opcode::FSetXattr::new(Fd(self.issuer.file(file)), NAME.as_ptr(), value_pointer, length)
+            .build()
     }
 
     fn stat(&mut self, dir: i32, name: *const libc::c_char, flags: i32) -> squeue::Entry {
@@ -262,19 +263,20 @@ impl Lane {
         contents: &Contents,
     ) -> squeue::Entry {
         let bytes = contents.slice(Contents::rest(payload, self.written));
-        let (file, at, length) = (Fd(self.own.file(file)), bytes.as_ptr(), bytes.len() as u32);
-        opcode::Write::new(file, at, length).offset(offset).build()
+        let (file, pointer, length) =
+            (Fd(self.issuer.file(file)), bytes.as_ptr(), bytes.len() as u32);
+        opcode::Write::new(file, pointer, length).offset(offset).build()
     }
 
     fn read(&mut self, file: FileSlot, length: u32, offset: u64) -> squeue::Entry {
         let length = length.min(MAX_SLICE as u32);
-        let (file, at) =
-            (Fd(self.own.file(file)), self.own.read_buffer(length as usize).as_mut_ptr());
-        opcode::Read::new(file, at, length).offset(offset).build()
+        let (file, pointer) =
+            (Fd(self.issuer.file(file)), self.issuer.read_buffer(length as usize).as_mut_ptr());
+        opcode::Read::new(file, pointer, length).offset(offset).build()
     }
 
     /// Adds the result of a part of a write; returns true if more remains to write.
-    pub fn continues_write(&mut self, result: i32) -> bool {
+    pub fn add_partial_write(&mut self, result: i32) -> bool {
         let Effect::Write { payload, .. } = self.op.call.facts().effect else { return false };
         self.written += result.max(0) as u32;
         result > 0 && self.written < payload.length
@@ -284,7 +286,7 @@ impl Lane {
     ///
     /// # Errors
     /// A result that the workload does not expect; the failure of another thread.
-    pub fn completed(
+    pub fn complete(
         &mut self,
         result: i32,
         rank: u32,
@@ -295,11 +297,11 @@ impl Lane {
         self.step = LaneStep::Generate;
         let Some(kind) = self.op.call.kind() else { return Ok(()) };
         let checked = meter.check_result(result, kind, &self.op);
-        checked.map_err(|cause| meter.failure(&self.op, self.own.path_of(&self.op), cause))?;
-        if meter.completed(rank, kind, self.since, now) {
+        checked.map_err(|cause| meter.failure(&self.op, self.issuer.path_of(&self.op), cause))?;
+        if meter.completed(rank, kind, self.submitted, now) {
             return Ok(());
         }
-        Err(meter.failure(&self.op, self.own.path_of(&self.op), Halt::Stopped))
+        Err(meter.failure(&self.op, self.issuer.path_of(&self.op), Halt::Stopped))
     }
 
     /// Takes a result after a failure, without checking it: an opened file is stored, to be closed at the end.
@@ -315,11 +317,11 @@ impl Lane {
     fn apply_result(&mut self, result: i32) -> i64 {
         match self.op.call.facts().effect {
             Effect::Open { file, .. } if result >= 0 => {
-                self.own.set_file(file, result);
+                self.issuer.set_file(file, result);
                 return 0;
             }
             Effect::OpenDir { dir, slot } if result >= 0 => {
-                self.own.set_dir(dir, &self.op.name, slot, result);
+                self.issuer.set_dir(dir, &self.op.name, slot, result);
                 return 0;
             }
             Effect::Write { payload, .. } if result >= 0 => {
@@ -329,10 +331,10 @@ impl Lane {
                 };
             }
             Effect::Close { file } => {
-                self.own.release_file(file);
+                self.issuer.release_file(file);
             }
             Effect::CloseDir { slot } if slot != DirSlot::ROOT => {
-                self.own.release_dir(slot);
+                self.issuer.release_dir(slot);
             }
             Effect::Open { .. }
             | Effect::OpenDir { .. }

@@ -11,15 +11,15 @@ use fsdyno_workload::{
 use crate::issue::sync::{SyncIssuer, as_ptr, done, failed};
 
 /// Buffer for link targets and lists of attributes.
-const LIST: usize = 64 << 10;
+const LIST_BUFFER_SIZE: usize = 64 << 10;
 
 /// The flags of a sync_file_range(2) that writes a range and waits for it.
-const SYNC_NOW: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+const WRITE_AND_WAIT: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
     | libc::SYNC_FILE_RANGE_WRITE
     | libc::SYNC_FILE_RANGE_WAIT_AFTER;
 
 /// The file that a call on extended attributes refers to.
-enum XattrOf {
+enum XattrTarget {
     Path(CString),
     File(RawFd),
 }
@@ -29,7 +29,7 @@ impl SyncIssuer {
     #[inline(never)]
     #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
     pub(super) fn issue_rare(&mut self, call: RareCall, op: &Op) -> i64 {
-        let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
+        let (name, second_name) = (as_ptr(&op.name), as_ptr(&op.second_name));
         // SAFETY: names end in NUL and live as long as the calls.
         let result = unsafe {
             match call {
@@ -49,37 +49,40 @@ impl SyncIssuer {
                     return copy_range(files, from_offset, offset, length as usize);
                 }
                 RareCall::Fdatasync { file } => libc::fdatasync(self.file(file)),
-                RareCall::SyncRange { file, offset, length } => {
-                    libc::sync_file_range(self.file(file), offset as i64, length as i64, SYNC_NOW)
-                }
+                RareCall::SyncRange { file, offset, length } => libc::sync_file_range(
+                    self.file(file),
+                    offset as i64,
+                    length as i64,
+                    WRITE_AND_WAIT,
+                ),
                 RareCall::Access { dir } => libc::faccessat(self.dir(dir), name, libc::F_OK, 0),
                 RareCall::Truncate { dir, length } => {
                     libc::truncate(self.full_path(dir, &op.name).as_ptr(), length as libc::off_t)
                 }
-                RareCall::Rename { dir, to, how } => {
+                RareCall::Rename { dir, to, flag } => {
                     // Not every C library has a wrapper.
-                    let (dir, to, flags) = (self.dir(dir), self.dir(to), rename_flags(how));
-                    libc::syscall(libc::SYS_renameat2, dir, name, to, other, flags) as c_int
+                    let (dir, to, flags) = (self.dir(dir), self.dir(to), rename_flags(flag));
+                    libc::syscall(libc::SYS_renameat2, dir, name, to, second_name, flags) as c_int
                 }
-                RareCall::Allocate { file, how, offset, length } => {
-                    let (fd, mode) = (self.file(file), allocate_mode(how));
+                RareCall::Allocate { file, mode, offset, length } => {
+                    let (fd, mode) = (self.file(file), allocate_mode(mode));
                     libc::fallocate(fd, mode, offset as libc::off_t, length as libc::off_t)
                 }
                 RareCall::Fadvise { file, offset, length, advice } => {
                     return fadvise(self.file(file), offset, length, advice);
                 }
-                RareCall::Getxattr { dir } => self.get_attribute(&self.named(dir, op), op),
-                RareCall::GetxattrFile { file } => self.get_attribute(&self.opened(file), op),
-                RareCall::Listxattr { dir } => self.list_attributes(&self.named(dir, op)),
-                RareCall::ListxattrFile { file } => self.list_attributes(&self.opened(file)),
+                RareCall::Getxattr { dir } => self.get_attribute(&self.path_target(dir, op), op),
+                RareCall::GetxattrFile { file } => self.get_attribute(&self.file_target(file), op),
+                RareCall::Listxattr { dir } => self.list_attributes(&self.path_target(dir, op)),
+                RareCall::ListxattrFile { file } => self.list_attributes(&self.file_target(file)),
                 RareCall::Setxattr { dir, length } => {
-                    self.set_attribute(&self.named(dir, op), length, op)
+                    self.set_attribute(&self.path_target(dir, op), length, op)
                 }
                 RareCall::SetxattrFile { file, length } => {
-                    self.set_attribute(&self.opened(file), length, op)
+                    self.set_attribute(&self.file_target(file), length, op)
                 }
-                RareCall::Removexattr { dir } => remove_attribute(&self.named(dir, op), op),
-                RareCall::RemovexattrFile { file } => remove_attribute(&self.opened(file), op),
+                RareCall::Removexattr { dir } => remove_attribute(&self.path_target(dir, op), op),
+                RareCall::RemovexattrFile { file } => remove_attribute(&self.file_target(file), op),
             }
         };
         done(result)
@@ -87,53 +90,61 @@ impl SyncIssuer {
 
     /// Names a file; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
     /// to a directory.
-    fn named(&self, dir: DirSlot, op: &Op) -> XattrOf {
-        XattrOf::Path(self.full_path(dir, &op.name))
+    fn path_target(&self, dir: DirSlot, op: &Op) -> XattrTarget {
+        XattrTarget::Path(self.full_path(dir, &op.name))
     }
 
-    fn opened(&self, file: FileSlot) -> XattrOf {
-        XattrOf::File(self.file(file))
+    fn file_target(&self, file: FileSlot) -> XattrTarget {
+        XattrTarget::File(self.file(file))
     }
 
-    fn get_attribute(&mut self, of: &XattrOf, op: &Op) -> c_int {
-        let (attribute, at) = (as_ptr(&op.other), self.buffer.first(LIST).as_mut_ptr().cast());
+    fn get_attribute(&mut self, target: &XattrTarget, op: &Op) -> c_int {
+        let (attribute, buffer) =
+            (as_ptr(&op.second_name), self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast());
         // SAFETY: paths and names end in NUL and live as long as the call; the buffer is valid for its length.
         as_done(unsafe {
-            match of {
-                XattrOf::Path(path) => libc::lgetxattr(path.as_ptr(), attribute, at, LIST),
-                XattrOf::File(fd) => libc::fgetxattr(*fd, attribute, at, LIST),
+            match target {
+                XattrTarget::Path(path) => {
+                    libc::lgetxattr(path.as_ptr(), attribute, buffer, LIST_BUFFER_SIZE)
+                }
+                XattrTarget::File(fd) => libc::fgetxattr(*fd, attribute, buffer, LIST_BUFFER_SIZE),
             }
         })
     }
 
-    fn list_attributes(&mut self, of: &XattrOf) -> c_int {
-        let at = self.buffer.first(LIST).as_mut_ptr().cast();
+    fn list_attributes(&mut self, target: &XattrTarget) -> c_int {
+        let buffer = self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast();
         // SAFETY: a path ends in NUL and lives as long as the call; the buffer is valid for its length.
         as_done(unsafe {
-            match of {
-                XattrOf::Path(path) => libc::llistxattr(path.as_ptr(), at, LIST),
-                XattrOf::File(fd) => libc::flistxattr(*fd, at, LIST),
+            match target {
+                XattrTarget::Path(path) => {
+                    libc::llistxattr(path.as_ptr(), buffer, LIST_BUFFER_SIZE)
+                }
+                XattrTarget::File(fd) => libc::flistxattr(*fd, buffer, LIST_BUFFER_SIZE),
             }
         })
     }
 
-    fn set_attribute(&self, of: &XattrOf, length: u32, op: &Op) -> c_int {
+    fn set_attribute(&self, target: &XattrTarget, length: u32, op: &Op) -> c_int {
         let value = self.contents.slice(Payload { id: 0, offset: 0, length });
-        let (attribute, at, length) = (as_ptr(&op.other), value.as_ptr().cast(), value.len());
+        let (attribute, value_pointer, length) =
+            (as_ptr(&op.second_name), value.as_ptr().cast(), value.len());
         // SAFETY: paths and names end in NUL; they and the value live as long as the call, and its length is right.
         unsafe {
-            match of {
-                XattrOf::Path(path) => libc::lsetxattr(path.as_ptr(), attribute, at, length, 0),
-                XattrOf::File(fd) => libc::fsetxattr(*fd, attribute, at, length, 0),
+            match target {
+                XattrTarget::Path(path) => {
+                    libc::lsetxattr(path.as_ptr(), attribute, value_pointer, length, 0)
+                }
+                XattrTarget::File(fd) => libc::fsetxattr(*fd, attribute, value_pointer, length, 0),
             }
         }
     }
 
     fn status_of(&mut self, dir: DirSlot, name: &Name, follow: bool) -> i64 {
-        let (dir, at) = (self.dir(dir), self.status.0.as_mut_ptr());
+        let (dir, status) = (self.dir(dir), self.status.0.as_mut_ptr());
         let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
         // SAFETY: the name ends in NUL, the status is valid for writes.
-        let result = unsafe { libc::fstatat(dir, as_ptr(name), at, flags) };
+        let result = unsafe { libc::fstatat(dir, as_ptr(name), status, flags) };
         self.size(result)
     }
 
@@ -152,25 +163,25 @@ impl SyncIssuer {
 
     fn read_link(&mut self, dir: DirSlot, name: &Name) -> i64 {
         let dir = self.dir(dir);
-        let buffer = self.buffer.first(libc::PATH_MAX as usize);
+        let buffer = self.buffer.prefix(libc::PATH_MAX as usize);
         // SAFETY: the name ends in NUL, the buffer is valid for writes of its whole length.
-        let got = unsafe {
+        let length = unsafe {
             libc::readlinkat(dir, as_ptr(name), buffer.as_mut_ptr().cast(), buffer.len())
         };
-        if got < 0 { failed() } else { got as i64 }
+        if length < 0 { failed() } else { length as i64 }
     }
 
     fn read_dir(&mut self, fd: RawFd, length: usize, to_end: bool) -> i64 {
-        let buffer = self.buffer.first(length.clamp(1024, MAX_SLICE));
+        let buffer = self.buffer.prefix(length.clamp(1024, MAX_SLICE));
         loop {
             // SAFETY: the buffer is valid for writes of its whole length.
-            let got = unsafe {
+            let count = unsafe {
                 libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
             };
-            if got < 0 {
+            if count < 0 {
                 return failed();
             }
-            if got == 0 || !to_end {
+            if count == 0 || !to_end {
                 return 0;
             }
         }
@@ -185,13 +196,13 @@ impl SyncIssuer {
     }
 }
 
-fn remove_attribute(of: &XattrOf, op: &Op) -> c_int {
-    let attribute = as_ptr(&op.other);
+fn remove_attribute(target: &XattrTarget, op: &Op) -> c_int {
+    let attribute = as_ptr(&op.second_name);
     // SAFETY: paths and names end in NUL and live as long as the call.
     unsafe {
-        match of {
-            XattrOf::Path(path) => libc::lremovexattr(path.as_ptr(), attribute),
-            XattrOf::File(fd) => libc::fremovexattr(*fd, attribute),
+        match target {
+            XattrTarget::Path(path) => libc::lremovexattr(path.as_ptr(), attribute),
+            XattrTarget::File(fd) => libc::fremovexattr(*fd, attribute),
         }
     }
 }
@@ -202,16 +213,24 @@ fn as_done(result: isize) -> c_int {
 }
 
 fn copy_range((from, to): (RawFd, RawFd), from_offset: u64, offset: u64, length: usize) -> i64 {
-    let (mut from_at, mut to_at) = (from_offset as libc::loff_t, offset as libc::loff_t);
+    let (mut from_position, mut to_position) =
+        (from_offset as libc::loff_t, offset as libc::loff_t);
     let mut copied = 0;
     while copied < length {
         // SAFETY: both offsets live as long as the call.
-        let more = unsafe {
-            libc::copy_file_range(from, &raw mut from_at, to, &raw mut to_at, length - copied, 0)
+        let count = unsafe {
+            libc::copy_file_range(
+                from,
+                &raw mut from_position,
+                to,
+                &raw mut to_position,
+                length - copied,
+                0,
+            )
         };
-        match more {
+        match count {
             0 => break,
-            1.. => copied += more as usize,
+            1.. => copied += count as usize,
             _ => return failed(),
         }
     }
@@ -234,19 +253,19 @@ fn statfs(fd: RawFd) -> c_int {
 /// Seeks from the beginning; returns the position.
 fn seek(fd: RawFd, offset: u64) -> i64 {
     // SAFETY: takes only numbers.
-    let at = unsafe { libc::lseek(fd, offset as libc::off_t, libc::SEEK_SET) };
-    if at < 0 { failed() } else { at }
+    let position = unsafe { libc::lseek(fd, offset as libc::off_t, libc::SEEK_SET) };
+    if position < 0 { failed() } else { position }
 }
 
-fn rename_flags(how: RenameFlag) -> libc::c_uint {
-    match how {
+fn rename_flags(flag: RenameFlag) -> libc::c_uint {
+    match flag {
         RenameFlag::NoReplace => libc::RENAME_NOREPLACE,
         RenameFlag::Exchange => libc::RENAME_EXCHANGE,
     }
 }
 
-fn allocate_mode(how: AllocateMode) -> c_int {
-    match how {
+fn allocate_mode(mode: AllocateMode) -> c_int {
+    match mode {
         AllocateMode::Extend => 0,
         AllocateMode::KeepSize => libc::FALLOC_FL_KEEP_SIZE,
         AllocateMode::PunchHole => libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,

@@ -67,7 +67,7 @@ impl SharedIssuer {
     }
 
     /// Puts a descriptor in a slot of the table, and closes the previous one.
-    fn put(&self, slot: u16, fd: RawFd) {
+    fn store_fd(&self, slot: u16, fd: RawFd) {
         let Some(entry) = self.slots.0.get(usize::from(slot)) else { return };
         let previous = entry.swap(fd, Ordering::AcqRel);
         if previous != CLOSED {
@@ -113,7 +113,7 @@ impl Issuer for SharedIssuer {
                     .get_mut(usize::from(slot))
                     .map_or(CLOSED, |entry| std::mem::replace(entry, CLOSED));
                 if opens && result >= 0 {
-                    self.put(slot, fd);
+                    self.store_fd(slot, fd);
                 }
             }
         }

@@ -94,8 +94,8 @@ impl SyncIssuer {
             return fd;
         }
         match self.files.get_mut(slot.0 as usize) {
-            Some(place) if *place == CLOSED => *place = fd as RawFd,
-            _ => put(&mut self.files, slot.0 as usize, fd as RawFd),
+            Some(entry) if *entry == CLOSED => *entry = fd as RawFd,
+            _ => store_fd(&mut self.files, slot.0 as usize, fd as RawFd),
         }
         0
     }
@@ -107,9 +107,9 @@ impl SyncIssuer {
 
     #[inline(always)]
     fn stat(&mut self, dir: DirSlot, name: &Name) -> i64 {
-        let (dir, name, at) = (self.dir(dir), as_ptr(name), self.status.0.as_mut_ptr());
-        // SAFETY: the name ends in NUL, `at` is valid for writes of one `stat`.
-        unsafe { kernel::fstatat(dir, name, at, libc::AT_SYMLINK_NOFOLLOW) }
+        let (dir, name, status) = (self.dir(dir), as_ptr(name), self.status.0.as_mut_ptr());
+        // SAFETY: the name ends in NUL, `status` is valid for writes of one `stat`.
+        unsafe { kernel::fstatat(dir, name, status, libc::AT_SYMLINK_NOFOLLOW) }
     }
 
     #[inline(always)]
@@ -119,9 +119,9 @@ impl SyncIssuer {
     }
 
     #[inline(always)]
-    fn rename(&self, (dir, name): (DirSlot, &Name), (to, other): (DirSlot, &Name)) -> i64 {
+    fn rename(&self, (dir, name): (DirSlot, &Name), (to, new_name): (DirSlot, &Name)) -> i64 {
         // SAFETY: the names end in NUL and live as long as the call.
-        unsafe { kernel::renameat(self.dir(dir), as_ptr(name), self.dir(to), as_ptr(other)) }
+        unsafe { kernel::renameat(self.dir(dir), as_ptr(name), self.dir(to), as_ptr(new_name)) }
     }
 
     fn open_dir(&mut self, dir: DirSlot, op: &Op, slot: DirSlot) -> i64 {
@@ -139,14 +139,14 @@ impl SyncIssuer {
     pub(super) fn set_dir(&mut self, dir: DirSlot, name: &Name, slot: DirSlot, fd: RawFd) {
         let path = self.path_below(dir, name);
         let slot = slot.0 as usize;
-        put(&mut self.dirs, slot, fd);
+        store_fd(&mut self.dirs, slot, fd);
         self.dir_names.resize(self.dirs.len(), String::new());
         self.dir_names[slot] = path;
     }
 
     /// Stores an opened file in its slot.
     pub(super) fn set_file(&mut self, slot: FileSlot, fd: RawFd) {
-        put(&mut self.files, slot.0 as usize, fd);
+        store_fd(&mut self.files, slot.0 as usize, fd);
     }
 
     /// Empties a slot; the caller closes the file.
@@ -161,18 +161,18 @@ impl SyncIssuer {
 
     /// Returns the first `length` bytes of the read buffer.
     pub(super) fn read_buffer(&mut self, length: usize) -> &mut [u8] {
-        self.buffer.first(length)
+        self.buffer.prefix(length)
     }
 
     /// Writes the whole payload.
     #[inline(always)]
     fn write(&self, file: FileSlot, payload: Payload) -> i64 {
-        let taken = kernel::write(self.file(file), self.contents.slice(payload));
+        let count = kernel::write(self.file(file), self.contents.slice(payload));
         // An error is negative, and as an unsigned number larger than any length.
-        if taken as u64 >= u64::from(payload.length) {
-            taken
+        if count as u64 >= u64::from(payload.length) {
+            count
         } else {
-            self.continue_write(file, payload, taken as u32)
+            self.continue_write(file, payload, count as u32)
         }
     }
 
@@ -185,7 +185,7 @@ impl SyncIssuer {
         loop {
             match kernel::write(fd, self.contents.slice(Contents::rest(payload, done))) {
                 0 => return -i64::from(libc::ENOSPC),
-                taken @ 1.. => done += taken as u32,
+                count @ 1.. => done += count as u32,
                 error => return error,
             }
             if done >= payload.length {
@@ -197,7 +197,7 @@ impl SyncIssuer {
     fn read(&mut self, file: FileSlot, length: u32) -> i64 {
         let fd = self.file(file);
         // SAFETY: the buffer is valid for writes of the given length.
-        self.read_parts(length, |at, part, _| unsafe { libc::read(fd, at, part) })
+        self.read_parts(length, |buffer, length, _| unsafe { libc::read(fd, buffer, length) })
     }
 
     fn read_at(&mut self, file: FileSlot, offset: u64, length: u32) -> i64 {
@@ -216,16 +216,16 @@ impl SyncIssuer {
         mut read: impl FnMut(*mut libc::c_void, usize, usize) -> isize,
     ) -> i64 {
         let length = length as usize;
-        let at = self.buffer.first(length.min(MAX_SLICE)).as_mut_ptr().cast();
+        let buffer = self.buffer.prefix(length.min(MAX_SLICE)).as_mut_ptr().cast();
         let mut done = 0;
         loop {
-            let part = (length - done).min(MAX_SLICE);
-            let got = read(at, part, done);
-            if got < 0 {
+            let part_length = (length - done).min(MAX_SLICE);
+            let count = read(buffer, part_length, done);
+            if count < 0 {
                 return failed();
             }
-            done += got as usize;
-            if done >= length || (got as usize) < part {
+            done += count as usize;
+            if done >= length || (count as usize) < part_length {
                 return done as i64;
             }
         }
@@ -236,17 +236,17 @@ impl SyncIssuer {
         let mut done = 0;
         loop {
             let bytes = self.contents.slice(Contents::rest(payload, done));
-            let at = (offset + u64::from(done)) as libc::off_t;
+            let position = (offset + u64::from(done)) as libc::off_t;
             // SAFETY: the slice is valid for its length.
-            let taken = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), at) };
-            if taken < 0 {
+            let count = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), position) };
+            if count < 0 {
                 return failed();
             }
-            done += taken as u32;
+            done += count as u32;
             if done >= payload.length {
                 return i64::from(done);
             }
-            if taken == 0 {
+            if count == 0 {
                 return -i64::from(libc::ENOSPC);
             }
         }
@@ -273,7 +273,7 @@ impl SyncIssuer {
     #[inline(never)]
     #[deny(clippy::wildcard_enum_match_arm, reason = "a new call must be classified here")]
     fn issue_other(&mut self, op: &Op) -> i64 {
-        let (name, other) = (as_ptr(&op.name), as_ptr(&op.other));
+        let (name, second_name) = (as_ptr(&op.name), as_ptr(&op.second_name));
         let (uid, gid) = self.owner;
         const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: names end in NUL; names, times and status live as long as the calls.
@@ -289,8 +289,10 @@ impl SyncIssuer {
                 }
                 Call::Setxattr { file, length } => return self.set_xattr(file, length),
                 Call::Mkdir { dir, mode } => libc::mkdirat(self.dir(dir), name, mode),
-                Call::Link { dir, to } => libc::linkat(self.dir(dir), name, self.dir(to), other, 0),
-                Call::Symlink { dir } => libc::symlinkat(other, self.dir(dir), name),
+                Call::Link { dir, to } => {
+                    libc::linkat(self.dir(dir), name, self.dir(to), second_name, 0)
+                }
+                Call::Symlink { dir } => libc::symlinkat(second_name, self.dir(dir), name),
                 Call::StatFile { file } => libc::fstat(self.file(file), self.status.0.as_mut_ptr()),
                 Call::UtimesFile { file, mtime } => {
                     libc::futimens(self.file(file), times(mtime).as_ptr())
@@ -355,7 +357,7 @@ impl Issuer for SyncIssuer {
                 result
             }
             Call::Rmdir { dir } => self.unlink(dir, &op.name, libc::AT_REMOVEDIR),
-            Call::Rename { dir, to } => self.rename((dir, &op.name), (to, &op.other)),
+            Call::Rename { dir, to } => self.rename((dir, &op.name), (to, &op.second_name)),
             Call::Mkdir { .. }
             | Call::OpenDir { .. }
             | Call::CloseDir { .. }
@@ -387,7 +389,7 @@ impl Issuer for SyncIssuer {
         let path = self.path_of(op);
         let name = CStr::from_bytes_until_nul(op.name.as_bytes_with_nul()).unwrap_or_default();
         let from = |dir| TreePath::new(self.dir(dir), &op.name);
-        let to = |dir| TreePath::new(self.dir(dir), &op.other);
+        let to = |dir| TreePath::new(self.dir(dir), &op.second_name);
         match call {
             Compound::StatEach { dir, read } => {
                 scan::stat_each(self.dir(dir), name, path, read, meter)
@@ -429,7 +431,7 @@ impl Drop for SyncIssuer {
 #[inline]
 fn take_and_close(slots: &mut [RawFd], slot: u16) -> i64 {
     let fd = match slots.get_mut(slot as usize) {
-        Some(place) => std::mem::replace(place, CLOSED),
+        Some(entry) => std::mem::replace(entry, CLOSED),
         None => CLOSED,
     };
     // SAFETY: the slot owned this descriptor and has just released it.
@@ -438,14 +440,14 @@ fn take_and_close(slots: &mut [RawFd], slot: u16) -> i64 {
 
 /// Puts a descriptor into a new or used slot and closes the previous one.
 #[cold]
-fn put(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
+fn store_fd(slots: &mut Vec<RawFd>, slot: usize, fd: RawFd) {
     if slots.len() <= slot {
         slots.resize(slot + 1, CLOSED);
     }
-    let before = std::mem::replace(&mut slots[slot], fd);
-    if before != CLOSED {
+    let previous = std::mem::replace(&mut slots[slot], fd);
+    if previous != CLOSED {
         // SAFETY: the slot owned it and has just released it.
-        unsafe { libc::close(before) };
+        unsafe { libc::close(previous) };
     }
 }
 

@@ -56,7 +56,7 @@ struct PhaseState<'a> {
     /// Lanes that wait for another rank.
     waiting: Vec<usize>,
     /// Lanes whose op is submitted with the next call.
-    new: Vec<usize>,
+    unsubmitted: Vec<usize>,
     /// Results of completions, by lane.
     results: Vec<(usize, i32)>,
 }
@@ -72,7 +72,7 @@ impl Uring {
     pub fn new(roots: Vec<OwnedFd>, contents: &Arc<Contents>) -> io::Result<Uring> {
         let entries = (roots.len() as u32).next_power_of_two();
         let ring = IoUring::new(entries).map_err(explain)?;
-        let opcodes = NewOpcodes::of(&ring)?;
+        let opcodes = NewOpcodes::probe(&ring)?;
         let lanes = roots.into_iter().map(|root| Lane::new(root, contents)).collect();
         Ok(Uring { ring, opcodes, contents: Arc::clone(contents), lanes, queued: 0, in_flight: 0 })
     }
@@ -93,15 +93,15 @@ impl Uring {
         let lanes = self.lanes.len().min(sources.len());
         let meter = Meter::start(progress, first, lanes as u32, recorder, tick);
         let ready = (0..lanes).collect();
-        let (waiting, new, results) = (Vec::new(), Vec::new(), Vec::new());
-        let mut state = PhaseState { meter, progress, first, ready, waiting, new, results };
-        let ended = self.run_all(&mut state, sources);
-        if ended.is_err() {
+        let (waiting, unsubmitted, results) = (Vec::new(), Vec::new(), Vec::new());
+        let mut state = PhaseState { meter, progress, first, ready, waiting, unsubmitted, results };
+        let result = self.run_all(&mut state, sources);
+        if result.is_err() {
             // The other threads need not wait for the entries in flight.
             progress.stop();
         }
         self.drain();
-        ended.map(|()| state.meter.outcome())
+        result.map(|()| state.meter.outcome())
     }
 
     fn run_all(
@@ -111,8 +111,8 @@ impl Uring {
     ) -> Result<(), Failure> {
         loop {
             for _ in 0..state.ready.len() {
-                if let Some(at) = state.ready.pop_front() {
-                    self.advance(state, at, sources[at].as_mut())?;
+                if let Some(index) = state.ready.pop_front() {
+                    self.advance(state, index, sources[index].as_mut())?;
                 }
             }
             if self.queued + self.in_flight > 0 {
@@ -132,10 +132,10 @@ impl Uring {
     /// may become true between two checks.
     fn wake_waiting(&self, state: &mut PhaseState<'_>) {
         let PhaseState { progress, waiting, ready, .. } = state;
-        waiting.retain(|at| {
-            let reached = progress.reached(self.lanes[*at].op.after);
+        waiting.retain(|index| {
+            let reached = progress.reached(self.lanes[*index].op.after);
             if reached {
-                ready.push_back(*at);
+                ready.push_back(*index);
             }
             !reached
         });
@@ -144,13 +144,13 @@ impl Uring {
     /// Blocks the whole thread when nothing is in flight and all lanes wait.
     fn wait(&self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
         let points: Vec<ProgressPoint> =
-            state.waiting.iter().map(|at| self.lanes[*at].op.after).collect();
+            state.waiting.iter().map(|index| self.lanes[*index].op.after).collect();
         state.progress.wait(&points).map_err(|halt| {
             let unreachable =
-                |at: &&usize| matches!(halt, Halt::Unreachable(p) if p == self.lanes[**at].op.after);
-            let at = state.waiting.iter().find(unreachable).or(state.waiting.first());
-            let lane = &self.lanes[at.copied().unwrap_or(0)];
-            state.meter.failure(&lane.op, lane.own.path_of(&lane.op), halt)
+                |index: &&usize| matches!(halt, Halt::Unreachable(p) if p == self.lanes[**index].op.after);
+            let index = state.waiting.iter().find(unreachable).or(state.waiting.first());
+            let lane = &self.lanes[index.copied().unwrap_or(0)];
+            state.meter.failure(&lane.op, lane.issuer.path_of(&lane.op), halt)
         })
     }
 
@@ -158,13 +158,13 @@ impl Uring {
     fn advance(
         &mut self,
         state: &mut PhaseState<'_>,
-        at: usize,
+        index: usize,
         source: &mut dyn OpSource,
     ) -> Result<(), Failure> {
-        let lane = &mut self.lanes[at];
+        let lane = &mut self.lanes[index];
         if lane.step == LaneStep::Generate {
             if !source.next(&mut lane.op) {
-                state.meter.switch_rank(state.first + at as u32);
+                state.meter.switch_rank(state.first + index as u32);
                 state.meter.end();
                 return Ok(());
             }
@@ -173,7 +173,7 @@ impl Uring {
         }
         if lane.step == LaneStep::Wait {
             if lane.op.after.ops != 0 && !state.progress.reached(lane.op.after) {
-                state.waiting.push(at);
+                state.waiting.push(index);
                 return Ok(());
             }
             lane.step = LaneStep::Think;
@@ -186,7 +186,7 @@ impl Uring {
             let pause = lane.pause(now, state.meter.time_until(lane.op.due));
             if !pause.is_zero() {
                 let sleep = opcode::Timeout::new(lane.sleep(now, pause)).build();
-                return self.submit(state, at, sleep);
+                return self.submit(state, index, sleep);
             }
             if lane.op.compute.0 != 0 {
                 state.meter.add_think_time(Nanos(0), lane.op.compute);
@@ -194,46 +194,46 @@ impl Uring {
             lane.step = LaneStep::Call;
         }
         match lane.entry(self.opcodes, &self.contents) {
-            Some(entry) => self.submit(state, at, entry),
-            None => self.call(state, at),
+            Some(entry) => self.submit(state, index, entry),
+            None => self.call(state, index),
         }
     }
 
     /// Makes a call from the thread itself.
-    fn call(&mut self, state: &mut PhaseState<'_>, at: usize) -> Result<(), Failure> {
-        let Lane { own, op, step, .. } = &mut self.lanes[at];
+    fn call(&mut self, state: &mut PhaseState<'_>, index: usize) -> Result<(), Failure> {
+        let Lane { issuer, op, step, .. } = &mut self.lanes[index];
         let meter = &mut state.meter;
-        meter.switch_rank(state.first + at as u32);
+        meter.switch_rank(state.first + index as u32);
         meter.now();
         meter.start_latency(op.due);
         *step = LaneStep::Generate;
-        state.ready.push_back(at);
-        let Some(kind) = op.call.kind() else { return own.expand(op, meter) };
-        let result = own.issue(op);
+        state.ready.push_back(index);
+        let Some(kind) = op.call.kind() else { return issuer.expand(op, meter) };
+        let result = issuer.issue(op);
         let checked = meter.check_result(result, kind, op);
-        checked.map_err(|cause| meter.failure(op, own.path_of(op), cause))?;
+        checked.map_err(|cause| meter.failure(op, issuer.path_of(op), cause))?;
         if meter.returned(kind) {
             return Ok(());
         }
-        Err(meter.failure(op, own.path_of(op), Halt::Stopped))
+        Err(meter.failure(op, issuer.path_of(op), Halt::Stopped))
     }
 
     /// Puts an entry into the queue; the next [`Uring::enter`] submits it.
     fn submit(
         &mut self,
         state: &mut PhaseState<'_>,
-        at: usize,
+        index: usize,
         entry: squeue::Entry,
     ) -> Result<(), Failure> {
         // The rest of a write belongs to the latency of its beginning.
-        if self.lanes[at].written == 0 {
-            state.new.push(at);
+        if self.lanes[index].written == 0 {
+            state.unsubmitted.push(index);
         }
         // SAFETY: names, buffers, status and time live in the lane or in the contents, which do not
         // move until the entry completes (see `drain`).
-        let pushed = unsafe { self.ring.submission().push(&entry.user_data(at as u64)) };
+        let pushed = unsafe { self.ring.submission().push(&entry.user_data(index as u64)) };
         // The queue has room for one entry per lane.
-        pushed.map_err(|_| self.failed(state, at, Errno(libc::EBUSY)))?;
+        pushed.map_err(|_| self.failure(state, index, Errno(libc::EBUSY)))?;
         self.queued += 1;
         Ok(())
     }
@@ -241,16 +241,16 @@ impl Uring {
     /// Submits new entries and waits for a completion, unless there is other work.
     fn enter(&mut self, state: &mut PhaseState<'_>) -> Result<(), Failure> {
         let since = state.meter.now();
-        let first = state.new.first().copied().unwrap_or(0);
-        for at in state.new.drain(..) {
-            let lane = &mut self.lanes[at];
-            lane.since = match lane.step {
+        let first = state.unsubmitted.first().copied().unwrap_or(0);
+        for index in state.unsubmitted.drain(..) {
+            let lane = &mut self.lanes[index];
+            lane.submitted = match lane.step {
                 LaneStep::Call => state.meter.since(lane.op.due, since),
                 _ => since,
             };
         }
-        let wanted = usize::from(state.ready.is_empty());
-        match self.ring.submit_and_wait(wanted) {
+        let min_completions = usize::from(state.ready.is_empty());
+        match self.ring.submit_and_wait(min_completions) {
             Ok(taken) => {
                 self.queued -= taken.min(self.queued);
                 self.in_flight += taken;
@@ -258,10 +258,10 @@ impl Uring {
             }
             // Nothing was submitted; the next call follows after the completions are reaped.
             Err(error) if is_transient(&error) && state.progress.stopped() => {
-                Err(self.failed(state, first, Halt::Stopped))
+                Err(self.failure(state, first, Halt::Stopped))
             }
             Err(error) if is_transient(&error) => Ok(()),
-            Err(error) => Err(self.failed(state, first, Errno::of(&error))),
+            Err(error) => Err(self.failure(state, first, Errno::from_error(&error))),
         }
     }
 
@@ -273,48 +273,48 @@ impl Uring {
         results.extend(completions.map(|entry| (entry.user_data() as usize, entry.result())));
         self.in_flight -= results.len().min(self.in_flight);
         let now = state.meter.now();
-        let mut ended = Ok(());
-        for (at, result) in results.drain(..) {
-            match ended {
-                Ok(()) => ended = self.handle_completion(state, at, result, now),
-                Err(_) => self.lanes[at].settle(result),
+        let mut outcome = Ok(());
+        for (index, result) in results.drain(..) {
+            match outcome {
+                Ok(()) => outcome = self.handle_completion(state, index, result, now),
+                Err(_) => self.lanes[index].settle(result),
             }
         }
         state.results = results;
-        ended
+        outcome
     }
 
     /// Handles a completion: the lane wakes up, continues its write, or completes its op.
     fn handle_completion(
         &mut self,
         state: &mut PhaseState<'_>,
-        at: usize,
+        index: usize,
         result: i32,
         now: Nanos,
     ) -> Result<(), Failure> {
-        let lane = &mut self.lanes[at];
-        state.ready.push_back(at);
+        let lane = &mut self.lanes[index];
+        state.ready.push_back(index);
         if lane.step == LaneStep::Slept {
-            let slept = now.since(lane.since);
+            let elapsed = now.since(lane.submitted);
             if lane.wake_up(now) {
-                state.meter.add_think_time(slept, lane.op.compute);
+                state.meter.add_think_time(elapsed, lane.op.compute);
             } else {
-                state.meter.add_think_time(slept, Nanos(0));
+                state.meter.add_think_time(elapsed, Nanos(0));
             }
             return match state.progress.stopped() {
-                true => Err(self.failed(state, at, Halt::Stopped)),
+                true => Err(self.failure(state, index, Halt::Stopped)),
                 false => Ok(()),
             };
         }
-        if lane.continues_write(result) {
+        if lane.add_partial_write(result) {
             return Ok(());
         }
-        lane.completed(result, state.first + at as u32, now, &mut state.meter)
+        lane.complete(result, state.first + index as u32, now, &mut state.meter)
     }
 
-    fn failed(&self, state: &PhaseState<'_>, at: usize, cause: impl Into<Cause>) -> Failure {
-        let lane = &self.lanes[at];
-        state.meter.failure(&lane.op, lane.own.path_of(&lane.op), cause)
+    fn failure(&self, state: &PhaseState<'_>, index: usize, cause: impl Into<Cause>) -> Failure {
+        let lane = &self.lanes[index];
+        state.meter.failure(&lane.op, lane.issuer.path_of(&lane.op), cause)
     }
 
     /// Waits until no entry is in flight that could write to a lane; submits nothing.
@@ -354,7 +354,9 @@ fn is_transient(error: &io::Error) -> bool {
 /// Explains why a ring cannot be created.
 fn explain(error: io::Error) -> io::Error {
     let text = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel does not support it (it needs Linux 5.1)".to_string(),
+        Some(libc::ENOSYS) => {
+            "this kernel does not support it (Linux 5.1 or later is required)".to_string()
+        }
         Some(libc::EPERM) => {
             let sysctl = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
             match sysctl.as_deref().map(str::trim) {
@@ -375,5 +377,5 @@ fn explain(error: io::Error) -> io::Error {
 /// # Errors
 /// The reason why it is not, with a remedy.
 pub fn probe() -> io::Result<()> {
-    NewOpcodes::of(&IoUring::new(1).map_err(explain)?).map(drop)
+    NewOpcodes::probe(&IoUring::new(1).map_err(explain)?).map(drop)
 }

@@ -10,13 +10,13 @@ use crate::tree::calls::{Attributes, Calls, NEW_FILE_FLAGS, TreePath};
 use crate::tree::ustar::{BLOCK, Header};
 
 const READ: i32 = libc::O_RDONLY | libc::O_NOFOLLOW;
-const LONG: usize = RECORD as usize;
+const RECORD_SIZE: usize = RECORD as usize;
 
 /// Packs the tree `from` into the new file `archive`, with member names that start with the path of
 /// `from`; spins for `compute` before each record, as if it were compressed.
 ///
 /// # Errors
-/// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
+/// The first call that fails; EOPNOTSUPP for anything that is neither a file nor a directory.
 pub fn pack(
     calls: &mut Calls<'_, '_>,
     mut from: TreePath,
@@ -24,12 +24,12 @@ pub fn pack(
     compute: Nanos,
 ) -> Result<(), Failure> {
     let file = calls.open(OpKind::Create, &archive, NEW_FILE_FLAGS, 0o644)?;
-    let mut records = Records { file, archive, record: Vec::with_capacity(LONG), compute };
-    member(calls, &mut from, &mut records, &mut [0; LONG])?;
+    let mut records = Records { file, archive, record: Vec::with_capacity(RECORD_SIZE), compute };
+    pack_member(calls, &mut from, &mut records, &mut [0; RECORD_SIZE])?;
     // Two blocks of zeros end an archive, and zeros fill its last record.
     records.push(calls, &[0; 2 * BLOCK])?;
-    let missing = (LONG - records.record.len()) % LONG;
-    records.push(calls, &[0; LONG][..missing])?;
+    let padding = (RECORD_SIZE - records.record.len()) % RECORD_SIZE;
+    records.push(calls, &[0; RECORD_SIZE][..padding])?;
     calls.close(records.file);
     Ok(())
 }
@@ -46,10 +46,10 @@ impl Records {
     /// Appends bytes, and writes each record that is full.
     fn push(&mut self, calls: &mut Calls<'_, '_>, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(LONG - self.record.len()));
+            let (now, later) = bytes.split_at(bytes.len().min(RECORD_SIZE - self.record.len()));
             self.record.extend_from_slice(now);
             bytes = later;
-            if self.record.len() == LONG {
+            if self.record.len() == RECORD_SIZE {
                 calls.compute(self.compute);
                 calls.write(&self.file, &self.archive, &self.record)?;
                 self.record.clear();
@@ -60,56 +60,57 @@ impl Records {
 }
 
 /// Packs one file or directory recursively.
-fn member(
+fn pack_member(
     calls: &mut Calls<'_, '_>,
     from: &mut TreePath,
     records: &mut Records,
-    buffer: &mut [u8; LONG],
+    buffer: &mut [u8; RECORD_SIZE],
 ) -> Result<(), Failure> {
     let status = calls.stat(from)?;
-    let directory = status.kind == libc::S_IFDIR;
-    if !directory && status.kind != libc::S_IFREG {
+    let is_directory = status.kind == libc::S_IFDIR;
+    if !is_directory && status.kind != libc::S_IFREG {
         return calls.fail(OpKind::Open, from, libc::EOPNOTSUPP);
     }
     let Attributes { mode, mtime } = status.attributes;
-    let header = Header { directory, mode, mtime, size: if directory { 0 } else { status.size } };
+    let header =
+        Header { is_directory, mode, mtime, size: if is_directory { 0 } else { status.size } };
     let Some(block) = header.block(from.path.as_bytes()) else {
         return calls.fail(OpKind::Write, from, libc::ENAMETOOLONG);
     };
-    if !directory {
-        return file(calls, from, (&block, header.size), records, buffer);
+    if !is_directory {
+        return pack_file(calls, from, (&block, header.size), records, buffer);
     }
     records.push(calls, &block)?;
     for name in calls.names(from)?.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        let above = from.descend(name);
-        member(calls, from, records, buffer)?;
-        from.path.truncate(above);
+        let parent_length = from.descend(name);
+        pack_member(calls, from, records, buffer)?;
+        from.path.truncate(parent_length);
     }
     Ok(())
 }
 
-fn file(
+fn pack_file(
     calls: &mut Calls<'_, '_>,
     from: &TreePath,
     (header, size): (&[u8; BLOCK], u64),
     records: &mut Records,
-    buffer: &mut [u8; LONG],
+    buffer: &mut [u8; RECORD_SIZE],
 ) -> Result<(), Failure> {
     let file = calls.open(OpKind::Open, from, READ, 0)?;
     records.push(calls, header)?;
-    let mut left = size;
-    while left > 0 {
-        let most = left.min(RECORD) as usize;
-        let got = calls.read(&file, from, &mut buffer[..most])?;
-        if got == 0 {
+    let mut remaining = size;
+    while remaining > 0 {
+        let chunk = remaining.min(RECORD) as usize;
+        let count = calls.read(&file, from, &mut buffer[..chunk])?;
+        if count == 0 {
             // The file has become shorter since its header was written.
             return calls.fail(OpKind::Read, from, libc::EBADMSG);
         }
-        left -= got as u64;
-        records.push(calls, &buffer[..got])?;
+        remaining -= count as u64;
+        records.push(calls, &buffer[..count])?;
     }
-    let filled = size.next_multiple_of(BLOCK as u64) - size;
-    records.push(calls, &[0; BLOCK][..filled as usize])?;
+    let padding = size.next_multiple_of(BLOCK as u64) - size;
+    records.push(calls, &[0; BLOCK][..padding as usize])?;
     calls.close(file);
     Ok(())
 }
@@ -126,8 +127,9 @@ pub fn unpack(
     compute: Nanos,
 ) -> Result<(), Failure> {
     let file = calls.open(OpKind::Open, &archive, READ, 0)?;
-    let mut source = Source { file, archive, record: vec![0; LONG], at: LONG, compute };
-    members(calls, &mut source, to)?;
+    let mut source =
+        Source { file, archive, record: vec![0; RECORD_SIZE], position: RECORD_SIZE, compute };
+    unpack_members(calls, &mut source, to)?;
     calls.close(source.file);
     Ok(())
 }
@@ -138,52 +140,56 @@ struct Source {
     archive: TreePath,
     record: Vec<u8>,
     /// Number of bytes of the record used so far.
-    at: usize,
+    position: usize,
     compute: Nanos,
 }
 
 impl Source {
-    /// Returns the next blocks that hold `most` bytes, or as many as the record still has.
-    fn blocks(&mut self, calls: &mut Calls<'_, '_>, most: usize) -> Result<&[u8], Failure> {
-        if self.at == LONG {
-            if calls.read(&self.file, &self.archive, &mut self.record)? != LONG {
+    /// Returns the next blocks that hold `length` bytes, or as many as the record still has.
+    fn blocks(&mut self, calls: &mut Calls<'_, '_>, length: usize) -> Result<&[u8], Failure> {
+        if self.position == RECORD_SIZE {
+            if calls.read(&self.file, &self.archive, &mut self.record)? != RECORD_SIZE {
                 return calls.fail(OpKind::Read, &self.archive, libc::EBADMSG);
             }
             calls.compute(self.compute);
-            self.at = 0;
+            self.position = 0;
         }
-        let from = self.at;
-        self.at = LONG.min(from + most.next_multiple_of(BLOCK));
-        Ok(&self.record[from..self.at])
+        let from = self.position;
+        self.position = RECORD_SIZE.min(from + length.next_multiple_of(BLOCK));
+        Ok(&self.record[from..self.position])
     }
 }
 
 /// An unpacked directory, by the length of its path; its time and mode are set after
 /// its contents.
-type Waiting = Vec<(usize, Attributes)>;
+type PendingDirectories = Vec<(usize, Attributes)>;
 
-fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: TreePath) -> Result<(), Failure> {
-    let mut waiting = Waiting::new();
+fn unpack_members(
+    calls: &mut Calls<'_, '_>,
+    source: &mut Source,
+    to: TreePath,
+) -> Result<(), Failure> {
+    let mut pending = PendingDirectories::new();
     let mut last = to.clone();
-    let mut buffer = Vec::with_capacity(LONG);
+    let mut buffer = Vec::with_capacity(RECORD_SIZE);
     loop {
         let block = source.blocks(calls, BLOCK)?;
         if block.iter().all(|byte| *byte == 0) {
-            return set_finished(calls, &mut waiting, &mut last, b"");
+            return set_pending_attributes(calls, &mut pending, &mut last, b"");
         }
-        let Some((header, path)) = Header::read(block) else {
+        let Some((header, path)) = Header::parse(block) else {
             return calls.fail(OpKind::Read, &source.archive, libc::EBADMSG);
         };
         let mut next = to.clone();
         next.descend(path.as_bytes());
-        set_finished(calls, &mut waiting, &mut last, next.path.as_bytes())?;
+        set_pending_attributes(calls, &mut pending, &mut last, next.path.as_bytes())?;
         let attributes = Attributes { mode: header.mode, mtime: header.mtime };
-        if header.directory {
+        if header.is_directory {
             calls.make_directory(&next)?;
-            waiting.push((next.path.as_bytes().len(), attributes));
+            pending.push((next.path.as_bytes().len(), attributes));
         } else {
             let file = calls.open(OpKind::Create, &next, NEW_FILE_FLAGS, 0o600)?;
-            data(calls, source, (&file, &next), header.size, &mut buffer)?;
+            unpack_file(calls, source, (&file, &next), header.size, &mut buffer)?;
             calls.set_file_attributes(&file, &next, attributes)?;
             calls.close(file);
         }
@@ -193,17 +199,17 @@ fn members(calls: &mut Calls<'_, '_>, source: &mut Source, to: TreePath) -> Resu
 
 /// Sets time and mode of waiting directories that do not contain `next`. They are nested
 /// and all are prefixes of the path `last`.
-fn set_finished(
+fn set_pending_attributes(
     calls: &mut Calls<'_, '_>,
-    waiting: &mut Waiting,
+    pending: &mut PendingDirectories,
     last: &mut TreePath,
     next: &[u8],
 ) -> Result<(), Failure> {
-    while let Some((length, attributes)) = waiting.pop() {
+    while let Some((length, attributes)) = pending.pop() {
         last.path.truncate(length);
-        let below = next.strip_prefix(last.path.as_bytes());
-        if below.is_some_and(|rest| rest.starts_with(b"/")) {
-            waiting.push((length, attributes));
+        let rest = next.strip_prefix(last.path.as_bytes());
+        if rest.is_some_and(|rest| rest.starts_with(b"/")) {
+            pending.push((length, attributes));
             break;
         }
         calls.set_directory_attributes(last, attributes)?;
@@ -212,16 +218,16 @@ fn set_finished(
 }
 
 /// Writes the bytes of one file, one record per call.
-fn data(
+fn unpack_file(
     calls: &mut Calls<'_, '_>,
     source: &mut Source,
     (file, path): (&OwnedFd, &TreePath),
     size: u64,
     buffer: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let mut left = size;
-    while left > 0 {
-        let chunk = left.min(RECORD) as usize;
+    let mut remaining = size;
+    while remaining > 0 {
+        let chunk = remaining.min(RECORD) as usize;
         buffer.clear();
         while buffer.len() < chunk {
             let missing = chunk - buffer.len();
@@ -229,7 +235,7 @@ fn data(
             buffer.extend_from_slice(&blocks[..blocks.len().min(missing)]);
         }
         calls.write(file, path, buffer)?;
-        left -= chunk as u64;
+        remaining -= chunk as u64;
     }
     Ok(())
 }

@@ -32,10 +32,10 @@ impl TreePath {
     }
 
     /// Descends one level or more; returns the length to [`Name::truncate`] to on the way back.
-    pub fn descend(&mut self, below: &[u8]) -> usize {
+    pub fn descend(&mut self, relative: &[u8]) -> usize {
         let length = self.path.as_bytes().len();
         self.path.push(b"/");
-        self.path.push(below);
+        self.path.push(relative);
         length
     }
 }
@@ -78,7 +78,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     }
 
     fn fail_because<T>(&self, op: OpKind, path: &TreePath, cause: Cause) -> Result<T, Failure> {
-        Err(Failure { op, path: path.path.display(), cause, done: self.meter.done() })
+        Err(Failure { op, path: path.path.display(), cause, completed_ops: self.meter.done() })
     }
 
     /// Counts a returned call; fails if another thread has failed.
@@ -106,10 +106,10 @@ impl<'a, 'm> Calls<'a, 'm> {
     /// Calls fstatat(2), not following links.
     pub fn stat(&mut self, path: &TreePath) -> Result<Status, Failure> {
         let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        let at = status.as_mut_ptr();
-        // SAFETY: the path ends in NUL, `at` is valid for writes of one `stat`.
+        let buffer = status.as_mut_ptr();
+        // SAFETY: the path ends in NUL, `buffer` is valid for writes of one `stat`.
         let result =
-            unsafe { libc::fstatat(path.dir, path.as_ptr(), at, libc::AT_SYMLINK_NOFOLLOW) };
+            unsafe { libc::fstatat(path.dir, path.as_ptr(), buffer, libc::AT_SYMLINK_NOFOLLOW) };
         self.finish(OpKind::Stat, path, result.into())?;
         // SAFETY: zeroed before, and filled by the call; every bit pattern is a valid `stat`.
         let status = unsafe { status.assume_init() };
@@ -156,21 +156,24 @@ impl<'a, 'm> Calls<'a, 'm> {
         buffer: &mut [u8],
     ) -> Result<usize, Failure> {
         // SAFETY: the buffer is valid for writes of its whole length.
-        let got = unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        let got = self.finish(OpKind::Read, path, got as i64)?;
-        self.meter.add_bytes(OpKind::Read, got);
-        Ok(got as usize)
+        let count =
+            unsafe { libc::read(file.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        let count = self.finish(OpKind::Read, path, count as i64)?;
+        self.meter.add_bytes(OpKind::Read, count);
+        Ok(count as usize)
     }
 
     /// Writes all bytes with write(2), as one op, even if it takes several calls.
     pub fn write(&mut self, file: &OwnedFd, path: &TreePath, bytes: &[u8]) -> Result<(), Failure> {
         let mut written = 0;
         while written < bytes.len() {
-            let rest = &bytes[written..];
+            let remaining = &bytes[written..];
             // SAFETY: the slice is valid for its length.
-            let taken = unsafe { libc::write(file.as_raw_fd(), rest.as_ptr().cast(), rest.len()) };
-            match taken {
-                1.. => written += taken as usize,
+            let count = unsafe {
+                libc::write(file.as_raw_fd(), remaining.as_ptr().cast(), remaining.len())
+            };
+            match count {
+                1.. => written += count as usize,
                 0 => return self.fail(OpKind::Write, path, libc::ENOSPC),
                 _ => return self.fail(OpKind::Write, path, Errno::last().0),
             }
@@ -204,17 +207,17 @@ impl<'a, 'm> Calls<'a, 'm> {
         path: &TreePath,
         attributes: Attributes,
     ) -> Result<(), Failure> {
-        let (dir, at, times, (uid, gid)) =
+        let (dir, path_pointer, times, (uid, gid)) =
             (path.dir, path.as_ptr(), times(attributes.mtime), self.owner);
         const NOFOLLOW: i32 = libc::AT_SYMLINK_NOFOLLOW;
         // SAFETY: the path ends in NUL; it and the times live as long as the call.
-        let result = unsafe { libc::utimensat(dir, at, times.as_ptr(), NOFOLLOW) };
+        let result = unsafe { libc::utimensat(dir, path_pointer, times.as_ptr(), NOFOLLOW) };
         self.finish(OpKind::Utimes, path, result.into())?;
         // SAFETY: the path ends in NUL and lives as long as the call.
-        let result = unsafe { libc::fchownat(dir, at, uid, gid, NOFOLLOW) };
+        let result = unsafe { libc::fchownat(dir, path_pointer, uid, gid, NOFOLLOW) };
         self.finish(OpKind::Chown, path, result.into())?;
         // SAFETY: as above.
-        let result = unsafe { libc::fchmodat(dir, at, attributes.mode, 0) };
+        let result = unsafe { libc::fchmodat(dir, path_pointer, attributes.mode, 0) };
         self.finish(OpKind::Chmod, path, result.into()).map(drop)
     }
 

@@ -9,16 +9,16 @@ use crate::tree::calls::{Attributes, Calls, NEW_FILE_FLAGS, TreePath};
 /// Copies `from`, a directory or a file, to `to`, which must not exist.
 ///
 /// # Errors
-/// The first call that fails; EOPNOTSUPP for what is neither file nor directory.
+/// The first call that fails; EOPNOTSUPP for anything that is neither a file nor a directory.
 pub fn copy(
     calls: &mut Calls<'_, '_>,
     mut from: TreePath,
     mut to: TreePath,
 ) -> Result<(), Failure> {
-    tree(calls, &mut from, &mut to, &mut vec![0; COPY_BUFFER as usize])
+    copy_directory(calls, &mut from, &mut to, &mut vec![0; COPY_BUFFER as usize])
 }
 
-fn tree(
+fn copy_directory(
     calls: &mut Calls<'_, '_>,
     from: &mut TreePath,
     to: &mut TreePath,
@@ -26,21 +26,21 @@ fn tree(
 ) -> Result<(), Failure> {
     let status = calls.stat(from)?;
     match status.kind {
-        libc::S_IFREG => return file(calls, from, to, status.attributes, buffer),
+        libc::S_IFREG => return copy_file(calls, from, to, status.attributes, buffer),
         libc::S_IFDIR => {}
         _ => return calls.fail(OpKind::Open, from, libc::EOPNOTSUPP),
     }
     calls.make_directory(to)?;
     for name in calls.names(from)?.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        let (above, above_to) = (from.descend(name), to.descend(name));
-        tree(calls, from, to, buffer)?;
-        from.path.truncate(above);
-        to.path.truncate(above_to);
+        let (from_length, to_length) = (from.descend(name), to.descend(name));
+        copy_directory(calls, from, to, buffer)?;
+        from.path.truncate(from_length);
+        to.path.truncate(to_length);
     }
     calls.set_directory_attributes(to, status.attributes)
 }
 
-fn file(
+fn copy_file(
     calls: &mut Calls<'_, '_>,
     from: &TreePath,
     to: &TreePath,
@@ -50,11 +50,11 @@ fn file(
     let source = calls.open(OpKind::Open, from, libc::O_RDONLY | libc::O_NOFOLLOW, 0)?;
     let target = calls.open(OpKind::Create, to, NEW_FILE_FLAGS, 0o600)?;
     loop {
-        let got = calls.read(&source, from, buffer)?;
-        if got == 0 {
+        let count = calls.read(&source, from, buffer)?;
+        if count == 0 {
             break;
         }
-        calls.write(&target, to, &buffer[..got])?;
+        calls.write(&target, to, &buffer[..count])?;
     }
     calls.set_file_attributes(&target, to, attributes)?;
     calls.close(target);

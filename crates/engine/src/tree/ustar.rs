@@ -21,7 +21,7 @@ const MAGIC: Range<usize> = 257..265;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// True for a directory, false for a regular file.
-    pub directory: bool,
+    pub is_directory: bool,
     /// Permission bits.
     pub mode: u32,
     /// Modification time in seconds since 1970.
@@ -36,7 +36,7 @@ impl Header {
     pub fn block(&self, path: &[u8]) -> Option<[u8; BLOCK]> {
         let mut block = [0; BLOCK];
         // The name of a directory ends in a slash.
-        let length = path.len() + usize::from(self.directory);
+        let length = path.len() + usize::from(self.is_directory);
         block[NAME].get_mut(..length)?.fill(b'/');
         block[..path.len()].copy_from_slice(path);
         for (field, number) in [
@@ -46,20 +46,21 @@ impl Header {
             (SIZE, self.size),
             (MTIME, u64::try_from(self.mtime).ok()?),
         ] {
-            write(&mut block[field], number)?;
+            write_octal(&mut block[field], number)?;
         }
-        block[KIND] = if self.directory { b'5' } else { b'0' };
+        block[KIND] = if self.is_directory { b'5' } else { b'0' };
         block[MAGIC].copy_from_slice(b"ustar\x0000");
         let sum = checksum(&block);
-        write(&mut block[CHECKSUM], sum)?;
+        write_octal(&mut block[CHECKSUM], sum)?;
         Some(block)
     }
 
     /// Parses the header in a block and its path, without the slash of a directory; `None` if invalid.
-    pub fn read(block: &[u8]) -> Option<(Header, Name)> {
+    pub fn parse(block: &[u8]) -> Option<(Header, Name)> {
         let block: &[u8; BLOCK] = block.try_into().ok()?;
-        let right = block[MAGIC] == *b"ustar\x0000" && read(&block[CHECKSUM])? == checksum(block);
-        let directory = match block[KIND] {
+        let is_valid =
+            block[MAGIC] == *b"ustar\x0000" && parse_octal(&block[CHECKSUM])? == checksum(block);
+        let is_directory = match block[KIND] {
             b'5' => true,
             b'0' => false,
             _ => return None,
@@ -68,17 +69,17 @@ impl Header {
         let mut name = Name::default();
         name.push(path.strip_suffix(b"/").unwrap_or(path));
         let header = Header {
-            directory,
-            mode: read(&block[MODE])? as u32,
-            mtime: read(&block[MTIME])? as i64,
-            size: read(&block[SIZE])?,
+            is_directory,
+            mode: parse_octal(&block[MODE])? as u32,
+            mtime: parse_octal(&block[MTIME])? as i64,
+            size: parse_octal(&block[SIZE])?,
         };
-        right.then_some((header, name))
+        is_valid.then_some((header, name))
     }
 }
 
 /// Writes octal digits, padded with zeros, and a NUL.
-fn write(field: &mut [u8], mut number: u64) -> Option<()> {
+fn write_octal(field: &mut [u8], mut number: u64) -> Option<()> {
     let (_, digits) = field.split_last_mut()?;
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 8) as u8;
@@ -87,15 +88,15 @@ fn write(field: &mut [u8], mut number: u64) -> Option<()> {
     (number == 0).then_some(())
 }
 
-fn read(field: &[u8]) -> Option<u64> {
+fn parse_octal(field: &[u8]) -> Option<u64> {
     let digits = field.split(|byte| *byte == 0).next()?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
 }
 
 /// Returns the sum of the header's bytes, with the checksum field taken as spaces.
 fn checksum(block: &[u8; BLOCK]) -> u64 {
-    let space = |at: usize, byte: u8| if CHECKSUM.contains(&at) { b' ' } else { byte };
-    block.iter().enumerate().map(|(at, byte)| u64::from(space(at, *byte))).sum()
+    let space = |index: usize, byte: u8| if CHECKSUM.contains(&index) { b' ' } else { byte };
+    block.iter().enumerate().map(|(index, byte)| u64::from(space(index, *byte))).sum()
 }
 
 #[cfg(test)]
@@ -104,19 +105,19 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back_and_an_invalid_one_is_refused() {
-        let header = Header { directory: false, mode: 0o644, mtime: 1_158_710_400, size: 4711 };
+        let header = Header { is_directory: false, mode: 0o644, mtime: 1_158_710_400, size: 4711 };
         let block = header.block(b"in/tree0/f1").unwrap();
-        let (found, path) = Header::read(&block).unwrap();
+        let (found, path) = Header::parse(&block).unwrap();
         assert_eq!((found, path.as_bytes()), (header, &b"in/tree0/f1"[..]));
-        let mut wrong = block;
-        wrong[3] ^= 1;
-        assert!(Header::read(&wrong).is_none());
-        assert!(Header::read(&block[1..]).is_none());
+        let mut invalid = block;
+        invalid[3] ^= 1;
+        assert!(Header::parse(&invalid).is_none());
+        assert!(Header::parse(&block[1..]).is_none());
     }
 
     #[test]
     fn a_value_that_does_not_fit_has_no_header() {
-        let header = Header { directory: true, mode: 0o755, mtime: 0, size: 0 };
+        let header = Header { is_directory: true, mode: 0o755, mtime: 0, size: 0 };
         assert!(header.block(&[b'x'; 99]).is_some());
         assert!(header.block(&[b'x'; 100]).is_none());
         assert!(Header { mtime: -1, ..header }.block(b"x").is_none());

@@ -1,6 +1,6 @@
 //! A workload of listed ops, one list for each thread, and helpers that run workloads in tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -20,8 +20,8 @@ pub const ROOT: DirSlot = DirSlot::ROOT;
 pub const FILE: FileSlot = FileSlot(0);
 pub const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
-/// Every workload, small.
-pub const SMALL: &[(&str, &[(&str, &str)])] = &[
+/// Every workload with small parameters.
+pub const SMALL_WORKLOADS: &[(&str, &[(&str, &str)])] = &[
     ("dirops", &[("files", "300"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")]),
     ("calls", &[("files", "60")]),
     ("tarball", &[("files", "200"), ("order", "readdir")]),
@@ -91,10 +91,10 @@ impl Workload for Script {
     }
 }
 
-/// The ops for a requested number of threads: each has as many of the lists as ops in flight.
-pub struct Ranks(pub Script);
+/// A script for a requested number of threads; each thread runs as many of the lists as it has ops in flight.
+pub struct RankScript(pub Script);
 
-impl Workload for Ranks {
+impl Workload for RankScript {
     fn phases(&self) -> Vec<PhaseSpec> {
         let phase = |phase| PhaseSpec { threads: Threads::Any, ..phase };
         self.0.phases().into_iter().map(phase).collect()
@@ -118,10 +118,10 @@ impl Workload for Ranks {
 }
 
 /// Returns the result of `work`; panics if it hangs for longer than any slow machine would take.
-pub fn no_hang<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (say, hear) = std::sync::mpsc::channel();
-    std::thread::spawn(move || say.send(work()));
-    hear.recv_timeout(std::time::Duration::from_secs(120)).expect("it ended")
+pub fn with_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(std::time::Duration::from_secs(120)).expect("the work must not hang")
 }
 
 pub fn op(call: Call, name: &str) -> Op {
@@ -141,16 +141,16 @@ pub fn root(path: &Path) -> OwnedFd {
     std::fs::File::open(path).unwrap().into()
 }
 
-/// The shared contents, made once, since that takes longer than most tests.
+/// Returns the shared contents, created only once because that takes longer than most tests.
 pub fn contents() -> Arc<Contents> {
     static CONTENTS: OnceLock<Arc<Contents>> = OnceLock::new();
     Arc::clone(CONTENTS.get_or_init(|| Arc::new(Contents::new(1))))
 }
 
-/// A workload of the table with some of its parameters set.
-pub fn build(name: &str, set: &[(&str, &str)]) -> Box<dyn Workload> {
+/// Builds a workload by name, with some of its parameters set.
+pub fn build(name: &str, parameters: &[(&str, &str)]) -> Box<dyn Workload> {
     let kind = workloads::find(name).unwrap();
-    kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap()
+    kind.build(&kind.resolve(parameters).unwrap(), &Setting::seed(5)).unwrap()
 }
 
 /// Runs one phase below `path`.
@@ -179,35 +179,41 @@ pub fn run(
 }
 
 /// Runs all phases of a workload; each must make its exact counts and leave its tree.
-pub fn prove(name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
+pub fn check_workload(name: &str, parameters: &[(&str, &str)], threads: u32, issuer: &str) {
     let folder = tempfile::tempdir().unwrap();
-    prove_in(folder.path(), name, set, threads, issuer);
+    check_workload_in(folder.path(), name, parameters, threads, issuer);
 }
 
-pub fn prove_in(path: &Path, name: &str, set: &[(&str, &str)], threads: u32, issuer: &str) {
-    let work = build(name, set);
-    let context = format!("{name} {set:?} in {threads} threads by {issuer}");
+pub fn check_workload_in(
+    path: &Path,
+    name: &str,
+    parameters: &[(&str, &str)],
+    threads: u32,
+    issuer: &str,
+) {
+    let work = build(name, parameters);
+    let context = format!("{name} {parameters:?} in {threads} threads by {issuer}");
     for (phase, spec) in work.phases().iter().enumerate() {
-        let done = run(work.as_ref(), phase, threads, issuer, path);
-        let done = done.unwrap_or_else(|error| panic!("{context}: {}: {error}", spec.name));
-        let (ops, shares) = (done.outcome.ops, done.done.clone());
-        let recorder = done.into_recorder();
+        let result = run(work.as_ref(), phase, threads, issuer, path);
+        let result = result.unwrap_or_else(|error| panic!("{context}: {}: {error}", spec.name));
+        let (ops, shares) = (result.outcome.ops, result.done.clone());
+        let recorder = result.into_recorder();
         let counts = recorder.counts();
         let timed: u64 = recorder.timeline().counts().iter().sum();
         assert_eq!(timed, ops, "{context}: {} over time", spec.name);
-        let right = work.counts_after(phase, &shares);
-        for (kind, count) in &right {
+        let expected = work.counts_after(phase, &shares);
+        for (kind, count) in &expected {
             assert_eq!(counts.get(kind), Some(count), "{context}: {} {kind}", spec.name);
         }
         assert_eq!(counts.values().sum::<u64>(), ops, "{context}: {}", spec.name);
         let tree = work.tree_after(phase, &shares);
-        let report = verified(path, tree.as_ref());
+        let report = verify_tree(path, tree.as_ref());
         assert_eq!(report.examples, Vec::<String>::new(), "{context}: {}", spec.name);
         assert_eq!(report.files, tree.files(), "{context}: {}", spec.name);
     }
 }
 
-fn verified(path: &Path, tree: &dyn Tree) -> VerifyReport {
+fn verify_tree(path: &Path, tree: &dyn Tree) -> VerifyReport {
     let root = root(path);
     verify(root.as_fd(), tree, &contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
 }

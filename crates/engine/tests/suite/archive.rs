@@ -1,6 +1,6 @@
 //! Unpacks an archive of GNU tar with the engine and with GNU tar itself: the trees must be equal.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use fsdyno_record::plan::VerifyMode;
 use fsdyno_workload::{Contents, Input, Setting, Share, workloads};
 
 /// A tree with every kind of file, all with old times.
-fn make(root: &Path) {
+fn create_tree(root: &Path) {
     fs::create_dir_all(root.join("d/deep/deeper")).unwrap();
     fs::create_dir(root.join("private")).unwrap();
     let long = format!("{}/{}", "l".repeat(90), "n".repeat(90));
@@ -29,7 +29,7 @@ fn make(root: &Path) {
         ("private/key", 5, 0o400),
         (&long, 513, 0o666),
     ] {
-        let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
         fs::write(root.join(name), bytes).unwrap();
         fs::set_permissions(root.join(name), PermissionsExt::from_mode(mode)).unwrap();
     }
@@ -45,11 +45,15 @@ fn make(root: &Path) {
 }
 
 /// The compared properties of one path: mode, seconds, links, size or target, contents.
-type Seen = (u32, i64, u64, Vec<u8>);
+type FileProperties = (u32, i64, u64, Vec<u8>);
 
-fn look(root: &Path, below: &Path, seen: &mut BTreeMap<String, Seen>) {
-    for entry in fs::read_dir(root.join(below)).unwrap() {
-        let path = below.join(entry.unwrap().file_name());
+fn collect_properties(
+    root: &Path,
+    relative: &Path,
+    properties: &mut BTreeMap<String, FileProperties>,
+) {
+    for entry in fs::read_dir(root.join(relative)).unwrap() {
+        let path = relative.join(entry.unwrap().file_name());
         let full = root.join(&path);
         let status = fs::symlink_metadata(&full).unwrap();
         let contents = match status.file_type() {
@@ -59,52 +63,53 @@ fn look(root: &Path, below: &Path, seen: &mut BTreeMap<String, Seen>) {
             kind if kind.is_dir() => Vec::new(),
             _ => fs::read(&full).unwrap(),
         };
-        let all = (status.mode(), status.mtime(), status.nlink(), contents);
-        seen.insert(path.display().to_string(), all);
+        let file_properties = (status.mode(), status.mtime(), status.nlink(), contents);
+        properties.insert(path.display().to_string(), file_properties);
         if status.is_dir() {
-            look(root, &path, seen);
+            collect_properties(root, &path, properties);
         }
     }
 }
 
-fn tree(root: &Path) -> BTreeMap<String, Seen> {
-    let mut seen = BTreeMap::new();
-    look(root, Path::new(""), &mut seen);
-    seen
+fn tree_properties(root: &Path) -> BTreeMap<String, FileProperties> {
+    let mut properties = BTreeMap::new();
+    collect_properties(root, Path::new(""), &mut properties);
+    properties
 }
 
 #[test]
 fn the_engine_makes_the_same_tree_as_gnu_tar() {
     let version = Command::new("tar").arg("--version").output();
-    let gnu = version.is_ok_and(|output| output.stdout.starts_with(b"tar (GNU tar)"));
+    let has_gnu_tar = version.is_ok_and(|output| output.stdout.starts_with(b"tar (GNU tar)"));
     // SAFETY: takes nothing and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    if !gnu || !root {
-        println!("skipped: it takes GNU tar and root, whose calls these are");
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !has_gnu_tar || !is_root {
+        println!("skipped: this test requires GNU tar and root");
         return;
     }
     for format in ["gnu", "ustar", "posix"] {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir(at("source")).unwrap();
-        make(&at("source"));
-        let archive = at("x.tar");
+        let path_of = |name: &str| folder.path().join(name);
+        fs::create_dir(path_of("source")).unwrap();
+        create_tree(&path_of("source"));
+        let archive = path_of("x.tar");
         let tar = |words: &[&str], folder: &Path| {
             let mut command = Command::new("tar");
             command.arg("-C").arg(folder).args(words).arg(&archive);
             assert!(command.arg(".").status().unwrap().success());
         };
-        tar(&[&format!("--format={format}"), "-cf"], &at("source"));
-        fs::create_dir(at("theirs")).unwrap();
-        tar(&["-xf"], &at("theirs"));
-        fs::create_dir(at("ours")).unwrap();
-        unpack(&at("ours"), &fs::read(&archive).unwrap());
-        let (theirs, ours) = (tree(&at("theirs")), tree(&at("ours/t")));
-        assert_eq!(theirs.len(), 15, "{format}");
-        for (path, right) in &theirs {
-            assert_eq!(ours.get(path), Some(right), "{format}: {path}");
+        tar(&[&format!("--format={format}"), "-cf"], &path_of("source"));
+        fs::create_dir(path_of("theirs")).unwrap();
+        tar(&["-xf"], &path_of("theirs"));
+        fs::create_dir(path_of("ours")).unwrap();
+        unpack(&path_of("ours"), &fs::read(&archive).unwrap());
+        let (gnu_tar_tree, engine_tree) =
+            (tree_properties(&path_of("theirs")), tree_properties(&path_of("ours/t")));
+        assert_eq!(gnu_tar_tree.len(), 15, "{format}");
+        for (path, expected) in &gnu_tar_tree {
+            assert_eq!(engine_tree.get(path), Some(expected), "{format}: {path}");
         }
-        assert_eq!(ours.len(), theirs.len(), "{format}");
+        assert_eq!(engine_tree.len(), gnu_tar_tree.len(), "{format}");
     }
 }
 
@@ -120,11 +125,11 @@ fn unpack(folder: &Path, bytes: &[u8]) {
     let mut recorder = Recorder::new();
     let mut ops = work.ops(0, Share::WHOLE);
     run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {}).unwrap();
-    let made: u64 = recorder.ops().values().map(|op| op.count).sum();
-    assert_eq!(made, work.counts(0, 1).values().sum::<u64>());
+    let issued_ops: u64 = recorder.ops().values().map(|op| op.count).sum();
+    assert_eq!(issued_ops, work.counts(0, 1).values().sum::<u64>());
     let tree = work.tree(0);
-    let seen = verify(root.as_fd(), tree.as_ref(), &contents, VerifyMode::Full, 1, &mut |_| {});
-    let seen = seen.unwrap();
-    assert_eq!(seen.examples, Vec::<String>::new());
-    assert_eq!((seen.files, seen.directories), (10, 6));
+    let report = verify(root.as_fd(), tree.as_ref(), &contents, VerifyMode::Full, 1, &mut |_| {});
+    let report = report.unwrap();
+    assert_eq!(report.examples, Vec::<String>::new());
+    assert_eq!((report.files, report.directories), (10, 6));
 }

@@ -1,6 +1,6 @@
 //! Tests the engine on a real directory: every call, the findings of verification, the texts of failures.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -39,9 +39,9 @@ fn op(call: Call, name: &str) -> Op {
     op
 }
 
-fn op2(call: Call, name: &str, other: &str) -> Op {
+fn op_with_two_names(call: Call, name: &str, second_name: &str) -> Op {
     let mut op = op(call, name);
-    op.other.push(other.as_bytes());
+    op.second_name.push(second_name.as_bytes());
     op
 }
 
@@ -72,8 +72,8 @@ fn rare_calls(folder: &Path) -> Recorder {
     use RareCall as R;
     let both = OpenFlags { read: true, ..WRITE };
     let copy = FileSlot(1);
-    let rare = |call, name: &str, other: &str| op2(Call::Rare(call), name, other);
-    let gives = |op: Op, result| Op { expect: Expect::Result, result, ..op };
+    let rare = |call, name: &str, other: &str| op_with_two_names(Call::Rare(call), name, other);
+    let with_result = |op: Op, result| Op { expect: Expect::Result, result, ..op };
     let (dir, file) = (ROOT, FILE);
     let ops = vec![
         op(Call::Create { dir, file, flags: both, mode: 0o644 }, "r"),
@@ -89,17 +89,17 @@ fn rare_calls(folder: &Path) -> Recorder {
         rare(R::Fdatasync { file }, "r", ""),
         rare(R::SyncRange { file, offset: 0, length: 4096 }, "r", ""),
         rare(R::Access { dir }, "r", ""),
-        gives(rare(R::Status { dir, follow: true }, "r", ""), 5000),
-        gives(rare(R::StatusFile { file }, "r", ""), 5000),
+        with_result(rare(R::Status { dir, follow: true }, "r", ""), 5000),
+        with_result(rare(R::StatusFile { file }, "r", ""), 5000),
         rare(R::Statfs, "", ""),
-        gives(rare(R::Seek { file, offset: 10 }, "r", ""), 10),
+        with_result(rare(R::Seek { file, offset: 10 }, "r", ""), 10),
         rare(R::Fadvise { file, offset: 0, length: 0, advice: Advice::DontNeed }, "r", ""),
-        op2(Call::Symlink { dir }, "s", "r"),
-        gives(rare(R::Readlink { dir }, "s", ""), 1),
+        op_with_two_names(Call::Symlink { dir }, "s", "r"),
+        with_result(rare(R::Readlink { dir }, "s", ""), 1),
         rare(R::Truncate { dir, length: 4000 }, "r", ""),
-        rare(R::Allocate { file, how: AllocateMode::Extend, offset: 0, length: 8000 }, "r", ""),
+        rare(R::Allocate { file, mode: AllocateMode::Extend, offset: 0, length: 8000 }, "r", ""),
         op(Call::Create { dir, file: copy, flags: both, mode: 0o644 }, "c"),
-        gives(
+        with_result(
             rare(
                 R::CopyRange { from: file, from_offset: 0, file: copy, offset: 0, length: 1000 },
                 "c",
@@ -109,8 +109,8 @@ fn rare_calls(folder: &Path) -> Recorder {
         ),
         op(Call::Close { file: copy }, "c"),
         op(Call::Close { file }, "r"),
-        rare(R::Rename { dir, to: dir, how: RenameFlag::NoReplace }, "c", "m"),
-        rare(R::Rename { dir, to: dir, how: RenameFlag::Exchange }, "m", "r"),
+        rare(R::Rename { dir, to: dir, flag: RenameFlag::NoReplace }, "c", "m"),
+        rare(R::Rename { dir, to: dir, flag: RenameFlag::Exchange }, "m", "r"),
     ];
     let (outcome, recorder) = issue(folder, ops);
     outcome.unwrap();
@@ -124,7 +124,7 @@ fn rare_calls(folder: &Path) -> Recorder {
 }
 
 #[test]
-fn every_call_does_what_its_name_says() {
+fn every_call_has_its_effect() {
     let folder = tempfile::tempdir().unwrap();
     let dir = DirSlot(3);
     let append = OpenFlags { append: true, ..WRITE };
@@ -151,9 +151,9 @@ fn every_call_does_what_its_name_says() {
         op(Call::Read { file: FILE, length: 1 << 20 }, "a"),
         op(Call::Read { file: FILE, length: 100 }, "a"),
         op(Call::Close { file: FILE }, "a"),
-        op2(Call::Link { dir, to: ROOT }, "a", "hard"),
-        op2(Call::Symlink { dir: ROOT }, "soft", "d/a"),
-        op2(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
+        op_with_two_names(Call::Link { dir, to: ROOT }, "a", "hard"),
+        op_with_two_names(Call::Symlink { dir: ROOT }, "soft", "d/a"),
+        op_with_two_names(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
         op(Call::Stat { dir }, "b"),
         op(Call::Utimes { dir: ROOT, mtime: 5 }, "soft"),
         op(Call::Chmod { dir, mode: 0o600 }, "b"),
@@ -173,7 +173,7 @@ fn every_call_does_what_its_name_says() {
             eprintln!("skipped: no user.* attributes here ({failure})");
             return;
         }
-        other => other.unwrap(),
+        result => result.unwrap(),
     };
     assert_eq!((outcome.bytes_written, outcome.bytes_read), (Bytes(6000), Bytes(6000)));
     // The scan is open, at least one getdents64 with names and one without, close.
@@ -251,7 +251,7 @@ fn a_call_that_succeeds_unexpectedly_is_a_failure_too() {
     let ops = vec![mkdir(Expect::Success), mkdir(Expect::Exists), mkdir(Expect::Missing)];
     let failure = issue(folder.path(), ops).0.unwrap_err();
     assert_eq!(
-        (failure.done, failure.to_string()),
+        (failure.completed_ops, failure.to_string()),
         (2, "mkdir d: File exists (EEXIST) after 2 ops".to_string())
     );
     let ops = vec![Op { expect: Expect::Exists, ..create("new")[0].clone() }];
@@ -276,7 +276,7 @@ fn an_empty_slot_is_a_bad_descriptor() {
 #[test]
 fn a_failed_phase_leaves_no_descriptor_open() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || {
+    let open_files = || {
         let links = fs::read_dir("/proc/self/fd").unwrap();
         let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
         targets.filter(|target| target.starts_with(folder.path())).count()
@@ -288,7 +288,7 @@ fn a_failed_phase_leaves_no_descriptor_open() {
         op(Call::Stat { dir: ROOT }, "none"),
     ];
     assert!(issue(folder.path(), ops).0.is_err());
-    assert_eq!(open(), 0);
+    assert_eq!(open_files(), 0);
 }
 
 #[test]
@@ -303,16 +303,16 @@ fn think_time_counts_to_the_phase_and_not_to_a_latency() {
 }
 
 #[test]
-fn the_beat_comes_every_256_ops_and_at_the_end() {
+fn ticks_come_every_256_ops_and_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("f"), b"").unwrap();
     let ops = vec![op(Call::Stat { dir: ROOT }, "f"); 600];
-    let mut beats = Vec::new();
+    let mut ticks = Vec::new();
     let mut issuer = SyncIssuer::new(root(folder.path()), contents());
     let mut recorder = Recorder::new();
-    let mut beat = |done| beats.push(done);
-    run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut beat).unwrap();
-    assert_eq!(beats, [256, 512, 600]);
+    let mut tick = |done| ticks.push(done);
+    run_phase(&mut List(ops.into()), &mut issuer, &mut recorder, &mut tick).unwrap();
+    assert_eq!(ticks, [256, 512, 600]);
 }
 
 fn build(name: &str, set: &[(&str, &str)]) -> Box<dyn Workload> {
@@ -327,42 +327,46 @@ fn run(work: &dyn Workload, phase: usize, issuer: &mut dyn Issuer) -> Recorder {
     recorder
 }
 
-fn verified(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) -> VerifyReport {
+fn verify_phase(path: &Path, work: &dyn Workload, phase: usize, mode: VerifyMode) -> VerifyReport {
     verify(root(path).as_fd(), work.tree(phase).as_ref(), &contents(), mode, 5, &mut |_| {})
         .unwrap()
 }
 
-/// The recorded counts of the kinds that the workload counts.
-fn counted(work: &dyn Workload, phase: usize, recorder: &Recorder) -> bool {
+/// Returns whether the recorded counts are those of the workload.
+fn counts_match(work: &dyn Workload, phase: usize, recorder: &Recorder) -> bool {
     let counts = recorder.counts();
     work.counts(phase, 1).iter().all(|(kind, count)| counts.get(kind) == Some(count))
 }
 
 #[test]
 fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
-    let mut sets: Vec<(&str, Vec<(&str, &str)>)> =
+    let mut cases: Vec<(&str, Vec<(&str, &str)>)> =
         vec![("dirops", vec![("files", "300"), ("stat", "yes"), ("size", "100")])];
     for order in ["readdir", "inode", "name", "creation", "reverse", "random"] {
-        sets.push(("tarball", vec![("files", "300"), ("order", order)]));
+        cases.push(("tarball", vec![("files", "300"), ("order", order)]));
     }
-    sets.push(("dirops", vec![("files", "300"), ("names", "random"), ("name-length", "255")]));
-    sets.push(("fdtree", vec![("levels", "2"), ("dirs", "4"), ("files", "5"), ("size", "2")]));
-    sets.push(("many-files", vec![("widths", "3/4/2"), ("files", "5"), ("data", "random")]));
+    cases.push(("dirops", vec![("files", "300"), ("names", "random"), ("name-length", "255")]));
+    cases.push(("fdtree", vec![("levels", "2"), ("dirs", "4"), ("files", "5"), ("size", "2")]));
+    cases.push(("many-files", vec![("widths", "3/4/2"), ("files", "5"), ("data", "random")]));
     for kind in ["3000", "link", "symlink"] {
         let start = [("file-size", "64K"), ("seekers", "1"), ("files", "1"), ("dirs", "2")];
-        sets.push(("bonnie", start.into_iter().chain([("files-max", kind)]).collect()));
+        cases.push(("bonnie", start.into_iter().chain([("files-max", kind)]).collect()));
     }
     let bray = [("program", "bonnie"), ("file-size", "1M"), ("seekers", "1"), ("data", "zeros")];
-    sets.push(("bonnie", bray.to_vec()));
-    for (name, set) in sets {
+    cases.push(("bonnie", bray.to_vec()));
+    for (name, parameters) in cases {
         let folder = tempfile::tempdir().unwrap();
-        let work = build(name, &set);
+        let work = build(name, &parameters);
         for phase in 0..work.phases().len() {
             let mut issuer = SyncIssuer::new(root(folder.path()), contents());
             let recorder = run(work.as_ref(), phase, &mut issuer);
-            assert!(counted(work.as_ref(), phase, &recorder), "{name} {set:?}");
-            let report = verified(folder.path(), work.as_ref(), phase, VerifyMode::Full);
-            assert_eq!(report.examples, Vec::<String>::new(), "{name} {set:?} phase {phase}");
+            assert!(counts_match(work.as_ref(), phase, &recorder), "{name} {parameters:?}");
+            let report = verify_phase(folder.path(), work.as_ref(), phase, VerifyMode::Full);
+            assert_eq!(
+                report.examples,
+                Vec::<String>::new(),
+                "{name} {parameters:?} phase {phase}"
+            );
             assert_eq!(report.files, work.tree(phase).files());
         }
     }
@@ -372,7 +376,7 @@ fn every_workload_runs_for_real_with_its_exact_counts_and_leaves_its_tree() {
 fn the_null_issuer_counts_the_same_ops_without_calls() {
     let work = build("tarball", &[("files", "200"), ("order", "random")]);
     for phase in 0..2 {
-        assert!(counted(work.as_ref(), phase, &run(work.as_ref(), phase, &mut Null)));
+        assert!(counts_match(work.as_ref(), phase, &run(work.as_ref(), phase, &mut Null)));
     }
 }
 
@@ -409,8 +413,11 @@ fn a_removal_that_is_synced_syncs_the_directory_after_each_file() {
     let (outcome, recorder) = issue(folder.path(), vec![op(call, "t")]);
     outcome.unwrap();
     let counts = recorder.counts();
-    let of = |kind| counts[&kind];
-    assert_eq!((of(OpKind::Unlink), of(OpKind::Fsync), of(OpKind::Rmdir)), (3, 3, 2));
+    let count_of = |kind| counts[&kind];
+    assert_eq!(
+        (count_of(OpKind::Unlink), count_of(OpKind::Fsync), count_of(OpKind::Rmdir)),
+        (3, 3, 2)
+    );
     assert!(!folder.path().join("t").exists());
 }
 
@@ -423,13 +430,13 @@ fn a_missing_tree_cannot_be_removed() {
     assert_eq!(failure.to_string(), "open t: No such file or directory (ENOENT) after 0 ops");
 }
 
-/// Extracts 100 files, spoils them, and returns the verifier's findings.
-fn spoiled(mode: VerifyMode, spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
+/// Extracts 100 files, damages them, and returns the verifier's findings.
+fn findings_after(mode: VerifyMode, damage: impl Fn(&Path)) -> (u64, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let work = build("tarball", &[("files", "100"), ("directories", "2"), ("size", "5000")]);
     run(work.as_ref(), 0, &mut SyncIssuer::new(root(folder.path()), contents()));
-    spoil(folder.path());
-    let report = verified(folder.path(), work.as_ref(), 0, mode);
+    damage(folder.path());
+    let report = verify_phase(folder.path(), work.as_ref(), 0, mode);
     assert_eq!(report.mode, mode);
     (report.problems, report.examples)
 }
@@ -443,78 +450,81 @@ fn overwrite(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn every_fault_on_disk_is_found_and_reported() {
-    let full = |spoil: fn(&Path)| spoiled(VerifyMode::Full, spoil);
-    assert_eq!(full(|_| {}), (0, vec![]));
+    let full_findings = |damage: fn(&Path)| findings_after(VerifyMode::Full, damage);
+    assert_eq!(full_findings(|_| {}), (0, vec![]));
     assert_eq!(
-        full(|at| fs::remove_file(at.join("t/d0/f07")).unwrap()),
+        full_findings(|folder| fs::remove_file(folder.join("t/d0/f07")).unwrap()),
         (1, vec!["1 of 100 files are missing".into()])
     );
     assert_eq!(
-        full(|at| fs::write(at.join("t/extra"), b"").unwrap()),
+        full_findings(|folder| fs::write(folder.join("t/extra"), b"").unwrap()),
         (1, vec!["t/extra: should not be there".into()])
     );
     assert_eq!(
-        full(|at| fs::rename(at.join("t/d0/f07"), at.join("t/d1/f07")).unwrap()),
+        full_findings(
+            |folder| fs::rename(folder.join("t/d0/f07"), folder.join("t/d1/f07")).unwrap()
+        ),
         (2, vec!["t/d1/f07: should not be there".into(), "1 of 100 files are missing".into()])
     );
     assert_eq!(
-        full(|at| {
-            let mut bytes = fs::read(at.join("t/d1/f99")).unwrap();
+        full_findings(|folder| {
+            let mut bytes = fs::read(folder.join("t/d1/f99")).unwrap();
             bytes[4321] ^= 0x10;
-            overwrite(&at.join("t/d1/f99"), &bytes);
+            overwrite(&folder.join("t/d1/f99"), &bytes);
         }),
         (1, vec!["t/d1/f99: byte 4321 is not what was written".into()])
     );
     assert_eq!(
-        full(|at| overwrite(&at.join("t/d0/f00"), b"short")),
+        full_findings(|folder| overwrite(&folder.join("t/d0/f00"), b"short")),
         (1, vec!["t/d0/f00: is 5 bytes long, not 5000".into()])
     );
     // Its mode and its time also differ from those of the file.
-    let (problems, examples) = full(|at| {
-        fs::remove_file(at.join("t/d0/f00")).unwrap();
-        fs::create_dir(at.join("t/d0/f00")).unwrap();
+    let (problems, examples) = full_findings(|folder| {
+        fs::remove_file(folder.join("t/d0/f00")).unwrap();
+        fs::create_dir(folder.join("t/d0/f00")).unwrap();
     });
     assert_eq!((problems, examples[2].as_str()), (3, "t/d0/f00: is a directory, not a file"));
-    let (problems, _) = full(|at| {
-        let (a, b) = (at.join("t/d0/f00"), at.join("t/d0/f01"));
+    let (problems, _) = full_findings(|folder| {
+        let (a, b) = (folder.join("t/d0/f00"), folder.join("t/d0/f01"));
         let (bytes, others) = (fs::read(&a).unwrap(), fs::read(&b).unwrap());
         overwrite(&a, &others);
         overwrite(&b, &bytes);
     });
     assert_eq!(problems, 2, "two swapped contents are two differences");
-    let (problems, examples) = full(|at| {
-        let bytes = fs::read(at.join("t/d0/f00")).unwrap();
-        fs::write(at.join("t/d0/f00"), bytes).unwrap();
+    let (problems, examples) = full_findings(|folder| {
+        let bytes = fs::read(folder.join("t/d0/f00")).unwrap();
+        fs::write(folder.join("t/d0/f00"), bytes).unwrap();
     });
-    assert_eq!(problems, 1, "the right bytes, written again, have another time: {examples:?}");
+    assert_eq!(problems, 1, "the same bytes, written again, have a different time: {examples:?}");
     assert!(examples[0].starts_with("t/d0/f00: has modification time "), "{examples:?}");
-    let (problems, examples) = full(|at| fs::remove_dir_all(at.join("t/d1")).unwrap());
+    let (problems, examples) =
+        full_findings(|folder| fs::remove_dir_all(folder.join("t/d1")).unwrap());
     assert_eq!((problems, examples.len()), (51, 2));
-    assert!(full(|at| fs::create_dir(at.join("lost+found")).unwrap()).0 > 0);
+    assert!(full_findings(|folder| fs::create_dir(folder.join("lost+found")).unwrap()).0 > 0);
 }
 
 #[test]
 fn names_mode_reads_no_byte_and_sampled_mode_some() {
-    let spoil = |at: &Path| {
+    let damage = |folder: &Path| {
         for number in 0..50 {
-            overwrite(&at.join(format!("t/d0/f{number:02}")), &[0; 5000]);
+            overwrite(&folder.join(format!("t/d0/f{number:02}")), &[0; 5000]);
         }
     };
-    assert_eq!(spoiled(VerifyMode::Names, spoil).0, 0);
-    assert_eq!(spoiled(VerifyMode::Full, spoil).0, 50);
+    assert_eq!(findings_after(VerifyMode::Names, damage).0, 0);
+    assert_eq!(findings_after(VerifyMode::Full, damage).0, 50);
     let folder = tempfile::tempdir().unwrap();
     let work = build("dirops", &[("files", "2000"), ("size", "10")]);
     run(work.as_ref(), 0, &mut SyncIssuer::new(root(folder.path()), contents()));
-    let bytes = verified(folder.path(), work.as_ref(), 0, VerifyMode::Sampled).bytes.0;
+    let bytes = verify_phase(folder.path(), work.as_ref(), 0, VerifyMode::Sampled).bytes.0;
     // 2,000 / 64 files of 10 bytes; five standard deviations are 280 bytes.
     assert!((32..=600).contains(&bytes), "{bytes} bytes of the sample");
 }
 
 #[test]
 fn many_problems_are_counted_and_ten_are_reported() {
-    let (problems, examples) = spoiled(VerifyMode::Full, |at| {
+    let (problems, examples) = findings_after(VerifyMode::Full, |folder| {
         for number in 0..30 {
-            fs::write(at.join(format!("t/d0/x{number}")), b"").unwrap();
+            fs::write(folder.join(format!("t/d0/x{number}")), b"").unwrap();
         }
     });
     assert_eq!((problems, examples.len()), (30, 10));

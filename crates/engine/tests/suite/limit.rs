@@ -1,6 +1,6 @@
 //! Tests phases with a time limit, and ops with a due time, on a real directory.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -30,9 +30,9 @@ fn root(path: &Path) -> OwnedFd {
 
 /// Runs both phases, checks their counts and tree, and returns the duration of churn and its
 /// number of operations.
-fn run(set: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
+fn run(parameters: &[(&str, &str)], threads: u32, issuer: IssuerPlan) -> (Nanos, u64) {
     let folder = tempfile::tempdir().unwrap();
-    let (work, contents) = (build(set), Arc::new(Contents::new(5)));
+    let (work, contents) = (build(parameters), Arc::new(Contents::new(5)));
     let directory = root(folder.path());
     let mut last = (Nanos(0), 0);
     for (phase, spec) in work.phases().iter().enumerate() {
@@ -110,7 +110,7 @@ fn io_uring_observes_limit_and_rate_too() {
     assert!(elapsed >= Nanos(200_000_000), "{elapsed:?}");
 }
 
-/// Returns at once, except that the first call takes 50 ms.
+/// An issuer whose calls return immediately, except the first, which takes 50 ms.
 struct SlowFirst(bool);
 
 impl Issuer for SlowFirst {
@@ -136,27 +136,31 @@ impl OpSource for List {
 
 #[test]
 fn the_latency_of_a_due_op_includes_its_wait_for_a_slow_op() {
-    let at = |due, call| Op { call, due: Nanos(due), ..Op::default() };
+    let due_op = |due, call| Op { call, due: Nanos(due), ..Op::default() };
     let stat = Call::Stat { dir: DirSlot::ROOT };
     let ops = vec![
-        at(0, Call::Rmdir { dir: DirSlot::ROOT }),
-        at(10_000_000, stat),
-        at(0, Call::Unlink { dir: DirSlot::ROOT }),
-        at(100_000_000, Call::Symlink { dir: DirSlot::ROOT }),
+        due_op(0, Call::Rmdir { dir: DirSlot::ROOT }),
+        due_op(10_000_000, stat),
+        due_op(0, Call::Unlink { dir: DirSlot::ROOT }),
+        due_op(100_000_000, Call::Symlink { dir: DirSlot::ROOT }),
     ];
     let mut recorder = Recorder::new();
     let source = &mut List(ops.into());
     let outcome = run_phase(source, &mut SlowFirst(true), &mut recorder, &mut |_| {}).unwrap();
-    let took = |kind| recorder.ops()[&kind].total_ns;
-    assert!(took(OpKind::Stat) >= Nanos(40_000_000), "due after 10 ms, issued after 50");
+    let total_latency = |kind| recorder.ops()[&kind].total_ns;
+    assert!(total_latency(OpKind::Stat) >= Nanos(40_000_000), "due after 10 ms, issued after 50");
     // The latency of an op without a due time starts at the return of the previous op.
-    assert!(took(OpKind::Unlink) < Nanos(30_000_000), "{:?}", took(OpKind::Unlink));
+    assert!(
+        total_latency(OpKind::Unlink) < Nanos(30_000_000),
+        "{:?}",
+        total_latency(OpKind::Unlink)
+    );
     assert!(outcome.returned.since(outcome.started) >= Nanos(100_000_000));
-    assert!(took(OpKind::Symlink) < Nanos(90_000_000), "the wait is not counted");
+    assert!(total_latency(OpKind::Symlink) < Nanos(90_000_000), "the wait is not counted");
     assert!(outcome.think_time > Nanos(0), "the wait is think time");
 }
 
-/// A file system without fallocate; everything else succeeds.
+/// An issuer for which fallocate is not supported, and everything else succeeds.
 struct NoFallocate;
 
 impl Issuer for NoFallocate {
@@ -181,8 +185,8 @@ fn a_source_with_a_fallback_continues_after_an_unsupported_call_and_others_fail(
     let offline = build(&[("built", "offline"), ("size", "2500000")]);
     let (mut ops, mut recorder) = (offline.prefill().unwrap().ops, Recorder::new());
     run_phase(ops.as_mut(), &mut NoFallocate, &mut recorder, &mut |_| {}).unwrap();
-    let right = [(OpKind::Create, 1), (OpKind::Write, 3), (OpKind::Close, 1)];
-    assert_eq!(recorder.counts(), right.into(), "the call that failed is not counted");
+    let expected = [(OpKind::Create, 1), (OpKind::Write, 3), (OpKind::Close, 1)];
+    assert_eq!(recorder.counts(), expected.into(), "the call that failed is not counted");
     let timed = build(&[("preallocate", "yes")]);
     let (mut ops, mut recorder) = (timed.ops(0, Share::WHOLE), Recorder::new());
     let failed = run_phase(ops.as_mut(), &mut NoFallocate, &mut recorder, &mut |_| {}).unwrap_err();

@@ -1,6 +1,6 @@
 //! The file system in memory against the kernel's: random ops, each with the same result, and one tree.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -32,7 +32,7 @@ fn file() -> impl Strategy<Value = FileSlot> {
     (0..3u16).prop_map(FileSlot)
 }
 
-/// Modes that let the caller in whoever it is, and that no usual umask changes.
+/// Modes that allow the caller access and are not changed by any usual umask.
 fn mode() -> impl Strategy<Value = u32> {
     prop::sample::select(vec![0o700, 0o744, 0o755])
 }
@@ -126,13 +126,13 @@ type Step = (Call, &'static str, &'static str);
 fn step() -> impl Strategy<Value = Step> {
     let name = || prop::sample::select(NAMES);
     (call(), name(), name(), prop::sample::select(TARGETS)).prop_map(
-        |(call, name, other, target)| {
-            (call, name, if matches!(call, Call::Symlink { .. }) { target } else { other })
+        |(call, name, second_name, target)| {
+            (call, name, if matches!(call, Call::Symlink { .. }) { target } else { second_name })
         },
     )
 }
 
-fn named(text: &str) -> Name {
+fn to_name(text: &str) -> Name {
     let mut name = Name::default();
     name.push(text.as_bytes());
     name
@@ -163,24 +163,36 @@ fn issue(issuer: &mut SyncIssuer, op: &Op) -> i64 {
     }
 }
 
-fn same(place: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
+fn check_same_results(parent: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
     static CONTENTS: LazyLock<Arc<Contents>> = LazyLock::new(|| Arc::new(Contents::new(5)));
     let contents = &*CONTENTS;
-    let folder = tempfile::tempdir_in(place).unwrap();
+    let folder = tempfile::tempdir_in(parent).unwrap();
     let root = || OwnedFd::from(std::fs::File::open(folder.path()).unwrap());
     let mut issuer = SyncIssuer::new(root(), contents.clone());
     let mut memory = MemoryFs::new();
-    for (call, name, other) in steps {
-        let op = &Op { call: *call, name: named(name), other: named(other), ..Op::default() };
+    for (call, name, second_name) in steps {
+        let op = &Op {
+            call: *call,
+            name: to_name(name),
+            second_name: to_name(second_name),
+            ..Op::default()
+        };
         let planned = memory.plan(op);
         if planned.is_err() && op.call.kind().is_none() {
-            // The engine may have done a part of it before it fails.
+            // The engine may complete a part of the op before it fails.
             continue;
         }
-        let mine =
+        let own_result =
             memory.apply(op).map_or_else(|errno| -i64::from(errno.number()), |bytes| bytes as i64);
-        let kernels = issue(&mut issuer, op);
-        prop_assert_eq!(mine, kernels, "{:?} {:?} {:?}", op.call, op.name, op.other);
+        let kernel_result = issue(&mut issuer, op);
+        prop_assert_eq!(
+            own_result,
+            kernel_result,
+            "{:?} {:?} {:?}",
+            op.call,
+            op.name,
+            op.second_name
+        );
     }
     drop(issuer);
     let mode = VerifyMode::Full;
@@ -190,7 +202,7 @@ fn same(place: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 /// Directories on the file systems of this machine that can take a test.
-fn places() -> Vec<std::path::PathBuf> {
+fn test_directories() -> Vec<std::path::PathBuf> {
     let shared = Path::new("/dev/shm");
     let tmpfs = tempfile::tempdir_in(shared).is_ok().then(|| shared.to_path_buf());
     [std::env::temp_dir()].into_iter().chain(tmpfs).collect()
@@ -200,10 +212,10 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_the_kernel_does(
+    fn the_file_system_in_memory_behaves_as_the_kernel(
         steps in prop::collection::vec(step(), 1..120),
-        place in prop::sample::select(places()),
+        parent in prop::sample::select(test_directories()),
     ) {
-        same(&place, &steps)?;
+        check_same_results(&parent, &steps)?;
     }
 }

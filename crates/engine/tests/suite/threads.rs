@@ -1,12 +1,15 @@
 //! Tests phases of many threads on a real directory: waits between threads, and the effect of a failure.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::script::{ROOT, SMALL, Script, build, contents, create, no_hang, op, prove, root, run};
+use crate::script::{
+    ROOT, SMALL_WORKLOADS, Script, build, check_workload, contents, create, op, root, run,
+    with_timeout,
+};
 use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::threads::PhaseResult;
@@ -32,8 +35,8 @@ fn run_script(script: &Script, path: &Path) -> Result<PhaseResult, PhaseError> {
     run(script, 0, 1, "sync", path)
 }
 
-fn failure(done: Result<PhaseResult, PhaseError>) -> Failure {
-    match done.err().unwrap() {
+fn failure(result: Result<PhaseResult, PhaseError>) -> Failure {
+    match result.err().unwrap() {
         PhaseError::Op(failure) => failure,
         other => panic!("{other}"),
     }
@@ -44,34 +47,34 @@ fn any_number_of_threads_does_the_same_work() {
     for threads in [1, 2, 3, 8, 64] {
         for order in ["forward", "random"] {
             let set = [("files", "1000"), ("size", "100"), ("stat", "yes"), ("order", order)];
-            prove("dirops", &set, threads, "sync");
+            check_workload("dirops", &set, threads, "sync");
         }
     }
 }
 
 #[test]
 fn every_workload_makes_its_counts_and_its_tree_in_threads() {
-    for (name, set) in SMALL {
+    for (name, set) in SMALL_WORKLOADS {
         for threads in [1, 3] {
-            prove(name, set, threads, "sync");
+            check_workload(name, set, threads, "sync");
         }
     }
     let missing = workloads::ALL
         .iter()
         .filter(|kind| !["replay", "command"].contains(&kind.name))
-        .find(|kind| SMALL.iter().all(|(name, _)| *name != kind.name));
-    // A replay has no work without a recording: crates/replay/tests make some. A command is no ops.
-    assert_eq!(missing.map(|kind| kind.name), None, "is not in SMALL");
+        .find(|kind| SMALL_WORKLOADS.iter().all(|(name, _)| *name != kind.name));
+    // A replay has no work without a recording: crates/replay/tests make some. A command has no ops.
+    assert_eq!(missing.map(|kind| kind.name), None, "a workload is missing in SMALL_WORKLOADS");
 }
 
 #[test]
 fn more_threads_than_files_do_no_harm() {
-    prove("dirops", &[("files", "3")], 16, "sync");
+    check_workload("dirops", &[("files", "3")], 16, "sync");
 }
 
 #[test]
 fn a_phase_of_one_thread_stays_one_whatever_is_requested() {
-    prove("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
+    check_workload("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
 }
 
 #[test]
@@ -93,31 +96,31 @@ fn an_op_waits_for_another_and_the_wait_is_in_no_latency() {
 
 #[test]
 fn two_threads_wait_for_each_other_a_thousand_times() {
-    // Each op of one needs the preceding op of the other. A wake-up may be missed occasionally, which the
-    // safety net repairs; if waking did not work, the net would have to repair most.
+    // Each op of one thread needs the preceding op of the other. A wake-up may occasionally be missed, and the
+    // periodic check then repairs it; if waking did not work, the check would have to repair most.
     let folder = tempfile::tempdir().unwrap();
     let rounds = 1000u64;
     let name = |thread: u32| if thread == 0 { ("a", "b") } else { ("b", "a") };
-    let side = |thread: u32| -> Vec<Op> {
+    let renames = |thread: u32| -> Vec<Op> {
         let rename = |round: u64| {
             let (from, to) = name(thread);
             let mut op = op(Call::Rename { dir: ROOT, to: ROOT }, from);
-            op.other.push(to.as_bytes());
+            op.second_name.push(to.as_bytes());
             after(1 - thread, round + u64::from(thread), op)
         };
         (0..rounds).map(rename).collect()
     };
     std::fs::write(folder.path().join("a"), b"").unwrap();
-    let (progress, script) = (PhaseProgress::new(2, 2), Script(vec![side(0), side(1)]));
-    let play = |rank: u32| {
+    let (progress, script) = (PhaseProgress::new(2, 2), Script(vec![renames(0), renames(1)]));
+    let run_thread = |rank: u32| {
         let mut issuer = SyncIssuer::new(root(folder.path()), contents());
         let mut source = script.ops(0, Share { rank, ranks: 2 });
         let (source, mut recorder) = (source.as_mut(), Recorder::new());
         run_rank(&progress, rank, source, &mut issuer, &mut recorder, &mut |_| {}).unwrap().ops
     };
     let ops = std::thread::scope(|scope| {
-        let other = scope.spawn(|| play(1));
-        play(0) + other.join().unwrap()
+        let second = scope.spawn(|| run_thread(1));
+        run_thread(0) + second.join().unwrap()
     });
     assert_eq!(ops, 2 * rounds);
     let missed = progress.missed_alarms();
@@ -130,7 +133,7 @@ fn a_deadlock_of_threads_is_an_error_and_not_a_hang() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script(vec![vec![after(1, 1, stat("."))], vec![after(0, 1, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
-    assert!(matches!(failure.cause, Cause::Never(_)), "{failure}");
+    assert!(matches!(failure.cause, Cause::Unreachable(_)), "{failure}");
     assert!(failure.to_string().contains("which can never return, after 0 ops"), "{failure}");
 }
 
@@ -139,10 +142,10 @@ fn waiting_for_a_thread_that_ended_too_early_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script(vec![vec![stat(".")], vec![after(0, 2, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
-    assert_eq!(failure.cause, Cause::Never(ProgressPoint { thread: 0, ops: 2 }));
+    assert_eq!(failure.cause, Cause::Unreachable(ProgressPoint { thread: 0, ops: 2 }));
     let alone = Script(vec![vec![after(0, 1, stat("."))]]);
     let failure = self::failure(run_script(&alone, folder.path()));
-    assert_eq!(failure.cause, Cause::Never(ProgressPoint { thread: 0, ops: 1 }));
+    assert_eq!(failure.cause, Cause::Unreachable(ProgressPoint { thread: 0, ops: 1 }));
 }
 
 #[test]
@@ -161,14 +164,14 @@ fn one_failure_stops_all_threads_and_is_the_one_reported() {
     // The long one has its last op only after hours, so it ends only by the failure.
     let mut endless = vec![stat("."); 20_000];
     endless.push(Op { due: Nanos(36_000_000_000_000), ..stat("never") });
-    let mut wrong = vec![stat("."); 100];
-    wrong.push(stat("gone"));
+    let mut failing = vec![stat("."); 100];
+    failing.push(stat("gone"));
     let waiting = vec![after(0, u64::MAX, stat("."))];
-    let script = Script(vec![endless, wrong, waiting]);
-    let failure = no_hang(move || failure(run_script(&script, folder.path())));
+    let script = Script(vec![endless, failing, waiting]);
+    let failure = with_timeout(move || failure(run_script(&script, folder.path())));
     assert_eq!(failure.cause, Cause::Errno(Errno(libc::ENOENT)), "{failure}");
     assert_eq!((failure.op, failure.path.as_str()), (OpKind::Stat, "gone"));
-    assert!((100..=20_100).contains(&failure.done), "{failure}");
+    assert!((100..=20_100).contains(&failure.completed_ops), "{failure}");
 }
 
 #[test]
@@ -186,10 +189,10 @@ fn a_failure_ends_sleeps_and_computations_of_hours() {
             continue;
         }
         for later in later.clone() {
-            let failure = no_hang(move || {
+            let failure = with_timeout(move || {
                 let folder = tempfile::tempdir().unwrap();
-                let wrong = op(Call::Unlink { dir: ROOT }, "gone");
-                let script = Script(vec![vec![later], vec![wrong]]);
+                let failing = op(Call::Unlink { dir: ROOT }, "gone");
+                let script = Script(vec![vec![later], vec![failing]]);
                 failure(run(&script, 0, 1, issuer, folder.path()))
             });
             assert_eq!(failure.path, "gone", "{failure}");
@@ -226,12 +229,12 @@ fn an_expanded_op_stops_after_its_current_call() {
         (Call::Compound(Compound::RemoveTree { dir: ROOT, order, synced: false }), OpKind::Close),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().join("d");
-        std::fs::create_dir(&at).unwrap();
+        let directory = folder.path().join("d");
+        std::fs::create_dir(&directory).unwrap();
         for number in 0..300 {
             match kind {
-                OpKind::Close => std::fs::create_dir(at.join(format!("{number}"))).unwrap(),
-                _ => std::fs::write(at.join(format!("{number}")), b"x").unwrap(),
+                OpKind::Close => std::fs::create_dir(directory.join(format!("{number}"))).unwrap(),
+                _ => std::fs::write(directory.join(format!("{number}")), b"x").unwrap(),
             }
         }
         let (progress, mut recorder) = (PhaseProgress::new(1, 1), Recorder::new());
@@ -239,9 +242,9 @@ fn an_expanded_op_stops_after_its_current_call() {
         let script = Script(vec![vec![op(call, "d")]]);
         let mut source = script.ops(0, Share { rank: 0, ranks: 1 });
         let tick = &mut |_| progress.stop();
-        let ended = run_rank(&progress, 0, source.as_mut(), &mut issuer, &mut recorder, tick);
-        let failure = ended.unwrap_err();
-        assert_eq!((failure.cause, failure.op, failure.done), (Cause::Stopped, kind, 256));
+        let result = run_rank(&progress, 0, source.as_mut(), &mut issuer, &mut recorder, tick);
+        let failure = result.unwrap_err();
+        assert_eq!((failure.cause, failure.op, failure.completed_ops), (Cause::Stopped, kind, 256));
     }
 }
 
@@ -257,7 +260,7 @@ fn an_error_at_the_start_is_named_and_has_a_hint() {
 
 #[test]
 fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
-    let panicked = no_hang(|| {
+    let panicked = with_timeout(|| {
         std::panic::catch_unwind(|| {
             let folder = tempfile::tempdir().unwrap();
             let (root, contents) = (root(folder.path()), contents());
@@ -285,7 +288,7 @@ fn a_panic_at_the_start_leaves_no_thread_at_the_gate() {
 fn a_tick_reports_the_sum_of_all_threads() {
     let work = build("dirops", &[("files", "5000")]);
     let folder = tempfile::tempdir().unwrap();
-    let (root, contents, most) = (root(folder.path()), contents(), AtomicU64::new(0));
+    let (root, contents, highest) = (root(folder.path()), contents(), AtomicU64::new(0));
     let phase_run = PhaseRun {
         work: work.as_ref(),
         phase: 0,
@@ -301,24 +304,24 @@ fn a_tick_reports_the_sum_of_all_threads() {
     };
     let mut ready = 0;
     let tick = |done| {
-        most.fetch_max(done, Ordering::Relaxed);
+        highest.fetch_max(done, Ordering::Relaxed);
     };
     let done = run_threads(&phase_run, &mut || ready += 1, &tick).unwrap();
-    assert_eq!(most.load(Ordering::Relaxed), done.outcome.ops);
+    assert_eq!(highest.load(Ordering::Relaxed), done.outcome.ops);
     assert_eq!(ready, 1);
 }
 
-/// Fails the `at`-th call with an error of the device.
+/// An issuer whose `remaining`-th call fails with an error of the device.
 struct Faulty {
     issuer: SyncIssuer,
-    at: u64,
+    remaining: u64,
     errno: i32,
 }
 
 impl Issuer for Faulty {
     fn issue(&mut self, op: &Op) -> i64 {
-        self.at -= 1;
-        if self.at == 0 { -i64::from(self.errno) } else { self.issuer.issue(op) }
+        self.remaining -= 1;
+        if self.remaining == 0 { -i64::from(self.errno) } else { self.issuer.issue(op) }
     }
 
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure> {
@@ -331,22 +334,22 @@ impl Issuer for Faulty {
 }
 
 /// Two threads create 1000 files each; the 101st call of the second one fails.
-fn injected(errno: i32) -> Failure {
+fn injected_failure(errno: i32) -> Failure {
     let folder = tempfile::tempdir().unwrap();
     let work = build("dirops", &[("files", "2000")]);
     let progress = PhaseProgress::new(2, 2);
     let work: &dyn Workload = work.as_ref();
-    let rank = |rank: u32, at: u64| {
+    let rank = |rank: u32, remaining: u64| {
         let issuer = SyncIssuer::new(root(folder.path()), contents());
-        let mut issuer = Faulty { issuer, at, errno };
+        let mut issuer = Faulty { issuer, remaining, errno };
         let mut source: Box<dyn OpSource + Send> = work.ops(0, Share { rank, ranks: 2 });
         let mut recorder = Recorder::new();
-        let ended =
+        let result =
             run_rank(&progress, rank, source.as_mut(), &mut issuer, &mut recorder, &mut |_| {});
-        if ended.is_err() {
+        if result.is_err() {
             progress.stop();
         }
-        ended
+        result
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| rank(0, u64::MAX));
@@ -366,33 +369,34 @@ fn a_fault_during_a_run_names_op_path_and_the_ops_of_all_threads() {
         (libc::EIO, "Input/output error (EIO)"),
         (libc::EDQUOT, "(EDQUOT)"),
     ] {
-        let failure = injected(errno);
+        let failure = injected_failure(errno);
         // One opens the directory, then creates and closes 50 files: the next is the 1050th.
         assert_eq!((failure.op, failure.path.as_str()), (OpKind::Create, "d/f0001050"));
-        assert!((102..=2_104).contains(&failure.done), "{failure}");
+        assert!((102..=2_104).contains(&failure.completed_ops), "{failure}");
         assert!(failure.to_string().contains(text), "{failure}");
     }
-    assert!(injected(libc::EDQUOT).hint().unwrap().contains("quota"));
+    assert!(injected_failure(libc::EDQUOT).hint().unwrap().contains("quota"));
 }
 
 /// The first rank continues until `finish` is called; the second makes fifty calls.
-struct Ends;
+struct EndsWithSecondRank;
 
 struct Stats {
-    left: u64,
+    remaining: u64,
     done: u64,
 }
 
 impl OpSource for Stats {
     fn next(&mut self, op: &mut Op) -> bool {
         op.clone_from(&stat("."));
-        let more = self.left > 0;
-        (self.left, self.done) = (self.left.saturating_sub(1), self.done + u64::from(more));
+        let more = self.remaining > 0;
+        (self.remaining, self.done) =
+            (self.remaining.saturating_sub(1), self.done + u64::from(more));
         more
     }
 
     fn finish(&mut self) {
-        self.left = self.left.min(1);
+        self.remaining = self.remaining.min(1);
     }
 
     fn done(&self) -> u64 {
@@ -400,15 +404,15 @@ impl OpSource for Stats {
     }
 }
 
-impl Workload for Ends {
+impl Workload for EndsWithSecondRank {
     fn phases(&self) -> Vec<PhaseSpec> {
         let threads = Threads::Exactly(2);
         vec![PhaseSpec { name: "ends", gap: GapKind::None, verify: false, threads }]
     }
 
     fn ops(&self, _: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let left = if share.rank == 0 { u64::MAX } else { 50 };
-        Box::new(Stats { left, done: 0 })
+        let remaining = if share.rank == 0 { u64::MAX } else { 50 };
+        Box::new(Stats { remaining, done: 0 })
     }
 
     fn counts(&self, _: usize, _: u32) -> OpCounts {
@@ -431,9 +435,9 @@ impl Workload for Ends {
 #[test]
 fn an_endless_rank_finishes_when_the_other_has_ended() {
     for issuer in ["sync", "io_uring:4"] {
-        let done = no_hang(move || {
+        let done = with_timeout(move || {
             let folder = tempfile::tempdir().unwrap();
-            run(&Ends, 0, 1, issuer, folder.path()).unwrap().done
+            run(&EndsWithSecondRank, 0, 1, issuer, folder.path()).unwrap().done
         });
         assert_eq!(done[1], 50, "{issuer}: {done:?}");
     }

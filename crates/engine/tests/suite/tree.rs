@@ -1,7 +1,7 @@
 //! Copies, packs and unpacks real trees: the results equal the originals, GNU tar reads the
 //! archive, and faults are reported.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,10 +51,15 @@ impl OpSource for Once {
     }
 }
 
-fn one(path: &Path, call: Call, name: &str, other: &str) -> (Result<Outcome, Failure>, Recorder) {
+fn issue_one(
+    path: &Path,
+    call: Call,
+    name: &str,
+    second_name: &str,
+) -> (Result<Outcome, Failure>, Recorder) {
     let mut op = Op { call, ..Op::default() };
     op.name.push(name.as_bytes());
-    op.other.push(other.as_bytes());
+    op.second_name.push(second_name.as_bytes());
     issue(path, &mut Once(Some(op)))
 }
 
@@ -120,26 +125,26 @@ fn an_archive_is_unpacked_below_the_named_directory() {
     let folder = after(PACK);
     fs::create_dir(folder.path().join("elsewhere")).unwrap();
     let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
-    one(folder.path(), call, "archive.tar", "elsewhere").0.unwrap();
+    issue_one(folder.path(), call, "archive.tar", "elsewhere").0.unwrap();
     assert!(folder.path().join("elsewhere/in/tree1").is_dir());
 }
 
 #[test]
-fn a_spoiled_or_truncated_archive_is_reported() {
+fn a_damaged_or_truncated_archive_is_reported() {
     let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
-    let message = |spoil: &dyn Fn(&mut Vec<u8>)| {
+    let message = |damage: &dyn Fn(&mut Vec<u8>)| {
         let folder = after(PACK);
         let archive = folder.path().join("archive.tar");
         let mut bytes = fs::read(&archive).unwrap();
-        spoil(&mut bytes);
+        damage(&mut bytes);
         fs::write(&archive, bytes).unwrap();
         fs::create_dir(folder.path().join("out")).unwrap();
-        one(folder.path(), call, "archive.tar", "out").0.unwrap_err().to_string()
+        issue_one(folder.path(), call, "archive.tar", "out").0.unwrap_err().to_string()
     };
-    let spoiled = message(&|bytes| bytes[1] ^= 1);
+    let damaged = message(&|bytes| bytes[1] ^= 1);
     assert!(
-        spoiled.starts_with("read archive.tar: ") && spoiled.ends_with("after 2 ops"),
-        "{spoiled}"
+        damaged.starts_with("read archive.tar: ") && damaged.ends_with("after 2 ops"),
+        "{damaged}"
     );
     let cut = message(&|bytes| bytes.truncate(10_000));
     assert!(cut.starts_with("read archive.tar: "), "{cut}");
@@ -149,7 +154,7 @@ fn a_spoiled_or_truncated_archive_is_reported() {
 fn an_existing_target_is_not_overwritten() {
     let folder = after(0);
     fs::create_dir(folder.path().join("copy")).unwrap();
-    let failure = one(
+    let failure = issue_one(
         folder.path(),
         Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }),
         "in",
@@ -159,7 +164,7 @@ fn an_existing_target_is_not_overwritten() {
     assert!(text.starts_with("mkdir copy: File exists"), "{text}");
     fs::write(folder.path().join("archive.tar"), "mine").unwrap();
     let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
-    let text = one(folder.path(), call, "in", "archive.tar").0.unwrap_err().to_string();
+    let text = issue_one(folder.path(), call, "in", "archive.tar").0.unwrap_err().to_string();
     assert!(text.starts_with("create archive.tar: File exists"), "{text}");
     assert_eq!(fs::read(folder.path().join("archive.tar")).unwrap(), b"mine");
 }
@@ -169,7 +174,7 @@ fn a_special_file_is_reported_and_not_skipped() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("in")).unwrap();
     symlink("x", folder.path().join("in/link")).unwrap();
-    let copy = one(
+    let copy = issue_one(
         folder.path(),
         Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }),
         "in",
@@ -183,12 +188,12 @@ fn a_special_file_is_reported_and_not_skipped() {
 #[test]
 fn compression_time_is_in_the_phase_and_in_no_latency() {
     let folder = after(0);
-    let each = Nanos(2_000_000);
-    let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: each });
-    let (outcome, recorder) = one(folder.path(), call, "in", "archive.tar");
+    let compute = Nanos(2_000_000);
+    let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute });
+    let (outcome, recorder) = issue_one(folder.path(), call, "in", "archive.tar");
     let outcome = outcome.unwrap();
     let records = fs::metadata(folder.path().join("archive.tar")).unwrap().len() / 10_240;
-    assert!(outcome.think_time >= Nanos(records * each.0), "{:?}", outcome.think_time);
+    assert!(outcome.think_time >= Nanos(records * compute.0), "{:?}", outcome.think_time);
     let latencies: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
     let phase = outcome.returned.since(outcome.started);
     assert!(latencies <= phase.0 - outcome.think_time.0, "{latencies} ns of {phase:?}");

@@ -1,12 +1,13 @@
 //! Phases through io_uring(7) do the same as with system calls. Skipped if the kernel lacks io_uring.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::script::{
-    FILE, ROOT, Ranks, SMALL, Script, WRITE, contents, create, no_hang, op, prove, prove_in, run,
+    FILE, ROOT, RankScript, SMALL_WORKLOADS, Script, WRITE, check_workload, check_workload_in,
+    contents, create, op, run, with_timeout,
 };
 use fsdyno_engine::issue::uring;
 use fsdyno_engine::{Cause, PhaseError};
@@ -15,8 +16,8 @@ use fsdyno_workload::{
     Call, Compound, DirSlot, Expect, FileSlot, Op, OpenFlags, Payload, ProgressPoint,
 };
 
-/// Returns true if io_uring is available; else prints the reason.
-fn here() -> bool {
+/// Returns true if io_uring is available; otherwise prints the reason.
+fn has_io_uring() -> bool {
     match uring::probe() {
         Ok(()) => true,
         Err(error) => {
@@ -28,15 +29,15 @@ fn here() -> bool {
 
 #[test]
 fn the_tree_and_the_counts_are_those_of_the_system_calls() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     for (threads, depth) in [(1, 1), (1, 7), (2, 32), (4, 3), (1, 256)] {
         let set = [("files", "700"), ("size", "5000"), ("stat", "yes"), ("create-order", "random")];
-        prove("dirops", &set, threads, &format!("io_uring:{depth}"));
+        check_workload("dirops", &set, threads, &format!("io_uring:{depth}"));
     }
-    for (name, set) in SMALL {
-        prove(name, set, 1, "io_uring:5");
+    for (name, set) in SMALL_WORKLOADS {
+        check_workload(name, set, 1, "io_uring:5");
     }
 }
 
@@ -46,9 +47,9 @@ fn it_works_on_a_memory_file_system_too() {
         eprintln!("skipped: no /dev/shm");
         return;
     };
-    if here() {
+    if has_io_uring() {
         let set = [("files", "500"), ("size", "4096")];
-        prove_in(folder.path(), "dirops", &set, 2, "io_uring:16");
+        check_workload_in(folder.path(), "dirops", &set, 2, "io_uring:16");
     }
 }
 
@@ -57,8 +58,8 @@ fn issue(path: &Path, ops: Vec<Op>) -> Result<fsdyno_engine::threads::PhaseResul
 }
 
 #[test]
-fn every_call_does_what_its_name_says() {
-    if !here() {
+fn every_call_has_its_effect() {
+    if !has_io_uring() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -66,9 +67,9 @@ fn every_call_does_what_its_name_says() {
     let append = OpenFlags { append: true, ..WRITE };
     let read = OpenFlags { read: true, ..OpenFlags::NONE };
     let payload = |offset, length| Payload { id: 7, offset, length };
-    let two = |call, name: &str, other: &str| {
+    let op_with_two_names = |call, name: &str, other: &str| {
         let mut op = op(call, name);
-        op.other.push(other.as_bytes());
+        op.second_name.push(other.as_bytes());
         op
     };
     let ops = vec![
@@ -94,9 +95,9 @@ fn every_call_does_what_its_name_says() {
         op(Call::Read { file: FILE, length: 4000 }, "a"),
         op(Call::ReadAt { file: FILE, offset: 5990, length: 100 }, "a"),
         op(Call::Close { file: FILE }, "a"),
-        two(Call::Link { dir, to: ROOT }, "a", "hard"),
-        two(Call::Symlink { dir: ROOT }, "soft", "d/a"),
-        two(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
+        op_with_two_names(Call::Link { dir, to: ROOT }, "a", "hard"),
+        op_with_two_names(Call::Symlink { dir: ROOT }, "soft", "d/a"),
+        op_with_two_names(Call::Rename { dir: ROOT, to: dir }, "hard", "b"),
         op(Call::Stat { dir }, "b"),
         Op { expect: Expect::Missing, ..op(Call::Stat { dir }, "c") },
         op(Call::Utimes { dir: ROOT, mtime: 5 }, "soft"),
@@ -123,7 +124,7 @@ fn every_call_does_what_its_name_says() {
 
 #[test]
 fn a_write_that_takes_several_calls_is_one_op_and_written_whole() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     // A slice is at most a mebibyte, so it takes three calls.
@@ -140,7 +141,7 @@ fn a_write_that_takes_several_calls_is_one_op_and_written_whole() {
 
 #[test]
 fn a_failure_names_the_op_the_path_the_cause_and_the_op_count() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +163,7 @@ fn a_failure_names_the_op_the_path_the_cause_and_the_op_count() {
 
 #[test]
 fn think_time_blocks_no_other_rank_and_is_in_no_latency() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -183,7 +184,7 @@ fn think_time_blocks_no_other_rank_and_is_in_no_latency() {
 
 #[test]
 fn threads_wait_for_each_other_through_the_ring() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -196,25 +197,27 @@ fn threads_wait_for_each_other_through_the_ring() {
     assert_eq!(run(&script, 0, 1, "io_uring:4", folder.path()).unwrap().outcome.ops, 4);
     let script = Script(vec![vec![after(1, 1, stat.clone())], vec![after(0, 1, stat)]]);
     match run(&script, 0, 1, "io_uring:4", folder.path()).err().unwrap() {
-        PhaseError::Op(failure) => assert!(matches!(failure.cause, Cause::Never(_)), "{failure}"),
+        PhaseError::Op(failure) => {
+            assert!(matches!(failure.cause, Cause::Unreachable(_)), "{failure}")
+        }
         other => panic!("{other}"),
     }
 }
 
 #[test]
 fn several_failures_at_once_end_the_phase_and_leave_nothing_open() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     // Opens fail at submission, so one call completes all of them.
-    let text = no_hang(|| {
+    let text = with_timeout(|| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("there"), b"").unwrap();
         let open =
             |name: &str| op(Call::Open { dir: ROOT, file: FILE, flags: OpenFlags::NONE }, name);
         let lists =
             (0..16).map(|n| vec![open(if n % 2 == 0 { "gone" } else { "there" })]).collect();
-        let text = run(&Ranks(Script(lists)), 0, 1, "io_uring:16", folder.path());
+        let text = run(&RankScript(Script(lists)), 0, 1, "io_uring:16", folder.path());
         let there = folder.path().join("there");
         let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         let open = links.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == there));
@@ -226,14 +229,14 @@ fn several_failures_at_once_end_the_phase_and_leave_nothing_open() {
 
 #[test]
 fn a_failure_ends_a_ring_with_other_active_ranks() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
-    let text = no_hang(|| {
+    let text = with_timeout(|| {
         let folder = tempfile::tempdir().unwrap();
         let mut lists = vec![vec![op(Call::Stat { dir: ROOT }, "."); 5000]; 7];
         lists.push(vec![op(Call::Unlink { dir: ROOT }, "gone")]);
-        let text = run(&Ranks(Script(lists)), 0, 1, "io_uring:8", folder.path());
+        let text = run(&RankScript(Script(lists)), 0, 1, "io_uring:8", folder.path());
         text.err().unwrap().to_string()
     });
     assert!(text.starts_with("unlink gone: No such file or directory (ENOENT)"), "{text}");
@@ -241,7 +244,7 @@ fn a_failure_ends_a_ring_with_other_active_ranks() {
 
 #[test]
 fn no_rank_that_waits_for_another_thread_is_lost() {
-    if !here() {
+    if !has_io_uring() {
         return;
     }
     // The condition of 31 ranks of the second thread is met while that thread checks it.
@@ -254,10 +257,10 @@ fn no_rank_that_waits_for_another_thread_is_lost() {
     for rank in 1..depth {
         lists.push((1..400).map(|ops| after((rank * 7 + ops as u32) % depth, ops)).collect());
     }
-    let right = lists.iter().map(Vec::len).sum::<usize>() as u64;
-    let script = Ranks(Script(lists));
+    let expected = lists.iter().map(Vec::len).sum::<usize>() as u64;
+    let script = RankScript(Script(lists));
     for round in 0..100 {
         let done = run(&script, 0, 2, &format!("io_uring:{depth}"), folder.path()).unwrap();
-        assert_eq!(done.outcome.ops, right, "in round {round}");
+        assert_eq!(done.outcome.ops, expected, "in round {round}");
     }
 }

@@ -1,6 +1,6 @@
 //! Tests the verifier on directories with planted faults: each fault is found and named.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use fsdyno_record::trial::VerifyReport;
 use fsdyno_workload::{Contents, Expected, ExpectedKind, Links, Payload, Tree};
 
 /// A handmade tree with every kind of file.
-struct Known(BTreeMap<&'static str, Expected>);
+struct ExpectedTree(BTreeMap<&'static str, Expected>);
 
 const MTIME: i64 = 1_000_000_000;
 const LENGTH: u32 = 5000;
@@ -31,11 +31,11 @@ fn content(id: u64) -> Payload {
     Payload { id, offset: 0, length: LENGTH }
 }
 
-fn known() -> Known {
+fn expected_tree() -> ExpectedTree {
     let file = |id| Expected::file(content(id)).with_mode(0o640).with_mtime(MTIME);
     let linked = Expected::file(content(9)).with_links(Links { group: 1, count: 2 });
     let size = PIECES.iter().map(|piece| u64::from(piece.length)).sum();
-    Known(BTreeMap::from([
+    ExpectedTree(BTreeMap::from([
         ("d", Expected::DIRECTORY.with_mode(0o750)),
         ("d/a", file(1)),
         ("d/b", file(2)),
@@ -48,7 +48,7 @@ fn known() -> Known {
     ]))
 }
 
-impl Tree for Known {
+impl Tree for ExpectedTree {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         self.0.get(std::str::from_utf8(path).ok()?).copied()
     }
@@ -81,13 +81,13 @@ fn contents() -> &'static Contents {
 }
 
 fn bytes(payload: Payload) -> Vec<u8> {
-    let (contents, mut all, mut rest) = (contents(), Vec::new(), payload);
-    while rest.length > 0 {
-        let slice = contents.slice(rest);
-        all.extend_from_slice(slice);
-        rest = Contents::rest(rest, slice.len() as u32);
+    let (contents, mut bytes, mut remaining) = (contents(), Vec::new(), payload);
+    while remaining.length > 0 {
+        let slice = contents.slice(remaining);
+        bytes.extend_from_slice(slice);
+        remaining = Contents::rest(remaining, slice.len() as u32);
     }
-    all
+    bytes
 }
 
 fn set_mtime(path: &Path, seconds: i64) {
@@ -96,51 +96,51 @@ fn set_mtime(path: &Path, seconds: i64) {
 }
 
 /// Writes one of the files `a`, `b`, `c`, with its attributes.
-fn put(path: &Path, id: u64) {
+fn write_file(path: &Path, id: u64) {
     fs::write(path, bytes(content(id))).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap();
     set_mtime(path, MTIME);
 }
 
-/// Makes the expected tree.
-fn make(at: &Path) {
-    fs::create_dir(at.join("d")).unwrap();
-    fs::set_permissions(at.join("d"), fs::Permissions::from_mode(0o750)).unwrap();
-    fs::create_dir(at.join("e")).unwrap();
+/// Creates the expected tree.
+fn create_tree(folder: &Path) {
+    fs::create_dir(folder.join("d")).unwrap();
+    fs::set_permissions(folder.join("d"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::create_dir(folder.join("e")).unwrap();
     for (id, name) in [(1, "d/a"), (2, "d/b"), (3, "d/c")] {
-        put(&at.join(name), id);
+        write_file(&folder.join(name), id);
     }
-    symlink("../d/a", at.join("e/soft")).unwrap();
-    fs::write(at.join("e/hard"), bytes(content(9))).unwrap();
-    fs::hard_link(at.join("e/hard"), at.join("e/other")).unwrap();
-    fs::write(at.join("e/pieces"), PIECES.map(bytes).concat()).unwrap();
+    symlink("../d/a", folder.join("e/soft")).unwrap();
+    fs::write(folder.join("e/hard"), bytes(content(9))).unwrap();
+    fs::hard_link(folder.join("e/hard"), folder.join("e/other")).unwrap();
+    fs::write(folder.join("e/pieces"), PIECES.map(bytes).concat()).unwrap();
 }
 
-fn check(at: &Path) -> VerifyReport {
-    let root = fs::File::open(at).unwrap();
-    verify(root.as_fd(), &known(), contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
+fn check(folder: &Path) -> VerifyReport {
+    let root = fs::File::open(folder).unwrap();
+    verify(root.as_fd(), &expected_tree(), contents(), VerifyMode::Full, 5, &mut |_| {}).unwrap()
 }
 
-/// The number of differences after `spoil`, and their sentences in order.
-fn spoiled(spoil: impl Fn(&Path)) -> (u64, Vec<String>) {
+/// Returns the number of differences after `damage`, and their sentences in order.
+fn findings_after(damage: impl Fn(&Path)) -> (u64, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path());
-    spoil(folder.path());
+    create_tree(folder.path());
+    damage(folder.path());
     let report = check(folder.path());
     let mut examples = report.examples;
     examples.sort();
     (report.problems, examples)
 }
 
-fn flip(path: &Path, at: usize) {
+fn flip_bit(path: &Path, index: usize) {
     let mut bytes = fs::read(path).unwrap();
-    bytes[at] ^= 0x10;
+    bytes[index] ^= 0x10;
     let mtime = fs::metadata(path).unwrap().mtime();
     fs::write(path, bytes).unwrap();
     set_mtime(path, mtime);
 }
 
-/// The expected findings, one sentence each.
+/// Returns the expected findings, one for each sentence.
 fn findings(sentences: &[&str]) -> (u64, Vec<String>) {
     (sentences.len() as u64, sentences.iter().map(|sentence| sentence.to_string()).collect())
 }
@@ -148,7 +148,7 @@ fn findings(sentences: &[&str]) -> (u64, Vec<String>) {
 #[test]
 fn the_expected_tree_has_no_problem_and_is_read_completely() {
     let folder = tempfile::tempdir().unwrap();
-    make(folder.path());
+    create_tree(folder.path());
     let report = check(folder.path());
     assert_eq!(report.examples, Vec::<String>::new());
     assert_eq!((report.problems, report.files, report.directories), (0, 7, 2));
@@ -158,13 +158,16 @@ fn the_expected_tree_has_no_problem_and_is_read_completely() {
 #[test]
 fn a_lost_an_extra_and_a_renamed_file_are_found() {
     let lost = "1 of 7 files are missing";
-    assert_eq!(spoiled(|at| fs::remove_file(at.join("d/b")).unwrap()), findings(&[lost]));
     assert_eq!(
-        spoiled(|at| fs::write(at.join("d/x"), b"").unwrap()),
+        findings_after(|folder| fs::remove_file(folder.join("d/b")).unwrap()),
+        findings(&[lost])
+    );
+    assert_eq!(
+        findings_after(|folder| fs::write(folder.join("d/x"), b"").unwrap()),
         findings(&["d/x: should not be there"])
     );
     assert_eq!(
-        spoiled(|at| fs::rename(at.join("d/b"), at.join("d/bb")).unwrap()),
+        findings_after(|folder| fs::rename(folder.join("d/b"), folder.join("d/bb")).unwrap()),
         findings(&[lost, "d/bb: should not be there"])
     );
 }
@@ -172,14 +175,15 @@ fn a_lost_an_extra_and_a_renamed_file_are_found() {
 #[test]
 fn a_lost_an_extra_and_a_misplaced_directory_are_found() {
     assert_eq!(
-        spoiled(|at| fs::remove_dir_all(at.join("e")).unwrap()),
+        findings_after(|folder| fs::remove_dir_all(folder.join("e")).unwrap()),
         (5, vec!["1 of 2 directories are missing".into(), "4 of 7 files are missing".into()])
     );
     assert_eq!(
-        spoiled(|at| fs::create_dir(at.join("d/d")).unwrap()),
+        findings_after(|folder| fs::create_dir(folder.join("d/d")).unwrap()),
         findings(&["d/d: should not be there"])
     );
-    let (problems, examples) = spoiled(|at| fs::rename(at.join("d"), at.join("e/d")).unwrap());
+    let (problems, examples) =
+        findings_after(|folder| fs::rename(folder.join("d"), folder.join("e/d")).unwrap());
     assert_eq!(
         (problems, examples.len()),
         (5, 3),
@@ -190,41 +194,41 @@ fn a_lost_an_extra_and_a_misplaced_directory_are_found() {
 
 #[test]
 fn a_file_in_place_of_a_directory_and_vice_versa_are_found() {
-    let (problems, examples) = spoiled(|at| {
-        fs::remove_dir_all(at.join("e")).unwrap();
-        fs::write(at.join("e"), b"").unwrap();
+    let (problems, examples) = findings_after(|folder| {
+        fs::remove_dir_all(folder.join("e")).unwrap();
+        fs::write(folder.join("e"), b"").unwrap();
     });
     assert_eq!(problems, 5, "four files below it are missing");
     assert!(examples.contains(&"e: is a file, not a directory".to_string()));
-    let (_, examples) = spoiled(|at| {
-        fs::remove_file(at.join("e/hard")).unwrap();
-        fs::create_dir(at.join("e/hard")).unwrap();
+    let (_, examples) = findings_after(|folder| {
+        fs::remove_file(folder.join("e/hard")).unwrap();
+        fs::create_dir(folder.join("e/hard")).unwrap();
     });
     assert!(examples.contains(&"e/hard: is a directory, not a file".to_string()));
 }
 
 #[test]
 fn a_flipped_byte_is_found_at_its_offset() {
-    for at in [0, 1, 4095, 4096, 4999] {
+    for offset in [0, 1, 4095, 4096, 4999] {
         assert_eq!(
-            spoiled(|path| flip(&path.join("d/c"), at)),
-            findings(&[&format!("d/c: byte {at} is not what was written")])
+            findings_after(|path| flip_bit(&path.join("d/c"), offset)),
+            findings(&[&format!("d/c: byte {offset} is not what was written")])
         );
     }
 }
 
 #[test]
 fn a_wrong_piece_is_found_at_its_offset_even_far_after_the_first_read() {
-    for at in [0, 2999, 3000, 3001, 1_048_576, 2_002_999] {
+    for offset in [0, 2999, 3000, 3001, 1_048_576, 2_002_999] {
         assert_eq!(
-            spoiled(|path| flip(&path.join("e/pieces"), at)),
-            findings(&[&format!("e/pieces: byte {at} is not what was written")])
+            findings_after(|path| flip_bit(&path.join("e/pieces"), offset)),
+            findings(&[&format!("e/pieces: byte {offset} is not what was written")])
         );
     }
-    // The right pieces in the wrong order.
+    // The pieces are in the wrong order.
     let swapped = [PIECES[1], PIECES[0]].map(bytes).concat();
     assert_eq!(
-        spoiled(|at| fs::write(at.join("e/pieces"), &swapped).unwrap()),
+        findings_after(|offset| fs::write(offset.join("e/pieces"), &swapped).unwrap()),
         findings(&["e/pieces: byte 0 is not what was written"])
     );
 }
@@ -234,9 +238,9 @@ fn a_wrong_size_is_reported_with_the_right_one() {
     let long = [bytes(content(2)), vec![0]].concat();
     for (bytes, size) in [(&long[..4999], 4999), (&[], 0), (&long, 5001)] {
         assert_eq!(
-            spoiled(|at| {
-                fs::write(at.join("d/b"), bytes).unwrap();
-                set_mtime(&at.join("d/b"), MTIME);
+            findings_after(|folder| {
+                fs::write(folder.join("d/b"), bytes).unwrap();
+                set_mtime(&folder.join("d/b"), MTIME);
             }),
             findings(&[&format!("d/b: is {size} bytes long, not 5000")])
         );
@@ -245,9 +249,9 @@ fn a_wrong_size_is_reported_with_the_right_one() {
 
 #[test]
 fn two_swapped_contents_are_two_problems() {
-    let (problems, examples) = spoiled(|at| {
-        put(&at.join("d/a"), 2);
-        put(&at.join("d/b"), 1);
+    let (problems, examples) = findings_after(|folder| {
+        write_file(&folder.join("d/a"), 2);
+        write_file(&folder.join("d/b"), 1);
     });
     assert_eq!(problems, 2);
     assert!(examples[0].starts_with("d/a: byte ") && examples[1].starts_with("d/b: byte "));
@@ -256,7 +260,7 @@ fn two_swapped_contents_are_two_problems() {
 #[test]
 fn old_content_under_the_new_name_of_a_rename_is_found() {
     // d/c should have replaced d/b by a rename; the name exists, but the content is still d/b's.
-    let (problems, examples) = spoiled(|at| put(&at.join("d/c"), 2));
+    let (problems, examples) = findings_after(|folder| write_file(&folder.join("d/c"), 2));
     assert_eq!(problems, 1);
     assert!(examples[0].starts_with("d/c: byte "));
 }
@@ -265,12 +269,12 @@ fn old_content_under_the_new_name_of_a_rename_is_found() {
 fn zeros_where_data_never_reached_the_disk_are_found() {
     let mut torn = bytes(content(1));
     torn[4096..].fill(0);
-    let right = bytes(content(1));
-    let first = (4096..).find(|at| right[*at] != 0).unwrap();
+    let expected = bytes(content(1));
+    let first = (4096..).find(|offset| expected[*offset] != 0).unwrap();
     assert_eq!(
-        spoiled(|at| {
-            fs::write(at.join("d/a"), &torn).unwrap();
-            set_mtime(&at.join("d/a"), MTIME);
+        findings_after(|folder| {
+            fs::write(folder.join("d/a"), &torn).unwrap();
+            set_mtime(&folder.join("d/a"), MTIME);
         }),
         findings(&[&format!("d/a: byte {first} is not what was written")])
     );
@@ -279,32 +283,32 @@ fn zeros_where_data_never_reached_the_disk_are_found() {
 #[test]
 fn a_wrong_mode_and_a_wrong_time_are_reported_with_the_right_ones() {
     let mode = |name: &'static str| {
-        move |at: &Path| {
-            fs::set_permissions(at.join(name), fs::Permissions::from_mode(0o700)).unwrap();
+        move |folder: &Path| {
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o700)).unwrap();
         }
     };
-    assert_eq!(spoiled(mode("d/a")), findings(&["d/a: has mode 700, not 640"]));
-    assert_eq!(spoiled(mode("d")), findings(&["d: has mode 700, not 750"]));
+    assert_eq!(findings_after(mode("d/a")), findings(&["d/a: has mode 700, not 640"]));
+    assert_eq!(findings_after(mode("d")), findings(&["d: has mode 700, not 750"]));
     assert_eq!(
-        spoiled(|at| set_mtime(&at.join("d/a"), MTIME + 1)),
+        findings_after(|folder| set_mtime(&folder.join("d/a"), MTIME + 1)),
         findings(&["d/a: has modification time 1000000001, not 1000000000 (seconds since 1970)"])
     );
 }
 
 #[test]
 fn a_symbolic_link_to_elsewhere_and_a_file_in_its_place_are_found() {
-    let instead = |at: &Path| fs::remove_file(at.join("e/soft")).unwrap();
+    let remove_link = |folder: &Path| fs::remove_file(folder.join("e/soft")).unwrap();
     assert_eq!(
-        spoiled(|at| {
-            instead(at);
-            symlink("../d/b", at.join("e/soft")).unwrap();
+        findings_after(|folder| {
+            remove_link(folder);
+            symlink("../d/b", folder.join("e/soft")).unwrap();
         }),
         findings(&["e/soft: points to ../d/b, not ../d/a"])
     );
     assert_eq!(
-        spoiled(|at| {
-            instead(at);
-            fs::write(at.join("e/soft"), b"../d/a").unwrap();
+        findings_after(|folder| {
+            remove_link(folder);
+            fs::write(folder.join("e/soft"), b"../d/a").unwrap();
         }),
         findings(&["e/soft: is a file, not a symbolic link"])
     );
@@ -312,9 +316,9 @@ fn a_symbolic_link_to_elsewhere_and_a_file_in_its_place_are_found() {
 
 #[test]
 fn a_hard_link_that_became_a_copy_is_found() {
-    let (problems, examples) = spoiled(|at| {
-        fs::remove_file(at.join("e/other")).unwrap();
-        fs::copy(at.join("e/hard"), at.join("e/other")).unwrap();
+    let (problems, examples) = findings_after(|folder| {
+        fs::remove_file(folder.join("e/other")).unwrap();
+        fs::copy(folder.join("e/hard"), folder.join("e/other")).unwrap();
     });
     assert_eq!(problems, 3);
     assert!(examples.contains(&"e/hard: has 1 links, not 2".to_string()));
@@ -322,7 +326,9 @@ fn a_hard_link_that_became_a_copy_is_found() {
     let other = "is not the same file as its other links";
     assert!(examples.iter().any(|sentence| sentence.ends_with(other)));
     assert_eq!(
-        spoiled(|at| fs::hard_link(at.join("e/hard"), at.join("d/extra")).unwrap()),
+        findings_after(
+            |folder| fs::hard_link(folder.join("e/hard"), folder.join("d/extra")).unwrap()
+        ),
         findings(&[
             "d/extra: should not be there",
             "e/hard: has 3 links, not 2",
@@ -333,12 +339,12 @@ fn a_hard_link_that_became_a_copy_is_found() {
 
 #[test]
 fn two_names_that_became_one_file_are_found() {
-    let link = |at: &Path, to: &str| {
-        let _ = fs::remove_file(at.join(to));
-        fs::hard_link(at.join("d/a"), at.join(to)).unwrap();
+    let link = |folder: &Path, to: &str| {
+        let _ = fs::remove_file(folder.join(to));
+        fs::hard_link(folder.join("d/a"), folder.join(to)).unwrap();
     };
     assert_eq!(
-        spoiled(|at| link(at, "d/b")),
+        findings_after(|folder| link(folder, "d/b")),
         findings(&[
             "d/a: has 2 links, not 1",
             "d/b: byte 0 is not what was written",
@@ -346,7 +352,7 @@ fn two_names_that_became_one_file_are_found() {
         ])
     );
     assert_eq!(
-        spoiled(|at| link(at, "e/new")),
+        findings_after(|folder| link(folder, "e/new")),
         findings(&["d/a: has 2 links, not 1", "e/new: should not be there"])
     );
 }

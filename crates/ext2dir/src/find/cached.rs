@@ -1,7 +1,7 @@
 //! Ext2 of 2.4.13: a search begins at the block where the last one found its entry (i_dir_start_lookup). A search that
 //! finds nothing leaves that block unchanged, and adding a name does not use it.
 
-use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
+use super::{FindEntry, IndexFull, Location, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
 /// The variant of 2.4.13.
@@ -19,13 +19,19 @@ struct Cached {
 }
 
 impl FindEntry for Cached {
-    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found> {
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Location> {
         let found = scan(blocks, self.start, name)?;
         self.start = found.block;
         Some(found)
     }
 
-    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full> {
+    fn add(
+        &mut self,
+        blocks: &mut Blocks,
+        inode: u32,
+        kind: u8,
+        name: &[u8],
+    ) -> Result<(), IndexFull> {
         add_anywhere(blocks, inode, kind, name);
         Ok(())
     }

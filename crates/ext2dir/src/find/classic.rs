@@ -1,6 +1,6 @@
 //! Ext2 before 2001: every search begins at the first block of the directory.
 
-use super::{FindEntry, Found, Full, Variant, add_anywhere, scan};
+use super::{FindEntry, IndexFull, Location, Variant, add_anywhere, scan};
 use crate::blocks::Blocks;
 
 /// The variant before 2001.
@@ -16,11 +16,17 @@ pub const VARIANT: Variant = Variant {
 struct Classic;
 
 impl FindEntry for Classic {
-    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found> {
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Location> {
         scan(blocks, 0, name)
     }
 
-    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full> {
+    fn add(
+        &mut self,
+        blocks: &mut Blocks,
+        inode: u32,
+        kind: u8,
+        name: &[u8],
+    ) -> Result<(), IndexFull> {
         add_anywhere(blocks, inode, kind, name);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! full, it becomes the root of an index of hashes, one or two levels above blocks of entries. A full block is split at
 //! its middle hash, by number of entries. Blocks are never merged.
 
-use super::{FindEntry, Found, Full, Variant, add_to, scan};
+use super::{FindEntry, IndexFull, Location, Variant, add_to, scan};
 use crate::blocks::Blocks;
 use crate::dirent;
 use crate::hash::half_md4;
@@ -204,8 +204,10 @@ impl Indexed {
     }
 
     /// Makes space for one more block in the lowest node on the path to a hash (ext3_dx_add_entry).
-    fn make_space(&self, blocks: &mut Blocks, frames: &[Frame]) -> Result<(), Full> {
-        let (Some(root), Some(last)) = (frames.first(), frames.last()) else { return Err(Full) };
+    fn make_space(&self, blocks: &mut Blocks, frames: &[Frame]) -> Result<(), IndexFull> {
+        let (Some(root), Some(last)) = (frames.first(), frames.last()) else {
+            return Err(IndexFull);
+        };
         if !last.is_full(blocks) {
             return Ok(());
         }
@@ -231,7 +233,7 @@ impl Indexed {
             return Ok(());
         }
         if root.is_full(blocks) {
-            return Err(Full);
+            return Err(IndexFull);
         }
         let (_, count) = last.limit_and_count(blocks.bytes(last.block));
         let remaining = count / 2;
@@ -273,7 +275,7 @@ fn fill(block: &mut [u8], entries: &[UsedEntry]) {
 }
 
 impl FindEntry for Indexed {
-    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found> {
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Location> {
         if !self.index {
             return scan(blocks, 0, name);
         }
@@ -284,7 +286,7 @@ impl FindEntry for Indexed {
             let scan = dirent::find(blocks.lookup(block), name);
             blocks.counts.entries += scan.entries;
             if let Some(offset) = scan.offset {
-                return Some(Found { block, offset });
+                return Some(Location { block, offset });
             }
             if !self.advance(blocks, &mut frames, hash) {
                 return None;
@@ -292,7 +294,13 @@ impl FindEntry for Indexed {
         }
     }
 
-    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full> {
+    fn add(
+        &mut self,
+        blocks: &mut Blocks,
+        inode: u32,
+        kind: u8,
+        name: &[u8],
+    ) -> Result<(), IndexFull> {
         if !self.index {
             if add_to(blocks, 0, inode, kind, name) {
                 return Ok(());
@@ -308,7 +316,7 @@ impl FindEntry for Indexed {
             }
             self.make_space(blocks, &frames)?;
             let frames = self.probe(blocks, hash);
-            let Some(frame) = frames.last() else { return Err(Full) };
+            let Some(frame) = frames.last() else { return Err(IndexFull) };
             let target = self.split(blocks, *frame, leaf, hash);
             if add_to(blocks, target, inode, kind, name) {
                 return Ok(());

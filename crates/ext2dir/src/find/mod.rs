@@ -9,7 +9,7 @@ use crate::dirent;
 
 /// The location of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Location {
     /// The number of the block in the directory.
     pub block: usize,
     /// The offset of the entry's first byte in the block.
@@ -18,18 +18,24 @@ pub struct Found {
 
 /// The error returned if a directory's index is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct IndexFull;
 
 /// An algorithm that finds and adds entries, with its state for one directory.
 pub trait FindEntry: Send {
     /// Searches for a name.
-    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Found>;
+    fn find(&mut self, blocks: &mut Blocks, name: &[u8]) -> Option<Location>;
 
     /// Adds a new name.
     ///
     /// # Errors
-    /// [`Full`] if the index is full.
-    fn add(&mut self, blocks: &mut Blocks, inode: u32, kind: u8, name: &[u8]) -> Result<(), Full>;
+    /// [`IndexFull`] if the index is full.
+    fn add(
+        &mut self,
+        blocks: &mut Blocks,
+        inode: u32,
+        kind: u8,
+        name: &[u8],
+    ) -> Result<(), IndexFull>;
 
     /// Drops state that is not on disk, as an unmount does.
     fn forget(&mut self) {}
@@ -65,7 +71,7 @@ pub fn by_name(name: &str) -> Option<&'static Variant> {
 }
 
 /// Scans all blocks from `start` on, wrapping around after the last block.
-fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
+fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Location> {
     let count = blocks.count();
     let start = if start < count { start } else { 0 };
     for step in 0..count {
@@ -73,7 +79,7 @@ fn scan(blocks: &mut Blocks, start: usize, name: &[u8]) -> Option<Found> {
         let scan = dirent::find(blocks.lookup(block), name);
         blocks.counts.entries += scan.entries;
         if let Some(offset) = scan.offset {
-            return Some(Found { block, offset });
+            return Some(Location { block, offset });
         }
     }
     None
@@ -105,7 +111,7 @@ fn add_to(blocks: &mut Blocks, block: usize, inode: u32, kind: u8, name: &[u8]) 
 }
 
 /// Removes a found entry.
-pub fn remove(blocks: &mut Blocks, found: Found) {
+pub fn remove(blocks: &mut Blocks, found: Location) {
     let passed = blocks.change(found.block, |bytes| dirent::remove(bytes, found.offset));
     blocks.counts.measured += passed.unwrap_or(0);
 }

@@ -1,6 +1,6 @@
 //! Tests the model's counts against formulas, and its times against stored ones.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use crate::common::{dirops, filled, name, phase, volume};
 use fsdyno_ext2dir::ext2::Ext2;

@@ -1,6 +1,6 @@
 //! Checks the model's disk images with e2fsprogs.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::path::Path;
 use std::process::Command;

@@ -77,9 +77,10 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
 
 /// Returns the candidates that can run in the lab; reports the others to the user.
 fn runnable(size: &Size) -> Vec<&'static str> {
-    let capabilities = Capabilities::look();
+    let capabilities = Capabilities::inspect();
     let kind = |name: &str| fsdyno_filesystem::catalog::all().iter().find(|kind| kind.name == name);
-    let is_runnable = |name: &&&str| kind(name).is_some_and(|kind| capabilities.in_lab(kind).can);
+    let is_runnable =
+        |name: &&&str| kind(name).is_some_and(|kind| capabilities.in_lab(kind).is_possible);
     let (runnable, unavailable): (Vec<&&str>, Vec<&&str>) =
         size.filesystems.iter().partition(is_runnable);
     if !unavailable.is_empty() && !runnable.is_empty() {

@@ -282,7 +282,7 @@ const HOSTILE: &[(&str, &str)] = &[
     ("long-path.tar", "has a path of 1093 bytes"),
     ("line-end-in-parent.tar", r"lies below 'a\nb', which is a symbolic link"),
     ("huge-size.tar", "at byte 1024: 16777216 TiB of data would follow; the maximum archive size"),
-    ("cut-in-data.tar", "it is truncated"),
+    ("cut-in-data.tar", "the archive is truncated"),
     ("block-device.tar", "'sda' (at byte 0): is a block device"),
 ];
 

@@ -89,10 +89,11 @@ fn the_limits_of_files_are_stated() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/safety.md");
     let text = std::fs::read_to_string(path).unwrap();
     for limit in fsdyno_record::bounded::ALL {
-        let line = limit.line.map_or(String::new(), |line| format!("{line} "));
-        let end = format!("| {} | {line}|", limit.whole);
-        let row = |row: &&str| row.starts_with(&format!("| {}", limit.what)) && row.ends_with(&end);
-        assert!(text.lines().any(|line| row(&line)), "docs/safety.md: {} {end}", limit.what);
+        let line = limit.max_line.map_or(String::new(), |line| format!("{line} "));
+        let end = format!("| {} | {line}|", limit.max_size);
+        let row =
+            |row: &&str| row.starts_with(&format!("| {}", limit.content)) && row.ends_with(&end);
+        assert!(text.lines().any(|line| row(&line)), "docs/safety.md: {} {end}", limit.content);
     }
 }
 

@@ -341,7 +341,11 @@ fn put_beside(out: &Path) {
         notes: vec!["the directory is read from its first block".into()],
         ..Default::default()
     };
-    let told = fsdyno_why::StoredExplanation { schema: fsdyno_record::SCHEMA, it, against: None };
+    let told = fsdyno_why::StoredExplanation {
+        schema: fsdyno_record::SCHEMA,
+        explained: it,
+        baseline: None,
+    };
     let told = serde_json::to_string(&told).unwrap() + "\n";
     std::fs::write(out.join("then/curve/why.ndjson"), told).unwrap();
     let (disk, reason) = (fsdyno_crash::DiskFault::Honest, "a model has no power".to_string());

@@ -70,7 +70,7 @@ fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
         ("dirops --fs ext4 --only jurnal", "did you mean 'journal'?"),
         ("dirops --fs ext4 --exclude journal=non", "did you mean 'none'?"),
         ("dirops --fs ext4 --fix journal", "--fix journal=VALUE"),
-        ("dirops --fs ext4 --only barrier", "no option of ext4 is left to try"),
+        ("dirops --fs ext4 --only barrier", "no option of ext4 remains to be tried"),
         ("dirops --fs ext4 --objective delte=1", "did you mean 'delete'?"),
         ("dirops --fs ext4 --objective delete=-1", "a positive number"),
         ("dirops --fs ext4 --budget 5parsecs", "such as 30m"),

@@ -126,7 +126,7 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
     let job = Job {
         trial_id: "t".into(),
         seed: 1,
-        plan: plan.sealed(),
+        plan: plan.with_hash(),
         deadline,
         task: Default::default(),
     };

@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
             }
             // The guest reports that it is ready a few instructions before it stops; a stopped machine
             // sleeps.
-            let ready = progress.stage >= Stage::Ready && self.process.sleeps();
+            let ready = progress.stage >= Stage::Ready && self.process.is_sleeping();
             asleep = if ready { asleep + 1 } else { 0 };
             if asleep > POLLS_ASLEEP {
                 match self.control().and_then(Qmp::status) {

@@ -60,7 +60,7 @@ impl Memory {
     /// Creates the memory, with the job in the mailbox.
     fn new(machine: &Machine, job: &[u8]) -> Result<Memory, RunError> {
         let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
-        mailbox.mailbox()?.put_job(job)?;
+        mailbox.mailbox()?.write_job(job)?;
         let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
         let region = |size: u64| {
             let file = tempfile::tempfile_in(&machine.workdir)?;

@@ -107,7 +107,7 @@ fn mounts_in(table: &str, all: &[UsedDevice]) -> Vec<(String, String)> {
         let by_source =
             || find_by_path(all, Path::new(&line.source)).filter(|_| line.device.0 == 0);
         let found = all.iter().find(number).or_else(by_source)?;
-        Some((found.name.clone(), line.at.clone()))
+        Some((found.name.clone(), line.mount_point.clone()))
     };
     mount_table::mounts(table).filter_map(of_line).collect()
 }

@@ -49,7 +49,7 @@ impl Course<'_> {
     /// Returns the number of threads of a rank in a phase.
     pub(super) fn threads(&self, phase: usize) -> u32 {
         let plan = &self.trial.job.plan;
-        self.phases[phase].threads.of(plan.ranks())
+        self.phases[phase].threads.count_of(plan.ranks())
     }
 
     /// Returns the stonewall of a phase, if the phase ends with one.

@@ -27,8 +27,8 @@ impl Trial {
         let share = self.plan.share_of(self.rank, index);
         let root = self.directory(self.plan.own.then_some(share))?;
         let (requested, issuer) = (self.job.plan.threads, self.job.plan.issuer);
-        let threads = spec.threads.of(requested);
-        let ranks = spec.threads.of(requested.saturating_mul(issuer.depth()));
+        let threads = spec.threads.count_of(requested);
+        let ranks = spec.threads.count_of(requested.saturating_mul(issuer.depth()));
         let share = match self.plan.own {
             true => Share::WHOLE,
             false => Share { rank: share, ranks: self.plan.ranks },
@@ -98,7 +98,7 @@ impl Trial {
             think: outcome.think_time,
             removals: outcome.removals,
             cpu,
-            engine: self.engine.of(outcome.ops / u64::from(threads.max(1))),
+            engine: self.engine.for_ops(outcome.ops / u64::from(threads.max(1))),
             timeline: (timeline.interval(), timeline.counts().to_vec()),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fsdyno_engine::op_clock::OpClock;
 use fsdyno_record::Nanos;
-use fsdyno_workload::{ItemLimit, Pass};
+use fsdyno_workload::{Allowance, ItemLimit};
 
 use super::link::State;
 use crate::wire::{FromRank, Stopped};
@@ -17,12 +17,12 @@ pub(super) struct Stonewall {
     /// The clock, and the time of the first op.
     running: Option<(OpClock, Nanos)>,
     reported: bool,
-    most: Option<u64>,
+    max_items: Option<u64>,
 }
 
 impl Stonewall {
     pub(super) fn new(state: Arc<State>, thread: u32, limit: Nanos) -> Stonewall {
-        Stonewall { state, thread, limit, running: None, reported: false, most: None }
+        Stonewall { state, thread, limit, running: None, reported: false, max_items: None }
     }
 
     fn report(&mut self, done: u64, at: Nanos) {
@@ -41,29 +41,29 @@ impl ItemLimit for Stonewall {
         self.running = Some((clock, start));
     }
 
-    fn pass(&mut self, done: u64, more: bool) -> Pass {
-        if let Some(most) = self.most {
-            return Pass { most, ..Pass::GO_ON };
+    fn check(&mut self, done: u64, more: bool) -> Allowance {
+        if let Some(max_items) = self.max_items {
+            return Allowance { max_items, ..Allowance::UNLIMITED };
         }
-        let Some((clock, start)) = &mut self.running else { return Pass::GO_ON };
+        let Some((clock, start)) = &mut self.running else { return Allowance::UNLIMITED };
         let at = clock.now().since(*start);
         let start = *start;
         if !more {
             self.report(done, at);
-            return Pass::GO_ON;
+            return Allowance::UNLIMITED;
         }
         // Each share does at least one item, so that the phases that follow have work.
         if done == 0 || at < self.limit {
-            return Pass::GO_ON;
+            return Allowance::UNLIMITED;
         }
         self.report(done, at);
         // If all must stop, the share ends here.
-        let most = self.state.wait_for_goal().map_or(done, |goal| goal.most);
-        self.most = Some(most);
+        let max_items = self.state.wait_for_goal().map_or(done, |goal| goal.most);
+        self.max_items = Some(max_items);
         let waited_until = match &mut self.running {
             Some((clock, _)) => clock.now().since(start),
             None => Nanos(0),
         };
-        Pass { most, waited_until }
+        Allowance { max_items, waited_until }
     }
 }

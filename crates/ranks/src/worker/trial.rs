@@ -61,7 +61,7 @@ impl Trial {
             .build(&job.plan.workload.params, &setting)
             .map_err(|error| Trouble::plain(error.to_string()))?;
         let mut contents = Contents::new(job.seed);
-        contents.thin(work.zeros());
+        contents.zero_share(work.zeros());
         if plan.own {
             let made = mkdirat(&root, own_name(join.rank), Mode::from_raw_mode(0o755));
             made.map_err(failed("make the rank's own directory"))?;
@@ -117,14 +117,14 @@ impl Trial {
 
     fn sync(&self) -> Result<FromRank, Trouble> {
         let io = |error: io::Error| Trouble::plain(format!("find the device below: {error}"));
-        let mount = mount_table::of_file(self.root.as_fd()).map_err(io)?;
+        let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
             DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
         caches.before_sync();
         rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
         let at = clock::now();
         let kind = mount.map_or_else(|| "unknown".to_string(), |mount| mount.kind);
-        let doubt = caches.doubt().map(|why| format!("file system {kind}: {why}"));
+        let doubt = caches.uncertainty().map(|why| format!("file system {kind}: {why}"));
         Ok(FromRank::Synced { at, doubt })
     }
 

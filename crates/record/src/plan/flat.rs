@@ -1,5 +1,5 @@
-//! The flat form of a plan, in which medium and venue are one field: it is what the plan's hash covers, what an agent
-//! receives, and what records of schema 1 contain.
+//! The flat form of a plan, in which medium and venue are one field. The plan's hash covers this form, an agent
+//! receives it, and records of schema 1 contain it.
 //!
 //! The form is frozen: the identity of an experiment (`hash` and trial ids, and hence resumption, archives and merging)
 //! and the bytes that a guest parses depend on it. A plan's own form may change with the schema of records.
@@ -74,7 +74,7 @@ pub struct FlatDevice {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(inline))]
 pub struct FlatLab {
-    /// The disk; named `memory` if the file system lies in memory.
+    /// The disk; named `memory` if the file system is in memory.
     pub disk: DiskPlan,
     /// The array over several such disks, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,25 +220,25 @@ impl TryFrom<Plan> for FlatPlan {
     fn try_from(plan: Plan) -> Result<FlatPlan, String> {
         let Plan { label, workload, filesystem, medium, venue, .. } = plan;
         let Plan { threads, issuer, verify, sysctls, hash, .. } = plan;
-        let medium = flat(medium, venue)?;
+        let medium = flat_medium(medium, venue)?;
         Ok(FlatPlan { label, workload, filesystem, medium, threads, issuer, verify, sysctls, hash })
     }
 }
 
-fn flat(medium: MediumPlan, venue: VenuePlan) -> Result<FlatMedium, String> {
+fn flat_medium(medium: MediumPlan, venue: VenuePlan) -> Result<FlatMedium, String> {
     Ok(match (medium, venue) {
         (MediumPlan::Directory { path }, VenuePlan::Host) => FlatMedium::Directory { path },
-        (MediumPlan::Loop(plan), VenuePlan::Host) => device(EphemeralKind::Loop, &plan),
-        (MediumPlan::Ram(plan), VenuePlan::Host) => device(EphemeralKind::Ram, &plan),
+        (MediumPlan::Loop(plan), VenuePlan::Host) => ephemeral_device(EphemeralKind::Loop, &plan),
+        (MediumPlan::Ram(plan), VenuePlan::Host) => ephemeral_device(EphemeralKind::Ram, &plan),
         (MediumPlan::Drive { path }, VenuePlan::Host) => {
             FlatMedium::Device(FlatDevice { on: path, raid: None, journal_size: None })
         }
         (MediumPlan::Modelled(modelled), VenuePlan::Lab(venue)) => {
-            FlatMedium::Lab(lab(modelled, venue))
+            FlatMedium::Lab(flat_lab(modelled, venue))
         }
         (MediumPlan::Memory { size }, VenuePlan::Lab(venue)) => {
             let disk = DiskPlan { name: MEMORY.into(), spec: Shared::default() };
-            FlatMedium::Lab(lab(ModelledPlan { size, ..disk.into() }, venue))
+            FlatMedium::Lab(flat_lab(ModelledPlan { size, ..disk.into() }, venue))
         }
         (
             MediumPlan::Modelled(ModelledPlan {
@@ -256,13 +256,13 @@ fn flat(medium: MediumPlan, venue: VenuePlan) -> Result<FlatMedium, String> {
     })
 }
 
-fn device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
+fn ephemeral_device(kind: EphemeralKind, plan: &EphemeralPlan) -> FlatMedium {
     let EphemeralPlan { size, raid, journal_size } = *plan;
     let on = EphemeralSize { kind, size }.to_string();
     FlatMedium::Device(FlatDevice { on, raid, journal_size })
 }
 
-fn lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
+fn flat_lab(modelled: ModelledPlan, lab: LabPlan) -> FlatLab {
     let ModelledPlan { disk, raid, journal, journal_size, size } = modelled;
     // The machine is only a name for values that the form already contains.
     let LabPlan { kernel, ram, cacheable, scheduler, cpu, boot, accel, machine: _, .. } = lab;
@@ -294,7 +294,7 @@ impl TryFrom<FlatMedium> for (MediumPlan, VenuePlan) {
             FlatMedium::Directory { path } => (MediumPlan::Directory { path }, VenuePlan::Host),
             FlatMedium::Device(device) => (device_medium(device)?, VenuePlan::Host),
             FlatMedium::Lab(lab) => {
-                let (medium, lab) = split(lab)?;
+                let (medium, lab) = medium_and_lab(lab)?;
                 (medium, VenuePlan::Lab(lab))
             }
             FlatMedium::Model(FlatModel { disk, size, block_size }) => {
@@ -307,17 +307,17 @@ impl TryFrom<FlatMedium> for (MediumPlan, VenuePlan) {
 
 fn device_medium(device: FlatDevice) -> Result<MediumPlan, String> {
     let FlatDevice { on, raid, journal_size } = device;
-    let Some(made) = EphemeralSize::parse(&on) else {
+    let Some(ephemeral) = EphemeralSize::parse(&on) else {
         return match (raid, journal_size) {
             (None, None) => Ok(MediumPlan::Drive { path: on }),
-            _ => Err(format!("the drive {on} has no second one for an array or a journal")),
+            _ => Err(format!("the drive {on} cannot have an array or a journal device")),
         };
     };
-    let EphemeralSize { kind, size } = made?;
-    Ok(EphemeralPlan { size, raid, journal_size }.of(kind))
+    let EphemeralSize { kind, size } = ephemeral?;
+    Ok(EphemeralPlan { size, raid, journal_size }.with_kind(kind))
 }
 
-fn split(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
+fn medium_and_lab(lab: FlatLab) -> Result<(MediumPlan, LabPlan), String> {
     let in_memory = lab.in_memory();
     let FlatLab { disk, raid, journal, journal_size, size, ram, cacheable, .. } = lab;
     let FlatLab { scheduler, kernel, cpu, boot, accel, clients, network, .. } = lab;

@@ -1,4 +1,4 @@
-//! The medium of a plan: what its file system lies on.
+//! The medium of a plan, which holds its file system.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::raid::RaidPlan;
 use crate::shared::Shared;
 use crate::units::Bytes;
 
-/// What the file system of a plan lies on.
+/// The medium that holds the file system of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -19,9 +19,9 @@ pub enum MediumPlan {
         /// The directory.
         path: String,
     },
-    /// Loop devices over files, made for each trial.
+    /// Loop devices over files, created for each trial.
     Loop(EphemeralPlan),
-    /// Loop devices over files in memory, made for each trial.
+    /// Loop devices over files in memory, created for each trial.
     Ram(EphemeralPlan),
     /// A whole drive of this host, formatted for each trial.
     Drive {
@@ -30,7 +30,7 @@ pub enum MediumPlan {
     },
     /// Modelled disks.
     Modelled(ModelledPlan),
-    /// No disk: the file system lies in memory.
+    /// No disk: the file system is in memory.
     Memory {
         /// Size of the file system, if its options do not set another.
         size: Option<Bytes>,
@@ -80,7 +80,7 @@ impl From<DiskPlan> for ModelledPlan {
 }
 
 /// A disk of the catalog or of a user's file, with the whole profile, so that the
-/// plan records what was modelled.
+/// plan records the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskPlan {
@@ -131,7 +131,7 @@ impl EphemeralSize {
         let kind = EphemeralKind::ALL.into_iter().find(|kind| kind.name() == name)?;
         let size = size.parse().ok().filter(|Bytes(size)| size % UNIT.0 == 0 && *size > 0);
         Some(size.map(|size| EphemeralSize { kind, size }).ok_or_else(|| {
-            format!("'{text}' is invalid; write {name}:SIZE in whole mebibytes, such as {name}:4G")
+            format!("'{text}' is invalid; write {name}:SIZE with a size in whole mebibytes, such as {name}:4G")
         }))
     }
 }
@@ -150,13 +150,13 @@ impl fmt::Display for EphemeralSize {
 impl From<EphemeralSize> for MediumPlan {
     /// Converts a single device, without an array or a journal device.
     fn from(EphemeralSize { kind, size }: EphemeralSize) -> MediumPlan {
-        EphemeralPlan { size, raid: None, journal_size: None }.of(kind)
+        EphemeralPlan { size, raid: None, journal_size: None }.with_kind(kind)
     }
 }
 
 impl EphemeralPlan {
     /// Returns the medium with such devices.
-    pub fn of(self, kind: EphemeralKind) -> MediumPlan {
+    pub fn with_kind(self, kind: EphemeralKind) -> MediumPlan {
         match kind {
             EphemeralKind::Loop => MediumPlan::Loop(self),
             EphemeralKind::Ram => MediumPlan::Ram(self),
@@ -292,11 +292,14 @@ mod tests {
             assert_eq!(EphemeralSize::parse(text).unwrap().unwrap().to_string(), text);
         }
         assert_eq!(EphemeralSize::parse("loop:2048M").unwrap().unwrap().to_string(), "loop:2G");
-        for wrong in ["loop", "loop:", "ram:1000", "loop:-1G", "ram:0", "loop:x"] {
-            assert!(EphemeralSize::parse(wrong).unwrap().unwrap_err().contains(":4G"), "{wrong}");
+        for invalid in ["loop", "loop:", "ram:1000", "loop:-1G", "ram:0", "loop:x"] {
+            assert!(
+                EphemeralSize::parse(invalid).unwrap().unwrap_err().contains(":4G"),
+                "{invalid}"
+            );
         }
-        for other in ["lab", "/tmp", "loops:1G"] {
-            assert!(EphemeralSize::parse(other).is_none(), "{other}");
+        for unknown in ["lab", "/tmp", "loops:1G"] {
+            assert!(EphemeralSize::parse(unknown).is_none(), "{unknown}");
         }
     }
 }

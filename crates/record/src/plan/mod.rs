@@ -36,13 +36,13 @@ pub use workload::{InputPlan, WorkloadPlan};
 #[serde(try_from = "StoredPlan")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Plan {
-    /// The row's label in tables; the only field besides `hash` that the hash leaves out.
+    /// The row's label in tables; the only field other than `hash` that the hash excludes.
     pub label: String,
     /// The workload.
     pub workload: WorkloadPlan,
-    /// The file system to make and mount; none if the medium is an existing directory.
+    /// The file system to create and mount; none if the medium is an existing directory.
     pub filesystem: Option<FilesystemPlan>,
-    /// The medium that the file system lies on.
+    /// The medium that holds the file system.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StoredMedium"))]
     pub medium: MediumPlan,
     /// The venue at which its calls are issued.
@@ -83,12 +83,12 @@ impl TryFrom<StoredPlan> for Plan {
     fn try_from(stored: StoredPlan) -> Result<Plan, String> {
         let StoredPlan { label, workload, filesystem, threads, issuer, .. } = stored;
         let StoredPlan { verify, sysctls, hash, .. } = stored;
-        let wrong = |error: serde_json::Error| format!("medium: {error}");
+        let error_in_medium = |error: serde_json::Error| format!("medium: {error}");
         let (medium, venue) = match stored.venue {
-            Some(venue) => (serde_json::from_value(stored.medium).map_err(wrong)?, venue),
-            None => {
-                serde_json::from_value::<FlatMedium>(stored.medium).map_err(wrong)?.try_into()?
-            }
+            Some(venue) => (serde_json::from_value(stored.medium).map_err(error_in_medium)?, venue),
+            None => serde_json::from_value::<FlatMedium>(stored.medium)
+                .map_err(error_in_medium)?
+                .try_into()?,
         };
         Ok(Plan {
             label,
@@ -113,7 +113,7 @@ impl Plan {
     }
 
     /// Returns the plan with its hash computed.
-    pub fn sealed(mut self) -> Plan {
+    pub fn with_hash(mut self) -> Plan {
         self.hash = self.compute_hash();
         self
     }
@@ -181,7 +181,7 @@ impl Plan {
                 MediumPlan::Directory { path } | MediumPlan::Drive { path },
             ) => Target::Path(path.clone()),
             (VenuePlan::Host | VenuePlan::Ranks(_), medium) => match medium.ephemeral() {
-                Some((made, _)) => Target::Ephemeral(made),
+                Some((ephemeral, _)) => Target::Ephemeral(ephemeral),
                 None => Target::Lab,
             },
         }
@@ -227,14 +227,14 @@ pub(crate) mod tests {
             sysctls: BTreeMap::new(),
             hash: String::new(),
         }
-        .sealed()
+        .with_hash()
     }
 
     #[test]
-    fn the_hash_leaves_out_the_label_and_nothing_else() {
+    fn the_hash_excludes_only_the_label() {
         let base = plan();
-        let renamed = Plan { label: "other".into(), ..base.clone() }.sealed();
-        let threaded = Plan { threads: 2, ..base.clone() }.sealed();
+        let renamed = Plan { label: "other".into(), ..base.clone() }.with_hash();
+        let threaded = Plan { threads: 2, ..base.clone() }.with_hash();
         assert_eq!(base.hash, renamed.hash);
         assert_ne!(base.hash, threaded.hash);
     }
@@ -246,7 +246,7 @@ pub(crate) mod tests {
             let machine = machine.map(String::from);
             let lab = LabPlan { machine, ..LabPlan::new("6.1", Bytes(ram)) };
             let medium = MediumPlan::Modelled(disk.clone().into());
-            Plan { medium, venue: VenuePlan::Lab(lab), ..plan() }.sealed()
+            Plan { medium, venue: VenuePlan::Lab(lab), ..plan() }.with_hash()
         };
         let named = lab(Some("server"), 1 << 30);
         assert_eq!(named.hash, lab(None, 1 << 30).hash);
@@ -257,16 +257,16 @@ pub(crate) mod tests {
 
     #[test]
     fn the_hash_of_an_input_is_of_its_bytes_and_not_of_its_path() {
-        let with = |path: &str, sha256: &str| {
+        let hash_with = |path: &str, sha256: &str| {
             let mut plan = plan();
             plan.workload.params.insert("archive".into(), path.into());
             let (parameter, bytes) = ("archive".to_string(), Bytes(1));
             plan.workload.input = Some(InputPlan { parameter, sha256: sha256.into(), bytes });
-            plan.sealed().hash
+            plan.with_hash().hash
         };
-        assert_eq!(with("/a/x.tar", "1"), with("/b/y.tar.gz", "1"));
-        assert_ne!(with("/a/x.tar", "1"), with("/a/x.tar", "2"));
-        assert_ne!(with("/a/x.tar", "1"), plan().hash);
+        assert_eq!(hash_with("/a/x.tar", "1"), hash_with("/b/y.tar.gz", "1"));
+        assert_ne!(hash_with("/a/x.tar", "1"), hash_with("/a/x.tar", "2"));
+        assert_ne!(hash_with("/a/x.tar", "1"), plan().hash);
     }
 
     /// A medium of each form that schema 1 has, as stored in records of that schema.
@@ -301,19 +301,20 @@ pub(crate) mod tests {
             fields.remove("hash");
             let hash = crate::canonical::sha256_hex(stored.to_string().as_bytes());
             assert_eq!(read.compute_hash(), hash, "{medium}");
-            let own = serde_json::to_value(&read).unwrap();
-            assert!(own["venue"].is_object(), "{own}");
-            assert_eq!(serde_json::from_value::<Plan>(own).unwrap(), read);
+            let current_form = serde_json::to_value(&read).unwrap();
+            assert!(current_form["venue"].is_object(), "{current_form}");
+            assert_eq!(serde_json::from_value::<Plan>(current_form).unwrap(), read);
         }
     }
 
     #[test]
-    fn what_schema_1_cannot_express_has_a_hash_and_what_it_must_not_is_refused() {
+    fn plans_beyond_schema_1_have_a_hash_and_invalid_flat_forms_are_refused() {
         let modelled = DiskPlan { name: "hdd".into(), spec: "x".into() };
-        let odd = Plan { medium: MediumPlan::Modelled(modelled.into()), ..plan() }.sealed();
-        assert_ne!(odd.hash, plan().hash);
-        assert!(FlatPlan::try_from(odd).unwrap_err().contains("modelled"));
-        for wrong in [
+        let plan_beyond_schema_1 =
+            Plan { medium: MediumPlan::Modelled(modelled.into()), ..plan() }.with_hash();
+        assert_ne!(plan_beyond_schema_1.hash, plan().hash);
+        assert!(FlatPlan::try_from(plan_beyond_schema_1).unwrap_err().contains("modelled"));
+        for invalid in [
             r#"{"kind":"device","on":"/dev/sdb","raid":"0x2"}"#,
             r#"{"kind":"device","on":"loop:x"}"#,
             r#"{"kind":"lab","disk":{"name":"memory","spec":null},"raid":"0x2","size":null,
@@ -322,16 +323,16 @@ pub(crate) mod tests {
         ] {
             let mut stored = serde_json::to_value(plan()).unwrap();
             stored.as_object_mut().unwrap().remove("venue");
-            stored["medium"] = serde_json::from_str(wrong).unwrap();
-            assert!(serde_json::from_value::<Plan>(stored).is_err(), "{wrong}");
+            stored["medium"] = serde_json::from_str(invalid).unwrap();
+            assert!(serde_json::from_value::<Plan>(stored).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn a_plan_survives_its_own_json() {
+    fn a_plan_equals_itself_after_json() {
         let text = serde_json::to_string(&plan()).unwrap();
-        let back: Plan = serde_json::from_str(&text).unwrap();
-        assert_eq!(back, plan());
-        assert_eq!(back.compute_hash(), back.hash);
+        let restored: Plan = serde_json::from_str(&text).unwrap();
+        assert_eq!(restored, plan());
+        assert_eq!(restored.compute_hash(), restored.hash);
     }
 }

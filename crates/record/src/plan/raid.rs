@@ -17,7 +17,7 @@ pub struct RaidPlan {
     pub level: u32,
     /// Number of disks.
     pub disks: u32,
-    /// Chunk size: the number of consecutive bytes on one disk; none leaves the choice to mdadm.
+    /// Chunk size: the number of consecutive bytes on one disk; none means mdadm's default.
     pub chunk: Option<Bytes>,
 }
 
@@ -25,7 +25,7 @@ pub struct RaidPlan {
 const MAX_DISKS: u32 = 8;
 
 /// Offset of an array's data on each of its disks. mdadm's own choice grows with the disk (up
-/// to 128 MiB, reserved for a reshape); a fixed one makes sizes exact. The superblock lies before it.
+/// to 128 MiB, reserved for a reshape); a fixed one makes sizes exact. The superblock is before it.
 pub const MD_DATA_OFFSET: Bytes = Bytes(1 << 20);
 
 /// Limits of a chunk: a page, and the MiB to which partitions are aligned.
@@ -33,8 +33,9 @@ const MIN_CHUNK: u64 = 4 << 10;
 const MAX_CHUNK: u64 = 1 << 20;
 
 impl RaidPlan {
-    /// The capacity of the array in half disks, which is a whole number even for RAID 10 over an odd number of disks.
-    pub fn half_disks_of_data(self) -> u64 {
+    /// Returns the capacity of the array in half disks, which is a whole number even for RAID 10 over an odd number of
+    /// disks.
+    pub fn capacity_in_half_disks(self) -> u64 {
         let disks = u64::from(self.disks);
         match self.level {
             0 => 2 * disks,
@@ -69,7 +70,7 @@ impl FromStr for RaidPlan {
         let min = match raid.level {
             0 | 1 | 10 => 2,
             5 => 3,
-            other => return Err(format!("RAID {other} is not supported; use 0, 1, 5 or 10")),
+            level => return Err(format!("RAID {level} is not supported; use 0, 1, 5 or 10")),
         };
         if !(min..=MAX_DISKS).contains(&raid.disks) {
             return Err(format!(
@@ -113,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raid_plans_round_trip_as_text_and_errors_say_what_to_write() {
+    fn raid_plans_round_trip_as_text_and_errors_give_the_correction() {
         for text in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
             assert_eq!(text.parse::<RaidPlan>().unwrap().to_string(), text);
         }
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_array_has_the_capacity_of_its_level() {
-        let halves = |text: &str| text.parse::<RaidPlan>().unwrap().half_disks_of_data();
+        let halves = |text: &str| text.parse::<RaidPlan>().unwrap().capacity_in_half_disks();
         assert_eq!(["0x3", "1x2", "5x3", "10x4", "10x3"].map(halves), [6, 2, 4, 4, 3]);
     }
 }

@@ -19,7 +19,7 @@ pub enum IssuerPlan {
         /// Maximum number of ops in flight per thread.
         depth: u32,
     },
-    /// No calls: what remains is the instrument overhead.
+    /// No calls; only the instrument overhead remains.
     Null,
 }
 
@@ -50,7 +50,7 @@ impl FromStr for IssuerPlan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<IssuerPlan, String> {
-        let wrong = || {
+        let error = || {
             format!(
                 "'{text}' is not an issuer; use sync, io_uring:DEPTH (1 to {MAX_DEPTH}) or null"
             )
@@ -60,9 +60,9 @@ impl FromStr for IssuerPlan {
             ("null", "") => Ok(IssuerPlan::Null),
             ("io_uring", depth) => match depth.parse() {
                 Ok(depth) if (1..=MAX_DEPTH).contains(&depth) => Ok(IssuerPlan::IoUring { depth }),
-                _ => Err(wrong()),
+                _ => Err(error()),
             },
-            _ => Err(wrong()),
+            _ => Err(error()),
         }
     }
 }
@@ -126,8 +126,11 @@ mod tests {
         for text in ["sync", "io_uring:1", "io_uring:4096", "null"] {
             assert_eq!(text.parse::<IssuerPlan>().unwrap().to_string(), text);
         }
-        for wrong in ["", "sync:1", "io_uring", "io_uring:0", "io_uring:4097", "uring:2", "nul"] {
-            assert!(wrong.parse::<IssuerPlan>().unwrap_err().contains("io_uring:DEPTH"), "{wrong}");
+        for invalid in ["", "sync:1", "io_uring", "io_uring:0", "io_uring:4097", "uring:2", "nul"] {
+            assert!(
+                invalid.parse::<IssuerPlan>().unwrap_err().contains("io_uring:DEPTH"),
+                "{invalid}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::medium::EphemeralSize;
 
-/// What a user selects with `--on`.
+/// The target that a user selects with `--on`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The lab.
@@ -33,7 +33,7 @@ impl Target {
             LAB => Ok(Target::Lab),
             MODEL => Ok(Target::Model),
             _ => match EphemeralSize::parse(text) {
-                Some(made) => made.map(Target::Ephemeral),
+                Some(ephemeral) => ephemeral.map(Target::Ephemeral),
                 None => Ok(Target::Path(text.to_string())),
             },
         }
@@ -45,7 +45,7 @@ impl fmt::Display for Target {
         match self {
             Target::Lab => f.write_str(LAB),
             Target::Model => f.write_str(MODEL),
-            Target::Ephemeral(made) => made.fmt(f),
+            Target::Ephemeral(ephemeral) => ephemeral.fmt(f),
             Target::Path(path) => f.write_str(path),
         }
     }

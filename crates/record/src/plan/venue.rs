@@ -1,4 +1,4 @@
-//! The venue of a plan: where its calls are issued.
+//! The venue of a plan, at which its calls are issued.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::NetworkPlan;
 use crate::processor::CpuPlan;
 use crate::units::{Bytes, Nanos};
 
-/// Where the calls of a plan are issued.
+/// The venue at which the calls of a plan are issued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -66,15 +66,15 @@ impl RanksPlan {
     /// Returns the share of a rank in a phase and, if each rank has its own directory, the number of that directory.
     pub fn share_of(&self, rank: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
-        let moved = u64::from(self.shift) * (phase as u64 % ranks);
-        ((u64::from(rank) + moved) % ranks) as u32
+        let shifted = u64::from(self.shift) * (phase as u64 % ranks);
+        ((u64::from(rank) + shifted) % ranks) as u32
     }
 
     /// Returns the rank that has a share in a phase: the inverse of [`RanksPlan::share_of`].
     pub fn rank_of(&self, share: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
-        let moved = u64::from(self.shift) * (phase as u64 % ranks) % ranks;
-        ((u64::from(share) + ranks - moved) % ranks) as u32
+        let shifted = u64::from(self.shift) * (phase as u64 % ranks) % ranks;
+        ((u64::from(share) + ranks - shifted) % ranks) as u32
     }
 
     /// Returns the suffix of a row's label: `, 8 ranks, own`.
@@ -82,9 +82,10 @@ impl RanksPlan {
         let RanksPlan { ranks, own, shift, stonewall } = self;
         let own = if *own { ", own" } else { "" };
         let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
-        let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
-        let s = if *ranks == 1 { "" } else { "s" };
-        format!(", {ranks} rank{s}{own}{shift}{wall}")
+        let stonewall_text =
+            stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
+        let plural = if *ranks == 1 { "" } else { "s" };
+        format!(", {ranks} rank{plural}{own}{shift}{stonewall_text}")
     }
 }
 
@@ -98,7 +99,7 @@ pub struct LabPlan {
     /// RAM of the guest.
     pub ram: Bytes,
     /// Memory that can cache files at the start of the first phase, if requested; the
-    /// agent then holds the rest of the guest's RAM.
+    /// agent then occupies the remaining RAM of the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<Bytes>,
     /// The block scheduler of each disk; none takes the disk profile's.
@@ -113,7 +114,7 @@ pub struct LabPlan {
     /// Executor of the guest's instructions.
     #[serde(default, skip_serializing_if = "AccelPlan::is_exact")]
     pub accel: AccelPlan,
-    /// Name of the machine that disk, CPU and RAM come from, as far as the user named none of them; for tables. It is
+    /// Name of the machine that determines disk, CPU and RAM unless the user gave them; for tables. It is
     /// not part of the plan's hash, which covers disk, CPU and RAM themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
@@ -126,7 +127,7 @@ pub struct LabPlan {
 }
 
 impl LabPlan {
-    /// Creates a guest with `ram` of memory and defaults for the rest.
+    /// Creates a guest with `ram` of memory and defaults for everything else.
     pub fn new(kernel: impl Into<KernelPlan>, ram: Bytes) -> LabPlan {
         LabPlan {
             kernel: kernel.into(),
@@ -150,7 +151,7 @@ impl LabPlan {
 pub struct KernelPlan {
     /// The release, as `uname -r` prints it.
     pub release: String,
-    /// The value of `--kernel`, if the command has several builds of one release.
+    /// The value of `--kernel`, if the command uses several builds of one release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
 }

@@ -20,12 +20,12 @@ pub struct WorkloadPlan {
 }
 
 /// A user's file that a workload works on (an archive, real mail), as the uncompressed tar
-/// archive that the agent receives; the parameter that names it keeps the path.
+/// archive that the agent receives; the parameter for it contains the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InputPlan {
-    /// The parameter that names it. The plan's hash omits its value, the path: equal
-    /// bytes are equal work at any path.
+    /// The parameter with its path. The plan's hash omits that path, because equal
+    /// bytes mean equal work.
     pub parameter: String,
     /// SHA-256 of the archive, in hex.
     #[cfg_attr(feature = "schema", schemars(regex(pattern = "^[0-9a-f]{64}$")))]

@@ -8,7 +8,7 @@ mod phase;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::phase::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED, PhaseSeries};
+pub use self::phase::{MAX_INTERVALS, MIN_INTERVAL, MIN_SAMPLED_INTERVAL, PhaseSeries};
 use crate::trial::{Identity, Trial};
 
 /// Name of the sidecar in a result folder.
@@ -23,7 +23,7 @@ pub struct Series {
     pub schema: u32,
     /// Identity of the trial: `trial_id` of its record.
     pub trial_id: String,
-    /// Label of the trial's row, which the identity leaves out.
+    /// Label of the trial's row, which the identity excludes.
     pub label: String,
     /// Identity of the lab; none on a host. Two labs may run trials of one identity.
     pub lab_id: Option<String>,
@@ -38,7 +38,7 @@ pub struct Series {
 
 impl Series {
     /// Creates the series of a trial; `None` if no phase has one.
-    pub fn of(trial: &Trial, phases: Vec<PhaseSeries>) -> Option<Series> {
+    pub fn new(trial: &Trial, phases: Vec<PhaseSeries>) -> Option<Series> {
         (!phases.is_empty()).then(|| Series {
             schema: trial.schema,
             trial_id: trial.trial_id.clone(),
@@ -60,8 +60,9 @@ impl Series {
     }
 
     /// Returns true if the series belongs to this trial.
-    pub fn is_of(&self, trial: &Trial) -> bool {
-        let (own, of) = (self.identity(), trial.identity());
-        own == of || (self.started.is_empty() && own == Identity { started: "", ..of })
+    pub fn belongs_to(&self, trial: &Trial) -> bool {
+        let (identity, trial_identity) = (self.identity(), trial.identity());
+        identity == trial_identity
+            || (self.started.is_empty() && identity == Identity { started: "", ..trial_identity })
     }
 }

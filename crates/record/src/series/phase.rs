@@ -14,7 +14,7 @@ pub const MIN_INTERVAL: Nanos = Nanos(10_000_000);
 
 /// Minimum interval if dirty bytes are sampled. In the lab, a sample takes 22 to 37 us of the only CPU, and must take
 /// less than 0.1 % of the time (docs/lab.md).
-pub const MIN_SAMPLED: Nanos = Nanos(40_000_000);
+pub const MIN_SAMPLED_INTERVAL: Nanos = Nanos(40_000_000);
 
 /// One phase, from its first op until durable (or its last stamp), in intervals of equal length.
 /// Each list that is not empty has one entry per interval; the last interval may be shorter.
@@ -79,7 +79,7 @@ mod tests {
             writeback_bytes: vec![0, 4096, 0],
             ..PhaseSeries::default()
         };
-        let ends: Vec<u64> = (0..3).map(|at| series.end(at).0).collect();
+        let ends: Vec<u64> = (0..3).map(|index| series.end(index).0).collect();
         assert_eq!(ends, [10, 20, 23]);
         assert_eq!((series.length(0), series.length(2)), (Nanos(10), Nanos(3)));
         assert_eq!((series.unwritten(1), series.unwritten(3)), (Some(Bytes(12288)), None));

@@ -51,7 +51,7 @@ pub struct Conditions {
     /// Version line of each tool, by the tool's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
-    /// Block-queue settings in effect for the device that the file system lies on (a disk or an
+    /// Block-queue settings in effect for the device of the file system (a disk or an
     /// array), as /sys/block names them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub struct Conditions {
     /// Start of the partition on the modelled disk, if there is one disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_start: Option<Bytes>,
-    /// Size of the device that the file system lies on.
+    /// Size of the device of the file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_size: Option<Bytes>,
     /// Fidelity of a replay; none for other workloads.
@@ -69,8 +69,8 @@ pub struct Conditions {
     pub replay: Option<ReplayReport>,
     /// Memory that can cache files at the start of the first phase: free, plus page cache.
     pub cacheable_memory: Bytes,
-    /// True if a process served the file system (FUSE), not the kernel: no claim about a kernel
-    /// is judged by it.
+    /// True if a process served the file system (FUSE), not the kernel: it is no evidence for a claim
+    /// about a kernel.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub userspace: bool,
     /// Notes for the reader, in sentences: requests that could not be fulfilled here.
@@ -102,10 +102,10 @@ pub struct DiskConditions {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DiskRole {
-    /// The file system lies on it.
+    /// It holds the file system.
     Data,
-    /// A member of the array that the file system lies on.
+    /// A member of the array that holds the file system.
     Member,
-    /// The file system's journal or log lies on it.
+    /// It holds the file system's journal or log.
     Journal,
 }

@@ -1,4 +1,4 @@
-//! Reports of a trial other than its times: verification, check, replay, the tree that it left, capacity.
+//! Reports of a trial other than its times: verification, check, replay, the resulting tree, capacity.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct VerifyReport {
     /// Of these, entries that were not found.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing: u64,
-    /// Of these, entries that should not be there.
+    /// Of these, entries that should not exist.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra: u64,
     /// The first differences, each in a sentence.
@@ -53,7 +53,7 @@ pub struct ReplayReport {
     pub waiting: u64,
     /// Bytes of files that the program mapped into memory.
     pub mapped: Bytes,
-    /// The part of `written` that stands in for stores to such mappings.
+    /// The part of `written` that represents stores to such mappings.
     pub stored: Bytes,
     /// Bytes that the calls write.
     pub written: Bytes,

@@ -319,7 +319,7 @@ mod tests {
     fn on_kernel(mut trials: Vec<Trial>, kernel: &str) -> Vec<Trial> {
         for trial in &mut trials {
             trial.plan.lab_mut().unwrap().kernel = kernel.into();
-            trial.plan = trial.plan.clone().sealed();
+            trial.plan = trial.plan.clone().with_hash();
             trial.lab_id = Some(format!("lab of {kernel}"));
         }
         trials
@@ -364,7 +364,7 @@ mod tests {
         let mut new = fixture::trials();
         for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
             trial.plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
-            trial.plan = trial.plan.clone().sealed();
+            trial.plan = trial.plan.clone().with_hash();
         }
         assert_eq!(match_cells(&base, &new).pairs.len(), 6);
         for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
@@ -380,7 +380,7 @@ mod tests {
         let mut new = fixture::trials();
         for trial in new.iter_mut().filter(|trial| trial.plan.workload.name == "dirops") {
             trial.plan.workload.params.insert("files".into(), "20000".into());
-            trial.plan = trial.plan.clone().sealed();
+            trial.plan = trial.plan.clone().with_hash();
         }
         let both = match_cells(&base, &new);
         assert_eq!(both.pairs.len(), 3);

@@ -35,7 +35,7 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
     fact("journal on", journal.map(|disk| disk.name.clone()).unwrap_or_default());
     if let Some(lab) = plan.lab() {
         fact("guest memory", lab.ram.to_string());
-        fact("guest CPU", lab.cpu.described());
+        fact("guest CPU", lab.cpu.describe());
         fact("boot", lab.boot.name().to_string());
         fact("clients", lab.clients.map(|clients| clients.to_string()).unwrap_or_default());
         fact("network", lab.network.as_ref().map(of_network).unwrap_or_default());

@@ -227,7 +227,7 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
         ..PhaseSeries::default()
     };
     let of = |trial: &Trial| {
-        serde_json::to_value(Series::of(trial, vec![phase.clone()]).unwrap()).unwrap()
+        serde_json::to_value(Series::new(trial, vec![phase.clone()]).unwrap()).unwrap()
     };
     let (lab, host) = (of(&fixture::trials()[0]), of(&fixture::on_a_host()[0]));
     assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());

@@ -2,7 +2,7 @@
 
 use fsdyno_crash::Row;
 use fsdyno_record::series::Series;
-use fsdyno_why::{StoredExplanation, say};
+use fsdyno_why::{StoredExplanation, sentences};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ impl Extras<'_> {
             (
                 sanitize(&format!(
                     "Why{place}: {}",
-                    title(&explanation.it, explanation.against.as_ref())
+                    title(&explanation.explained, explanation.baseline.as_ref())
                 )),
                 explanation,
             )
@@ -69,7 +69,8 @@ impl Extras<'_> {
         let mut out = Document::default();
         for (head, explanation) in self.why_heads() {
             out.0.push(Block::Title(head));
-            let sentences = say::sentences(&explanation.it, explanation.against.as_ref());
+            let sentences =
+                sentences::sentences(&explanation.explained, explanation.baseline.as_ref());
             out.items(sentences.iter().map(|sentence| sanitize(sentence)).collect());
         }
         if !self.crashed.is_empty() {
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_study_has_explanations_and_costs_if_requested() {
-        let explanations = [StoredExplanation { schema: 1, it: explained(HOSTILE), against: None }];
+        let explanations =
+            [StoredExplanation { schema: 1, explained: explained(HOSTILE), baseline: None }];
         let crashed = crash_fixture::crashed();
         let extras = Extras { explanations: &explanations, crashed: &crashed, ..Extras::default() };
         for format in [Format::Text, Format::Mail, Format::Markdown] {
@@ -123,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_explanation_names_its_run_and_its_conditions() {
-        let one = StoredExplanation { schema: 1, it: explained(HOSTILE), against: None };
+        let one = StoredExplanation { schema: 1, explained: explained(HOSTILE), baseline: None };
         let explanations = [one.clone(), one];
         let places = ["postmark as then\u{1b}".to_string(), "sources as today".to_string()];
         let extras = Extras { explanations: &explanations, places: &places, ..Extras::default() };

@@ -1,6 +1,6 @@
 //! An explained trial as a document.
 
-use fsdyno_why::{Explained, Phase, say};
+use fsdyno_why::{Explained, Phase, sentences};
 
 use super::rows;
 use crate::number::{self, sanitize};
@@ -9,7 +9,7 @@ use crate::table::{Block, Document, Legend, Table};
 /// An explained trial: its sentences, its requests by structure, and the functions that it executed.
 pub fn document(it: &Explained, other: Option<&Explained>) -> Document {
     let mut out = Document(vec![Block::Title(sanitize(&title(it, other)))]);
-    out.items(say::sentences(it, other).iter().map(|sentence| sanitize(sentence)).collect());
+    out.items(sentences::sentences(it, other).iter().map(|sentence| sanitize(sentence)).collect());
     if it.account.is_some() {
         for place in rows::places(it) {
             let title = sanitize(&place.place);

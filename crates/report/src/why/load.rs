@@ -27,7 +27,7 @@ pub fn load_why<P: AsRef<Path>>(
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let (told, line) = read_why(folder)?;
         let known = |told: &StoredExplanation| {
-            let it = &told.it;
+            let it = &told.explained;
             trials.iter().any(|trial| {
                 (&trial.trial_id, &trial.lab_id) == (&it.trial_id, &it.lab_id)
                     && trial.plan.label == it.plan_label

@@ -2,7 +2,7 @@
 
 use fsdyno_why::account::Sum;
 use fsdyno_why::functions::{Difference, differences};
-use fsdyno_why::say::sentences;
+use fsdyno_why::sentences::sentences;
 use fsdyno_why::{Explained, FunctionRow, Phase, Row};
 use serde_json::json;
 
@@ -70,7 +70,7 @@ fn columns(it: &Explained) -> Vec<Column<'_, Line>> {
 
 /// All data, as one object.
 pub fn json(it: &Explained, other: Option<&Explained>) -> String {
-    let attributed = it.account.as_ref().map(|account| account.attributed());
+    let attributed = it.account.as_ref().map(|account| account.attributed_shares());
     let phase = |phase: &Phase| {
         let Phase { name, ops, took_ns, cpu_ns, .. } = phase;
         json!({"name": name, "ops": ops, "took_ns": took_ns, "cpu_ns": cpu_ns})

@@ -82,7 +82,7 @@ pub(crate) mod tests {
             ops: 10,
             took_ns: Nanos(2000),
             cpu_ns: Nanos(300),
-            requests: Grid::of(&dots),
+            requests: Grid::new(&dots),
             ..Phase::default()
         };
         phase.set_executed(&executed);
@@ -179,9 +179,13 @@ pub(crate) mod tests {
             account.rows.insert(Key { place: (Stage::Running, 1), ..key }, sum);
         }
         it.log = fsdyno_why::Log { requests: 2014, ..Default::default() };
-        let json: Value =
-            serde_json::from_str(&write(&it.only("create"), None, Format::Json, Style::default()))
-                .unwrap();
+        let json: Value = serde_json::from_str(&write(
+            &it.only_phase("create"),
+            None,
+            Format::Json,
+            Style::default(),
+        ))
+        .unwrap();
         assert_eq!(json["log"]["requests"], 1007);
         let named = |list: &str, field: &str| {
             let rows = json[list].as_array().unwrap();

@@ -88,7 +88,7 @@ const UNATTRIBUTED: &str = " One is unattributed if its block is free both befor
 pub fn sums(it: &Explained) -> String {
     let Some(account) = &it.account else { return String::new() };
     let all = account.sum(|_| true);
-    let (requests, time) = account.attributed();
+    let (requests, time) = account.attributed_shares();
     // Rounded down, so that it is not shown as 100 % unless all are attributed.
     let down = |share: f64| (share * 10_000.0).floor() / 100.0;
     let cut = match it.log.lost {
@@ -113,7 +113,7 @@ pub fn sums(it: &Explained) -> String {
 /// Instructions of a phase by task.
 pub fn executed(phase: &Phase) -> String {
     let per_op = |count: u64| count as f64 / phase.ops.max(1) as f64;
-    let of = |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.whole()));
+    let of = |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.total()));
     let busy: BTreeMap<&Task, &Frame> =
         phase.executed.iter().filter(|(task, _)| **task != Task::Idle).collect();
     format!(
@@ -134,7 +134,7 @@ pub fn functions(phase: &Phase, there: Option<&Phase>) -> Table {
 }
 
 fn alone(phase: &Phase) -> Table {
-    let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.whole()).max(1) as f64;
+    let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.total()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
     let mut columns = vec![
         Column::words("function", |it: &FunctionCounts| sanitize(&it.function)),

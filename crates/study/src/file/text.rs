@@ -89,7 +89,7 @@ mod tests {
         assert!(of("/dev/zero").ends_with("it is a device; give the path of a file"));
         assert!(of(&folder.path().display().to_string()).contains("it is a folder;"));
         assert!(of("/nonexistent/my.toml").contains("No such file"));
-        let most = usize::try_from(WRITTEN.whole.0).unwrap();
+        let most = usize::try_from(WRITTEN.max_size.0).unwrap();
         assert!(refused(&vec![b'#'; most + 1]).contains("larger than 1 MiB"));
         let path = folder.path().join("most.toml").display().to_string();
         std::fs::write(&path, vec![b'#'; most]).unwrap();

@@ -47,7 +47,7 @@ pub(super) fn divided(number: u64, by: u64) -> u64 {
 /// on, so that the rest of the tree keeps its shape. Also returns the remaining divisor; 1 if none is left.
 fn levels(widths: &Widths, by: u64) -> (Vec<u64>, u64) {
     let mut left = by;
-    let each = widths.each().iter().map(|width| {
+    let each = widths.widths().iter().map(|width| {
         let part = common(*width, left);
         left /= part;
         width / part

@@ -11,26 +11,26 @@ use crate::model::Model;
 use crate::space::Point;
 
 /// The offset of fresh seeds from those of the search.
-const FRESH: u64 = 1_000;
+const FRESH_SEED_OFFSET: u64 = 1_000;
 
 /// The level of the comparison on fresh seeds: for twenty searches in which nothing differs, the probability that any
 /// of them recommends something is at most one in fifty.
-const LEVEL: f64 = 0.001;
+const CONFIRMATION_LEVEL: f64 = 0.001;
 
-/// The level, over all points in the race, at which a point leaves it (Holm 1979).
-const RACE: f64 = 0.05;
+/// The familywise level at which a point leaves the race (Holm 1979).
+const RACE_LEVEL: f64 = 0.05;
 
 /// The maximum number of points in a race.
-const RACERS: usize = 8;
+const MAX_RACERS: usize = 8;
 
 /// The minimum size of an average effect that matters.
-const SHOWN: f64 = 0.02;
+const MIN_RELEVANT_EFFECT: f64 = 0.02;
 
 /// The standard deviation below which an average effect counts as known: twice this is one percentage point.
-const EXACT: f64 = 0.005;
+const MAX_DEVIATION: f64 = 0.005;
 
 /// The maximum number of interactions in a result.
-const INTERACTIONS: usize = 12;
+const MAX_INTERACTIONS: usize = 12;
 
 impl<E: Evaluator> Search<'_, E> {
     /// Measures the best points on additional seeds until only one point is left, or all have the maximum number. A
@@ -39,38 +39,40 @@ impl<E: Evaluator> Search<'_, E> {
         if self.settings.race <= self.repeats || self.known.noise() == 0.0 {
             return Ok(leader);
         }
-        let within =
+        let tolerance =
             3.0 * self.known.noise() * std::f64::consts::SQRT_2 / f64::from(self.repeats).sqrt();
         let best = self.known.value(&leader).unwrap_or(0.0);
         let value =
             |known: &Evaluations, point: &Point| known.value(point).unwrap_or(f64::INFINITY);
         let mut racers: Vec<Point> = self.known.order().to_vec();
-        racers.retain(|point| value(&self.known, point) - best <= within);
+        racers.retain(|point| value(&self.known, point) - best <= tolerance);
         racers.sort_by(|a, b| value(&self.known, a).total_cmp(&value(&self.known, b)));
-        racers.truncate(RACERS);
+        racers.truncate(MAX_RACERS);
         let default = self.candidates.space.default_point();
         for round in self.repeats..self.settings.race {
-            if racers.len() < 2 || self.left() < racers.len() + 1 {
+            if racers.len() < 2 || self.trials_left() < racers.len() + 1 {
                 break;
             }
             let seed = self.settings.first + u64::from(round);
-            let wanted: Vec<(Point, u64)> =
+            let requested: Vec<(Point, u64)> =
                 racers.iter().chain([&default]).map(|point| (point.clone(), seed)).collect();
-            self.known.measure(self.evaluator, wanted)?;
+            self.known.measure(self.evaluator, requested)?;
             racers.sort_by(|a, b| value(&self.known, a).total_cmp(&value(&self.known, b)));
             let p: Vec<f64> = racers[1..]
                 .iter()
                 .map(|point| self.known.compare(&racers[0], point, 0))
-                .map(|it| match it {
-                    Some(it) if it.exact => f64::from(u8::from(it.ratio == 1.0)),
-                    it => it.and_then(|it| it.p).unwrap_or(1.0),
+                .map(|comparison| match comparison {
+                    Some(comparison) if comparison.exact => {
+                        f64::from(u8::from(comparison.ratio == 1.0))
+                    }
+                    comparison => comparison.and_then(|comparison| comparison.p).unwrap_or(1.0),
                 })
                 .collect();
-            let stays: Vec<bool> = holm(&p).into_iter().map(|p| p >= RACE).collect();
-            let mut at = 0;
+            let remains: Vec<bool> = holm(&p).into_iter().map(|p| p >= RACE_LEVEL).collect();
+            let mut index = 0;
             racers.retain(|_| {
-                at += 1;
-                at == 1 || stays.get(at - 2).copied().unwrap_or(true)
+                index += 1;
+                index == 1 || remains.get(index - 2).copied().unwrap_or(true)
             });
         }
         Ok(racers.into_iter().next().unwrap_or(leader))
@@ -79,7 +81,7 @@ impl<E: Evaluator> Search<'_, E> {
     /// Resets options to their defaults if they are worth nothing, first several at once, then one after the other: if
     /// resetting one costs less than half the minimum difference that matters, and all resets together cost less than
     /// [`Search::limit`], or if noise explains the cost.
-    pub(super) fn simplified(&mut self, winner: Point) -> Result<Point, E::Error> {
+    pub(super) fn simplify(&mut self, winner: Point) -> Result<Point, E::Error> {
         let Some(limit) = self.limit(&winner) else { return Ok(winner) };
         let simplest = self.simplest_measured(&winner, limit);
         let mut current = self.reset_together(simplest, limit)?;
@@ -89,9 +91,9 @@ impl<E: Evaluator> Search<'_, E> {
                 .map(|option| current.with(option, 0))
                 .filter(|point| self.candidates.allows(point))
                 .collect();
-            let open: Vec<Point> =
+            let unmeasured: Vec<Point> =
                 simpler.iter().filter(|point| !self.known.is_known(point)).cloned().collect();
-            self.measure_some(open)?;
+            self.measure_affordable(unmeasured)?;
             simpler.retain(|point| self.known.has(point));
             let value = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY);
             simpler.retain(|point| {
@@ -146,7 +148,7 @@ impl<E: Evaluator> Search<'_, E> {
         while count > 1 {
             let point = &simpler[count - 1];
             if !self.known.is_known(point) {
-                self.measure_some(vec![point.clone()])?;
+                self.measure_affordable(vec![point.clone()])?;
             }
             if self.known.value(point).is_some_and(|value| value < limit) {
                 return Ok(point.clone());
@@ -180,8 +182,8 @@ impl<E: Evaluator> Search<'_, E> {
     }
 
     /// Measures points that determine the average effects more exactly: each time the point about which the model knows
-    /// least, until every effect of at least [`SHOWN`] is known to within [`EXACT`]. The points of the search lie near
-    /// the optimum, where the effects of options may differ from their averages.
+    /// least, until every effect of at least [`MIN_RELEVANT_EFFECT`] is known to within [`MAX_DEVIATION`]. The points
+    /// of the search lie near the optimum, where the effects of options may differ from their averages.
     pub(super) fn learn_averages(&mut self) -> Result<(), SearchError<E::Error>> {
         self.reserved = 0;
         for _ in 0..self.settings.averages.min(self.points_left()) {
@@ -206,31 +208,31 @@ impl<E: Evaluator> Search<'_, E> {
         if self.settings.confirm == 0 || *winner == default {
             return Ok(None);
         }
-        let from = self.settings.first + FRESH;
+        let from = self.settings.first + FRESH_SEED_OFFSET;
         let seeds = from..from + u64::from(self.settings.confirm);
-        let wanted = seeds.flat_map(|seed| [(default.clone(), seed), (winner.clone(), seed)]);
-        self.known.measure(self.evaluator, wanted.collect::<Vec<_>>())?;
+        let requested = seeds.flat_map(|seed| [(default.clone(), seed), (winner.clone(), seed)]);
+        self.known.measure(self.evaluator, requested.collect::<Vec<_>>())?;
         Ok(self.known.compare(&default, winner, from))
     }
 
     pub(super) fn result(mut self, winner: Point) -> Result<SearchResult, SearchError<E::Error>> {
-        let cut_short = !self.open_neighbours(&winner).is_empty();
+        let cut_short = !self.unmeasured_neighbours(&winner).is_empty();
         // The fresh seeds must not influence the effects and the certificate.
-        let of_search = self.known.clone();
+        let search_results = self.known.clone();
         let comparison = self.confirm(&winner).map_err(SearchError::Evaluator)?;
         let trials = self.known.trials();
-        self.known = of_search;
+        self.known = search_results;
         let gain = -self.known.value(&winner).unwrap_or(0.0);
-        let holds = match (&comparison, self.settings.confirm) {
-            (Some(it), _) => is_confirmed(it, self.settings.least),
+        let is_confirmed = match (&comparison, self.settings.confirm) {
+            (Some(comparison), _) => shows_improvement(comparison, self.settings.least),
             (None, 0) => gain > self.settings.least.ln_1p(),
             (None, _) => false,
         };
         let default = self.candidates.space.default_point();
-        let unconfirmed = (!holds && winner != default).then(|| winner.clone());
+        let unconfirmed = (!is_confirmed && winner != default).then(|| winner.clone());
         let fastest = self.best();
         // The worth of options is shown for the point that won, confirmed or not.
-        let shown = winner.clone();
+        let displayed = winner.clone();
         self.fitted = 0;
         self.model = None;
         self.fit()?;
@@ -247,13 +249,21 @@ impl<E: Evaluator> Search<'_, E> {
         });
         Ok(SearchResult {
             measured: measured.collect(),
-            effects: effects(&self.candidates, known, Some(&model), &shown, draws),
-            interactions: interactions(&self.candidates, &model, self.settings.least, INTERACTIONS),
-            refused: known.refused().map(|(point, why)| (point.clone(), why.to_string())).collect(),
+            effects: effects(&self.candidates, known, Some(&model), &displayed, draws),
+            interactions: interactions(
+                &self.candidates,
+                &model,
+                self.settings.least,
+                MAX_INTERACTIONS,
+            ),
+            refused: known
+                .refused()
+                .map(|(point, message)| (point.clone(), message.to_string()))
+                .collect(),
             refused_values: self.candidates.refused().to_vec(),
-            certificate: certificate(&self.candidates, known, &model, &shown, draws),
+            certificate: certificate(&self.candidates, known, &model, &displayed, draws),
             noise: known.noise(),
-            winner: if holds { winner } else { default },
+            winner: if is_confirmed { winner } else { default },
             fastest,
             confirmed: comparison,
             unconfirmed,
@@ -266,11 +276,11 @@ impl<E: Evaluator> Search<'_, E> {
 /// Returns true if the average effect of a value is small or known.
 fn is_exact(model: &Model, (option, value): (usize, u8)) -> bool {
     let (log, deviation) = model.average(option, value);
-    deviation < EXACT || log.abs() + 2.0 * deviation < SHOWN
+    deviation < MAX_DEVIATION || log.abs() + 2.0 * deviation < MIN_RELEVANT_EFFECT
 }
 
 /// Returns true if a comparison shows that the new point is faster by more than `least`, and not by chance.
-fn is_confirmed(it: &Comparison, least: f64) -> bool {
-    let is_faster = it.ratio < 1.0 / (1.0 + least);
-    is_faster && (it.exact || it.p.is_some_and(|p| p < LEVEL))
+fn shows_improvement(comparison: &Comparison, least: f64) -> bool {
+    let is_faster = comparison.ratio < 1.0 / (1.0 + least);
+    is_faster && (comparison.exact || comparison.p.is_some_and(|p| p < CONFIRMATION_LEVEL))
 }

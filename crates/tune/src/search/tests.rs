@@ -29,25 +29,26 @@ fn evidence(space: &Space, found: &SearchResult) -> (Evaluations, Model) {
             Ok(self.0.iter().map(|time| crate::Sample::Time(*time)).collect())
         }
     }
-    let mut stored = Stored(found.measured.iter().map(|it| it.time).collect());
-    let Ok(()) = known.measure(&mut stored, found.measured.iter().map(|it| (it.point.clone(), 1)));
-    let variances = Variances::usual(space.options.len());
+    let mut stored = Stored(found.measured.iter().map(|point| point.time).collect());
+    let Ok(()) =
+        known.measure(&mut stored, found.measured.iter().map(|point| (point.point.clone(), 1)));
+    let variances = Variances::prior(space.options.len());
     (known.clone(), Model::fit(&space.levels(), &known.data(), variances).unwrap())
 }
 
 #[test]
 fn the_optimum_of_spaces_with_interactions_is_found_with_sixty_of_two_thousand_points() {
     let space = synthetic::space(&LEVELS);
-    let mut within = 0;
+    let mut near_optimum = 0;
     for seed in 0..spaces() {
         let mut times = Times { rest: 0.001, ..Times::random(&LEVELS, 0.15, seed) };
         let found = search(&space, &Settings::exact(seed, 60), &mut times).unwrap();
         assert!(found.trials <= 60, "{}", found.trials);
         let (_, best) = optimum(&space, &times);
-        within += u64::from(times.log(&found.winner) - best < 0.01);
+        near_optimum += u64::from(times.log(&found.winner) - best < 0.01);
     }
     // These spaces are harder than those of file systems: as many interactions as options, half as large as effects.
-    assert!(within * 10 >= spaces() * 8, "{within} of {}", spaces());
+    assert!(near_optimum * 10 >= spaces() * 8, "{near_optimum} of {}", spaces());
 }
 
 #[test]
@@ -66,9 +67,12 @@ fn a_certificate_never_excludes_a_point_that_is_better() {
                 is_found || !excludes(&known, &model, best, &optimum),
                 "seed {seed}, {trials} trials"
             );
-            let it = &found.certificate;
-            assert_eq!(it.measured + it.excluded + it.rest, it.points);
-            for excluded in &it.values {
+            let certificate = &found.certificate;
+            assert_eq!(
+                certificate.measured + certificate.excluded + certificate.rest,
+                certificate.points
+            );
+            for excluded in &certificate.values {
                 assert!(is_found || optimum.0[excluded.option] != excluded.value, "{excluded:?}");
             }
         }
@@ -112,7 +116,7 @@ fn an_option_that_helps_is_recommended_on_a_noisy_host_and_nothing_with_it() {
 }
 
 #[test]
-fn what_is_refused_is_dropped_with_its_words() {
+fn refused_values_are_dropped_with_their_message() {
     let space = synthetic::space(&[2, 3, 2]);
     let mut times = Times { refused: vec![(1, 1)], ..Times::constant(&[2, 3, 2], 0.0, 1) };
     times.effects[2] = vec![0.0, -0.1];
@@ -120,14 +124,14 @@ fn what_is_refused_is_dropped_with_its_words() {
     assert_eq!(found.winner, Point(vec![0, 0, 1]));
     assert_eq!(found.refused_values, [(1, 1)]);
     assert_eq!(found.refused, [(Point(vec![0, 1, 0]), "bad option".to_string())]);
-    assert!(found.measured.iter().all(|it| it.point.0[1] != 1));
+    assert!(found.measured.iter().all(|point| point.point.0[1] != 1));
     times.refused = vec![(0, 0)];
     let refused = search(&space, &Settings::exact(1, 12), &mut times).unwrap_err();
     assert!(refused.to_string().contains("default cannot be measured: bad option"));
 }
 
 #[test]
-fn a_budget_that_decides_nothing_is_refused_with_what_it_would_take() {
+fn a_budget_too_small_for_a_decision_is_refused_with_the_minimum() {
     let space = synthetic::space(&LEVELS);
     let mut times = Times::constant(&LEVELS, 0.0, 1);
     let settings = Settings { trials: 10, ..Settings::default() };
@@ -145,9 +149,13 @@ fn worthless_options_return_to_their_defaults() {
     let found = search(&space, &Settings::exact(1, 16), &mut times).unwrap();
     assert_eq!(found.fastest, Point(vec![1, 1, 1, 0]));
     assert_eq!(found.winner, Point(vec![0, 1, 0, 0]));
-    let nothing: Vec<usize> =
-        found.effects.iter().filter(|it| it.is_nothing(0.005)).map(|it| it.option).collect();
-    assert_eq!(nothing, [0, 2]);
+    let negligible: Vec<usize> = found
+        .effects
+        .iter()
+        .filter(|effect| effect.is_negligible(0.005))
+        .map(|effect| effect.option)
+        .collect();
+    assert_eq!(negligible, [0, 2]);
 }
 
 #[test]
@@ -171,11 +179,12 @@ fn values_that_are_refused_together_are_found_and_not_tried_again() {
     let refused = vec![(1, 2), (5, 1)];
     let mut times = Times { refused: refused.clone(), ..Times::random(&LEVELS, 0.1, 8) };
     let found = search(&space, &Settings::exact(1, 60), &mut times).unwrap();
-    let of_both = |point: &Point| refused.iter().all(|(at, value)| point.0[*at] == *value);
+    let has_both = |point: &Point| refused.iter().all(|(option, value)| point.0[*option] == *value);
     // All refused points derive from the first one: the search for its smallest part, which has only those two values.
-    let least = found.refused.iter().map(|(point, _)| point.0.iter().filter(|it| **it > 0).count());
-    assert_eq!(least.min(), Some(2), "{:?}", found.refused);
+    let value_counts =
+        found.refused.iter().map(|(point, _)| point.0.iter().filter(|value| **value > 0).count());
+    assert_eq!(value_counts.min(), Some(2), "{:?}", found.refused);
     assert!(found.refused.len() <= LEVELS.len(), "{:?}", found.refused);
-    assert!(found.refused.iter().all(|(point, _)| of_both(point)));
-    assert!(!of_both(&found.winner));
+    assert!(found.refused.iter().all(|(point, _)| has_both(point)));
+    assert!(!has_both(&found.winner));
 }

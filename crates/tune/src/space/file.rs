@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The maximum size of a file, in bytes.
-pub const LARGEST: usize = 1 << 20;
+pub const MAX_FILE_SIZE: usize = 1 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,17 +61,17 @@ struct ConflictEntry {
 }
 
 impl Space {
-    /// Parses the text of a file; `from` is its name in errors.
+    /// Parses the text of a file; `file_name` is its name in error messages.
     ///
     /// # Errors
     /// The first error in the file.
-    pub fn parse(text: &str, from: &str) -> Result<Space, SpaceError> {
-        let wrong = |what: String| SpaceError::File(format!("{from}: {what}"));
-        if text.len() > LARGEST {
-            return Err(wrong(format!("it is larger than {LARGEST} bytes")));
+    pub fn parse(text: &str, file_name: &str) -> Result<Space, SpaceError> {
+        let file_error = |message: String| SpaceError::File(format!("{file_name}: {message}"));
+        if text.len() > MAX_FILE_SIZE {
+            return Err(file_error(format!("it is larger than {MAX_FILE_SIZE} bytes")));
         }
         let file: File =
-            toml::from_str(text).map_err(|error| wrong(error.to_string().trim().into()))?;
+            toml::from_str(text).map_err(|error| file_error(error.to_string().trim().into()))?;
         let mut space = Space {
             filesystem: file.filesystem,
             about: file.about,
@@ -79,14 +79,14 @@ impl Space {
             conflicts: Vec::new(),
         };
         for entry in file.option {
-            space.options.push(option(entry).map_err(wrong)?);
+            space.options.push(option(entry).map_err(file_error)?);
         }
-        space.check_shape().map_err(wrong)?;
+        space.check_shape().map_err(file_error)?;
         for entry in file.conflict {
-            let conflict = conflict(&space, &entry).map_err(wrong)?;
+            let conflict = conflict(&space, &entry).map_err(file_error)?;
             space.conflicts.push(conflict);
         }
-        space.check_values().map_err(wrong)?;
+        space.check_values().map_err(file_error)?;
         Ok(space)
     }
 
@@ -99,10 +99,10 @@ impl Space {
             let count = self.options.len();
             return Err(format!("it has {count} options; at most {MAX_OPTIONS} are possible"));
         }
-        for (at, option) in self.options.iter().enumerate() {
+        for (index, option) in self.options.iter().enumerate() {
             check_name(&option.name, "option")?;
-            if self.options[..at].iter().any(|other| other.name == option.name) {
-                return Err(format!("option '{}' is there twice; give it once", option.name));
+            if self.options[..index].iter().any(|other| other.name == option.name) {
+                return Err(format!("option '{}' is given twice; give it once", option.name));
             }
             let count = option.values.len();
             if !(2..=MAX_VALUES).contains(&count) {
@@ -113,9 +113,9 @@ impl Space {
                     MAX_VALUES - 1
                 ));
             }
-            for (at, value) in option.values.iter().enumerate() {
+            for (index, value) in option.values.iter().enumerate() {
                 check_name(&value.name, "value")?;
-                if option.values[..at].iter().any(|other| other.name == value.name) {
+                if option.values[..index].iter().any(|other| other.name == value.name) {
                     return Err(format!(
                         "option '{}' has value '{}' twice",
                         option.name, value.name
@@ -127,13 +127,13 @@ impl Space {
     }
 }
 
-fn check_name(name: &str, what: &str) -> Result<(), String> {
-    let is_right = |letter: char| letter.is_ascii_alphanumeric() || "_.+-:/".contains(letter);
-    if !name.is_empty() && name.len() <= 40 && name.chars().all(is_right) {
+fn check_name(name: &str, noun: &str) -> Result<(), String> {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.+-:/".contains(letter);
+    if !name.is_empty() && name.len() <= 40 && name.chars().all(is_allowed) {
         return Ok(());
     }
     Err(format!(
-        "'{}' is not a valid name of {what}; a name has 1 to 40 characters: letters, digits and _.+-:/",
+        "'{}' is not a valid {noun} name; a name has 1 to 40 characters: letters, digits and _.+-:/",
         name.escape_default()
     ))
 }
@@ -147,23 +147,23 @@ fn option(entry: OptionEntry) -> Result<TuneOption, String> {
 }
 
 fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
-    let at = format!("option '{option}', value '{}'", entry.name);
-    let sets = !entry.mkfs.trim().is_empty()
+    let context = format!("option '{option}', value '{}'", entry.name);
+    let has_settings = !entry.mkfs.trim().is_empty()
         || !entry.mount.trim().is_empty()
         || !entry.sysctls.is_empty()
         || entry.scheduler.is_some();
-    if !sets {
-        return Err(format!("{at} sets nothing; give it mkfs, mount, sysctls or scheduler"));
+    if !has_settings {
+        return Err(format!("{context} sets nothing; give mkfs, mount, sysctls or scheduler"));
     }
-    if let Some(bad) = entry.sysctls.iter().find(|setting| !setting.contains('=')) {
-        return Err(format!("{at}: sysctl '{bad}' has no '='; write KEY=VALUE"));
+    if let Some(invalid) = entry.sysctls.iter().find(|setting| !setting.contains('=')) {
+        return Err(format!("{context}: sysctl '{invalid}' has no '='; write KEY=VALUE"));
     }
     let mut gives_up = Vec::new();
     for (name, why) in entry.gives_up {
         let known = Loss::ALL.iter().find(|(known, _)| *known == name);
         let Some((_, loss)) = known else {
             return Err(format!(
-                "{at} gives up '{name}'; possible are: durability, security, compatibility"
+                "{context} gives up '{name}'; possible are: durability, security, compatibility"
             ));
         };
         gives_up.push(AcceptedLoss { loss: *loss, why });
@@ -171,7 +171,7 @@ fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
     for release in [&entry.since, &entry.until].into_iter().flatten() {
         if super::restrict::numbers(release).is_empty() {
             return Err(format!(
-                "{at}: '{release}' is not a kernel release; write one such as 5.10"
+                "{context}: '{release}' is not a kernel release; write one such as 5.10"
             ));
         }
     }
@@ -188,7 +188,7 @@ fn value(option: &str, entry: ValueEntry) -> Result<Value, String> {
 }
 
 fn conflict(space: &Space, entry: &ConflictEntry) -> Result<Conflict, String> {
-    let side = |text: &str| {
+    let parse = |text: &str| {
         let (option, value) = text
             .split_once('=')
             .ok_or_else(|| format!("conflict '{text}' is not valid; write OPTION=VALUE"))?;
@@ -196,18 +196,18 @@ fn conflict(space: &Space, entry: &ConflictEntry) -> Result<Conflict, String> {
         let value = space.value(option, value).map_err(|error| error.to_string())?;
         Ok::<_, String>((option, value))
     };
-    let (one, other) = (side(&entry.between.0)?, side(&entry.between.1)?);
-    if one.0 == other.0 {
-        let (one, other) = &entry.between;
+    let (first, second) = (parse(&entry.between.0)?, parse(&entry.between.1)?);
+    if first.0 == second.0 {
+        let (first, second) = &entry.between;
         return Err(format!(
-            "conflict between {one} and {other}: two values of one option are never together"
+            "conflict between {first} and {second}: two values of the same option cannot occur together"
         ));
     }
-    if one.1 == 0 && other.1 == 0 {
-        let (one, other) = &entry.between;
+    if first.1 == 0 && second.1 == 0 {
+        let (first, second) = &entry.between;
         return Err(format!(
-            "conflict between {one} and {other}: both are defaults, which must be possible"
+            "conflict between {first} and {second}: both are defaults, which must be possible"
         ));
     }
-    Ok(Conflict { one, other, why: entry.why.clone() })
+    Ok(Conflict { one: first, other: second, why: entry.why.clone() })
 }

@@ -166,32 +166,34 @@ impl Space {
 
     /// Returns the number of combinations of values, including conflicts; saturates.
     pub fn combinations(&self) -> u64 {
-        self.options.iter().fold(1u64, |all, it| all.saturating_mul(it.values.len() as u64))
+        self.options
+            .iter()
+            .fold(1u64, |count, option| count.saturating_mul(option.values.len() as u64))
     }
 
     /// Returns all points without conflicts, in order; none if there are more than `max` combinations.
     pub fn points(&self, max: u64) -> Option<Vec<Point>> {
-        let all = self.combinations();
-        if all > max {
+        let count = self.combinations();
+        if count > max {
             return None;
         }
         let levels = self.levels();
-        let point = |mut at: u64| {
+        let point = |mut index: u64| {
             let value = |levels: &u8| {
-                let value = (at % u64::from(*levels)) as u8;
-                at /= u64::from(*levels);
+                let value = (index % u64::from(*levels)) as u8;
+                index /= u64::from(*levels);
                 value
             };
             Point(levels.iter().map(value).collect())
         };
-        Some((0..all).map(point).filter(|point| self.allows(point)).collect())
+        Some((0..count).map(point).filter(|point| self.allows(point)).collect())
     }
 
     /// Returns the points that differ from a point in exactly one option.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
         let mut all = Vec::new();
-        for (option, it) in self.options.iter().enumerate() {
-            for value in (0..it.values.len() as u8).filter(|value| point.0[option] != *value) {
+        for (option, values) in self.options.iter().enumerate() {
+            for value in (0..values.values.len() as u8).filter(|value| point.0[option] != *value) {
                 all.push(point.with(option, value));
             }
         }
@@ -232,8 +234,8 @@ impl Space {
     pub fn value(&self, option: usize, name: &str) -> Result<u8, SpaceError> {
         let it = &self.options[option];
         let known = || it.values.iter().map(|value| value.name.as_str());
-        let at = known().position(|known| known == name);
-        at.map(|at| at as u8).ok_or_else(|| {
+        let index = known().position(|known| known == name);
+        index.map(|index| index as u8).ok_or_else(|| {
             let hint = suggest::hint(name, known());
             SpaceError::Choice(format!("option '{}' has no value '{name}'; {hint}", it.name))
         })

@@ -32,9 +32,9 @@ impl Space {
         let mut settings = Configuration::default();
         let mut mount = Vec::new();
         for value in self.chosen(point) {
-            let mut given = value.mkfs.split_whitespace().peekable();
-            while let Some(option) = given.next() {
-                let argument = given.next_if(|word| !word.starts_with('-')).map(String::from);
+            let mut words = value.mkfs.split_whitespace().peekable();
+            while let Some(option) = words.next() {
+                let argument = words.next_if(|word| !word.starts_with('-')).map(String::from);
                 match mkfs_options.iter_mut().find(|(known, _)| known == option) {
                     Some((_, arguments)) => arguments.extend(argument),
                     None => mkfs_options.push((option.into(), argument.into_iter().collect())),
@@ -67,12 +67,16 @@ impl Space {
     pub(super) fn check_values(&self) -> Result<(), String> {
         let kind = catalog::get(&self.filesystem)
             .map_err(|error| format!("filesystem '{}': {error}", self.filesystem))?;
-        for (index, it) in self.options.iter().enumerate() {
-            for value in 1..it.values.len() as u8 {
+        for (index, option) in self.options.iter().enumerate() {
+            for value in 1..option.values.len() as u8 {
                 let point = self.default_point().with(index, value);
                 let spec = self.configuration(&point).spec;
                 let context = || {
-                    format!("option '{}', value '{}'", it.name, it.values[usize::from(value)].name)
+                    format!(
+                        "option '{}', value '{}'",
+                        option.name,
+                        option.values[usize::from(value)].name
+                    )
                 };
                 let parsed = Spec::parse(&spec)
                     .map_err(|error| format!("{}: '{spec}': {error}", context()))?;

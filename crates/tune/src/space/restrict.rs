@@ -38,55 +38,56 @@ impl Space {
         for name in &by.only {
             self.option(name)?;
         }
-        let (kept, dropped) = self.kept(by)?;
-        let space = self.part(&kept);
+        let (kept_values, dropped) = self.select_values(by)?;
+        let space = self.with_values(&kept_values);
         if space.combinations() < 2 {
             let filesystem = &self.filesystem;
-            let why = format!(
-                "no option of {filesystem} is left to try; remove --only, --exclude or --fix, or name other options \
-                 there"
+            let message = format!(
+                "no option of {filesystem} remains to be tried; remove --only, --exclude or --fix, or name other \
+                 options there"
             );
-            return Err(SpaceError::Choice(why));
+            return Err(SpaceError::Choice(message));
         }
         if let Some(conflict) = space.conflict(&space.default_point()) {
             let name = |(option, value): (usize, u8)| {
                 let option = &space.options[option];
                 format!("{}={}", option.name, option.values[usize::from(value)].name)
             };
-            let (one, other) = (name(conflict.one), name(conflict.other));
-            let why = format!("--fix: {one} and {other} cannot be together: {}", conflict.why);
-            return Err(SpaceError::Choice(why));
+            let (first, second) = (name(conflict.one), name(conflict.other));
+            let message =
+                format!("--fix: {first} and {second} cannot be combined: {}", conflict.why);
+            return Err(SpaceError::Choice(message));
         }
         Ok((space, dropped))
     }
 
     /// Returns the values of each option that a restriction keeps, and the values that it drops.
-    fn kept(&self, by: &Restriction) -> Result<(Vec<Vec<u8>>, Vec<Dropped>), SpaceError> {
+    fn select_values(&self, by: &Restriction) -> Result<(Vec<Vec<u8>>, Vec<Dropped>), SpaceError> {
         let excluded =
             by.exclude.iter().map(|text| self.choice(text)).collect::<Result<Vec<_>, _>>()?;
-        let fixed = self.fixed(by)?;
+        let fixed = self.fixed_values(by)?;
         let mut dropped = Vec::new();
         let mut kept: Vec<Vec<u8>> = Vec::new();
-        for (at, option) in self.options.iter().enumerate() {
+        for (index, option) in self.options.iter().enumerate() {
             let mut values = vec![0];
-            for (value, it) in (0u8..).zip(&option.values).skip(1) {
+            for (value, definition) in (0u8..).zip(&option.values).skip(1) {
                 let reason = match () {
-                    () if fixed.iter().any(|(option, _)| *option == at) => continue,
+                    () if fixed.iter().any(|(option, _)| *option == index) => continue,
                     () if !by.only.is_empty() && !by.only.contains(&option.name) => continue,
-                    () if excluded.contains(&(at, None))
-                        || excluded.contains(&(at, Some(value))) =>
+                    () if excluded.contains(&(index, None))
+                        || excluded.contains(&(index, Some(value))) =>
                     {
                         Some("excluded by --exclude".into())
                     }
-                    () => reason(it, by),
+                    () => reason(definition, by),
                 };
-                let what = format!("{}={}", option.name, it.name);
+                let name = format!("{}={}", option.name, definition.name);
                 match reason {
-                    Some(why) => dropped.push(Dropped { what, why }),
+                    Some(why) => dropped.push(Dropped { what: name, why }),
                     None => values.push(value),
                 }
             }
-            if let Some((_, value)) = fixed.iter().find(|(option, _)| *option == at) {
+            if let Some((_, value)) = fixed.iter().find(|(option, _)| *option == index) {
                 values = vec![*value];
             }
             kept.push(values);
@@ -95,15 +96,15 @@ impl Space {
     }
 
     /// Returns the options with a fixed value.
-    fn fixed(&self, by: &Restriction) -> Result<Vec<(usize, u8)>, SpaceError> {
-        let fixed = |text: &String| match self.choice(text)? {
+    fn fixed_values(&self, by: &Restriction) -> Result<Vec<(usize, u8)>, SpaceError> {
+        let parse = |text: &String| match self.choice(text)? {
             (option, Some(value)) => Ok((option, value)),
             (_, None) => {
-                let why = format!("--fix {text} has no value; write --fix {text}=VALUE");
-                Err(SpaceError::Choice(why))
+                let message = format!("--fix {text} has no value; write --fix {text}=VALUE");
+                Err(SpaceError::Choice(message))
             }
         };
-        by.fix.iter().map(fixed).collect()
+        by.fix.iter().map(parse).collect()
     }
 
     /// Parses `NAME` or `NAME=VALUE`.
@@ -118,19 +119,19 @@ impl Space {
 
     /// Returns the space with only these values of each option. An option that has only one value left is kept, so that
     /// option indices do not change.
-    pub fn part(&self, kept: &[Vec<u8>]) -> Space {
+    pub fn with_values(&self, kept: &[Vec<u8>]) -> Space {
         let mut space = self.clone();
         for (option, kept) in space.options.iter_mut().zip(kept) {
             option.values =
                 kept.iter().map(|value| option.values[usize::from(*value)].clone()).collect();
         }
-        let of = |(option, value): (usize, u8)| {
-            let at = kept[option].iter().position(|known| *known == value)?;
-            Some((option, at as u8))
+        let new_index = |(option, value): (usize, u8)| {
+            let index = kept[option].iter().position(|known| *known == value)?;
+            Some((option, index as u8))
         };
-        let conflicts = self.conflicts.iter().filter_map(|it| {
-            let (one, other) = of(it.one).zip(of(it.other))?;
-            Some(Conflict { one, other, why: it.why.clone() })
+        let conflicts = self.conflicts.iter().filter_map(|conflict| {
+            let (first, second) = new_index(conflict.one).zip(new_index(conflict.other))?;
+            Some(Conflict { one: first, other: second, why: conflict.why.clone() })
         });
         space.conflicts = conflicts.collect();
         space
@@ -138,48 +139,51 @@ impl Space {
 
     /// Returns the space without one value.
     pub fn without(&self, option: usize, value: u8) -> Space {
-        let values = |(at, it): (usize, &super::TuneOption)| {
-            (0..it.values.len() as u8).filter(|known| at != option || *known != value).collect()
+        let values = |(index, definition): (usize, &super::TuneOption)| {
+            (0..definition.values.len() as u8)
+                .filter(|known| index != option || *known != value)
+                .collect()
         };
-        self.part(&self.options.iter().enumerate().map(values).collect::<Vec<_>>())
+        self.with_values(&self.options.iter().enumerate().map(values).collect::<Vec<_>>())
     }
 }
 
 fn reason(value: &Value, by: &Restriction) -> Option<String> {
     if !by.settings && (!value.sysctls.is_empty() || value.scheduler.is_some()) {
-        return Some("settings of this host are not changed; in the lab it is tried".into());
+        return Some("fsdyno does not change settings of this host; the lab tries it".into());
     }
     if let Some(kernel) = &by.kernel {
-        let here = numbers(kernel);
-        if let Some(since) = value.since.as_ref().filter(|since| here < numbers(since)) {
+        let kernel_numbers = numbers(kernel);
+        if let Some(since) = value.since.as_ref().filter(|since| kernel_numbers < numbers(since)) {
             return Some(format!(
-                "kernel {kernel} does not have it; it is in Linux {since} and later"
+                "kernel {kernel} does not support it; Linux {since} and later do"
             ));
         }
         // "6.11" includes 6.11.3.
-        let is_over = |until: &&String| {
+        let is_exceeded = |until: &&String| {
             let until = numbers(until);
-            here.iter().take(until.len()).copied().collect::<Vec<_>>() > until
+            kernel_numbers.iter().take(until.len()).copied().collect::<Vec<_>>() > until
         };
-        if let Some(until) = value.until.as_ref().filter(is_over) {
-            return Some(format!(
-                "kernel {kernel} does not have it; it was in Linux up to {until}"
-            ));
+        if let Some(until) = value.until.as_ref().filter(is_exceeded) {
+            return Some(format!("kernel {kernel} does not support it; Linux up to {until} did"));
         }
     }
-    let lost = value.gives_up.iter().find(|it| by.safe && it.loss.is_unsafe())?;
-    Some(format!("it gives up {}: {}; --unsafe admits it", lost.loss.name(), lost.why))
+    let lost = value.gives_up.iter().find(|loss| by.safe && loss.loss.is_unsafe())?;
+    Some(format!("it gives up {}: {}; --unsafe allows it", lost.loss.name(), lost.why))
 }
 
 impl Value {
     /// Returns true if the value gives up something that a safe search does not allow.
     pub fn is_unsafe(&self) -> bool {
-        self.gives_up.iter().any(|it| it.loss.is_unsafe())
+        self.gives_up.iter().any(|accepted| accepted.loss.is_unsafe())
     }
 
     /// Returns the reason for a loss of this kind, if the value accepts it.
     pub fn loss(&self, loss: Loss) -> Option<&str> {
-        self.gives_up.iter().find(|it| it.loss == loss).map(|it| it.why.as_str())
+        self.gives_up
+            .iter()
+            .find(|accepted| accepted.loss == loss)
+            .map(|accepted| accepted.why.as_str())
     }
 }
 

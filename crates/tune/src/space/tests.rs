@@ -1,7 +1,7 @@
 use super::*;
 use fsdyno_filesystem::catalog;
 
-const OWN: &str = r#"
+const EXAMPLE: &str = r#"
 filesystem = "ext4"
 [[option]]
 name = "data"
@@ -28,8 +28,8 @@ between = ["journal=none", "data=journal"]
 why = "no journal"
 "#;
 
-fn own() -> Space {
-    Space::parse(OWN, "own.toml").unwrap()
+fn example() -> Space {
+    Space::parse(EXAMPLE, "own.toml").unwrap()
 }
 
 #[test]
@@ -44,13 +44,14 @@ fn every_built_in_space_is_valid_and_of_its_file_system() {
 }
 
 #[test]
-fn what_the_catalog_says_gives_up_durability_is_marked_in_the_spaces() {
+fn options_that_give_up_durability_in_the_catalog_are_marked_in_the_spaces() {
     for name in names() {
         let (space, kind) = (find(name).unwrap(), catalog::get(name).unwrap());
         for value in space.options.iter().flat_map(|option| &option.values) {
             let losses = kind.gives_up_durability.keys();
             let is_lost = losses.filter_map(|key| key.strip_prefix("mount "));
-            let is_lost = is_lost.clone().any(|lost| value.mount.split(',').any(|it| it == lost));
+            let is_lost =
+                is_lost.clone().any(|lost| value.mount.split(',').any(|option| option == lost));
             assert!(!is_lost || value.loss(Loss::Durability).is_some(), "{name}: {}", value.mount);
         }
     }
@@ -58,7 +59,7 @@ fn what_the_catalog_says_gives_up_durability_is_marked_in_the_spaces() {
 
 #[test]
 fn values_of_one_option_of_mkfs_are_joined() {
-    let space = own();
+    let space = example();
     let it = space.configuration(&Point(vec![1, 1, 1, 1, 1]));
     assert_eq!(it.spec, "ext4 -O ^has_journal,inline_data -I 512 @ data=writeback");
     assert_eq!(it.sysctls, ["vm.dirty_expire_centisecs=500"]);
@@ -67,8 +68,8 @@ fn values_of_one_option_of_mkfs_are_joined() {
 }
 
 #[test]
-fn conflicts_are_no_points() {
-    let space = own();
+fn points_with_conflicts_are_excluded() {
+    let space = example();
     assert_eq!(space.combinations(), 48);
     assert_eq!(space.points(48).unwrap().len(), 40);
     assert!(space.points(47).is_none());
@@ -78,57 +79,58 @@ fn conflicts_are_no_points() {
 
 #[test]
 fn a_restriction_drops_values_with_a_reason_each() {
-    let by =
+    let restriction =
         Restriction { safe: true, kernel: Some("6.12.3-amd64".into()), ..Restriction::default() };
-    let (space, dropped) = own().restricted(&by).unwrap();
-    let reasons: Vec<&str> = dropped.iter().map(|it| it.what.as_str()).collect();
+    let (space, dropped) = example().restricted(&restriction).unwrap();
+    let reasons: Vec<&str> = dropped.iter().map(|value| value.what.as_str()).collect();
     assert_eq!(reasons, ["data=writeback", "journal=none", "inline=on", "expire=5s"]);
     assert!(dropped[2].why.contains("up to 6.11"), "{}", dropped[2].why);
     assert_eq!(space.levels(), [2, 1, 2, 1, 1]);
     let newer =
         Restriction { kernel: Some("6.11.9".into()), settings: true, ..Restriction::default() };
-    assert!(own().restricted(&newer).unwrap().1.is_empty());
+    assert!(example().restricted(&newer).unwrap().1.is_empty());
     let older =
         Restriction { kernel: Some("5.4".into()), settings: true, ..Restriction::default() };
-    assert!(own().restricted(&older).unwrap().1[0].why.contains("5.10 and later"));
+    assert!(example().restricted(&older).unwrap().1[0].why.contains("5.10 and later"));
 }
 
 #[test]
 fn choices_keep_exclude_and_fix() {
     let all = Restriction { settings: true, ..Restriction::default() };
     let only = Restriction { only: vec!["data".into(), "inode".into()], ..all.clone() };
-    assert_eq!(own().restricted(&only).unwrap().0.levels(), [3, 1, 2, 1, 1]);
+    assert_eq!(example().restricted(&only).unwrap().0.levels(), [3, 1, 2, 1, 1]);
     let exclude =
         Restriction { exclude: vec!["data=journal".into(), "inode".into()], ..all.clone() };
-    let (space, dropped) = own().restricted(&exclude).unwrap();
+    let (space, dropped) = example().restricted(&exclude).unwrap();
     assert_eq!((space.levels(), dropped.len()), (vec![2, 2, 1, 2, 2], 2));
     let fix = Restriction { fix: vec!["journal=none".into()], ..all.clone() };
-    let (space, _) = own().restricted(&fix).unwrap();
+    let (space, _) = example().restricted(&fix).unwrap();
     assert_eq!(space.configuration(&space.default_point()).spec, "ext4 -O ^has_journal");
     assert_eq!(space.points(100).unwrap().len(), 16, "data=journal is impossible then");
-    let wrong = |by: Restriction| own().restricted(&by).unwrap_err().to_string();
+    let error_of =
+        |restriction: Restriction| example().restricted(&restriction).unwrap_err().to_string();
     let fixed = |text: &str| Restriction { fix: vec![text.into()], ..all.clone() };
-    assert!(wrong(fixed("jurnal=none")).contains("did you mean 'journal'?"));
-    assert!(wrong(fixed("journal=non")).contains("did you mean 'none'?"));
-    assert!(wrong(fixed("journal")).contains("--fix journal=VALUE"));
+    assert!(error_of(fixed("jurnal=none")).contains("did you mean 'journal'?"));
+    assert!(error_of(fixed("journal=non")).contains("did you mean 'none'?"));
+    assert!(error_of(fixed("journal")).contains("--fix journal=VALUE"));
     let both =
         Restriction { fix: vec!["journal=none".into(), "data=journal".into()], ..all.clone() };
-    assert!(wrong(both).contains("cannot be together: no journal"));
+    assert!(error_of(both).contains("cannot be combined: no journal"));
     let none = Restriction { only: vec!["inode".into()], exclude: vec!["inode".into()], ..all };
-    assert!(wrong(none).contains("no option of ext4 is left to try"));
+    assert!(error_of(none).contains("no option of ext4 remains to be tried"));
 }
 
 #[test]
-fn a_wrong_file_is_refused_with_its_place() {
-    let wrong = |from: &str, to: &str| {
-        Space::parse(&OWN.replace(from, to), "own.toml").unwrap_err().to_string()
+fn an_invalid_file_is_refused_with_the_location_of_the_error() {
+    let parse_replaced = |from: &str, to: &str| {
+        Space::parse(&EXAMPLE.replace(from, to), "own.toml").unwrap_err().to_string()
     };
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("\"ext4\"", "\"ext5\"", "'ext5'"),
         ("data=journal\" }", "dat=journal\" }", "option 'data', value 'journal'"),
         ("-I 512", "--sh 512", "option 'inode', value '512'"),
         ("-I 512", "-J device={journal}", "names a second disk"),
-        ("name = \"inode\"", "name = \"data\"", "'data' is there twice"),
+        ("name = \"inode\"", "name = \"data\"", "'data' is given twice"),
         ("{ security", "{ speed", "possible are: durability, security, compatibility"),
         ("mkfs = \"-I 512\"", "mkfs = \" \"", "sets nothing"),
         ("centisecs=500", "centisecs", "write KEY=VALUE"),
@@ -143,11 +145,11 @@ fn a_wrong_file_is_refused_with_its_place() {
             "both are defaults",
         ),
         ("since = \"5.10\"", "since = \"new\"", "'new' is not a kernel release"),
-        ("name = \"inode\"", "name = \"i node\"", "is not a valid name of option"),
+        ("name = \"inode\"", "name = \"i node\"", "is not a valid option name"),
         ("filesystem", "file", "own.toml: "),
     ] {
-        let error = wrong(from, to);
-        assert!(error.starts_with("own.toml: ") && error.contains(says), "{to}: {error}");
+        let error = parse_replaced(from, to);
+        assert!(error.starts_with("own.toml: ") && error.contains(expected), "{to}: {error}");
     }
     let empty = Space::parse("filesystem = \"ext4\"", "own.toml").unwrap_err().to_string();
     assert!(empty.contains("no options"), "{empty}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::SharedMailbox;
 use fsdyno_disk::partition;
 use fsdyno_media::{Device, EphemeralMedium, MediaError, loops};
-use fsdyno_record::agent::{HandedDevice, Handover};
+use fsdyno_record::agent::{Handover, InheritedDevice};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::{EphemeralPlan, MediumPlan};
 use fsdyno_record::trial::{AgentReport, Host};
@@ -17,7 +17,7 @@ use fsdyno_record::{Bytes, Job, Nanos, Plan};
 
 use super::HostVenue;
 use crate::agent_report::{internal_error, wait_for_report};
-use crate::commands::{Commands, text_of};
+use crate::commands::{Commands, serialize_job};
 use crate::error::VenueError;
 use crate::md::Array;
 use crate::venue::{FinishedTrial, Watch};
@@ -37,11 +37,12 @@ struct Devices {
 struct LoopRelease(Vec<(PathBuf, String)>);
 
 /// The time limit for detaching: a loop device that is still in use after that is in use by something else.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl LoopRelease {
-    fn of<'a>(devices: impl Iterator<Item = &'a Device>) -> LoopRelease {
-        let loops = devices.filter_map(|it| Some((it.path.clone(), loops::backing(&it.path)?)));
+    fn new<'a>(devices: impl Iterator<Item = &'a Device>) -> LoopRelease {
+        let loops =
+            devices.filter_map(|device| Some((device.path.clone(), loops::backing(&device.path)?)));
         LoopRelease(loops.collect())
     }
 }
@@ -49,20 +50,20 @@ impl LoopRelease {
 impl Drop for LoopRelease {
     fn drop(&mut self) {
         let begin = Instant::now();
-        let attached =
+        let is_attached =
             |(path, file): &(PathBuf, String)| loops::backing(path).as_ref() == Some(file);
-        while self.0.iter().any(attached) && begin.elapsed() < PATIENCE {
+        while self.0.iter().any(is_attached) && begin.elapsed() < DETACH_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
 impl Devices {
-    fn of(venue: &HostVenue, job: &Job, uuids: u64) -> Result<Devices, VenueError> {
+    fn acquire(venue: &HostVenue, job: &Job, uuids: u64) -> Result<Devices, VenueError> {
         let Some(drive) = venue.drive() else {
-            return Devices::make(&job.plan.medium, venue.folder());
+            return Devices::create(&job.plan.medium, venue.folder());
         };
-        let commands = Commands::of(&job.plan)?;
+        let commands = Commands::derive(&job.plan)?;
         let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
         drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
@@ -70,15 +71,15 @@ impl Devices {
         Ok(Devices { array: None, data, journal: None, _release: LoopRelease(Vec::new()) })
     }
 
-    fn make(medium: &MediumPlan, folder: &Path) -> Result<Devices, VenueError> {
-        let (made, plan) = ephemeral(medium).ok_or_else(no_drive)?;
-        let each = device_size(plan);
-        let data = (0..medium.data_disks()).map(|_| made.make(folder, each));
+    fn create(medium: &MediumPlan, folder: &Path) -> Result<Devices, VenueError> {
+        let (kind, plan) = ephemeral(medium).ok_or_else(no_drive)?;
+        let member_size = device_size(plan);
+        let data = (0..medium.data_disks()).map(|_| kind.make(folder, member_size));
         let data = data.collect::<Result<Vec<_>, MediaError>>()?;
-        let journal = plan.journal_size.map(|size| made.make(folder, size)).transpose()?;
+        let journal = plan.journal_size.map(|size| kind.make(folder, size)).transpose()?;
         let members = || data.iter().map(|device| device.path.clone()).collect();
         let array = plan.raid.map(|_| Array::with_free_node(members())).transpose()?;
-        let release = LoopRelease::of(data.iter().chain(&journal));
+        let release = LoopRelease::new(data.iter().chain(&journal));
         Ok(Devices { array, data, journal, _release: release })
     }
 
@@ -94,7 +95,7 @@ impl Devices {
 
     /// Returns the information about the devices that the agent needs.
     fn handover(&self, uuids: u64) -> Handover {
-        let device = |device: &Device| HandedDevice {
+        let device = |device: &Device| InheritedDevice {
             fd: device.held.as_raw_fd(),
             path: device.path.clone(),
         };
@@ -108,13 +109,13 @@ impl Devices {
 
     /// Returns the descriptors that the agent inherits, so that a device stays in use until all its writers
     /// have ended, even if this process is killed.
-    fn held(&self) -> Vec<BorrowedFd<'_>> {
+    fn inherited_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.all().map(|device| device.held.as_fd()).collect()
     }
 
     /// Reports whether the page cache holds the devices' backing files, so that data stay cached after an unmount.
     fn are_cached(&self) -> bool {
-        self.all().any(|it| loops::is_loop(&it.path) && !loops::is_direct(&it.path))
+        self.all().any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
     }
 }
 
@@ -125,11 +126,13 @@ fn unique_seed() -> u64 {
 
 /// Returns the notes for the record about a plan's devices.
 fn notes(medium: &MediumPlan, cached: bool) -> Vec<String> {
-    let whole = "kernel threads and dirty pages are those of the whole machine";
-    let memory = "the loop device's file is in memory: nothing is read from or written to a disk";
-    let warm = "the loop device uses the page cache for its file: reads of a cold phase may come from memory";
-    let of_file = if in_memory(medium) { Some(memory) } else { cached.then_some(warm) };
-    std::iter::once(whole).chain(of_file).map(String::from).collect()
+    let scope_note = "kernel threads and dirty pages are those of the whole machine";
+    let memory_note =
+        "the loop device's file is in memory: nothing is read from or written to a disk";
+    let cache_note = "the loop device's file is cached in the page cache: reads of a cold phase may come from memory";
+    let file_note =
+        if in_memory(medium) { Some(memory_note) } else { cached.then_some(cache_note) };
+    std::iter::once(scope_note).chain(file_note).map(String::from).collect()
 }
 
 fn in_memory(medium: &MediumPlan) -> bool {
@@ -148,8 +151,8 @@ const REMOUNT: &str = "remount";
 
 /// Returns the devices to create; none if the medium is a drive.
 fn ephemeral(medium: &MediumPlan) -> Option<(EphemeralMedium, &EphemeralPlan)> {
-    let (made, plan) = medium.ephemeral()?;
-    Some((made.into(), plan))
+    let (kind, plan) = medium.ephemeral()?;
+    Some((kind.into(), plan))
 }
 
 fn no_drive() -> VenueError {
@@ -173,16 +176,16 @@ fn total_size(plan: &EphemeralPlan) -> Bytes {
 /// # Errors
 /// Something is missing.
 pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
-    let Some(filesystem) = Commands::of(plan)? else { return Err(no_filesystem()) };
+    let Some(filesystem) = Commands::derive(plan)? else { return Err(no_filesystem()) };
     // A drive is not created, and has already been inspected.
-    if let Some((made, plan)) = ephemeral(&plan.medium) {
-        made.check(venue.folder(), total_size(plan))?;
+    if let Some((kind, plan)) = ephemeral(&plan.medium) {
+        kind.check(venue.folder(), total_size(plan))?;
     }
     prerequisites::check(&filesystem, plan.medium.raid())
 }
 
 fn no_filesystem() -> VenueError {
-    VenueError::Failed("a plan for a device names no file system".into())
+    VenueError::Failed("a plan for a device must name a file system".into())
 }
 
 /// Returns the host fingerprint of every trial of this plan.
@@ -190,14 +193,14 @@ pub fn fingerprint(
     venue: &HostVenue,
     medium: &MediumPlan,
 ) -> Result<BTreeMap<String, String>, VenueError> {
-    let mut fingerprint = fingerprint::of_kernel();
-    let what = match (venue.drive(), ephemeral(medium)) {
+    let mut fingerprint = fingerprint::kernel_only();
+    let description = match (venue.drive(), ephemeral(medium)) {
         (Some(drive), _) => drive.what(),
-        (None, Some((made, _))) => (made.kind.what)(venue.folder())?,
+        (None, Some((kind, _))) => (kind.kind.what)(venue.folder())?,
         // A drive that is only inspected is not claimed.
         (None, None) => return Ok(fingerprint),
     };
-    fingerprint.insert("device".into(), what);
+    fingerprint.insert("device".into(), description);
     Ok(fingerprint)
 }
 
@@ -207,22 +210,23 @@ pub fn run(
     job: &Job,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<FinishedTrial, VenueError> {
-    let input = venue.inputs().of(&job.plan.workload)?;
+    let input = venue.inputs().for_workload(&job.plan.workload)?;
     let started = clock::now();
     let begin = Instant::now();
     let uuids = unique_seed();
-    let devices = Devices::of(venue, job, uuids)?;
-    let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
+    let devices = Devices::acquire(venue, job, uuids)?;
+    let shared = SharedMailbox::new().map_err(VenueError::io("create the mailbox"))?;
     let mailbox = shared.mailbox().map_err(internal_error)?;
-    let text = text_of(job.for_agent())?;
-    mailbox.put_job(&text).map_err(internal_error)?;
-    let mut process = venue.start(&shared, devices.handover(uuids), &devices.held(), input)?;
+    let text = serialize_job(job.for_agent())?;
+    mailbox.write_job(&text).map_err(internal_error)?;
+    let mut process =
+        venue.start(&shared, devices.handover(uuids), &devices.inherited_fds(), input)?;
     let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
-    process.kill().map_err(VenueError::io("end the agent"))?;
+    process.kill().map_err(VenueError::io("kill the agent"))?;
     let mut agent = ended?;
     let report = &mut agent.report;
-    let what = devices.data.first().map(|device| device.what.clone());
-    report.conditions.device = what.unwrap_or_default();
+    let description = devices.data.first().map(|device| device.what.clone());
+    report.conditions.device = description.unwrap_or_default();
     report.conditions.tools = tools::of_plan(&job.plan);
     report.conditions.notes.extend(notes(&job.plan.medium, devices.are_cached()));
     if devices.are_cached() && !in_memory(&job.plan.medium) {
@@ -274,8 +278,8 @@ mod tests {
         mark_warm_gaps(&mut report);
         let done: Vec<&str> = report.measured.gaps.iter().map(|gap| gap.done.as_str()).collect();
         assert_eq!(done, ["remount, the loop's file still cached", "none"]);
-        let one = || EphemeralPlan { size: Bytes(1 << 30), raid: None, journal_size: None };
-        let (file, memory) = (MediumPlan::Loop(one()), MediumPlan::Ram(one()));
+        let plan = || EphemeralPlan { size: Bytes(1 << 30), raid: None, journal_size: None };
+        let (file, memory) = (MediumPlan::Loop(plan()), MediumPlan::Ram(plan()));
         assert!(notes(&file, true)[1].contains("page cache"));
         assert!(notes(&memory, true)[1].contains("is in memory"));
         assert_eq!(notes(&file, false).len(), 1);

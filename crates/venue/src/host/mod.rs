@@ -20,7 +20,7 @@ use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::{Job, Plan};
 
 use crate::agent_report::{internal_error, wait_for_report};
-use crate::commands::text_of;
+use crate::commands::serialize_job;
 use crate::error::VenueError;
 use crate::input::{InputFile, Inputs};
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
@@ -69,12 +69,13 @@ impl HostVenue {
         &self.folder
     }
 
-    /// Starts an agent with the handover, the mailbox, and its input; the agent also inherits `open`.
+    /// Starts an agent with the handover, the mailbox, and its input; the agent also inherits the descriptors
+    /// `inherited`.
     pub(crate) fn start(
         &self,
         shared: &SharedMailbox,
         handover: Handover,
-        open: &[BorrowedFd<'_>],
+        inherited: &[BorrowedFd<'_>],
         input: Option<&InputFile>,
     ) -> Result<Process, VenueError> {
         let mailbox = shared.as_fd();
@@ -88,7 +89,7 @@ impl HostVenue {
         let mut command = Command::new(&self.agent);
         command.arg0(NAME).arg(HOST_ARGUMENT).arg(handover);
         let inherited: Vec<_> =
-            [mailbox].into_iter().chain(input).chain(open.iter().copied()).collect();
+            [mailbox].into_iter().chain(input).chain(inherited.iter().copied()).collect();
         Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
     }
 
@@ -98,20 +99,20 @@ impl HostVenue {
         path: &Path,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
-        let input = self.inputs.of(&job.plan.workload)?;
+        let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(path)?;
         let device = self.fingerprint(&job.plan)?.remove("device");
-        let shared = SharedMailbox::new().map_err(VenueError::io("make the mailbox"))?;
+        let shared = SharedMailbox::new().map_err(VenueError::io("create the mailbox"))?;
         let mailbox = shared.mailbox().map_err(internal_error)?;
-        let text = text_of(job.for_agent())?;
-        mailbox.put_job(&text).map_err(internal_error)?;
+        let text = serialize_job(job.for_agent())?;
+        mailbox.write_job(&text).map_err(internal_error)?;
         let started = clock::now();
         let begin = Instant::now();
         let root = directory.root();
         let handover = Handover { root: Some(root.as_raw_fd()), ..Handover::default() };
         let mut process = self.start(&shared, handover, &[root], input)?;
         let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
-        process.kill().map_err(VenueError::io("end the agent"))?;
+        process.kill().map_err(VenueError::io("kill the agent"))?;
         let mut agent = ended?;
         directory.remove()?;
         agent.report.conditions.device = device.unwrap_or_default();
@@ -184,7 +185,7 @@ mod tests {
             sysctls: Default::default(),
             hash: String::new(),
         };
-        let (plan, deadline) = (plan.sealed(), Nanos(60_000_000_000));
+        let (plan, deadline) = (plan.with_hash(), Nanos(60_000_000_000));
         Job { trial_id: "t".into(), seed: 1, plan, deadline, task: Task::Whole }
     }
 
@@ -196,7 +197,7 @@ mod tests {
         HostVenue::new(path)
     }
 
-    fn nothing_left(folder: &Path) -> bool {
+    fn is_empty(folder: &Path) -> bool {
         std::fs::read_dir(folder).unwrap().count() == 0
     }
 
@@ -206,7 +207,7 @@ mod tests {
         let venue = agent(tools.path(), "echo out of luck >&2; kill -SEGV $$");
         let error = venue.run(&job(target.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
         assert!(error.contains("SIGSEGV") && error.contains("out of luck"), "{error}");
-        assert!(nothing_left(target.path()));
+        assert!(is_empty(target.path()));
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         let venue = agent(tools.path(), "exec sleep 1000");
         let error = venue.run(&job(target.path()), &mut |_| Watch::Stop).unwrap_err();
         assert!(matches!(error, VenueError::Stopped));
-        assert!(nothing_left(target.path()));
+        assert!(is_empty(target.path()));
     }
 
     #[test]

@@ -23,10 +23,10 @@ impl Module {
     /// Returns the number of bytes compared at an offset; `None` if any of them differs.
     pub fn matching_bytes(&self, offset: u64, observed: &[u8]) -> Option<usize> {
         let from = usize::try_from(offset).ok()?;
-        let own = self.code.get(from..).unwrap_or_default().iter();
-        let known = own.zip(observed).filter_map(|(own, observed)| Some(((*own)?, *observed)));
+        let code = self.code.get(from..).unwrap_or_default().iter();
+        let known = code.zip(observed).filter_map(|(code, observed)| Some(((*code)?, *observed)));
         known
-            .map(|(own, observed)| own == observed)
+            .map(|(code, observed)| code == observed)
             .try_fold(0, |count, same| same.then_some(count + 1))
     }
 }
@@ -50,9 +50,9 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     let file = File(bytes);
     let mut sections = file.sections()?;
     let relocated = std::mem::take(&mut sections.relocated);
-    for (of, range) in relocated {
-        if let Some(place) = sections.places.get(&of) {
-            file.clear_relocated(*place, range, &mut sections.code)?;
+    for (section, range) in relocated {
+        if let Some(offset) = sections.section_offsets.get(&section) {
+            file.clear_relocated(*offset, range, &mut sections.code)?;
         }
     }
     let functions = file.functions(&sections)?;
@@ -62,14 +62,14 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
 
 /// The relevant sections of a module.
 struct Sections {
-    /// The table of section headers, and the size of each.
+    /// Offset of the table of section headers, and the size of a header.
     headers: (usize, usize),
-    /// The table of symbols, its size, and the section of its names.
+    /// Offset and size of the symbol table, and the section of its names.
     symbols: Option<(usize, usize, usize)>,
-    /// The relocations: the section to which they apply, and their own position and size.
+    /// The relocation tables: the section to which they apply, and their offset and size.
     relocated: Vec<(u64, (usize, usize))>,
-    /// The positions of code sections in the module.
-    places: BTreeMap<u64, u64>,
+    /// The offsets of the code sections in the module, by section.
+    section_offsets: BTreeMap<u64, u64>,
     /// The code; `None` for bytes that the kernel changes.
     code: Vec<Option<u8>>,
     size: u64,
@@ -79,17 +79,17 @@ struct Sections {
 struct File<'a>(&'a [u8]);
 
 impl File<'_> {
-    fn number(&self, at: usize, size: usize) -> Option<u64> {
-        let part = self.0.get(at..at.checked_add(size)?)?;
-        Some(part.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    fn integer(&self, offset: usize, size: usize) -> Option<u64> {
+        let part = self.0.get(offset..offset.checked_add(size)?)?;
+        Some(part.iter().rev().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
     }
 
-    fn usize_at(&self, at: usize, size: usize) -> Option<usize> {
-        self.number(at, size).and_then(|it| usize::try_from(it).ok())
+    fn usize_at(&self, offset: usize, size: usize) -> Option<usize> {
+        self.integer(offset, size).and_then(|value| usize::try_from(value).ok())
     }
 
-    fn text(&self, table: usize, at: usize) -> Option<String> {
-        let rest = self.0.get(table.checked_add(at)?..)?;
+    fn text(&self, table: usize, offset: usize) -> Option<String> {
+        let rest = self.0.get(table.checked_add(offset)?..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
         Some(String::from_utf8_lossy(&rest[..end]).into_owned())
     }
@@ -97,55 +97,60 @@ impl File<'_> {
     /// Reads the section headers, and concatenates the code sections.
     fn sections(&self) -> Option<Sections> {
         let (number, usize_at) =
-            (|at, size| self.number(at, size), |at, size| self.usize_at(at, size));
-        let (table, each, count, names) =
+            (|offset, size| self.integer(offset, size), |offset, size| self.usize_at(offset, size));
+        let (table, entry_size, count, names) =
             (usize_at(40, 8)?, usize_at(58, 2)?, usize_at(60, 2)?, usize_at(62, 2)?);
-        let section = |index: usize| section((table, each), index);
+        let section = |index: usize| section((table, entry_size), index);
         let names_at = usize_at(section(names)? + 24, 8)?;
-        let mut places = BTreeMap::new();
+        let mut section_offsets = BTreeMap::new();
         let (mut symbols, mut relocated) = (None, Vec::new());
-        let mut code_of: Vec<Option<u8>> = Vec::new();
+        let mut code: Vec<Option<u8>> = Vec::new();
         let mut size = 0u64;
         for index in 0..count {
-            let at = section(index)?;
-            let (kind, flags) = (number(at + 4, 4)? as u32, number(at + 8, 8)?);
-            let called = self.text(names_at, usize_at(at, 4)?)?;
+            let header = section(index)?;
+            let (kind, flags) = (number(header + 4, 4)? as u32, number(header + 8, 8)?);
+            let name = self.text(names_at, usize_at(header, 4)?)?;
             if kind == SHT_SYMTAB {
-                symbols =
-                    Some((usize_at(at + 24, 8)?, usize_at(at + 32, 8)?, usize_at(at + 40, 4)?));
+                symbols = Some((
+                    usize_at(header + 24, 8)?,
+                    usize_at(header + 32, 8)?,
+                    usize_at(header + 40, 4)?,
+                ));
             }
             if kind == SHT_RELA {
-                let table = (usize_at(at + 24, 8)?, usize_at(at + 32, 8)?);
-                relocated.push((number(at + 44, 4)?, table));
+                let table = (usize_at(header + 24, 8)?, usize_at(header + 32, 8)?);
+                relocated.push((number(header + 44, 4)?, table));
             }
-            let code = SHF_ALLOC | SHF_EXECINSTR;
-            if flags & code == code && !called.starts_with(".init") {
-                size = size.checked_next_multiple_of(number(at + 48, 8)?.max(1))?;
-                places.insert(index as u64, size);
-                let own = self.0.get(usize_at(at + 24, 8)?..)?.get(..usize_at(at + 32, 8)?)?;
-                code_of.resize(usize::try_from(size).ok()?, None);
-                code_of.extend(own.iter().copied().map(Some));
-                size = size.checked_add(number(at + 32, 8)?)?;
+            let executable = SHF_ALLOC | SHF_EXECINSTR;
+            if flags & executable == executable && !name.starts_with(".init") {
+                size = size.checked_next_multiple_of(number(header + 48, 8)?.max(1))?;
+                section_offsets.insert(index as u64, size);
+                let contents =
+                    self.0.get(usize_at(header + 24, 8)?..)?.get(..usize_at(header + 32, 8)?)?;
+                code.resize(usize::try_from(size).ok()?, None);
+                code.extend(contents.iter().copied().map(Some));
+                size = size.checked_add(number(header + 32, 8)?)?;
             }
         }
-        let headers = (table, each);
-        Some(Sections { headers, symbols, relocated, places, code: code_of, size })
+        let headers = (table, entry_size);
+        Some(Sections { headers, symbols, relocated, section_offsets, code, size })
     }
 
     /// Clears the code bytes that relocations change.
     fn clear_relocated(
         &self,
-        place: u64,
+        section_offset: u64,
         (from, length): (usize, usize),
         code: &mut [Option<u8>],
     ) -> Option<()> {
-        for at in (from..from.checked_add(length)?).step_by(24) {
-            let from = usize::try_from(place.checked_add(self.number(at, 8)?)?).ok()?;
-            let wide = if self.number(at + 8, 4)? == R_X86_64_64 { 8 } else { 4 };
-            let begins =
-                code.get(from.wrapping_sub(1)).is_some_and(|it| CALL_AND_JUMP.contains(it));
-            let from = from - usize::from(begins);
-            let end = code.len().min(from + wide + usize::from(begins));
+        for offset in (from..from.checked_add(length)?).step_by(24) {
+            let from =
+                usize::try_from(section_offset.checked_add(self.integer(offset, 8)?)?).ok()?;
+            let width = if self.integer(offset + 8, 4)? == R_X86_64_64 { 8 } else { 4 };
+            let follows_opcode =
+                code.get(from.wrapping_sub(1)).is_some_and(|byte| CALL_AND_JUMP.contains(byte));
+            let from = from - usize::from(follows_opcode);
+            let end = code.len().min(from + width + usize::from(follows_opcode));
             code.get_mut(from..end)?.fill(None);
         }
         Some(())
@@ -156,22 +161,25 @@ impl File<'_> {
         let (symbols_at, symbols_size, strings) = sections.symbols?;
         let strings_at = self.usize_at(section(sections.headers, strings)? + 24, 8)?;
         let mut functions = BTreeMap::new();
-        for at in (symbols_at..symbols_at.checked_add(symbols_size)?).step_by(24) {
-            let kind = self.number(at + 4, 1)? as u8 & 15;
-            let Some(place) = sections.places.get(&self.number(at + 6, 2)?) else { continue };
+        for offset in (symbols_at..symbols_at.checked_add(symbols_size)?).step_by(24) {
+            let kind = self.integer(offset + 4, 1)? as u8 & 15;
+            let Some(section_offset) = sections.section_offsets.get(&self.integer(offset + 6, 2)?)
+            else {
+                continue;
+            };
             if kind == STT_FUNC
-                && let Some(name) = self.text(strings_at, self.usize_at(at, 4)?)
+                && let Some(name) = self.text(strings_at, self.usize_at(offset, 4)?)
             {
-                functions.entry(place + self.number(at + 8, 8)?).or_insert(name);
+                functions.entry(section_offset + self.integer(offset + 8, 8)?).or_insert(name);
             }
         }
         Some(functions.into_iter().collect())
     }
 }
 
-/// Returns the position of a section's header.
-fn section((table, each): (usize, usize), index: usize) -> Option<usize> {
-    table.checked_add(index.checked_mul(each)?)
+/// Returns the offset of a section's header.
+fn section((table, entry_size): (usize, usize), index: usize) -> Option<usize> {
+    table.checked_add(index.checked_mul(entry_size)?)
 }
 
 #[cfg(test)]
@@ -191,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_module_is_refused() {
+    fn a_file_that_is_not_a_module_is_refused() {
         assert_eq!(read("x", b""), None);
         assert_eq!(read("x", b"\x7fELF\x02\x01 and no more"), None);
         let mut cut = b"\x7fELF\x02\x01".to_vec();

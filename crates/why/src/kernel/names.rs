@@ -28,42 +28,49 @@ const MAX_STUBS: usize = 512;
 
 /// Finds the entry points of a kernel by the symbol names of the x86-64 entry code of Linux 5.8 and later.
 pub fn entry_points(symbols: &[Symbol]) -> Option<EntryPoints> {
-    let at = |name: &str| symbols.iter().find(|it| it.name == name).map(|it| it.address);
-    let after = |address: u64| symbols.iter().map(|it| it.address).find(|next| *next > address);
+    let address_of =
+        |name: &str| symbols.iter().find(|symbol| symbol.name == name).map(|symbol| symbol.address);
+    let after =
+        |address: u64| symbols.iter().map(|symbol| symbol.address).find(|next| *next > address);
     let functions = functions(symbols);
     let mut functions: Vec<u64> = functions.into_keys().collect();
-    functions.push(at("_einittext").or_else(|| at("_etext"))?);
+    functions.push(address_of("_einittext").or_else(|| address_of("_etext"))?);
     functions.sort_unstable();
     functions.dedup();
-    let all = |prefix: &str| -> BTreeSet<u64> {
-        symbols.iter().filter(|it| it.name.starts_with(prefix)).map(|it| it.address).collect()
+    let addresses_with = |prefix: &str| -> BTreeSet<u64> {
+        symbols
+            .iter()
+            .filter(|symbol| symbol.name.starts_with(prefix))
+            .map(|symbol| symbol.address)
+            .collect()
     };
-    let (mut entries, mut interrupts) = (all("asm_exc_"), all("asm_sysvec_"));
-    for stubs in ["irq_entries_start", "spurious_entries_start"] {
-        let Some(from) = at(stubs) else { continue };
-        let end = after(from).unwrap_or(from);
-        interrupts.extend((from..end).step_by(STUB as usize).take(MAX_STUBS));
+    let (mut entries, mut interrupts) = (addresses_with("asm_exc_"), addresses_with("asm_sysvec_"));
+    for table in ["irq_entries_start", "spurious_entries_start"] {
+        let Some(start) = address_of(table) else { continue };
+        let end = after(start).unwrap_or(start);
+        interrupts.extend((start..end).step_by(STUB as usize).take(MAX_STUBS));
     }
-    entries.insert(at("entry_SYSCALL_64")?);
-    let switch = at("__switch_to_asm")?;
-    let fork = at("ret_from_fork_asm").or_else(|| at("ret_from_fork"))?;
+    entries.insert(address_of("entry_SYSCALL_64")?);
+    let switch = address_of("__switch_to_asm")?;
+    let fork = address_of("ret_from_fork_asm").or_else(|| address_of("ret_from_fork"))?;
     let switch = switch..after(switch)?;
     let [entries, interrupts] = [entries, interrupts].map(|set| set.into_iter().collect());
     Some(EntryPoints { functions, entries, interrupts, switch, fork })
 }
 
-/// Returns the kernel's functions by address; of several aliases, the shortest plain name.
+/// Returns the kernel's functions by address. Of several names, the shortest without underscores and dots is chosen.
 fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
-    let text = symbols.iter().find(|it| it.name == "_stext").map_or(0, |it| it.address);
+    let text_start =
+        symbols.iter().find(|symbol| symbol.name == "_stext").map_or(0, |symbol| symbol.address);
     let mut functions: BTreeMap<u64, String> = BTreeMap::new();
     for symbol in symbols {
-        if !matches!(symbol.kind, 't' | 'T' | 'w' | 'W') || symbol.address < text {
+        if !matches!(symbol.kind, 't' | 'T' | 'w' | 'W') || symbol.address < text_start {
             continue;
         }
-        let rank = |name: &str| (name.starts_with('_'), name.contains('.'), name.len());
-        let held = functions.entry(symbol.address).or_insert_with(|| symbol.name.clone());
-        if rank(&symbol.name) < rank(held) {
-            held.clone_from(&symbol.name);
+        let unfamiliarity = |name: &str| (name.starts_with('_'), name.contains('.'), name.len());
+        let name = functions.entry(symbol.address).or_insert_with(|| symbol.name.clone());
+        if unfamiliarity(&symbol.name) < unfamiliarity(name) {
+            name.clone_from(&symbol.name);
         }
     }
     functions
@@ -83,7 +90,7 @@ pub struct Function {
 pub struct Names {
     functions: BTreeMap<u64, Function>,
     /// Modules whose address is unknown.
-    pub unplaced: Vec<String>,
+    pub unlocated: Vec<String>,
     end: u64,
 }
 
@@ -91,35 +98,36 @@ impl Names {
     /// Builds the table of names; observed calls may include those of the kernel proper.
     pub fn new(symbols: &[Symbol], modules: &[Module], mut calls: Calls) -> Names {
         let kernel = functions(symbols);
-        let end = entry_points(symbols).and_then(|it| it.functions.last().copied()).unwrap_or(0);
+        let end =
+            entry_points(symbols).and_then(|points| points.functions.last().copied()).unwrap_or(0);
         let mut functions: BTreeMap<u64, Function> = kernel
             .into_iter()
-            .map(|(at, name)| (at, Function { layer: layer(&name).to_string(), name }))
+            .map(|(position, name)| (position, Function { layer: layer(&name).to_string(), name }))
             .collect();
-        calls.all.retain(|at| *at >= end);
-        let places = place::locate_modules(modules, &calls);
-        let mut unplaced = Vec::new();
+        calls.all.retain(|position| *position >= end);
+        let addresses = place::locate_modules(modules, &calls);
+        let mut unlocated = Vec::new();
         for (index, module) in modules.iter().enumerate() {
-            let Some(address) = places.get(&index) else {
-                unplaced.push(module.name.clone());
+            let Some(address) = addresses.get(&index) else {
+                unlocated.push(module.name.clone());
                 continue;
             };
-            for (place, name) in &module.functions {
+            for (offset, name) in &module.functions {
                 let function = Function { name: name.clone(), layer: module.name.clone() };
-                functions.insert(address + place, function);
+                functions.insert(address + offset, function);
             }
-            let stop = Function { name: "?".into(), layer: "module".into() };
-            functions.entry(address + module.size).or_insert(stop);
+            let end_marker = Function { name: "?".into(), layer: "module".into() };
+            functions.entry(address + module.size).or_insert(end_marker);
         }
-        Names { functions, unplaced, end }
+        Names { functions, unlocated, end }
     }
 
     /// Returns the function at an address; an address outside all known code has no name.
-    pub fn of(&self, address: u64) -> Function {
+    pub fn function_at(&self, address: u64) -> Function {
         let unknown = || Function { name: "?".into(), layer: "module".into() };
         match self.functions.range(..=address).next_back() {
             // The kernel's last function does not extend past its code.
-            Some((at, _)) if address >= self.end && *at <= self.end => unknown(),
+            Some((start, _)) if address >= self.end && *start <= self.end => unknown(),
             Some((_, function)) => function.clone(),
             None => unknown(),
         }
@@ -181,8 +189,9 @@ const LAYERS: &[(&str, &str)] = &[
 ];
 
 fn layer(name: &str) -> &'static str {
-    let fits = |prefixes: &str| prefixes.split_whitespace().any(|prefix| name.starts_with(prefix));
-    LAYERS.iter().find(|(_, prefixes)| fits(prefixes)).map_or("kernel", |(layer, _)| layer)
+    let matches =
+        |prefixes: &str| prefixes.split_whitespace().any(|prefix| name.starts_with(prefix));
+    LAYERS.iter().find(|(_, prefixes)| matches(prefixes)).map_or("kernel", |(layer, _)| layer)
 }
 
 #[cfg(test)]
@@ -205,7 +214,7 @@ mod tests {
             (0x1320, "asm_common_interrupt"),
             (0x1400, "_etext"),
         ];
-        rows.iter().map(|(at, name)| symbol(*at, name)).collect()
+        rows.iter().map(|(address, name)| symbol(*address, name)).collect()
     }
 
     #[test]
@@ -228,14 +237,14 @@ mod tests {
         };
         let calls = Calls { all: [0xa000, 0xa040].into(), ..Calls::default() };
         let names = Names::new(&symbols(), &[module], calls);
-        let is = |at| {
-            let Function { name, layer } = names.of(at);
+        let describe = |address| {
+            let Function { name, layer } = names.function_at(address);
             format!("{name} {layer}")
         };
-        assert_eq!(is(0x1005), "vfs_unlink files");
-        assert_eq!(is(0xa044), "ext4_two ext4");
+        assert_eq!(describe(0x1005), "vfs_unlink files");
+        assert_eq!(describe(0xa044), "ext4_two ext4");
         assert_eq!(
-            (is(0xa100), is(0x5000), is(0x10)),
+            (describe(0xa100), describe(0x5000), describe(0x10)),
             ("? module".into(), "? module".into(), "? module".into())
         );
     }

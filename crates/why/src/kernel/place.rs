@@ -61,10 +61,10 @@ fn locate_by_single_calls(
         for (index, module) in
             modules.iter().enumerate().filter(|(index, _)| !found.contains_key(index))
         {
-            let places = module.functions.iter().map(|(place, _)| *place);
-            let places = places.filter(|place| place % PAGE == call % PAGE && place <= call);
-            matches.extend(places.filter_map(|place| {
-                Some((index, call - place, calls.matching_bytes(*call, module, place)?))
+            let offsets = module.functions.iter().map(|(offset, _)| *offset);
+            let offsets = offsets.filter(|offset| offset % PAGE == call % PAGE && offset <= call);
+            matches.extend(offsets.filter_map(|offset| {
+                Some((index, call - offset, calls.matching_bytes(*call, module, offset)?))
             }));
         }
         let conclusive = matches
@@ -87,15 +87,15 @@ fn locate_by_single_calls(
 
 fn locate_by_votes(module: &Module, unassigned: &BTreeSet<u64>, calls: &Calls) -> Option<u64> {
     let mut by_offset: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for (place, _) in &module.functions {
-        by_offset.entry(place % PAGE).or_default().push(*place);
+    for (offset, _) in &module.functions {
+        by_offset.entry(offset % PAGE).or_default().push(*offset);
     }
     let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
     for call in unassigned {
-        for place in by_offset.get(&(call % PAGE)).into_iter().flatten() {
-            let address = call.checked_sub(*place);
+        for offset in by_offset.get(&(call % PAGE)).into_iter().flatten() {
+            let address = call.checked_sub(*offset);
             if let Some(address) =
-                address.filter(|_| calls.matching_bytes(*call, module, *place).is_some())
+                address.filter(|_| calls.matching_bytes(*call, module, *offset).is_some())
             {
                 *votes.entry(address).or_default() += 1;
             }
@@ -106,16 +106,17 @@ fn locate_by_votes(module: &Module, unassigned: &BTreeSet<u64>, calls: &Calls) -
     let tied = votes.values().filter(|votes| **votes == most_votes).count();
     // At least 80 % of the calls into the module must go to starts of functions; the rest may be jumps from
     // elsewhere in the kernel.
-    let within = unassigned.range(address..address + module.size).count() as u64;
-    (tied == 1 && most_votes >= 2 && most_votes * 10 >= within * 8).then_some(address)
+    let calls_inside = unassigned.range(address..address + module.size).count() as u64;
+    (tied == 1 && most_votes >= 2 && most_votes * 10 >= calls_inside * 8).then_some(address)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn module(name: &str, places: &[u64], size: u64) -> Module {
-        let functions = places.iter().map(|at| (*at, format!("{name}_{at:x}"))).collect();
+    fn module(name: &str, offsets: &[u64], size: u64) -> Module {
+        let functions =
+            offsets.iter().map(|offset| (*offset, format!("{name}_{offset:x}"))).collect();
         Module { name: name.into(), functions, size, ..Module::default() }
     }
 
@@ -126,11 +127,11 @@ mod tests {
 
     #[test]
     fn modules_are_located_by_calls_to_their_functions() {
-        let one = module("one", &[0, 0x40, 0x123, 0x1050, 0x2220], 0x3000);
-        let two = module("two", &[0, 0x10, 0x777], 0x1000);
-        let none = module("never", &[0, 0x8, 0x999], 0x1000);
+        let first = module("one", &[0, 0x40, 0x123, 0x1050, 0x2220], 0x3000);
+        let second = module("two", &[0, 0x10, 0x777], 0x1000);
+        let unlocated = module("never", &[0, 0x8, 0x999], 0x1000);
         let observed = [0xc0040, 0xc1050, 0xc2220, 0xd5010, 0xd5777];
-        let modules = [two, one, none];
+        let modules = [second, first, unlocated];
         let found = locate_modules(&modules, &calls(&observed, &[]));
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
         // A single call locates a module if it was made when only these modules ran, and fits no other module.

@@ -22,7 +22,7 @@ pub struct Counted {
 }
 
 /// The fraction of an instruction's time in which charges are counted.
-const PARTS: u64 = 1024;
+const CHARGE_UNITS: u64 = 1024;
 
 /// The function of all user code.
 pub const USER: u64 = 1;
@@ -87,38 +87,40 @@ pub const SMALLER: &str = "(smaller)";
 
 impl Frame {
     /// Returns the instructions in it and in all its callees.
-    pub fn whole(&self) -> u64 {
-        self.own + self.below.values().map(Frame::whole).sum::<u64>()
+    pub fn total(&self) -> u64 {
+        self.own + self.below.values().map(Frame::total).sum::<u64>()
     }
 
     /// Returns the time that the processor model charged in it and in all its callees.
-    fn whole_charged(&self) -> u64 {
-        self.charged + self.below.values().map(Frame::whole_charged).sum::<u64>()
+    fn total_charged(&self) -> u64 {
+        self.charged + self.below.values().map(Frame::total_charged).sum::<u64>()
     }
 
     /// Returns the tree with estimated nanoseconds instead of instructions.
-    pub fn timed(&self, instruction_ns: f64) -> Frame {
-        let below = self.below.iter();
+    pub fn with_times(&self, instruction_ns: f64) -> Frame {
+        let callees = self.below.iter();
         Frame {
             own: ((self.own + self.charged) as f64 * instruction_ns).round() as u64,
             calls: self.calls,
             charged: 0,
             layer: self.layer.clone(),
-            below: below.map(|(name, it)| (name.clone(), it.timed(instruction_ns))).collect(),
+            below: callees
+                .map(|(name, callee)| (name.clone(), callee.with_times(instruction_ns)))
+                .collect(),
         }
     }
 
-    /// Returns the tree with all frames below `least` instructions, including callees, merged into one.
-    pub fn pruned(&self, least: u64) -> Frame {
+    /// Returns the tree with all frames of fewer than `minimum` instructions, including callees, merged into one.
+    pub fn pruned(&self, minimum: u64) -> Frame {
         let (mut large, mut smaller) = (BTreeMap::new(), Frame::default());
-        for (name, below) in &self.below {
-            match below.whole() {
-                whole if whole < least => {
-                    smaller.own += whole;
-                    smaller.charged += below.whole_charged();
-                    smaller.calls += below.calls;
+        for (name, callee) in &self.below {
+            match callee.total() {
+                total if total < minimum => {
+                    smaller.own += total;
+                    smaller.charged += callee.total_charged();
+                    smaller.calls += callee.calls;
                 }
-                _ => drop(large.insert(name.clone(), below.pruned(least))),
+                _ => drop(large.insert(name.clone(), callee.pruned(minimum))),
             }
         }
         if smaller.own > 0 {
@@ -129,31 +131,31 @@ impl Frame {
     }
 
     /// Adds its instructions, calls and charges to the sums by function.
-    pub fn flat(&self, name: &str, out: &mut BTreeMap<Function, [u64; 3]>) {
+    pub fn add_to_sums(&self, name: &str, sums: &mut BTreeMap<Function, [u64; 3]>) {
         if self.own > 0 || self.calls > 0 {
             let function = Function { name: name.to_string(), layer: self.layer.clone() };
-            let sum = out.entry(function).or_default();
+            let sum = sums.entry(function).or_default();
             sum[0] += self.own;
             sum[1] += self.calls;
             sum[2] += self.charged;
         }
-        self.below.iter().for_each(|(name, frame)| frame.flat(name, out));
+        self.below.iter().for_each(|(name, frame)| frame.add_to_sums(name, sums));
     }
 }
 
 /// Returns the trees of an interval of a trial: the counts at its end minus those at its start.
 pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task, Frame> {
     let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
-    let less = |(index, node): (usize, &Counted)| {
-        let before = start.get(index).copied().unwrap_or_default();
+    let difference = |(index, node): (usize, &Counted)| {
+        let earlier = start.get(index).copied().unwrap_or_default();
         Counted {
-            instructions: node.instructions.saturating_sub(before.instructions),
-            calls: node.calls.saturating_sub(before.calls),
-            charged: node.charged.saturating_sub(before.charged),
+            instructions: node.instructions.saturating_sub(earlier.instructions),
+            calls: node.calls.saturating_sub(earlier.calls),
+            charged: node.charged.saturating_sub(earlier.charged),
             ..*node
         }
     };
-    let counted: Vec<Counted> = end.iter().enumerate().map(less).collect();
+    let counted: Vec<Counted> = end.iter().enumerate().map(difference).collect();
     let tasks = tasks(&functions, &counted, start.len());
     let mut trees: BTreeMap<Task, Frame> = BTreeMap::new();
     for (index, node) in counted.iter().enumerate().skip(1) {
@@ -163,13 +165,13 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         }
         // From the root down; roots have no name.
         let mut chain = Vec::new();
-        let mut at = index;
-        while let Some(parent) = end[at].parent {
-            chain.push(&functions[at]);
+        let mut position = index;
+        while let Some(parent) = end[position].parent {
+            chain.push(&functions[position]);
             if chain.len() > 1000 {
                 break;
             }
-            at = parent as usize;
+            position = parent as usize;
         }
         let mut frame = trees.entry(tasks[index]).or_default();
         for function in chain.iter().rev() {
@@ -178,7 +180,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         }
         frame.own += own;
         frame.calls += calls;
-        frame.charged += node.charged / PARTS;
+        frame.charged += node.charged / CHARGE_UNITS;
     }
     trees
 }
@@ -188,7 +190,7 @@ fn named(names: &Names, node: &Counted) -> Function {
         (None, _) => Function { name: "task".into(), layer: "task".into() },
         (_, USER) => Function { name: "user".into(), layer: "user".into() },
         (_, INTERRUPT) => Function { name: "interrupt".into(), layer: "interrupt".into() },
-        (_, address) => names.of(address),
+        (_, address) => names.function_at(address),
     }
 }
 
@@ -200,8 +202,8 @@ const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
 /// Entry point of all system calls.
 const SYSTEM_CALL: &str = "do_syscall_64";
-/// At least 1 / this of a server's system calls are on its socket: it reads, answers, and reads the time.
-const AT_SOCKET: u64 = 10;
+/// At least 1 / `MIN_SOCKET_FRACTION` of a server's system calls use its socket: it reads, answers, and reads the time.
+const MIN_SOCKET_FRACTION: u64 = 10;
 /// Prefixes of functions that are called only by readers of /proc or /sys. No workload reads these.
 const PROC_READERS: &[&str] =
     &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
@@ -212,19 +214,20 @@ const IDLE: &[&str] = &["do_idle", "cpu_startup_entry"];
 #[derive(Default)]
 struct Evidence {
     user: bool,
-    at_socket: u64,
+    socket_calls: u64,
     system_calls: u64,
 }
 
 impl Evidence {
     fn is_server(&self) -> bool {
-        self.at_socket > 0 && self.at_socket.saturating_mul(AT_SOCKET) >= self.system_calls
+        self.socket_calls > 0
+            && self.socket_calls.saturating_mul(MIN_SOCKET_FRACTION) >= self.system_calls
     }
 }
 
 /// Returns the kind of task of each node, judged by the functions executed in the interval.
-fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> {
-    let has = |list: &[&str], name: &str| list.contains(&name);
+fn tasks(functions: &[Function], nodes: &[Counted], start_count: usize) -> Vec<Task> {
+    let contains = |names: &[&str], name: &str| names.contains(&name);
     // Parents precede their children, so one pass suffices; a root is judged by the nodes below it.
     let mut root = vec![0usize; nodes.len()];
     let mut roots: BTreeMap<usize, Evidence> = BTreeMap::new();
@@ -233,28 +236,29 @@ fn tasks(functions: &[Function], nodes: &[Counted], before: usize) -> Vec<Task> 
         let evidence = roots.entry(root[index]).or_default();
         let name = functions[index].name.as_str();
         evidence.user |= node.parent.is_some() && node.function == USER && node.instructions > 0;
-        evidence.at_socket += if has(SERVER, name) { node.calls } else { 0 };
+        evidence.socket_calls += if contains(SERVER, name) { node.calls } else { 0 };
         evidence.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
     }
-    // Several threads start with their phase; a single thread exists before it.
-    let several =
-        roots.iter().any(|(at, evidence)| *at >= before && evidence.user && !evidence.is_server());
+    // Several threads are started with the phase; a single thread exists before it.
+    let has_several_threads = roots.iter().any(|(position, evidence)| {
+        *position >= start_count && evidence.user && !evidence.is_server()
+    });
     let mut tasks = vec![Task::Kernel; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
         let name = functions[index].name.as_str();
         tasks[index] = match node.parent {
             None => match roots.get(&index).filter(|evidence| evidence.user) {
                 Some(evidence) if evidence.is_server() => Task::Instrument,
-                Some(_) if several && index < before => Task::Agent,
+                Some(_) if has_several_threads && index < start_count => Task::Agent,
                 Some(_) => Task::Ops,
                 None => Task::Kernel,
             },
             Some(_) if node.function == INTERRUPT => Task::Interrupts,
-            Some(_) if has(DRIVER, name) => Task::Instrument,
-            Some(_) if has(IDLE, name) => Task::Idle,
+            Some(_) if contains(DRIVER, name) => Task::Instrument,
+            Some(_) if contains(IDLE, name) => Task::Idle,
             Some(parent)
                 if tasks[parent as usize] == Task::Ops
-                    && PROC_READERS.iter().any(|begin| name.starts_with(begin)) =>
+                    && PROC_READERS.iter().any(|prefix| name.starts_with(prefix)) =>
             {
                 Task::Agent
             }
@@ -318,20 +322,20 @@ mod tests {
         start.iter_mut().for_each(|node| *node = Counted { instructions: 0, calls: 0, ..*node });
         start[4].instructions = 40;
         let trees = trees(&names(), &start, &end);
-        let whole: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.whole())).collect();
+        let totals: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.total())).collect();
         assert_eq!(
-            whole,
+            totals,
             [(Task::Ops, 115), (Task::Kernel, 3), (Task::Interrupts, 9), (Task::Instrument, 7)]
         );
         let mut flat = BTreeMap::new();
-        trees[&Task::Ops].flat("", &mut flat);
+        trees[&Task::Ops].add_to_sums("", &mut flat);
         let unlink = Function { name: "vfs_unlink".into(), layer: "files".into() };
         assert_eq!(flat[&unlink], [60, 1, 0]);
     }
 
     #[test]
-    fn a_task_that_calls_the_sampler_now_and_then_is_no_server() {
-        let of = |system_calls: u64| {
+    fn a_task_that_rarely_calls_the_sampler_is_not_a_server() {
+        let tasks_with = |system_calls: u64| {
             let end = [
                 node(0, None, 0),
                 node(77, None, 0),
@@ -343,8 +347,8 @@ mod tests {
                 end.iter().map(|node| Counted { instructions: 0, calls: 0, ..*node }).collect();
             trees(&names(), &start, &end).keys().copied().collect::<Vec<Task>>()
         };
-        assert_eq!(of(60), [Task::Instrument]);
-        assert_eq!(of(61), [Task::Ops]);
+        assert_eq!(tasks_with(60), [Task::Instrument]);
+        assert_eq!(tasks_with(61), [Task::Ops]);
     }
 
     #[test]
@@ -361,7 +365,7 @@ mod tests {
         let start: Vec<_> =
             end[..3].iter().map(|node| Counted { instructions: 1, calls: 1, ..*node }).collect();
         let trees = trees(&names(), &start, &end);
-        let whole: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.whole())).collect();
-        assert_eq!(whole, [(Task::Ops, 7), (Task::Agent, 49 + 5 + 4)]);
+        let totals: Vec<_> = trees.iter().map(|(task, frame)| (*task, frame.total())).collect();
+        assert_eq!(totals, [(Task::Ops, 7), (Task::Agent, 49 + 5 + 4)]);
     }
 }

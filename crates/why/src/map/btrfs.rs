@@ -9,8 +9,8 @@ use super::{Map, Range, Structure, number};
 const BTRFS: Tool = Tool::new("btrfs");
 
 /// Offsets of the superblocks, and their size (btrfs's on-disk format).
-const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
-const SUPERBLOCK: u64 = 4096;
+const SUPERBLOCK_OFFSETS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
+const SUPERBLOCK_SIZE: u64 = 4096;
 
 /// A chunk: its logical addresses, and the start of its copies on the device.
 struct Chunk {
@@ -24,13 +24,14 @@ struct Chunk {
 pub fn read(image: &File) -> Result<Map, MapError> {
     let size = image.metadata().map_err(|source| MapError::Host { tool: "btrfs", source })?.len();
     let dump = BTRFS.run(&["inspect-internal", "dump-tree", "{image}"], image, "")?;
-    let node = dump.text.lines().find_map(|line| line.strip_prefix("nodesize "));
-    let node = node.and_then(number).or_else(|| node_size(image)).unwrap_or(16 << 10);
-    of(&dump.text, node, size).ok_or_else(|| BTRFS.unreadable(&dump))
+    let node_size = dump.text.lines().find_map(|line| line.strip_prefix("nodesize "));
+    let node_size =
+        node_size.and_then(number).or_else(|| read_node_size(image)).unwrap_or(16 << 10);
+    parse(&dump.text, node_size, size).ok_or_else(|| BTRFS.unreadable(&dump))
 }
 
 /// Parses a dump, given the tree block size and the device size; `None` if it has no chunk.
-fn of(text: &str, node: u64, size: u64) -> Option<Map> {
+fn parse(text: &str, node_size: u64, size: u64) -> Option<Map> {
     let chunks = chunks(text);
     if chunks.is_empty() {
         return None;
@@ -46,7 +47,12 @@ fn of(text: &str, node: u64, size: u64) -> Option<Map> {
         match words.as_slice() {
             ["leaf" | "node", address, .., "owner", owner] if words.contains(&"items") => {
                 if let Ok(address) = address.parse::<u64>() {
-                    paint(&mut map, &chunks, &(address..address + node), tree(owner));
+                    paint(
+                        &mut map,
+                        &chunks,
+                        &(address..address + node_size),
+                        structure_of_tree(owner),
+                    );
                 }
             }
             ["extent", "data", "disk", "byte", address, "nr", length] => {
@@ -59,23 +65,23 @@ fn of(text: &str, node: u64, size: u64) -> Option<Map> {
             _ => {}
         }
     }
-    for at in SUPERBLOCKS.into_iter().filter(|at| at + SUPERBLOCK <= size) {
-        map.paint(at..at + SUPERBLOCK, Structure::Superblock);
+    for offset in SUPERBLOCK_OFFSETS.into_iter().filter(|offset| offset + SUPERBLOCK_SIZE <= size) {
+        map.paint(offset..offset + SUPERBLOCK_SIZE, Structure::Superblock);
     }
     Some(map)
 }
 
 /// Returns the size of a tree block, from the superblock (offset 0x94 of struct btrfs_super_block).
-fn node_size(image: &File) -> Option<u64> {
+fn read_node_size(image: &File) -> Option<u64> {
     use std::os::unix::fs::FileExt;
     let mut bytes = [0; 4];
-    image.read_exact_at(&mut bytes, SUPERBLOCKS[0] + 0x94).ok()?;
+    image.read_exact_at(&mut bytes, SUPERBLOCK_OFFSETS[0] + 0x94).ok()?;
     let size = u64::from(u32::from_le_bytes(bytes));
     (4096..=65536).contains(&size).then_some(size)
 }
 
 /// Returns the structure of a tree; `None` for an unknown tree, whose blocks stay unattributed.
-fn tree(owner: &str) -> Option<Structure> {
+fn structure_of_tree(owner: &str) -> Option<Structure> {
     Some(match owner {
         "ROOT_TREE" | "CHUNK_TREE" | "DEV_TREE" | "UUID_TREE" => Structure::RootTree,
         "EXTENT_TREE" | "FREE_SPACE_TREE" | "BLOCK_GROUP_TREE" => Structure::ExtentTree,
@@ -95,11 +101,11 @@ fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Str
             (logical.start.max(chunk.logical.start), logical.end.min(chunk.logical.end));
         if start < end {
             for copy in &chunk.copies {
-                let at = copy + (start - chunk.logical.start);
-                let bytes = at..at + (end - start);
+                let offset = copy + (start - chunk.logical.start);
+                let bytes = offset..offset + (end - start);
                 match structure {
                     Some(structure) => map.paint(bytes, structure),
-                    None => map.forget(bytes),
+                    None => map.clear(bytes),
                 }
             }
         }
@@ -109,29 +115,34 @@ fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Str
 /// Parses the chunks of a single device whose stripes are whole copies (single and DUP).
 fn chunks(text: &str) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
-    let mut open = false;
+    let mut in_chunk = false;
     for line in text.lines() {
         let line = line.trim();
         if line.starts_with("item ") {
-            open = false;
-            let at = line.split_once(" CHUNK_ITEM ").and_then(|(_, at)| number(at));
-            if let Some(at) = at {
+            in_chunk = false;
+            let address = line.split_once(" CHUNK_ITEM ").and_then(|(_, address)| number(address));
+            if let Some(address) = address {
                 let (system, metadata) = (false, false);
-                chunks.push(Chunk { logical: at..at, copies: Vec::new(), system, metadata });
-                open = true;
+                chunks.push(Chunk {
+                    logical: address..address,
+                    copies: Vec::new(),
+                    system,
+                    metadata,
+                });
+                in_chunk = true;
             }
             continue;
         }
-        let Some(chunk) = chunks.last_mut().filter(|_| open) else { continue };
+        let Some(chunk) = chunks.last_mut().filter(|_| in_chunk) else { continue };
         if let Some(rest) = line.strip_prefix("length ") {
             chunk.logical.end = chunk.logical.start + number(rest).unwrap_or(0);
             let kind = rest.split_once(" type ").map_or("", |(_, kind)| kind);
             chunk.system = kind.contains("SYSTEM");
             chunk.metadata = chunk.system || kind.contains("METADATA");
         } else if line.starts_with("stripe ")
-            && let Some((_, at)) = line.split_once(" offset ")
+            && let Some((_, address)) = line.split_once(" offset ")
         {
-            chunk.copies.extend(number(at));
+            chunk.copies.extend(number(address));
         }
     }
     chunks
@@ -150,12 +161,15 @@ mod tests {
 \t\t\tstripe 0 devid 1 offset 2097152
 leaf 1048576 items 3 free space 15000 generation 5 owner FS_TREE
 leaf 1064960 items 3 free space 15000 generation 5 owner 256
-leaf 1081344 items 3 free space 15000 generation 5 owner TREE_OF_TOMORROW
+leaf 1081344 items 3 free space 15000 generation 5 owner UNKNOWN_TREE
 ";
-        let map = of(text, 16 << 10, 16 << 20).unwrap();
-        let at = |block: u64| map.at(2_097_152 + block * (16 << 10)).0;
+        let map = parse(text, 16 << 10, 16 << 20).unwrap();
+        let structure_at = |block: u64| map.at(2_097_152 + block * (16 << 10)).0;
         use Structure::*;
-        assert_eq!([0, 1, 2, 3].map(at), [Some(FsTree), Some(FsTree), None, Some(FreedTree)]);
-        assert!(of("no chunk at all", 16 << 10, 16 << 20).is_none());
+        assert_eq!(
+            [0, 1, 2, 3].map(structure_at),
+            [Some(FsTree), Some(FsTree), None, Some(FreedTree)]
+        );
+        assert!(parse("no chunk at all", 16 << 10, 16 << 20).is_none());
     }
 }

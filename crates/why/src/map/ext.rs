@@ -24,16 +24,16 @@ pub fn read(image: &File) -> Result<Map, MapError> {
             return Err(E2FSCK.unreadable(&output));
         }
     }
-    let layout = Layout::of(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
+    let layout = Layout::parse(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
     let mut map = Map::default();
-    let groups = groups(&dump.text, &layout, &mut map);
+    let groups = paint_groups(&dump.text, &layout, &mut map);
     let commands: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
     let output = DEBUGFS.run(&["-f", "-", "{image}"], image, &commands)?;
     if output.text.matches("Type: ").count() == 0 {
         return Err(DEBUGFS.unreadable(&output));
     }
-    for about in output.text.split("debugfs: ").skip(1) {
-        inode(about, &layout, &mut map);
+    for text in output.text.split("debugfs: ").skip(1) {
+        paint_inode(text, &layout, &mut map);
     }
     Ok(map)
 }
@@ -44,16 +44,16 @@ struct Layout {
     inodes_per_group: u64,
     journal: Option<u64>,
     /// The orphan file inode of newer file systems.
-    orphans: Option<u64>,
+    orphan_file: Option<u64>,
 }
 
 impl Layout {
-    fn of(dump: &ToolOutput) -> Option<Layout> {
+    fn parse(dump: &ToolOutput) -> Option<Layout> {
         Some(Layout {
             block_size: field(dump, "Block size").and_then(number)?,
             inodes_per_group: field(dump, "Inodes per group").and_then(number)?,
             journal: field(dump, "Journal inode").and_then(number),
-            orphans: field(dump, "Orphan file inode").and_then(number),
+            orphan_file: field(dump, "Orphan file inode").and_then(number),
         })
     }
 
@@ -73,7 +73,7 @@ struct Groups {
 }
 
 /// Marks the metadata of the groups and returns the inodes in use.
-fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
+fn paint_groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
     let mut used = Vec::new();
     let mut group = None;
     for line in text.lines() {
@@ -111,14 +111,14 @@ fn groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
 }
 
 /// Marks the blocks of one inode in the output of debugfs.
-fn inode(about: &str, layout: &Layout, map: &mut Map) {
-    let Some((_, rest)) = about.split_once("Inode: ") else { return };
+fn paint_inode(text: &str, layout: &Layout, map: &mut Map) {
+    let Some((_, rest)) = text.split_once("Inode: ") else { return };
     let Some(inode) = number(rest) else { return };
     let kind = rest.split_once("Type: ").map_or("", |(_, kind)| kind.trim_start());
-    let own = match () {
+    let structure = match () {
         () if Some(inode) == layout.journal => Some(Structure::Journal),
         () if inode == RESIZE_INODE => Some(Structure::GroupDescriptors),
-        () if Some(inode) == layout.orphans => Some(Structure::InodeTable),
+        () if Some(inode) == layout.orphan_file => Some(Structure::InodeTable),
         () if kind.starts_with("directory") => Some(Structure::Directory),
         () if kind.starts_with("symlink") => Some(Structure::Attribute),
         () if kind.starts_with("regular") => Some(Structure::Data),
@@ -130,7 +130,7 @@ fn inode(about: &str, layout: &Layout, map: &mut Map) {
         map.paint(layout.bytes(&(block..block + 1)), Structure::Attribute);
     }
     let list = rest.split_once("\nBLOCKS:\n").or_else(|| rest.split_once("\nEXTENTS:\n"));
-    let Some((own, (_, list))) = own.zip(list) else { return };
+    let Some((structure, (_, list))) = structure.zip(list) else { return };
     // `(0-11):524-535, (IND):536, (ETB0):33792`
     let list = list.split_once("\nTOTAL").map_or(list, |(list, _)| list);
     for part in list.split([',', '\n']) {
@@ -138,8 +138,10 @@ fn inode(about: &str, layout: &Layout, map: &mut Map) {
         let Some(blocks) = blocks(physical) else { continue };
         let logical = logical.trim().trim_start_matches('(');
         let structure = match logical.starts_with(|c: char| c.is_ascii_digit()) {
-            true => own,
-            false if matches!(own, Structure::Journal | Structure::GroupDescriptors) => own,
+            true => structure,
+            false if matches!(structure, Structure::Journal | Structure::GroupDescriptors) => {
+                structure
+            }
             false => Structure::Extents,
         };
         map.paint(layout.bytes(&blocks), structure);
@@ -153,20 +155,22 @@ mod tests {
     #[test]
     fn an_inode_of_unknown_type_stays_unattributed() {
         let layout =
-            Layout { block_size: 4096, inodes_per_group: 100, journal: Some(8), orphans: None };
-        let about = |kind: &str, inode: u64| {
+            Layout { block_size: 4096, inodes_per_group: 100, journal: Some(8), orphan_file: None };
+        let ranges_of = |kind: &str, inode: u64| {
             let text = format!(
                 "Inode: {inode}   Type: {kind}    Mode:  0644   Flags: 0x80000\nFile ACL: 0\n\
                  EXTENTS:\n(ETB0):9, (0-2):20-22\n"
             );
             let mut map = Map::default();
-            super::inode(&text, &layout, &mut map);
-            map.ranges().map(|(range, is)| (range.start / 4096, is)).collect::<Vec<_>>()
+            super::paint_inode(&text, &layout, &mut map);
+            map.ranges()
+                .map(|(range, structure)| (range.start / 4096, structure))
+                .collect::<Vec<_>>()
         };
         use Structure::*;
-        assert_eq!(about("regular", 12), [(9, Extents), (20, Data)]);
-        assert_eq!(about("directory", 12), [(9, Extents), (20, Directory)]);
-        assert_eq!(about("regular", 8), [(9, Journal), (20, Journal)]);
-        assert_eq!(about("bad type", 1), []);
+        assert_eq!(ranges_of("regular", 12), [(9, Extents), (20, Data)]);
+        assert_eq!(ranges_of("directory", 12), [(9, Extents), (20, Directory)]);
+        assert_eq!(ranges_of("regular", 8), [(9, Journal), (20, Journal)]);
+        assert_eq!(ranges_of("bad type", 1), []);
     }
 }

@@ -117,17 +117,17 @@ pub struct Map {
 
 impl Map {
     /// Reads the map of a file system, named as in the catalog, from an image. If its tools print block by block, only
-    /// the ranges of `wanted`, which must be in ascending order, are queried.
+    /// the ranges of `requested`, which must be in ascending order, are queried.
     ///
     /// # Errors
     /// [`MapError`].
-    pub fn read(kind: &str, image: &File, wanted: &[Range]) -> Result<Map, MapError> {
+    pub fn read(kind: &str, image: &File, requested: &[Range]) -> Result<Map, MapError> {
         match catalog::get(kind).ok().and_then(|filesystem| filesystem.map) {
             Some(MapFormat::Ext) => ext::read(image),
-            Some(MapFormat::Xfs) => xfs::read(image, wanted),
+            Some(MapFormat::Xfs) => xfs::read(image, requested),
             Some(MapFormat::Btrfs) => btrfs::read(image),
             Some(MapFormat::Reiserfs) => reiserfs::read(image),
-            None => Err(MapError::Unknown(kind.to_string())),
+            None => Err(MapError::Unsupported(kind.to_string())),
         }
     }
 
@@ -136,34 +136,35 @@ impl Map {
         if range.is_empty() {
             return;
         }
-        self.forget(range.clone());
+        self.clear(range.clone());
         self.ranges.insert(range.start, (range.end, structure));
     }
 
     /// Clears a range: its structure is unknown.
-    pub fn forget(&mut self, range: Range) {
+    pub fn clear(&mut self, range: Range) {
         let Range { start, end } = range;
         if start >= end {
             return;
         }
         // A range that begins earlier and overlaps is cut off.
-        if let Some((&before, &(until, held))) = self.ranges.range(..start).next_back()
-            && until > start
+        if let Some((&start_before, &(range_end, structure))) =
+            self.ranges.range(..start).next_back()
+            && range_end > start
         {
-            self.ranges.insert(before, (start, held));
-            if until > end {
-                self.ranges.insert(end, (until, held));
+            self.ranges.insert(start_before, (start, structure));
+            if range_end > end {
+                self.ranges.insert(end, (range_end, structure));
             }
         }
         let covered: Vec<(u64, u64, Structure)> = self
             .ranges
             .range(start..end)
-            .map(|(&from, &(until, held))| (from, until, held))
+            .map(|(&range_start, &(range_end, structure))| (range_start, range_end, structure))
             .collect();
-        for (from, until, held) in covered {
-            self.ranges.remove(&from);
-            if until > end {
-                self.ranges.insert(end, (until, held));
+        for (range_start, range_end, structure) in covered {
+            self.ranges.remove(&range_start);
+            if range_end > end {
+                self.ranges.insert(end, (range_end, structure));
             }
         }
     }
@@ -213,33 +214,33 @@ mod tests {
         /// Compares the map with a table of one row per byte.
         #[test]
         fn the_last_mark_of_a_byte_counts(
-            strokes in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
+            marks in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
         ) {
             let mut map = Map::default();
             let mut table = [None; 100];
-            for (start, length, which) in strokes {
+            for (start, length, index) in marks {
                 // One mark in 21 clears a range.
-                let structure = (which < 20).then(|| Structure::ALL[which].0);
+                let structure = (index < 20).then(|| Structure::ALL[index].0);
                 match structure {
                     Some(structure) => map.paint(start..start + length, structure),
-                    None => map.forget(start..start + length),
+                    None => map.clear(start..start + length),
                 }
                 table[start as usize..(start + length) as usize].fill(structure);
             }
-            let mut at = 0;
-            while at < 100 {
-                let (structure, until) = map.at(at);
-                prop_assert!(until > at);
-                for byte in at..until.min(100) {
+            let mut offset = 0;
+            while offset < 100 {
+                let (structure, end) = map.at(offset);
+                prop_assert!(end > offset);
+                for byte in offset..end.min(100) {
                     prop_assert_eq!(structure, table[byte as usize]);
                 }
-                at = until;
+                offset = end;
             }
         }
     }
 
     #[test]
-    fn every_structure_has_a_name_of_its_own() {
+    fn every_structure_has_a_unique_name() {
         let names: std::collections::BTreeSet<_> =
             Structure::ALL.iter().map(|(_, name)| name).collect();
         assert_eq!(names.len(), Structure::ALL.len());

@@ -9,63 +9,64 @@ use super::{Map, Structure, number};
 const DEBUGREISERFS: Tool = Tool::new("debugreiserfs");
 
 /// The offset of the block with the superblock.
-const SUPERBLOCK_AT: u64 = 64 << 10;
-/// The offset of the superblock of the first format, where every mount looks first (Linux, fs/reiserfs/super.c). The
+const SUPERBLOCK_OFFSET: u64 = 64 << 10;
+/// The offset of the superblock of the first format, which every mount reads first (Linux, fs/reiserfs/super.c). The
 /// block is otherwise unused: everything below the superblock is reserved for boot loaders.
-const OLD_SUPERBLOCK_AT: u64 = 8 << 10;
+const OLD_SUPERBLOCK_OFFSET: u64 = 8 << 10;
 
 /// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
     let dump = DEBUGREISERFS.run(&["-d", "{image}"], image, "")?;
-    of(&dump.text).ok_or_else(|| DEBUGREISERFS.unreadable(&dump))
+    parse(&dump.text).ok_or_else(|| DEBUGREISERFS.unreadable(&dump))
 }
 
 /// Parses a dump; `None` if it has no superblock.
-fn of(text: &str) -> Option<Map> {
+fn parse(text: &str) -> Option<Map> {
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
         line.and_then(number)
     };
-    let (block, blocks) = (field("Blocksize:")?, field("Count of blocks on the device:")?);
+    let (block_size, blocks) = (field("Blocksize:")?, field("Count of blocks on the device:")?);
     let mut map = Map::default();
-    let first = SUPERBLOCK_AT / block;
+    let first = SUPERBLOCK_OFFSET / block_size;
     let mut paint = |from: u64, count: u64, structure| {
-        map.paint(from * block..(from + count) * block, structure);
+        map.paint(from * block_size..(from + count) * block_size, structure);
     };
-    paint(OLD_SUPERBLOCK_AT / block, 1, Structure::Superblock);
+    paint(OLD_SUPERBLOCK_OFFSET / block_size, 1, Structure::Superblock);
     paint(first, 1, Structure::Superblock);
     // The first bitmap follows the superblock; every other bitmap is at the start of the blocks that it describes.
-    let covers = block * 8;
+    let blocks_per_bitmap = block_size * 8;
     paint(first + 1, 1, Structure::Bitmap);
-    (1..blocks.div_ceil(covers)).for_each(|at| paint(at * covers, 1, Structure::Bitmap));
+    (1..blocks.div_ceil(blocks_per_bitmap))
+        .for_each(|index| paint(index * blocks_per_bitmap, 1, Structure::Bitmap));
     // `Size 8193 blocks (including 1 for journal header) (first block 18)`
     let journal = text.lines().find(|line| line.contains("(first block "));
     if let Some(line) = journal
-        && let Some((size, at)) = line.split_once("(first block ")
-        && let (Some(size), Some(at)) = (number(size), number(at))
+        && let Some((size, index)) = line.split_once("(first block ")
+        && let (Some(size), Some(index)) = (number(size), number(index))
     {
-        paint(at, size, Structure::Journal);
+        paint(index, size, Structure::Journal);
     }
-    let mut indirect = false;
+    let mut in_indirect_item = false;
     for line in text.lines() {
         if let Some((_, node)) =
             line.split_once("LEAF NODE (").or_else(|| line.split_once("INTERNAL NODE ("))
         {
-            indirect = false;
-            if let Some(at) = number(node) {
-                paint(at, 1, Structure::FsTree);
+            in_indirect_item = false;
+            if let Some(index) = number(node) {
+                paint(index, 1, Structure::FsTree);
             }
         } else if line.starts_with('|') && line.contains(", len ") {
-            indirect = line.contains(" IND (");
-        } else if indirect
+            in_indirect_item = line.contains(" IND (");
+        } else if in_indirect_item
             && let Some((_, list)) = line.split_once('[')
             && let Some((list, _)) = list.split_once(']')
         {
             // `8215(3) 9000`: a block, with the number of consecutive blocks.
             for run in list.split_whitespace() {
-                let Some(at) = number(run).filter(|at| *at > 0) else { continue };
+                let Some(index) = number(run).filter(|index| *index > 0) else { continue };
                 let count = run.split_once('(').and_then(|(_, count)| number(count)).unwrap_or(1);
-                paint(at, count, Structure::Data);
+                paint(index, count, Structure::Data);
             }
         }
     }
@@ -93,9 +94,11 @@ LEAF NODE (8211) contains level=1, nr_items=3, free_space=4 rdkey (real items 3)
 15 pointers
 [ 34818(3) 0(2) 34900]
 ";
-        let map = of(text).unwrap();
-        let found: Vec<_> =
-            map.ranges().map(|(range, is)| (range.start / 4096, range.end / 4096, is)).collect();
+        let map = parse(text).unwrap();
+        let found: Vec<_> = map
+            .ranges()
+            .map(|(range, structure)| (range.start / 4096, range.end / 4096, structure))
+            .collect();
         use Structure::*;
         assert_eq!(
             found,
@@ -111,6 +114,6 @@ LEAF NODE (8211) contains level=1, nr_items=3, free_space=4 rdkey (real items 3)
                 (34900, 34901, Data),
             ]
         );
-        assert!(of("no superblock").is_none());
+        assert!(parse("no superblock").is_none());
     }
 }

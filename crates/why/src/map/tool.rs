@@ -11,9 +11,9 @@ use fsdyno_child::{Process, memory_file};
 use fsdyno_filesystem::{catalog, lookup};
 
 /// Lists the file systems that have a map.
-fn mapped() -> String {
-    let mapped = catalog::all().iter().filter(|filesystem| filesystem.map.is_some());
-    let names: Vec<&str> = mapped.map(|filesystem| filesystem.name.as_str()).collect();
+fn supported() -> String {
+    let supported = catalog::all().iter().filter(|filesystem| filesystem.map.is_some());
+    let names: Vec<&str> = supported.map(|filesystem| filesystem.name.as_str()).collect();
     match names.split_last() {
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
         None => String::new(),
@@ -32,24 +32,24 @@ pub enum MapError {
         package: &'static str,
     },
     /// A tool did not finish in time.
-    #[error("{tool} did not finish within {} s of host time and was ended", .after.as_secs())]
-    Hangs {
+    #[error("{tool} did not finish within {} s of host time and was killed", .deadline.as_secs())]
+    Timeout {
         /// Its program.
         tool: &'static str,
         /// Its deadline.
-        after: Duration,
+        deadline: Duration,
     },
     /// A tool could not read the image.
-    #[error("{tool} could not read the image: {output}")]
+    #[error("{tool} could not read the image: {message}")]
     Unreadable {
         /// Its program.
         tool: &'static str,
         /// Its error output.
-        output: String,
+        message: String,
     },
     /// The kind of file system is not supported.
-    #[error("there is no map of {kind}; there is one of {}", mapped(), kind = .0)]
-    Unknown(String),
+    #[error("fsdyno cannot map {kind}; it supports {}", supported(), kind = .0)]
+    Unsupported(String),
     /// The tool could not be run.
     #[error("failed to run {tool}: {source}")]
     Host {
@@ -63,7 +63,7 @@ pub enum MapError {
 /// The maximum time for one image, in host time.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
-const PERIOD: Duration = Duration::from_millis(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(3);
 
 /// A tool of a file system.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ impl Tool {
         image: &File,
         input: &str,
     ) -> Result<ToolOutput, MapError> {
-        let host = |source| MapError::Host { tool: self.name, source };
+        let to_error = |source| MapError::Host { tool: self.name, source };
         let program = self.find()?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
         let mut command = Command::new(program);
@@ -100,42 +100,42 @@ impl Tool {
             .env("LC_ALL", "C")
             .env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin")
             .env("DEBUGFS_PAGER", "cat");
-        let mut stdin = memory_file(c"fsdyno-questions").map_err(host)?;
-        stdin.write_all(input.as_bytes()).map_err(host)?;
-        let mut output = memory_file(c"fsdyno-answers").map_err(host)?;
+        let mut stdin = memory_file(c"fsdyno-tool-input").map_err(to_error)?;
+        stdin.write_all(input.as_bytes()).map_err(to_error)?;
+        let mut output = memory_file(c"fsdyno-tool-output").map_err(to_error)?;
         let mut process =
-            Process::start_with_io(command, stdin, &output, &[image.as_fd()]).map_err(host)?;
+            Process::start_with_io(command, stdin, &output, &[image.as_fd()]).map_err(to_error)?;
         let started = Instant::now();
         let code = loop {
-            if let Some(ended) = process.poll().map_err(host)? {
-                break ended.status.code();
+            if let Some(exit) = process.poll().map_err(to_error)? {
+                break exit.status.code();
             }
             if started.elapsed() >= self.deadline {
-                return Err(MapError::Hangs { tool: self.name, after: self.deadline });
+                return Err(MapError::Timeout { tool: self.name, deadline: self.deadline });
             }
-            std::thread::sleep(PERIOD);
+            std::thread::sleep(POLL_INTERVAL);
         };
-        let mut text = Vec::new();
-        output.rewind().and_then(|()| output.read_to_end(&mut text)).map_err(host)?;
+        let mut bytes = Vec::new();
+        output.rewind().and_then(|()| output.read_to_end(&mut bytes)).map_err(to_error)?;
         let stderr = process.last_lines(5).join(" / ");
-        Ok(ToolOutput { text: String::from_utf8_lossy(&text).into_owned(), stderr, code })
+        Ok(ToolOutput { text: String::from_utf8_lossy(&bytes).into_owned(), stderr, code })
     }
 
     /// Returns the error for output that could not be used.
-    pub fn unreadable(&self, answer: &ToolOutput) -> MapError {
-        let output = match answer.stderr.is_empty() {
-            true => answer.text.lines().last().unwrap_or("nothing").to_string(),
-            false => answer.stderr.clone(),
+    pub fn unreadable(&self, output: &ToolOutput) -> MapError {
+        let message = match output.stderr.is_empty() {
+            true => output.text.lines().last().unwrap_or("nothing").to_string(),
+            false => output.stderr.clone(),
         };
-        MapError::Unreadable { tool: self.name, output }
+        MapError::Unreadable { tool: self.name, message }
     }
 
     /// Finds the tool in the folders of PATH, then in those of the administrator.
     fn find(&self) -> Result<PathBuf, MapError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let more = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+        let administrator_folders = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
         std::env::split_paths(&path)
-            .chain(more)
+            .chain(administrator_folders)
             .map(|folder| folder.join(self.name))
             .find(|path| path.is_file())
             .ok_or(MapError::Missing {
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hanging_tool_is_ended_and_a_missing_one_is_reported_with_its_package() {
+    fn a_hanging_tool_is_killed_and_a_missing_one_is_reported_with_its_package() {
         let image = tempfile::tempfile().unwrap();
         let slow = Tool { name: "sleep", deadline: Duration::ZERO };
         let error = slow.run(&["100"], &image, "").unwrap_err().to_string();
         assert!(error.contains("sleep did not finish"), "{error}");
-        let none = Tool::new("no-such-tool");
-        let error = none.run(&[], &image, "").unwrap_err().to_string();
+        let missing = Tool::new("no-such-tool");
+        let error = missing.run(&[], &image, "").unwrap_err().to_string();
         assert!(error.contains("apt-get install no-such-tool"), "{error}");
     }
 

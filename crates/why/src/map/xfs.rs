@@ -9,49 +9,55 @@ use super::{Map, Range, Structure, number};
 const XFS_DB: Tool = Tool::new("xfs_db");
 
 /// Sector size of xfs_db (`daddr`).
-const SECTOR: u64 = 512;
+const SECTOR_SIZE: u64 = 512;
 
-/// Reads the map of the blocks in `wanted`. There is no map of an image whose log has to be replayed: xfs_db does not
-/// read the log.
-pub fn read(image: &File, wanted: &[Range]) -> Result<Map, MapError> {
-    let about = XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
+/// Reads the map of the blocks in `requested`. There is no map of an image whose log has to be replayed: xfs_db does
+/// not read the log.
+pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
+    let superblock =
+        XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
     let field = |name: &str| {
-        let line = about.text.lines().find_map(|line| line.trim().strip_prefix(name));
+        let line = superblock.text.lines().find_map(|line| line.trim().strip_prefix(name));
         line.and_then(number)
     };
     let geometry = (field("blocksize ="), field("agblocks ="), field("dblocks ="));
-    let (Some(block), Some(group), Some(blocks)) = geometry else {
-        return Err(XFS_DB.unreadable(&about));
+    let (Some(block_size), Some(group), Some(blocks)) = geometry else {
+        return Err(XFS_DB.unreadable(&superblock));
     };
-    let mut questions = String::from("blockget -n\n");
-    for range in block_ranges(wanted, block, blocks) {
+    let mut commands = String::from("blockget -n\n");
+    for range in block_ranges(requested, block_size, blocks) {
         // xfs_db refuses a count that goes beyond the end of a group.
-        let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min((at / group + 1) * group);
+        let mut block = range.start;
+        while block < range.end {
+            let end = range.end.min((block / group + 1) * group);
             // Writing to a String cannot fail.
-            let _ = writeln!(questions, "daddr {}", at * (block / SECTOR));
-            let _ = writeln!(questions, "blockuse -c {}", end - at);
-            at = end;
+            let _ = writeln!(commands, "daddr {}", block * (block_size / SECTOR_SIZE));
+            let _ = writeln!(commands, "blockuse -c {}", end - block);
+            block = end;
         }
     }
-    let output = XFS_DB.run(&["-r", "{image}"], image, &questions)?;
+    let output = XFS_DB.run(&["-r", "{image}"], image, &commands)?;
     let mut map = Map::default();
-    let mut seen = false;
+    let mut any_mapped = false;
     for line in output.text.lines() {
         // `block 16 (0/16) type inode`, or the same with the prompt before it.
-        let Some((place, kind)) = line.split_once(" type ") else { continue };
-        let Some((_, place)) = place.rsplit_once('(') else { continue };
-        let Some((ag, within)) = place.trim_end_matches(')').split_once('/') else { continue };
-        let (Ok(ag), Ok(within)) = (ag.parse::<u64>(), within.parse::<u64>()) else { continue };
-        seen = true;
-        let byte = (ag * group + within) * block;
+        let Some((location, kind)) = line.split_once(" type ") else { continue };
+        let Some((_, location)) = location.rsplit_once('(') else { continue };
+        let Some((ag, block_in_group)) = location.trim_end_matches(')').split_once('/') else {
+            continue;
+        };
+        let (Ok(ag), Ok(block_in_group)) = (ag.parse::<u64>(), block_in_group.parse::<u64>())
+        else {
+            continue;
+        };
+        any_mapped = true;
+        let byte = (ag * group + block_in_group) * block_size;
         let kind = kind.split_whitespace().next().unwrap_or("");
         if let Some(structure) = structure(kind) {
-            map.paint(byte..byte + block, structure);
+            map.paint(byte..byte + block_size, structure);
         }
     }
-    if !seen && !wanted.is_empty() {
+    if !any_mapped && !requested.is_empty() {
         return Err(XFS_DB.unreadable(&output));
     }
     Ok(map)
@@ -78,19 +84,19 @@ fn structure(kind: &str) -> Option<Structure> {
 }
 
 /// Converts ranges of bytes to ranges of blocks and merges adjacent ones.
-fn block_ranges(wanted: &[Range], block: u64, blocks: u64) -> Vec<Range> {
-    let mut out: Vec<Range> = Vec::new();
-    for range in wanted {
-        let (start, end) = (range.start / block, range.end.div_ceil(block).min(blocks));
+fn block_ranges(requested: &[Range], block_size: u64, blocks: u64) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for range in requested {
+        let (start, end) = (range.start / block_size, range.end.div_ceil(block_size).min(blocks));
         if start >= end {
             continue;
         }
-        match out.last_mut().filter(|last| start <= last.end) {
+        match ranges.last_mut().filter(|last| start <= last.end) {
             Some(last) => last.end = last.end.max(end),
-            None => out.push(start..end),
+            None => ranges.push(start..end),
         }
     }
-    out
+    ranges
 }
 
 #[cfg(test)]
@@ -99,14 +105,14 @@ mod tests {
 
     #[test]
     fn adjacent_blocks_are_queried_at_once() {
-        let wanted = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
-        assert_eq!(block_ranges(&wanted, 4096, 100), [0..2, 4..5]);
+        let requested = [0..512, 512..4096, 4096..4097, 20_000..20_001, 1 << 40..1 << 41];
+        assert_eq!(block_ranges(&requested, 4096, 100), [0..2, 4..5]);
     }
 
     #[test]
     fn a_block_of_unknown_kind_stays_unattributed() {
         assert_eq!(structure("btcnt"), Some(Structure::FreeSpaceTree));
-        for kind in ["free1", "unknown", "missing", "of_tomorrow", ""] {
+        for kind in ["free1", "unknown", "missing", "not_yet_known", ""] {
             assert_eq!(structure(kind), None, "{kind}");
         }
     }

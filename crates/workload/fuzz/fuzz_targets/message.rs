@@ -1,6 +1,6 @@
 //! The requirements on every refusal.
 
-/// Checks for one line that is fit for a terminal, for any contents.
+/// Checks that a message is one line of text for a terminal.
 pub fn check(message: &str) {
     assert!(!message.is_empty(), "the message is empty");
     assert!(message.chars().count() <= 1000, "{} letters", message.chars().count());

@@ -10,11 +10,11 @@
 //!     -rss_limit_mb=1024 -max_total_time=360
 //! ```
 //!
-//! New paths gather in `fuzz/found`. Where they are worth keeping, a small set that covers them all
-//! takes the place of the seeds (a run with `-merge=1 -set_cover_merge=1 -use_counters=0
+//! New paths are stored in `fuzz/found`. If they are worth keeping, a small set that covers all of them
+//! replaces the seeds (a run with `-merge=1 -set_cover_merge=1 -use_counters=0
 //! -max_len=3072`, new folder first).
 //!
-//! What it finds lies in `fuzz/artifacts/postmark_config`; it becomes a pair of files in
+//! Its findings are in `fuzz/artifacts/postmark_config`; each becomes a pair of files in
 //! `../tests/corpus/postmark`, named for the mistake.
 #![no_main]
 
@@ -27,31 +27,31 @@ use fsdyno_workload::{Op, OpCounts, Setting, Share, Workload, workloads};
 use libfuzzer_sys::fuzz_target;
 
 /// Larger configurations are valid, but too slow for a fuzzer.
-const MOST: u64 = 300;
+const MAX_SIZE: u64 = 300;
 
 fuzz_target!(|bytes: &[u8]| {
     // Files are separated by a byte that is not text; the first is `pm`, those after it `a`, `b`,
     // ...
     let files: Vec<&[u8]> = bytes.split(|byte| *byte == 0xff).collect();
     let read = |name: &str| {
-        let place = match name.as_bytes() {
+        let index = match name.as_bytes() {
             b"pm" => Some(0),
             [letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a') + 1),
             _ => None,
         };
-        let file = place.and_then(|place| files.get(place));
+        let file = index.and_then(|index| files.get(index));
         file.map(|file| file.to_vec()).ok_or_else(|| "there is no such file".to_string())
     };
-    let kind = workloads::find("postmark").expect("it is in the table");
-    let map = match (kind.config.expect("it has configurations"))("pm", &read) {
+    let kind = workloads::find("postmark").expect("the workload exists");
+    let map = match (kind.config.expect("the workload has configurations"))("pm", &read) {
         Ok(map) => map,
         Err(error) => return message::check(&error),
     };
-    let few = |key: &str| map[key].parse().is_ok_and(|number: u64| number <= MOST);
+    let is_small = |key: &str| map[key].parse().is_ok_and(|number: u64| number <= MAX_SIZE);
     // A file of a GiB in blocks of a byte is valid, too.
-    let short = map["size-high"].parse().is_ok_and(|size: u64| size <= 1000 * MOST)
+    let has_few_calls = map["size-high"].parse().is_ok_and(|size: u64| size <= 1000 * MAX_SIZE)
         && ["read", "write"].into_iter().all(|key| map[key].len() >= 3);
-    if short && ["number", "transactions", "subdirectories"].into_iter().all(few) {
+    if has_few_calls && ["number", "transactions", "subdirectories"].into_iter().all(is_small) {
         match kind.build(&map, &Setting::seed(7)) {
             Ok(work) => count(work.as_ref()),
             Err(error) => message::check(&error.to_string()),

@@ -1,5 +1,5 @@
 //! Any bytes as an archive: refused in one line, or extracted and removed with ops that are all
-//! legal and leave the predicted tree. Never a panic, a minute's wait or a gigabyte.
+//! legal and result in the predicted tree, without a panic, a long wait or much memory.
 //!
 //! `make fuzz` runs it from the seeds in `corpus/tar` and `../tests/corpus/tar`, and so does
 //!
@@ -10,11 +10,11 @@
 //!     -rss_limit_mb=1024 -max_total_time=360
 //! ```
 //!
-//! New paths gather in `fuzz/found`. Where they are worth keeping, a small set that covers them all
-//! takes the place of the seeds (a run with `-merge=1 -set_cover_merge=1 -use_counters=0
+//! New paths are stored in `fuzz/found`. If they are worth keeping, a small set that covers all of them
+//! replaces the seeds (a run with `-merge=1 -set_cover_merge=1 -use_counters=0
 //! -max_len=3072`, new folder first).
 //!
-//! What it finds lies in `fuzz/artifacts/tar`; it becomes a file in `../tests/corpus/tar` that is named
+//! Its findings are in `fuzz/artifacts/tar`; each becomes a file in `../tests/corpus/tar` that is named
 //! for the mistake, with a row in `../tests/corpus.rs`.
 #![no_main]
 
@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     let input = Input::new(bytes.to_vec());
     match Unpack::new(&input) {
         Ok(_) => {
-            memory::prove_input("tarball", &[("archive", "fuzz")], 7, input);
+            memory::check_workload_with_input("tarball", &[("archive", "fuzz")], 7, input);
         }
         Err(error) => message::check(&error.to_string()),
     }

@@ -47,9 +47,9 @@ impl Layout {
     /// Returns the content of version `version` at `offset`, in a file of `block`-byte blocks, up to the end of the
     /// block or of the file. `offset` must be below the size.
     pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
-        let (index, within) = (offset / block, offset % block);
-        let length = (block - within).min(self.size - offset) as u32;
-        Payload { id: VERSION * version + index, offset: within, length }
+        let (index, offset_in_block) = (offset / block, offset % block);
+        let length = (block - offset_in_block).min(self.size - offset) as u32;
+        Payload { id: VERSION * version + index, offset: offset_in_block, length }
     }
 
     /// Returns true if the random writes reach the unit at `offset`.
@@ -61,12 +61,12 @@ impl Layout {
 
     /// Returns the number of fsyncs among the random writes of a rank.
     pub fn fsyncs(&self, share: Share) -> u64 {
-        of_rank(self.writes, share).checked_div(self.fsync).unwrap_or(0)
+        items_of_rank(self.writes, share).checked_div(self.fsync).unwrap_or(0)
     }
 }
 
-/// Returns the number of items out of `all` that a rank gets: every `ranks`-th, starting at the rank's own number.
-pub fn of_rank(all: u64, share: Share) -> u64 {
+/// Returns the number of items out of `total` that a rank gets: every `ranks`-th, starting at the rank's own number.
+pub fn items_of_rank(total: u64, share: Share) -> u64 {
     let ranks = u64::from(share.ranks);
-    all / ranks + u64::from(u64::from(share.rank) < all % ranks)
+    total / ranks + u64::from(u64::from(share.rank) < total % ranks)
 }

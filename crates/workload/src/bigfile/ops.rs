@@ -1,6 +1,6 @@
 //! Sequential writes, random accesses and the reservation of the file.
 
-use crate::bigfile::layout::{Layout, NAME, RANDOM, of_rank};
+use crate::bigfile::layout::{Layout, NAME, RANDOM, items_of_rank};
 use crate::contents::MAX_SLICE;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
@@ -14,7 +14,7 @@ const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
 
 /// Sets the op's name to the file's.
-fn name(op: &mut Op) {
+fn set_name(op: &mut Op) {
     op.name.clear();
     op.name.push(NAME);
 }
@@ -32,15 +32,15 @@ enum SweepStep {
 pub struct Sweep<'a> {
     layout: &'a Layout,
     version: u64,
-    new: bool,
+    is_new: bool,
     offset: u64,
     step: SweepStep,
 }
 
 impl<'a> Sweep<'a> {
-    /// Creates a sweep that writes `version` of all blocks, to a new file if `new`, else to the existing one.
-    pub fn new(layout: &'a Layout, version: u64, new: bool) -> Sweep<'a> {
-        Sweep { layout, version, new, offset: 0, step: SweepStep::Open }
+    /// Creates a sweep that writes `version` of all blocks, to a new file if `is_new`, else to the existing one.
+    pub fn new(layout: &'a Layout, version: u64, is_new: bool) -> Sweep<'a> {
+        Sweep { layout, version, is_new, offset: 0, step: SweepStep::Open }
     }
 }
 
@@ -49,16 +49,16 @@ impl OpSource for Sweep<'_> {
         let layout = self.layout;
         (op.call, self.step) = match self.step {
             SweepStep::Open => {
-                name(op);
+                set_name(op);
                 let open = Call::Open { dir: ROOT, file: FILE, flags: WRITE };
-                (if self.new { CREATE } else { open }, SweepStep::Write)
+                (if self.is_new { CREATE } else { open }, SweepStep::Write)
             }
             SweepStep::Write => {
                 let payload = layout.payload(self.version, layout.block, self.offset);
                 self.offset += u64::from(payload.length);
-                let over = self.offset == layout.size;
-                let then = if over { SweepStep::Close } else { SweepStep::Write };
-                (Call::Write { file: FILE, payload }, then)
+                let is_end = self.offset == layout.size;
+                let next_step = if is_end { SweepStep::Close } else { SweepStep::Write };
+                (Call::Write { file: FILE, payload }, next_step)
             }
             SweepStep::Close => (Call::Close { file: FILE }, SweepStep::End),
             SweepStep::End => return false,
@@ -81,7 +81,7 @@ enum SeekStep {
 pub struct Seek<'a> {
     layout: &'a Layout,
     read: bool,
-    left: u64,
+    remaining: u64,
     next: u64,
     ranks: u64,
     done: u64,
@@ -91,11 +91,11 @@ pub struct Seek<'a> {
 impl<'a> Seek<'a> {
     /// Creates the random reads of a rank if `read`, else its random writes.
     pub fn new(layout: &'a Layout, read: bool, share: Share) -> Seek<'a> {
-        let all = if read { layout.reads } else { layout.writes };
+        let count = if read { layout.reads } else { layout.writes };
         Seek {
             layout,
             read,
-            left: of_rank(all, share),
+            remaining: items_of_rank(count, share),
             next: u64::from(share.rank),
             ranks: u64::from(share.ranks),
             done: 0,
@@ -103,11 +103,12 @@ impl<'a> Seek<'a> {
         }
     }
 
-    fn unit(&mut self) -> Call {
+    fn next_unit(&mut self) -> Call {
         let layout = self.layout;
         let order = if self.read { &layout.read_order } else { &layout.write_order };
         let offset = order.at(self.next % order.length()) * layout.unit;
-        (self.next, self.left, self.done) = (self.next + self.ranks, self.left - 1, self.done + 1);
+        (self.next, self.remaining, self.done) =
+            (self.next + self.ranks, self.remaining - 1, self.done + 1);
         match self.read {
             true => Call::ReadAt { file: FILE, offset, length: layout.unit as u32 },
             false => {
@@ -118,8 +119,8 @@ impl<'a> Seek<'a> {
     }
 
     /// Returns the step after an open, a read, a write or an fsync.
-    fn then(&self) -> SeekStep {
-        if self.left > 0 { SeekStep::Unit } else { SeekStep::Close }
+    fn next_step(&self) -> SeekStep {
+        if self.remaining > 0 { SeekStep::Unit } else { SeekStep::Close }
     }
 }
 
@@ -127,16 +128,17 @@ impl OpSource for Seek<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         (op.call, self.step) = match self.step {
             SeekStep::Open => {
-                name(op);
+                set_name(op);
                 let flags = if self.read { READ } else { WRITE };
-                (Call::Open { dir: ROOT, file: FILE, flags }, self.then())
+                (Call::Open { dir: ROOT, file: FILE, flags }, self.next_step())
             }
             SeekStep::Unit => {
-                let (call, every) = (self.unit(), self.layout.fsync);
-                let synced = !self.read && every > 0 && self.done % every == 0;
-                (call, if synced { SeekStep::Sync } else { self.then() })
+                let (call, fsync_interval) = (self.next_unit(), self.layout.fsync);
+                let needs_fsync =
+                    !self.read && fsync_interval > 0 && self.done % fsync_interval == 0;
+                (call, if needs_fsync { SeekStep::Sync } else { self.next_step() })
             }
-            SeekStep::Sync => (Call::Fsync { file: FILE }, self.then()),
+            SeekStep::Sync => (Call::Fsync { file: FILE }, self.next_step()),
             SeekStep::Close => (Call::Close { file: FILE }, SeekStep::End),
             SeekStep::End => return false,
         };
@@ -172,17 +174,21 @@ impl OpSource for Reserve<'_> {
         let size = self.layout.size;
         (op.call, self.step) = match self.step {
             ReserveStep::Create => {
-                name(op);
+                set_name(op);
                 (CREATE, ReserveStep::Fallocate)
             }
             ReserveStep::Fallocate => {
                 (Call::Fallocate { file: FILE, length: size }, ReserveStep::Close)
             }
-            ReserveStep::Zeros(at) => {
-                let length = (size - at).min(MAX_SLICE as u64);
-                let end = at + length;
-                let then = if end < size { ReserveStep::Zeros(end) } else { ReserveStep::Close };
-                (Call::Write { file: FILE, payload: Payload::zeros(at, length as u32) }, then)
+            ReserveStep::Zeros(offset) => {
+                let length = (size - offset).min(MAX_SLICE as u64);
+                let end = offset + length;
+                let next_step =
+                    if end < size { ReserveStep::Zeros(end) } else { ReserveStep::Close };
+                (
+                    Call::Write { file: FILE, payload: Payload::zeros(offset, length as u32) },
+                    next_step,
+                )
             }
             ReserveStep::Close => (Call::Close { file: FILE }, ReserveStep::End),
             ReserveStep::End => return false,
@@ -192,10 +198,10 @@ impl OpSource for Reserve<'_> {
 
     /// Allows the fallback only in the prefill: a phase that reserves space consists of fallocate alone.
     fn handle_unsupported(&mut self) -> bool {
-        let may = self.layout.prebuilt && self.step == ReserveStep::Close;
-        if may {
+        let can_fall_back = self.layout.prebuilt && self.step == ReserveStep::Close;
+        if can_fall_back {
             self.step = ReserveStep::Zeros(0);
         }
-        may
+        can_fall_back
     }
 }

@@ -5,9 +5,9 @@ use fsdyno_record::seed::{SplitMix64, mix};
 use crate::op::Name;
 
 /// Number of hexadecimal digits; numbers must be below 16^10.
-const DIGITS: usize = 10;
+const DIGIT_COUNT: usize = 10;
 /// Maximum number of letters; the minimum is zero.
-const LETTERS: u64 = 12;
+const MAX_LETTERS: u64 = 12;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -21,7 +21,7 @@ pub struct AlnumNames {
 
 impl AlnumNames {
     /// Maximum length of a name in bytes.
-    pub const LONGEST: usize = DIGITS + LETTERS as usize;
+    pub const MAX_LENGTH: usize = DIGIT_COUNT + MAX_LETTERS as usize;
 
     /// Creates a family of names whose letters are drawn from `seed` and placed before or after the number.
     pub fn new(seed: u64, letters_first: bool) -> AlnumNames {
@@ -30,12 +30,13 @@ impl AlnumNames {
 
     /// Appends the name of `number`.
     pub fn push(&self, name: &mut Name, number: u64) {
-        let (mut letters, length) = ([0; LETTERS as usize], self.letters(number));
+        let (mut letters, length) = ([0; MAX_LETTERS as usize], self.letters_of(number));
         let letters = &mut letters[..length.0];
         let mut draws = length.1;
         letters.fill_with(|| ALPHABET[draws.below(ALPHABET.len() as u64) as usize]);
-        let digits: [u8; DIGITS] =
-            std::array::from_fn(|index| HEX[(number >> (4 * (DIGITS - 1 - index)) & 0xf) as usize]);
+        let digits: [u8; DIGIT_COUNT] = std::array::from_fn(|index| {
+            HEX[(number >> (4 * (DIGIT_COUNT - 1 - index)) & 0xf) as usize]
+        });
         if self.letters_first {
             name.push(letters);
             name.push(&digits);
@@ -46,17 +47,17 @@ impl AlnumNames {
     }
 
     /// Returns the number of letters in the name of `number`, and the stream from which they are drawn.
-    fn letters(&self, number: u64) -> (usize, SplitMix64) {
+    fn letters_of(&self, number: u64) -> (usize, SplitMix64) {
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
-        (draws.below(LETTERS + 1) as usize, draws)
+        (draws.below(MAX_LETTERS + 1) as usize, draws)
     }
 
     /// Returns the number whose name is `text`; none if `text` is not a name of the family.
-    pub fn read(&self, text: &[u8]) -> Option<u64> {
+    pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let digits = if self.letters_first {
-            text.get(text.len().checked_sub(DIGITS)?..)?
+            text.get(text.len().checked_sub(DIGIT_COUNT)?..)?
         } else {
-            text.get(..DIGITS)?
+            text.get(..DIGIT_COUNT)?
         };
         let number = digits.iter().try_fold(0, |number, digit| {
             let value = HEX.iter().position(|hex| hex == digit)?;
@@ -81,17 +82,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_read_back_and_no_other_is(number in 0u64..1 << 40, seed: u64, first: bool) {
+        fn a_name_is_parsed_and_no_similar_one_is(number in 0u64..1 << 40, seed: u64, first: bool) {
             let names = AlnumNames::new(seed, first);
             let text = name(&names, number);
             let digits = format!("{number:010x}");
             let placed = if first { text.ends_with(&digits) } else { text.starts_with(&digits) };
             prop_assert!(placed);
-            prop_assert!((10..=AlnumNames::LONGEST).contains(&text.len()));
+            prop_assert!((10..=AlnumNames::MAX_LENGTH).contains(&text.len()));
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-            prop_assert_eq!(names.read(text.as_bytes()), Some(number));
-            for wrong in [format!("{text}0"), format!("0{text}"), text[1..].to_string()] {
-                prop_assert!(names.read(wrong.as_bytes()) != Some(number), "{}", wrong);
+            prop_assert_eq!(names.parse(text.as_bytes()), Some(number));
+            for invalid in [format!("{text}0"), format!("0{text}"), text[1..].to_string()] {
+                prop_assert!(names.parse(invalid.as_bytes()) != Some(number), "{}", invalid);
             }
         }
     }
@@ -106,10 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn invalid_names_are_not_read() {
+    fn invalid_names_are_not_parsed() {
         let names = AlnumNames::new(1, true);
-        for wrong in ["", "0", "000000000", "00000000Z0", "zzz/0000000000"] {
-            assert_eq!(names.read(wrong.as_bytes()), None, "{wrong}");
+        for invalid in ["", "0", "000000000", "00000000Z0", "zzz/0000000000"] {
+            assert_eq!(names.parse(invalid.as_bytes()), None, "{invalid}");
         }
     }
 }

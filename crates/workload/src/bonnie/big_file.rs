@@ -72,7 +72,7 @@ pub enum PassKind {
     Read,
 }
 
-/// The state of the file when a phase is over.
+/// The state of the file after a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The last writer of the whole file.
@@ -86,7 +86,7 @@ pub struct State {
 impl BigFile {
     /// Returns the ops of a pass.
     pub fn pass(&self, pass: Pass) -> Sweep<'_> {
-        Sweep { file: self, pass, at: 0, step: SweepStep::Open }
+        Sweep { file: self, pass, offset: 0, step: SweepStep::Open }
     }
 
     /// Returns the exact op counts of a pass.
@@ -121,9 +121,9 @@ impl BigFile {
             (OpKind::Read, self.seeks.tickets),
             (OpKind::Write, updates),
         ]);
-        let ends = if self.end_sync { seekers } else { 0 };
-        let after_updates = if self.seeks.fsync { updates } else { 0 };
-        counts.insert(OpKind::Fsync, ends + after_updates);
+        let end_syncs = if self.end_sync { seekers } else { 0 };
+        let update_syncs = if self.seeks.fsync { updates } else { 0 };
+        counts.insert(OpKind::Fsync, end_syncs + update_syncs);
         counts.retain(|_, count| *count > 0);
         counts
     }
@@ -135,21 +135,21 @@ impl BigFile {
 
     /// Returns the expected content from byte `offset` to the end of its block or of the file; none past the end.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
-        let left = state.size.checked_sub(offset).filter(|left| *left > 0)?;
-        if state.seeks_done && self.seeks.updated(offset / u64::from(self.chunk)) {
-            return Some(self.payload(Writer::Seeker, offset, left));
+        let remaining = state.size.checked_sub(offset).filter(|remaining| *remaining > 0)?;
+        if state.seeks_done && self.seeks.is_updated(offset / u64::from(self.chunk)) {
+            return Some(self.payload(Writer::Seeker, offset, remaining));
         }
-        Some(self.payload(state.writer, offset, left))
+        Some(self.payload(state.writer, offset, remaining))
     }
 
-    /// Returns the content that `writer` writes at byte `offset`: to the end of its block, at most `most` bytes.
-    fn payload(&self, writer: Writer, offset: u64, most: u64) -> Payload {
+    /// Returns the content that `writer` writes at byte `offset`: to the end of its block, at most `max_length` bytes.
+    fn payload(&self, writer: Writer, offset: u64, max_length: u64) -> Payload {
         let size = match writer {
             Writer::Char => CHAR_BLOCK,
             _ => u64::from(self.chunk),
         };
-        let (block, within) = (offset / size, offset % size);
-        let length = (size - within).min(most) as u32;
+        let (block, offset_in_block) = (offset / size, offset % size);
+        let length = (size - offset_in_block).min(max_length) as u32;
         if self.zeros {
             return Payload::zeros(offset, length);
         }
@@ -159,7 +159,7 @@ impl BigFile {
             Writer::Rewrite => 3,
             Writer::Seeker => 4,
         };
-        Payload { id: VERSION * version + block, offset: within, length }
+        Payload { id: VERSION * version + block, offset: offset_in_block, length }
     }
 
     fn open(&self, op: &mut Op, new: bool) {
@@ -192,7 +192,7 @@ pub struct Seeks {
     /// True if fsync(2) follows each chunk that is written back.
     pub fsync: bool,
     seed: u64,
-    updated: Permutation,
+    update_order: Permutation,
 }
 
 /// A rule that selects tickets to write back.
@@ -216,7 +216,7 @@ impl Seeks {
             rule,
             fsync: false,
             seed: seed::stream(seed, "seeks").draw(),
-            updated: Permutation::new(chunks, seed, "updates"),
+            update_order: Permutation::new(chunks, seed, "updates"),
         }
     }
 
@@ -233,7 +233,7 @@ impl Seeks {
     }
 
     /// Returns the index of a ticket among the updates; none if its chunk is only read.
-    fn update(&self, ticket: u64) -> Option<u64> {
+    fn update_index(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
             UpdateRule::TenthOfAll => (ticket % TENTH == 0).then_some(ticket / TENTH),
@@ -253,16 +253,16 @@ impl Seeks {
 
     /// Returns the chunk of a ticket.
     fn chunk(&self, ticket: u64) -> u64 {
-        let chunks = self.updated.length();
-        match self.update(ticket) {
-            Some(update) => self.updated.at(update % chunks),
+        let chunks = self.update_order.length();
+        match self.update_index(ticket) {
+            Some(update) => self.update_order.at(update % chunks),
             None => seed::SplitMix64::new(self.seed.wrapping_add(ticket)).below(chunks),
         }
     }
 
     /// Returns true if any ticket writes this chunk back.
-    fn updated(&self, chunk: u64) -> bool {
-        self.updated.index_of(chunk) < self.updates()
+    fn is_updated(&self, chunk: u64) -> bool {
+        self.update_order.index_of(chunk) < self.updates()
     }
 }
 
@@ -281,17 +281,17 @@ enum SweepStep {
 pub struct Sweep<'a> {
     file: &'a BigFile,
     pass: Pass,
-    at: u64,
+    offset: u64,
     step: SweepStep,
 }
 
 impl Sweep<'_> {
     /// Reads or writes the next unit.
     fn unit(&mut self, op: &mut Op) {
-        let length = (self.pass.bytes - self.at).min(u64::from(self.pass.unit));
+        let length = (self.pass.bytes - self.offset).min(u64::from(self.pass.unit));
         op.compute = Nanos(self.pass.compute * length);
         if let PassKind::Write(writer) = self.pass.kind {
-            let payload = self.file.payload(writer, self.at, length);
+            let payload = self.file.payload(writer, self.offset, length);
             op.call = Call::Write { file: FILE, payload };
         } else {
             op.call = Call::Read { file: FILE, length: length as u32 };
@@ -304,9 +304,9 @@ impl Sweep<'_> {
     }
 
     fn advance(&mut self, bytes: u64) {
-        self.at += bytes;
+        self.offset += bytes;
         self.step = match self.file.end_sync {
-            _ if self.at < self.pass.bytes => SweepStep::Unit,
+            _ if self.offset < self.pass.bytes => SweepStep::Unit,
             true => SweepStep::Sync,
             false => SweepStep::Close,
         };
@@ -324,8 +324,8 @@ impl OpSource for Sweep<'_> {
             SweepStep::Unit => self.unit(op),
             SweepStep::WriteBack => {
                 let length = u64::from(self.pass.unit);
-                let payload = self.file.payload(Writer::Rewrite, self.at, length);
-                op.call = Call::WriteAt { file: FILE, offset: self.at, payload };
+                let payload = self.file.payload(Writer::Rewrite, self.offset, length);
+                op.call = Call::WriteAt { file: FILE, offset: self.offset, payload };
                 self.advance(length);
             }
             SweepStep::Sync => {
@@ -375,7 +375,7 @@ impl Seeker<'_> {
         self.round += 1;
         self.ticket = ticket;
         op.call = Call::ReadAt { file: FILE, offset: self.offset(), length: self.file.chunk };
-        if self.file.seeks.update(ticket).is_some() {
+        if self.file.seeks.update_index(ticket).is_some() {
             self.step = SeekerStep::WriteBack;
         }
     }
@@ -438,23 +438,23 @@ mod tests {
                 for rank in 0..u64::from(seekers) {
                     let own_tickets: Vec<u64> = (0..).map_while(|round| seeks.ticket_of(rank, round)).collect();
                     prop_assert!(own_tickets.len() as u64 >= tickets / u64::from(seekers));
-                    for (own, ticket) in own_tickets.into_iter().enumerate() {
+                    for (own_index, ticket) in own_tickets.into_iter().enumerate() {
                         seen[ticket as usize] += 1;
                         let chunk = seeks.chunk(ticket);
                         prop_assert!(chunk < chunks);
-                        let tenth = match rule {
+                        let is_update = match rule {
                             UpdateRule::TenthOfAll => ticket % 10 == 0,
-                            UpdateRule::TenthOfEach => own % 10 == 0,
+                            UpdateRule::TenthOfEach => own_index % 10 == 0,
                         };
-                        prop_assert_eq!(seeks.update(ticket).is_some(), tenth);
-                        written[chunk as usize] |= tenth;
-                        updates += u64::from(tenth);
+                        prop_assert_eq!(seeks.update_index(ticket).is_some(), is_update);
+                        written[chunk as usize] |= is_update;
+                        updates += u64::from(is_update);
                     }
                 }
-                prop_assert!(seen.iter().all(|times| *times == 1));
+                prop_assert!(seen.iter().all(|count| *count == 1));
                 prop_assert_eq!(seeks.updates(), updates);
                 for (chunk, written) in (0..).zip(written) {
-                    prop_assert_eq!(seeks.updated(chunk), written, "{}", chunk);
+                    prop_assert_eq!(seeks.is_updated(chunk), written, "{}", chunk);
                 }
             }
         }
@@ -466,8 +466,8 @@ mod tests {
         let seeks = Seeks::new(8192, 5, UpdateRule::TenthOfAll, 38_400, 1);
         let updates: Vec<usize> = (0..5)
             .map(|rank| {
-                let own = (0..).map_while(|round| seeks.ticket_of(rank, round));
-                own.filter(|ticket| seeks.update(*ticket).is_some()).count()
+                let own_tickets = (0..).map_while(|round| seeks.ticket_of(rank, round));
+                own_tickets.filter(|ticket| seeks.update_index(*ticket).is_some()).count()
             })
             .collect();
         assert_eq!(updates, [164, 164, 164, 164, 164]);

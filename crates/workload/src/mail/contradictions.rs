@@ -19,7 +19,7 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
     if protocol != "dovecot" && mail_fsync != "optimized" {
         return refuse(format!(
             "mail-fsync={mail_fsync} is a setting of protocol=dovecot and has no effect with \
-             protocol={protocol}; leave it out"
+             protocol={protocol}; omit it"
         ));
     }
     let deliverers = values.text("deliverers");
@@ -33,7 +33,7 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
             _ => Ok(()),
         };
     }
-    for (key, right) in [
+    for (key, expected) in [
         ("list-source", ["auto", "none"]),
         ("think", ["off", "off"]),
         ("writes", ["80", "80"]),
@@ -41,7 +41,7 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
         ("reads-after", ["0", "0"]),
     ] {
         let value = values.text(key);
-        if !right.contains(&value) {
+        if !expected.contains(&value) {
             return refuse(format!(
                 "{key}={value} applies only to the script; omit it with deliverers={deliverers}"
             ));

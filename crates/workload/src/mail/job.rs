@@ -67,22 +67,22 @@ pub struct Progress {
     pub part: u64,
     /// Number of bytes done.
     pub offset: u64,
-    /// Number of bytes left.
-    pub rest: u64,
+    /// Number of bytes that remain.
+    pub remaining: u64,
 }
 
 impl Progress {
     /// Returns the progress at the start of `length` bytes.
     pub fn start(length: u64) -> Progress {
-        Progress { part: 0, offset: 0, rest: length }
+        Progress { part: 0, offset: 0, remaining: length }
     }
 
     /// Counts a call of at most `max` bytes.
     pub fn advance(&mut self, max: u64) {
-        let done = max.min(self.rest);
+        let count = max.min(self.remaining);
         self.part += 1;
-        self.offset += done;
-        self.rest -= done;
+        self.offset += count;
+        self.remaining -= count;
     }
 }
 

@@ -17,11 +17,11 @@ pub const STORE_NAMES: NameForm = NameForm::Sequence;
 /// Suffix of the name in `cur` of a message with the flag "seen" and no other flag.
 pub const SEEN: &[u8] = b":2,S";
 
-/// The maildir that was entered.
+/// The slot of the maildir that was entered.
 const ENTERED: DirSlot = DirSlot(1);
-/// The directory to sync.
+/// The slot of the directory to sync.
 const SYNCED: DirSlot = DirSlot(2);
-/// The open file.
+/// The slot of the open file.
 const FILE: FileSlot = FileSlot(0);
 const READ_ONLY: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 
@@ -48,34 +48,36 @@ impl MailLayout {
 
     /// Returns the length of the next part of the job's file to be written.
     #[inline]
-    pub fn part(&self, job: &Job, Progress { part, offset, rest }: Progress) -> u32 {
+    pub fn part_length(&self, job: &Job, Progress { part, offset, remaining }: Progress) -> u32 {
         match job.split {
-            Split::Lines if job.lead == 0 => self.messages.line(job.message, part, offset, rest),
+            Split::Lines if job.lead == 0 => {
+                self.messages.line_length(job.message, part, offset, remaining)
+            }
             Split::Lines => match LEAD_LINES.get(part as usize) {
                 Some(line) => *line,
                 None => {
                     let (line, lead) = (part - LEAD_LINES.len() as u64, u64::from(job.lead));
-                    self.messages.line(job.message, line, offset - lead, rest)
+                    self.messages.line_length(job.message, line, offset - lead, remaining)
                 }
             },
-            Split::Blocks(block) => rest.min(u64::from(block)) as u32,
+            Split::Blocks(block) => remaining.min(u64::from(block)) as u32,
             // The first write ends with the record that contains the member's header.
             Split::Records(header) if offset == 0 => {
-                rest.min(RECORD - (header + BLOCK) % RECORD) as u32
+                remaining.min(RECORD - (header + BLOCK) % RECORD) as u32
             }
-            Split::Records(_) => rest.min(RECORD) as u32,
+            Split::Records(_) => remaining.min(RECORD) as u32,
         }
     }
 
     /// Returns the number of parts in which the job's file is written.
-    pub fn parts(&self, job: &Job) -> u64 {
+    pub fn part_count(&self, job: &Job) -> u64 {
         let length = self.length(job);
         match job.split {
-            Split::Lines if job.lead == 0 => self.messages.lines(job.message),
-            Split::Lines => LEAD_LINES.len() as u64 + self.messages.lines(job.message),
+            Split::Lines if job.lead == 0 => self.messages.line_count(job.message),
+            Split::Lines => LEAD_LINES.len() as u64 + self.messages.line_count(job.message),
             Split::Blocks(block) => length.div_ceil(u64::from(block)),
             Split::Records(_) => {
-                let first = u64::from(self.part(job, Progress::start(length)));
+                let first = u64::from(self.part_length(job, Progress::start(length)));
                 u64::from(first > 0) + (length - first).div_ceil(RECORD)
             }
         }
@@ -98,7 +100,7 @@ impl MailLayout {
             Step::Open(_) => Call::Open { dir, file, flags: READ_ONLY },
             Step::StatFile => Call::StatFile { file },
             Step::Write => {
-                let length = self.part(job, progress);
+                let length = self.part_length(job, progress);
                 Call::Write { file, payload: self.payload(job, progress.offset, length) }
             }
             Step::Read => Call::Read { file, length: READ },
@@ -120,26 +122,28 @@ impl MailLayout {
     }
 
     /// Returns the whole content of the job's file.
-    pub fn content(&self, job: &Job) -> Payload {
+    pub fn content_of(&self, job: &Job) -> Payload {
         self.payload(job, 0, self.length(job) as u32)
     }
 
     /// Writes the names for the call that `step` makes; calls on an open file keep the name with which it was opened.
-    pub fn name(&self, job: &Job, step: Step, inside: bool, op: &mut Op) {
+    pub fn write_names(&self, job: &Job, step: Step, inside: bool, op: &mut Op) {
         match step {
             Step::Mkdir(folder)
             | Step::Scan(folder)
             | Step::OpenFolder(folder)
             | Step::FsyncFolder(folder)
-            | Step::CloseFolder(folder) => self.folder(&mut op.name, job, folder, inside),
-            Step::Enter | Step::Leave => self.folder(&mut op.name, job, Folder::Maildir, false),
+            | Step::CloseFolder(folder) => self.write_folder(&mut op.name, job, folder, inside),
+            Step::Enter | Step::Leave => {
+                self.write_folder(&mut op.name, job, Folder::Maildir, false)
+            }
             Step::Absent(location)
             | Step::Create(location, ..)
             | Step::Open(location)
-            | Step::Unlink(location) => self.path(&mut op.name, job, location, inside),
+            | Step::Unlink(location) => self.write_path(&mut op.name, job, location, inside),
             Step::Link(from, to) | Step::Rename(from, to) => {
-                self.path(&mut op.name, job, from, inside);
-                self.path(&mut op.other, job, to, inside);
+                self.write_path(&mut op.name, job, from, inside);
+                self.write_path(&mut op.second_name, job, to, inside);
             }
             Step::StatFile
             | Step::Write
@@ -152,9 +156,9 @@ impl MailLayout {
         }
     }
 
-    fn folder(&self, name: &mut Name, job: &Job, folder: Folder, inside: bool) {
+    fn write_folder(&self, name: &mut Name, job: &Job, folder: Folder, inside: bool) {
         name.clear();
-        let last: &[u8] = match folder {
+        let folder_name: &[u8] = match folder {
             Folder::WriteStore => return name.push(WRITE_STORE),
             Folder::ReadStore => return name.push(READ_STORE),
             Folder::Maildir => return self.maildirs.push(name, job.maildir),
@@ -166,11 +170,11 @@ impl MailLayout {
             self.maildirs.push(name, job.maildir);
             name.push(b"/");
         }
-        name.push(last);
+        name.push(folder_name);
     }
 
     /// Writes the path of the job's message: `maildir07/new/1099267212.669.mail`.
-    pub fn path(&self, name: &mut Name, job: &Job, location: Location, inside: bool) {
+    pub fn write_path(&self, name: &mut Name, job: &Job, location: Location, inside: bool) {
         let folder = match location {
             Location::Store if job.message < self.write_store => Folder::WriteStore,
             Location::Store => Folder::ReadStore,
@@ -178,12 +182,12 @@ impl MailLayout {
             Location::New => Folder::New,
             Location::Seen => Folder::Current,
         };
-        self.folder(name, job, folder, inside);
+        self.write_folder(name, job, folder, inside);
         name.push(b"/");
         match location {
             Location::Store => {
-                let before = if folder == Folder::ReadStore { self.write_store } else { 0 };
-                STORE_NAMES.push(name, job.message - before);
+                let first_message = if folder == Folder::ReadStore { self.write_store } else { 0 };
+                STORE_NAMES.push(name, job.message - first_message);
             }
             Location::Temporary => self.format.temporary.push(name, job.number),
             Location::New | Location::Seen => {
@@ -204,6 +208,6 @@ impl MailLayout {
         name.push(b",S=");
         name.push_number(size, 1);
         name.push(b",W=");
-        name.push_number(size + self.messages.lines(job.message), 1);
+        name.push_number(size + self.messages.line_count(job.message), 1);
     }
 }

@@ -14,16 +14,16 @@ const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// deviation of 0.577.
 const OCTAVES_PER_1000: i64 = 2425;
 /// One message in this many has an attachment, which makes it longer by four octaves [OWN].
-const ATTACHMENTS: u64 = 64;
+const ATTACHMENT_INTERVAL: u64 = 64;
 /// One line in this many is empty, which is only a newline [OWN].
-const EMPTY_LINES: u64 = 8;
+const EMPTY_LINE_INTERVAL: u64 = 8;
 /// Minimum and maximum length of the other lines, in bytes with the newline; the average over all lines is 50 [OWN].
-const LINE: (u64, u64) = (20, 95);
+const LINE_LENGTHS: (u64, u64) = (20, 95);
 /// Number of lines in the cycle from which synthetic mail is cut: a message begins at any line of it, and the number of
 /// lines of a message is computed without iterating over them [OWN].
-const CYCLE: u64 = 4096;
+const CYCLE_LINES: u64 = 4096;
 /// Maximum length of a line of real mail in bytes; a longer line is written in pieces, as through a buffer.
-const MAX_LINE: usize = 64 << 10;
+const MAX_LINE_LENGTH: usize = 64 << 10;
 
 /// Messages, numbered from zero. Synthetic mail is the same for every seed, as the mail of the original was, and
 /// unlimited; real mail repeats from its beginning.
@@ -64,11 +64,11 @@ impl Messages {
             let length = u32::try_from(size).map_err(|_| {
                 let name = String::from_utf8_lossy(&member.path);
                 format!(
-                    "message '{}' has {size} bytes; it must have less than 4 GiB",
+                    "message '{}' has {size} bytes; it must be smaller than 4 GiB",
                     quote::short(&name)
                 )
             })?;
-            let lines = real_lines(input.bytes(), data, size);
+            let lines = count_real_lines(input.bytes(), data, size);
             members.push(Member { offset: data, length, lines });
         }
         if members.is_empty() {
@@ -85,24 +85,24 @@ impl Messages {
         }
     }
 
-    /// Returns the length of line `number` of a message in bytes, with its newline; the line begins at `offset`, `rest`
-    /// bytes before the message's end.
+    /// Returns the length of line `number` of a message in bytes, with its newline; the line begins at `offset`,
+    /// `remaining` bytes before the message's end.
     ///
     /// The lines of synthetic mail are computed: its contents do not have newlines at the ends of lines.
-    pub fn line(&self, message: u64, number: u64, offset: u64, rest: u64) -> u32 {
+    pub fn line_length(&self, message: u64, number: u64, offset: u64, remaining: u64) -> u32 {
         match &self.0 {
             Source::Real { input, members } => {
                 let from = member(members, message).offset + offset;
-                real_line(input.bytes(), from, rest)
+                real_line_length(input.bytes(), from, remaining)
             }
-            Source::Synthetic { lines, .. } => lines.length(message, number).min(rest) as u32,
+            Source::Synthetic { lines, .. } => lines.length(message, number).min(remaining) as u32,
         }
     }
 
     /// Returns the number of lines of a message.
-    pub fn lines(&self, message: u64) -> u64 {
+    pub fn line_count(&self, message: u64) -> u64 {
         match &self.0 {
-            Source::Synthetic { lines, .. } => lines.within(message, self.length(message)),
+            Source::Synthetic { lines, .. } => lines.count_lines(message, self.length(message)),
             Source::Real { members, .. } => u64::from(member(members, message).lines),
         }
     }
@@ -136,7 +136,7 @@ fn mixed_length(message: u64) -> u64 {
     let logarithm = (MEDIAN + (sum - (2 << 16)) * OCTAVES_PER_1000 / 1000) as u64;
     let whole = 1 << (logarithm >> 16);
     let length = whole + ((whole * (logarithm & 0xffff)) >> 16);
-    if draws.below(ATTACHMENTS) == 0 { length << 4 } else { length }
+    if draws.below(ATTACHMENT_INTERVAL) == 0 { length << 4 } else { length }
 }
 
 /// The lines of synthetic mail, as the start of each line and the end of the last; takes 16 KiB.
@@ -145,8 +145,8 @@ struct Lines(Vec<u32>);
 
 impl Lines {
     fn new() -> Lines {
-        let ends = (0..CYCLE).scan(0, |end, number| {
-            *end += synthetic_line(number);
+        let ends = (0..CYCLE_LINES).scan(0, |end, number| {
+            *end += synthetic_line_length(number);
             Some(*end)
         });
         Lines(std::iter::once(0).chain(ends).collect())
@@ -154,49 +154,49 @@ impl Lines {
 
     /// Returns the index in the cycle of a message's first line.
     fn first(message: u64) -> u64 {
-        mix(message) % CYCLE
+        mix(message) % CYCLE_LINES
     }
 
     fn length(&self, message: u64, number: u64) -> u64 {
-        let line = ((Lines::first(message) + number) % CYCLE) as usize;
+        let line = ((Lines::first(message) + number) % CYCLE_LINES) as usize;
         u64::from(self.0[line + 1] - self.0[line])
     }
 
     /// Returns the number of lines that begin in a message of `length` bytes.
-    fn within(&self, message: u64, length: u64) -> u64 {
+    fn count_lines(&self, message: u64, length: u64) -> u64 {
         if length == 0 {
             return 0;
         }
         let first = Lines::first(message);
-        let round = u64::from(self.0[CYCLE as usize]);
+        let round = u64::from(self.0[CYCLE_LINES as usize]);
         // The message's end, counted from the start of the first line of the cycle.
         let end = u64::from(self.0[first as usize]) + length;
-        let (rounds, rest) = ((end - 1) / round, (end - 1) % round + 1);
-        let begun = self.0.partition_point(|start| u64::from(*start) < rest) as u64;
-        rounds * CYCLE + begun - first
+        let (rounds, remaining) = ((end - 1) / round, (end - 1) % round + 1);
+        let line_number = self.0.partition_point(|start| u64::from(*start) < remaining) as u64;
+        rounds * CYCLE_LINES + line_number - first
     }
 }
 
-fn synthetic_line(number: u64) -> u32 {
+fn synthetic_line_length(number: u64) -> u32 {
     let draw = mix(number ^ 0x6c69_6e65);
-    if draw % EMPTY_LINES == 0 {
+    if draw % EMPTY_LINE_INTERVAL == 0 {
         return 1;
     }
-    (LINE.0 + (((draw >> 32) * (LINE.1 - LINE.0 + 1)) >> 32)) as u32
+    (LINE_LENGTHS.0 + (((draw >> 32) * (LINE_LENGTHS.1 - LINE_LENGTHS.0 + 1)) >> 32)) as u32
 }
 
-fn real_lines(bytes: &[u8], from: u64, length: u64) -> u32 {
+fn count_real_lines(bytes: &[u8], from: u64, length: u64) -> u32 {
     let (mut offset, mut lines) = (0, 0);
     while offset < length {
-        offset += u64::from(real_line(bytes, from + offset, length - offset));
+        offset += u64::from(real_line_length(bytes, from + offset, length - offset));
         lines += 1;
     }
     lines
 }
 
-fn real_line(bytes: &[u8], from: u64, rest: u64) -> u32 {
+fn real_line_length(bytes: &[u8], from: u64, remaining: u64) -> u32 {
     let from = from as usize;
-    let max = (rest as usize).min(MAX_LINE);
+    let max = (remaining as usize).min(MAX_LINE_LENGTH);
     let line = bytes.get(from..from + max).unwrap_or_default();
     line.iter().position(|byte| *byte == b'\n').map_or(max, |end| end + 1) as u32
 }
@@ -211,7 +211,7 @@ mod tests {
         let mut lengths: Vec<u64> = (0..77_133).map(|message| mail.length(message)).collect();
         lengths.sort_unstable();
         let count = lengths.len() as f64;
-        // By hand: one in 64 is longer by four octaves; that moves the median of 3,584 bytes by the
+        // Computed by hand: one in 64 is longer by four octaves; that moves the median of 3,584 bytes by the
         // 1.1 % of the others that are then above it, about 40 bytes.
         let median = lengths[lengths.len() / 2];
         assert!((3_550..3_710).contains(&median), "median {median}");
@@ -227,19 +227,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_fifty_bytes_long_on_average_and_together_the_message() {
+    fn lines_are_fifty_bytes_long_on_average_and_add_up_to_the_message() {
         let mail = Messages::synthetic(None);
         let (mut bytes, mut lines) = (0, 0);
         for message in 0..2_000 {
             let (mut offset, mut number) = (0, 0);
             let length = mail.length(message);
             while offset < length {
-                let line = mail.line(message, number, offset, length - offset);
+                let line = mail.line_length(message, number, offset, length - offset);
                 assert!((1..=95).contains(&line), "{line}");
                 (offset, number) = (offset + u64::from(line), number + 1);
             }
             assert_eq!(offset, length);
-            assert_eq!(number, mail.lines(message));
+            assert_eq!(number, mail.line_count(message));
             (bytes, lines) = (bytes + offset, lines + number);
         }
         // Messages that span the cycle of lines many times, up to the byte at which a cycle ends and beyond.
@@ -248,10 +248,10 @@ mod tests {
             for message in 0..5 {
                 let (mut offset, mut number) = (0, 0);
                 while offset < length {
-                    offset += u64::from(mail.line(message, number, offset, length - offset));
+                    offset += u64::from(mail.line_length(message, number, offset, length - offset));
                     number += 1;
                 }
-                assert_eq!((offset, number), (length, mail.lines(message)));
+                assert_eq!((offset, number), (length, mail.line_count(message)));
             }
         }
         // 1/8 of 1 byte and 7/8 of 57.5 on average are 50.4; last lines are shorter.

@@ -9,13 +9,13 @@ use std::ops::Range;
 use crate::op::Name;
 
 /// Time of the first message: 2004-11-01 00:00 UTC, in the year of the original.
-pub const TIME: u64 = 1_099_267_200;
+pub const FIRST_TIME: u64 = 1_099_267_200;
 /// Maximum length of a message's name, that of Dovecot: 10 digits of time, 2 + 6 for the microseconds, 1 + 5 for the
 /// process, 5 for the host, twice 3 + 10 for the sizes and 4 for the flag; numbers in names have at most 10 digits.
-pub const LONGEST: usize = 10 + 8 + 6 + 5 + 26 + 4;
+pub const MAX_NAME: usize = 10 + 8 + 6 + 5 + 26 + 4;
 /// Messages per second [OWN].
-const RATE: u64 = 10;
-const HOST: &[u8] = b"mail";
+const MESSAGES_PER_SECOND: u64 = 10;
+const HOST_NAME: &[u8] = b"mail";
 
 /// The form of a name computed from the number of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +36,17 @@ pub enum NameForm {
 impl NameForm {
     /// Appends the name of `number`.
     pub fn push(self, name: &mut Name, number: u64) {
-        name.push_number(TIME + number / RATE, 1);
+        name.push_number(FIRST_TIME + number / MESSAGES_PER_SECOND, 1);
         name.push(b".");
         match self {
             NameForm::Sequence => {
                 name.push(b"2119_");
                 name.push_number(number, 1);
             }
-            NameForm::Process => name.push_number(process(number), 1),
+            NameForm::Process => name.push_number(process_id(number), 1),
             NameForm::PrefixedProcess => {
                 name.push(b"P");
-                name.push_number(process(number), 1);
+                name.push_number(process_id(number), 1);
             }
             NameForm::Inode => {
                 name.push(b"V801I");
@@ -54,13 +54,17 @@ impl NameForm {
             }
             NameForm::Microseconds => {
                 name.push(b"M");
-                name.push_number(number % RATE * (1_000_000 / RATE) + number % 99_991, 1);
+                name.push_number(
+                    number % MESSAGES_PER_SECOND * (1_000_000 / MESSAGES_PER_SECOND)
+                        + number % 99_991,
+                    1,
+                );
                 name.push(b"P");
-                name.push_number(process(number), 1);
+                name.push_number(process_id(number), 1);
             }
         }
         name.push(b".");
-        name.push(HOST);
+        name.push(HOST_NAME);
     }
 }
 
@@ -68,15 +72,15 @@ impl NameForm {
 pub fn candidates(name: &[u8]) -> Range<u64> {
     let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let time = std::str::from_utf8(&name[..digits]).ok().and_then(|time| time.parse::<u64>().ok());
-    let seconds = time.and_then(|time| time.checked_sub(TIME));
+    let seconds = time.and_then(|time| time.checked_sub(FIRST_TIME));
     seconds
-        .and_then(|seconds| seconds.checked_mul(RATE))
-        .map_or(0..0, |first| first..first.saturating_add(RATE))
+        .and_then(|seconds| seconds.checked_mul(MESSAGES_PER_SECOND))
+        .map_or(0..0, |first| first..first.saturating_add(MESSAGES_PER_SECOND))
 }
 
 /// Computes the process id of a message. Ids increase by three per message and wrap below 32,768, as in the Linux of
 /// 2004; two messages of the same second never share one.
-fn process(number: u64) -> u64 {
+fn process_id(number: u64) -> u64 {
     300 + 3 * number % 32_400
 }
 
@@ -108,14 +112,14 @@ mod tests {
 
     #[test]
     fn names_have_the_format_of_their_programs() {
-        let right = [
+        let expected = [
             "1099267212.2119_123.mail",
             "1099267212.669.mail",
             "1099267212.P669.mail",
             "1099267212.V801I807b.mail",
             "1099267212.M300123P669.mail",
         ];
-        assert_eq!(FORMS.map(|form| name(form, 123)), right);
+        assert_eq!(FORMS.map(|form| name(form, 123)), expected);
     }
 
     #[test]
@@ -128,8 +132,9 @@ mod tests {
                 assert!(seen.insert(name), "{form:?} of {number}");
             }
         }
-        for wrong in ["", "x", "12.P3.mail", "99999999999999999999999", "18446744073709551615.x"] {
-            assert_eq!(candidates(wrong.as_bytes()), 0..0, "{wrong}");
+        for invalid in ["", "x", "12.P3.mail", "99999999999999999999999", "18446744073709551615.x"]
+        {
+            assert_eq!(candidates(invalid.as_bytes()), 0..0, "{invalid}");
         }
     }
 }

@@ -26,7 +26,7 @@ impl<F: FnMut(u64) -> Jobs> Operations<F> {
     }
 
     /// Takes the next job of the current operation.
-    fn next_of_current(&mut self) -> Option<Job> {
+    fn next_in_operation(&mut self) -> Option<Job> {
         while let Some(job) = self.jobs.get(self.next) {
             self.next += 1;
             if job.is_some() {
@@ -42,7 +42,7 @@ impl<F: FnMut(u64) -> Jobs> Iterator for Operations<F> {
 
     fn next(&mut self) -> Option<Job> {
         loop {
-            if let Some(job) = self.next_of_current() {
+            if let Some(job) = self.next_in_operation() {
                 return Some(job);
             }
             self.jobs = (self.jobs_of)(self.numbers.next()?);
@@ -58,14 +58,16 @@ impl<F: FnMut(u64) -> Jobs> Items for Runner<'_, Operations<F>> {
             return None;
         }
         let operations = self.jobs();
-        let mut left = operations.jobs.iter().skip(operations.next);
+        let mut remaining = operations.jobs.iter().skip(operations.next);
         let numbers = &operations.numbers;
-        left.all(Option::is_none).then(|| (numbers.start - operations.first, !numbers.is_empty()))
+        remaining
+            .all(Option::is_none)
+            .then(|| (numbers.start - operations.first, !numbers.is_empty()))
     }
 
-    fn end_after(&mut self, most: u64) {
+    fn set_max_items(&mut self, max_items: u64) {
         let operations = self.jobs();
-        let end = operations.first.saturating_add(most);
+        let end = operations.first.saturating_add(max_items);
         operations.numbers.end = operations.numbers.end.min(end);
     }
 }

@@ -40,7 +40,7 @@ ours. fsbench [PUB]: write, fsync, close, rename to new, fsync of new. dovecot [
 that is already taken, and its retry, do not occur.
 
 With `deliverers` there is no script: phase `deliver-N` has N threads that deliver `ops` \
-messages by turns (from memory, as from a socket) and one that retrieves each when its delivery is \
+messages in turn (from memory, as from a socket) and one that retrieves each when its delivery is \
 complete: it lists new, renames the message to cur/...:2,S, opens, reads and closes it, and with \
 retrieve=delete unlinks it. Guenter's fsbench had one deliverer and one retrieval simulator, then 2, \
 4, 8 and 16, with sync between [PUB]: deliverers=sweep. How his simulator searched for mail is not \

@@ -31,7 +31,7 @@ pub struct Protocol {
     pub format: MessageFormat,
 }
 
-/// Lengths in bytes, with newlines, of the lines that qmail-local puts before a message: `Return-Path`
+/// Lengths in bytes, with newlines, of the lines that qmail-local writes before a message: `Return-Path`
 /// and `Delivered-To` [OWN].
 pub const LEAD_LINES: [u32; 2] = [38, 34];
 const LEAD: u32 = LEAD_LINES[0] + LEAD_LINES[1];
@@ -181,7 +181,7 @@ impl Protocol {
 }
 
 /// The modification time of unpacked messages.
-pub const MTIME: i64 = super::names::TIME as i64;
+pub const MTIME: i64 = super::names::FIRST_TIME as i64;
 
 /// Unpacks a message as GNU tar does when run by root, as in the workload tarball [RUN].
 pub const UNPACK: &[Step] = &[
@@ -212,7 +212,7 @@ pub const READ_MESSAGE: &[Step] = &[Step::Open(Store), Step::StatFile, Step::Rea
 /// Finds a message, moves it to `cur` and reads it.
 pub const RETRIEVE: &[Step] =
     &[Step::Scan(Folder::New), Step::Rename(New, Seen), Step::Open(Seen), Step::Read, Step::Close];
-/// Does the work of [`RETRIEVE`], then deletes the message.
+/// Like [`RETRIEVE`], but then deletes the message.
 pub const RETRIEVE_AND_DELETE: &[Step] = &[
     Step::Scan(Folder::New),
     Step::Rename(New, Seen),

@@ -23,33 +23,34 @@ pub struct Sums {
 impl Sums {
     /// Adds up all jobs. Jobs with the same steps make the same calls except for those that move bytes, so only
     /// the latter are added up job by job.
-    pub fn of(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
+    pub fn of_jobs(layout: &MailLayout, jobs: impl Iterator<Item = Job>) -> Sums {
         let mut sums = Sums::default();
-        let mut kinds: Vec<JobGroup> = Vec::new();
+        let mut groups: Vec<JobGroup> = Vec::new();
         for job in jobs {
-            let known = kinds.iter().position(|kind| std::ptr::eq(kind.first.steps, job.steps));
-            let at = known.unwrap_or_else(|| {
-                kinds.push(JobGroup { first: job, jobs: 0, writes: 0, reads: 0 });
-                kinds.len() - 1
+            let existing =
+                groups.iter().position(|group| std::ptr::eq(group.first.steps, job.steps));
+            let index = existing.unwrap_or_else(|| {
+                groups.push(JobGroup { first: job, jobs: 0, writes: 0, reads: 0 });
+                groups.len() - 1
             });
-            let kind = &mut kinds[at];
-            kind.jobs += 1;
+            let group = &mut groups[index];
+            group.jobs += 1;
             for step in job.steps {
                 match step {
                     Step::Write => {
-                        kind.writes += repeats(layout, &job, *step);
+                        group.writes += call_count(layout, &job, *step);
                         sums.written += layout.length(&job);
                     }
                     Step::Read => {
-                        kind.reads += repeats(layout, &job, *step);
+                        group.reads += call_count(layout, &job, *step);
                         sums.read += layout.length(&job);
                     }
                     _ => {}
                 }
             }
         }
-        for kind in kinds {
-            kind.add_to(layout, &mut sums.counts);
+        for group in groups {
+            group.add_to(layout, &mut sums.counts);
         }
         sums.counts.retain(|_, count| *count > 0);
         sums
@@ -93,10 +94,10 @@ impl JobGroup {
 }
 
 /// Returns the number of calls of a step; a job without [`Step::Scan`] has as many ops as the sum over its steps.
-pub fn repeats(layout: &MailLayout, job: &Job, step: Step) -> u64 {
+pub fn call_count(layout: &MailLayout, job: &Job, step: Step) -> u64 {
     match step {
         Step::Read => layout.length(job).div_ceil(u64::from(READ)) + 1,
-        Step::Write => layout.parts(job),
+        Step::Write => layout.part_count(job),
         _ => 1,
     }
 }
@@ -112,20 +113,22 @@ pub struct Runner<'a, J> {
     next_step: usize,
     progress: Progress,
     /// True between [`Step::Enter`] and [`Step::Leave`].
-    inside: bool,
+    is_inside: bool,
 }
 
 impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     /// Creates the stream of the ops of `jobs`.
     pub fn new(layout: &'a MailLayout, jobs: J) -> Runner<'a, J> {
         let (job, progress) = (Job::new(&[]), Progress::default());
-        Runner { layout, jobs, job, length: 0, next_step: 0, progress, inside: false }
+        Runner { layout, jobs, job, length: 0, next_step: 0, progress, is_inside: false }
     }
 
     /// Reports whether the next op is the first of a job or there is no next op.
     pub fn is_between_jobs(&mut self) -> bool {
-        // Everything is written, or there was nothing to write.
-        while self.job.steps.get(self.next_step) == Some(&Step::Write) && self.progress.rest == 0 {
+        // The message is complete, or empty.
+        while self.job.steps.get(self.next_step) == Some(&Step::Write)
+            && self.progress.remaining == 0
+        {
             self.go_to(self.next_step + 1);
         }
         self.next_step == self.job.steps.len()
@@ -140,8 +143,8 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.next_step) {
-                // Everything is written, or there was nothing to write.
-                Some(Step::Write) if self.progress.rest == 0 => self.go_to(self.next_step + 1),
+                // The message is complete, or empty.
+                Some(Step::Write) if self.progress.remaining == 0 => self.go_to(self.next_step + 1),
                 Some(step) => return Some(*step),
                 None => {
                     self.job = self.jobs.next()?;
@@ -163,7 +166,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         if let Call::Write { payload, .. } = call {
             self.progress.advance(payload.length.into());
         } else if let Call::Read { length, .. } = call
-            && self.progress.rest > 0
+            && self.progress.remaining > 0
         {
             self.progress.advance(length.into());
         } else {
@@ -174,17 +177,17 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
 
 impl<J: Iterator<Item = Job>> Runner<'_, J> {
     #[inline(never)]
-    fn other(&mut self, op: &mut Op) -> bool {
+    fn next_in_general(&mut self, op: &mut Op) -> bool {
         let Some(step) = self.step() else { return false };
-        let first = self.next_step == 0 && self.progress.part == 0;
-        op.after = if first { self.job.after } else { ProgressPoint::default() };
-        op.compute = if first { self.job.compute } else { Nanos(0) };
+        let is_first = self.next_step == 0 && self.progress.part == 0;
+        op.after = if is_first { self.job.after } else { ProgressPoint::default() };
+        op.compute = if is_first { self.job.compute } else { Nanos(0) };
         op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
-        op.call = self.layout.call(&self.job, step, self.progress, self.inside);
-        self.layout.name(&self.job, step, self.inside, op);
+        op.call = self.layout.call(&self.job, step, self.progress, self.is_inside);
+        self.layout.write_names(&self.job, step, self.is_inside, op);
         match step {
-            Step::Enter => self.inside = true,
-            Step::Leave => self.inside = false,
+            Step::Enter => self.is_inside = true,
+            Step::Leave => self.is_inside = false,
             _ => {}
         }
         self.advance(op.call);
@@ -194,17 +197,17 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
 
 impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
     /// Handles the most frequent op, the next line of the same message, on a fast path; the result equals that of
-    /// [`Runner::other`], because neither the names nor the dependency change.
+    /// [`Runner::next_in_general`], because neither the names nor the dependency change.
     fn next(&mut self, op: &mut Op) -> bool {
         if let (Call::Write { file, .. }, 1.., 1..) =
-            (op.call, self.progress.part, self.progress.rest)
+            (op.call, self.progress.part, self.progress.remaining)
         {
-            let length = self.layout.part(&self.job, self.progress);
+            let length = self.layout.part_length(&self.job, self.progress);
             let payload = self.layout.payload(&self.job, self.progress.offset, length);
             op.call = Call::Write { file, payload };
             self.progress.advance(length.into());
             return true;
         }
-        self.other(op)
+        self.next_in_general(op)
     }
 }

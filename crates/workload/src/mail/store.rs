@@ -55,8 +55,8 @@ pub fn messages(values: &Values, setting: &Setting) -> Result<Messages, ParamErr
     match (&setting.input, source, size) {
         (_, "none", size) => Ok(Messages::synthetic(size)),
         (_, _, Some(size)) => Err(ParamError::Conflict(format!(
-            "size={size} contradicts source={source}: real messages have their own sizes; leave \
-             one of them out"
+            "size={size} contradicts source={source}: real messages have their own sizes; omit \
+             one of them"
         ))),
         (Some(input), _, None) => Messages::real(input)
             .map_err(|error| ParamError::Conflict(format!("--set source={source}: {error}"))),
@@ -74,8 +74,8 @@ pub fn unpack(layout: &MailLayout) -> impl Iterator<Item = Job> + Send + '_ {
     [(MAKE_WRITE_STORE, 0..writes), (MAKE_READ_STORE, writes..writes + reads)]
         .into_iter()
         .filter(|(_, messages)| !messages.is_empty())
-        .flat_map(|(make, messages)| {
-            let folder = Job::new(make);
+        .flat_map(|(make_steps, messages)| {
+            let folder = Job::new(make_steps);
             let files = messages.map(|message| Job { message, ..Job::new(UNPACK) });
             std::iter::once(folder).chain(files)
         })

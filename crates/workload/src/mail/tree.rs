@@ -1,4 +1,4 @@
-//! The tree of a mail workload, looked up by trying the ten numbers to which a name can belong.
+//! The tree of a mail workload, which is looked up by trying the ten numbers that a name can stand for.
 
 use crate::mail::job::Job;
 use crate::mail::layout::{MailLayout, READ_STORE, WRITE_STORE};
@@ -25,7 +25,7 @@ pub struct Mailboxes<'a> {
 
 impl Mailboxes<'_> {
     /// Returns the state before any maildir exists.
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Mailboxes { maildirs: 0, numbers: 0, messages: 0, delivered: Box::new(|_| None) }
     }
 }
@@ -42,7 +42,7 @@ pub struct MailTree<'a> {
 
 impl MailTree<'_> {
     /// Returns the expected entry at `rest` in the store that begins with message `first` and has `count` messages.
-    fn stored(&self, rest: &[u8], first: u64, count: u64) -> Option<Expected> {
+    fn lookup_in_store(&self, rest: &[u8], first: u64, count: u64) -> Option<Expected> {
         if count == 0 || !self.unpacked {
             return None;
         }
@@ -52,21 +52,21 @@ impl MailTree<'_> {
         let file = rest.strip_prefix(b"/")?;
         candidates(file).filter(|index| *index < count).find_map(|index| {
             let job = Job { message: first + index, ..Job::new(UNPACK) };
-            let found = self.is_path(&job, Location::Store, |path| path.ends_with(rest));
-            let content = Expected::file(self.layout.content(&job));
+            let found = self.path_matches(&job, Location::Store, |path| path.ends_with(rest));
+            let content = Expected::file(self.layout.content_of(&job));
             found.then(|| content.with_mode(0o644).with_mtime(MTIME))
         })
     }
 
-    fn is_path(&self, job: &Job, location: Location, right: impl Fn(&[u8]) -> bool) -> bool {
+    fn path_matches(&self, job: &Job, location: Location, accepts: impl Fn(&[u8]) -> bool) -> bool {
         let mut name = Name::default();
-        self.layout.path(&mut name, job, location, false);
-        right(name.as_bytes())
+        self.layout.write_path(&mut name, job, location, false);
+        accepts(name.as_bytes())
     }
 
-    fn in_maildir(&self, path: &[u8]) -> Option<Expected> {
+    fn lookup_in_maildir(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
-        let maildir = self.layout.maildirs.read(parts.next()?)?;
+        let maildir = self.layout.maildirs.parse(parts.next()?)?;
         if maildir >= self.mailboxes.maildirs {
             return None;
         }
@@ -76,8 +76,8 @@ impl MailTree<'_> {
         };
         candidates(file).filter(|number| *number < self.mailboxes.numbers).find_map(|number| {
             let (job, location) = (self.mailboxes.delivered)(number)?;
-            let found = self.is_path(&job, location, |right| right == path);
-            found.then(|| Expected::file(self.layout.content(&job)))
+            let found = self.path_matches(&job, location, |expected| expected == path);
+            found.then(|| Expected::file(self.layout.content_of(&job)))
         })
     }
 }
@@ -86,11 +86,11 @@ impl Tree for MailTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let (writes, reads) = (self.layout.write_store, self.layout.read_store);
         if let Some(rest) = path.strip_prefix(WRITE_STORE) {
-            return self.stored(rest, 0, writes);
+            return self.lookup_in_store(rest, 0, writes);
         }
         match path.strip_prefix(READ_STORE) {
-            Some(rest) => self.stored(rest, writes, reads),
-            None => self.in_maildir(path),
+            Some(rest) => self.lookup_in_store(rest, writes, reads),
+            None => self.lookup_in_maildir(path),
         }
     }
 

@@ -34,23 +34,23 @@ pub struct OpenFile {
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A new inode under a new name. It gets the next inode number.
-    Made {
+    Created {
         /// Its name.
-        at: Entry,
+        entry: Entry,
         /// The inode.
         node: Box<Node>,
     },
     /// Another name for a file.
     Linked {
         /// The name.
-        at: Entry,
+        entry: Entry,
         /// The file.
         inode: Inode,
     },
     /// A name removed.
     Removed {
         /// The name.
-        at: Entry,
+        entry: Entry,
         /// The inode that it named.
         inode: Inode,
     },
@@ -68,7 +68,7 @@ pub enum Change {
         /// The file.
         inode: Inode,
         /// Offset in bytes.
-        at: u64,
+        offset: u64,
         /// The bytes.
         payload: Payload,
     },
@@ -80,14 +80,14 @@ pub enum Change {
         size: u64,
     },
     /// New permission bits.
-    Mode {
+    ModeSet {
         /// The inode.
         inode: Inode,
         /// The bits (0o7777).
         mode: u32,
     },
     /// A modification time that was set.
-    Modified {
+    TimeSet {
         /// The inode.
         inode: Inode,
         /// The time in seconds since 1970; `None` if its value is not modelled.

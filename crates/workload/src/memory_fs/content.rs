@@ -22,17 +22,17 @@ impl Content {
     }
 
     /// Writes a payload at an offset in bytes, which may be past the end.
-    pub fn write(&mut self, at: u64, payload: Payload) {
+    pub fn write(&mut self, offset: u64, payload: Payload) {
         if payload.length == 0 {
             return;
         }
-        let end = at + u64::from(payload.length);
-        let after = self.stored(end);
-        self.remove(at, end);
-        if let Some(after) = after {
-            self.pieces.insert(end, after);
+        let end = offset + u64::from(payload.length);
+        let remainder = self.stored_piece(end);
+        self.remove(offset, end);
+        if let Some(remainder) = remainder {
+            self.pieces.insert(end, remainder);
         }
-        self.insert(at, payload);
+        self.insert(offset, payload);
         self.size = self.size.max(end);
     }
 
@@ -44,25 +44,25 @@ impl Content {
 
     /// Returns the rest of the payload at an offset; in a hole, zeros up to the next payload; `None` at or past the
     /// end of the file.
-    pub fn piece(&self, at: u64) -> Option<Payload> {
-        if at >= self.size {
+    pub fn piece(&self, offset: u64) -> Option<Payload> {
+        if offset >= self.size {
             return None;
         }
-        self.stored(at).or_else(|| {
-            let next = self.pieces.range(at..).next().map_or(self.size, |(start, _)| *start);
-            Some(Payload::zeros(at, (next - at).min(u32::MAX.into()) as u32))
+        self.stored_piece(offset).or_else(|| {
+            let next = self.pieces.range(offset..).next().map_or(self.size, |(start, _)| *start);
+            Some(Payload::zeros(offset, (next - offset).min(u32::MAX.into()) as u32))
         })
     }
 
     /// Returns the number of payloads, which determines the memory used.
-    pub fn pieces(&self) -> usize {
+    pub fn piece_count(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Returns the part of a stored payload from `at` on.
-    fn stored(&self, at: u64) -> Option<Payload> {
-        let (start, piece) = self.pieces.range(..=at).next_back()?;
-        let skipped = at - start;
+    /// Returns the part of a stored payload from `position` on.
+    fn stored_piece(&self, position: u64) -> Option<Payload> {
+        let (start, piece) = self.pieces.range(..=position).next_back()?;
+        let skipped = position - start;
         (skipped < u64::from(piece.length)).then(|| Payload {
             id: piece.id,
             offset: piece.offset + skipped,
@@ -82,27 +82,27 @@ impl Content {
     }
 
     /// Adds a payload to a hole, merged with its neighbours if they are parts of one content.
-    fn insert(&mut self, at: u64, mut payload: Payload) {
-        let end = at + u64::from(payload.length);
+    fn insert(&mut self, offset: u64, mut payload: Payload) {
+        let end = offset + u64::from(payload.length);
         if let Some(next) = self.pieces.get(&end)
-            && let Some(both) = joined(payload, *next)
+            && let Some(both) = join(payload, *next)
         {
             self.pieces.remove(&end);
             payload = both;
         }
-        if let Some((start, before)) = self.pieces.range_mut(..at).next_back()
-            && start + u64::from(before.length) == at
-            && let Some(both) = joined(*before, payload)
+        if let Some((start, before)) = self.pieces.range_mut(..offset).next_back()
+            && start + u64::from(before.length) == offset
+            && let Some(both) = join(*before, payload)
         {
             *before = both;
             return;
         }
-        self.pieces.insert(at, payload);
+        self.pieces.insert(offset, payload);
     }
 }
 
 /// Returns two consecutive payloads as one, if the second continues the content of the first.
-fn joined(first: Payload, second: Payload) -> Option<Payload> {
+fn join(first: Payload, second: Payload) -> Option<Payload> {
     let continues = first.id == second.id
         && first.offset.checked_add(first.length.into()) == Some(second.offset);
     let length = first.length.checked_add(second.length).filter(|_| continues)?;
@@ -120,8 +120,8 @@ mod tests {
     }
 
     fn pieces(content: &Content) -> Vec<(u64, u64, u64, u32)> {
-        let all = content.pieces.iter();
-        all.map(|(at, piece)| (*at, piece.id, piece.offset, piece.length)).collect()
+        let pieces = content.pieces.iter();
+        pieces.map(|(offset, piece)| (*offset, piece.id, piece.offset, piece.length)).collect()
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         let expected = [(0, 1, 0, 400), (400, 2, 0, 100), (500, 1, 500, 400), (900, 3, 0, 300)];
         assert_eq!((pieces(&content), content.size()), (expected.to_vec(), 1200));
         content.write(100, bytes(4, 1000));
-        assert_eq!(content.pieces(), 3);
+        assert_eq!(content.piece_count(), 3);
         content.resize(1050);
         assert_eq!(pieces(&content), [(0, 1, 0, 100), (100, 4, 0, 950)]);
         assert_eq!(content.size(), 1050);
@@ -144,11 +144,11 @@ mod tests {
         let mut content = Content::default();
         let parts = [3, 0, 2, 1, 4]
             .map(|block| (block * 512, Payload { id: 7, offset: block * 512, length: 512 }));
-        parts.into_iter().for_each(|(at, part)| content.write(at, part));
+        parts.into_iter().for_each(|(offset, part)| content.write(offset, part));
         assert_eq!(pieces(&content), [(0, 7, 0, 5 * 512)]);
         // The same content again, but not from the byte where it ended.
         content.write(5 * 512, bytes(7, 512));
-        assert_eq!(content.pieces(), 2);
+        assert_eq!(content.piece_count(), 2);
     }
 
     #[test]
@@ -166,27 +166,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_equals_an_array_of_bytes(
+        fn content_equals_an_array_of_bytes(
             steps in prop::collection::vec((0..40u64, 0..20u32, 0..3u64, 0..5u64, any::<bool>()), 0..40),
         ) {
             let (mut content, mut expected) = (Content::default(), Vec::new());
-            for (at, length, id, offset, resize) in steps {
+            for (start, length, id, offset, resize) in steps {
                 if resize {
-                    content.resize(at);
-                    expected.resize(at as usize, None);
+                    content.resize(start);
+                    expected.resize(start as usize, None);
                 } else if length > 0 {
-                    content.write(at, Payload { id, offset, length });
-                    expected.resize(expected.len().max(at as usize + length as usize), None);
+                    content.write(start, Payload { id, offset, length });
+                    expected.resize(expected.len().max(start as usize + length as usize), None);
                     for byte in 0..u64::from(length) {
-                        expected[(at + byte) as usize] = Some((id, offset + byte));
+                        expected[(start + byte) as usize] = Some((id, offset + byte));
                     }
                 }
             }
             prop_assert_eq!(content.size(), expected.len() as u64);
-            for (at, byte) in expected.iter().enumerate() {
-                let piece = content.piece(at as u64).unwrap();
-                let mine = (piece.id != Payload::ZEROS).then_some((piece.id, piece.offset));
-                prop_assert_eq!(mine, *byte, "byte {}", at);
+            for (index, byte) in expected.iter().enumerate() {
+                let piece = content.piece(index as u64).unwrap();
+                let found = (piece.id != Payload::ZEROS).then_some((piece.id, piece.offset));
+                prop_assert_eq!(found, *byte, "byte {}", index);
             }
         }
     }

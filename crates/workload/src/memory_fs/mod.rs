@@ -1,4 +1,4 @@
-//! An in-memory file system: it applies ops with POSIX results, and represents the tree that they leave.
+//! An in-memory file system: it applies ops with POSIX results, and represents the resulting tree.
 //!
 //! It is the reference for the workloads' tests, the state from which `crash` computes what must survive a power cut,
 //! and the expected tree of ops that have no closed form. It models what Linux does for a privileged caller with a
@@ -13,7 +13,7 @@
 //!
 //! **Memory**: at most 400 bytes per name of a file, of which about 150 are for the inode, plus twice the length of the
 //! name; for a file that is not empty, also 400 bytes for its first eleven payloads and at most 70 for each further
-//! one. Directories take as much as files. File sizes do not matter.
+//! one. Directories take as much as files. The sizes of files do not matter.
 
 mod change;
 mod content;
@@ -42,7 +42,7 @@ pub const ROOT: Inode = 0;
 pub struct MemoryFs {
     nodes: HashMap<Inode, Node>,
     /// Number of the next inode.
-    next: Inode,
+    next_inode: Inode,
     files: HashMap<Slot, OpenFile>,
     dirs: HashMap<Slot, Inode>,
     totals: Totals,
@@ -71,7 +71,7 @@ impl MemoryFs {
         let root = Node { links: 1, ..Node::directory(0o755) };
         MemoryFs {
             nodes: HashMap::from([(ROOT, root)]),
-            next: ROOT + 1,
+            next_inode: ROOT + 1,
             files: HashMap::new(),
             dirs: HashMap::new(),
             totals: Totals::default(),
@@ -94,42 +94,45 @@ impl MemoryFs {
     /// that has no name and is not open.
     pub fn commit(&mut self, change: Change) -> Option<(Inode, Node)> {
         match change {
-            Change::Made { at, node } => self.make(at, *node),
-            Change::Linked { at, inode } => self.bind(at, inode),
-            Change::Removed { at, inode } => {
-                self.unbind(&at);
-                return self.end(inode);
+            Change::Created { entry, node } => self.create(entry, *node),
+            Change::Linked { entry, inode } => self.add_name(entry, inode),
+            Change::Removed { entry, inode } => {
+                self.remove_name(&entry);
+                return self.remove_if_unused(inode);
             }
             Change::Renamed { from, to, inode } => {
-                self.unbind(&from);
-                let replaced = self.unbind(&to);
-                self.bind(to, inode);
-                return replaced.and_then(|replaced| self.end(replaced));
+                self.remove_name(&from);
+                let replaced = self.remove_name(&to);
+                self.add_name(to, inode);
+                return replaced.and_then(|replaced| self.remove_if_unused(replaced));
             }
-            Change::Written { inode, at, payload } => {
-                self.change_content(inode, |content| content.write(at, payload));
+            Change::Written { inode, offset, payload } => {
+                self.change_content(inode, |content| content.write(offset, payload));
             }
             Change::Resized { inode, size } => self.resize(inode, size),
-            Change::Mode { inode, mode } => {
+            Change::ModeSet { inode, mode } => {
                 self.nodes.entry(inode).and_modify(|node| node.mode = mode);
             }
-            Change::Modified { inode, mtime } => {
+            Change::TimeSet { inode, mtime } => {
                 self.nodes.entry(inode).and_modify(|node| node.mtime = mtime);
             }
             Change::Synced { .. } | Change::SyncedAll => {}
             Change::File { slot, open } => {
-                let before = match open {
+                let previous = match open {
                     Some(file) => self.files.insert(slot, file),
                     None => self.files.remove(&slot),
                 };
-                return self.reopen(before.map(|file| file.inode), open.map(|file| file.inode));
+                return self.update_open_counts(
+                    previous.map(|file| file.inode),
+                    open.map(|file| file.inode),
+                );
             }
             Change::Dir { slot, open } => {
-                let before = match open {
+                let previous = match open {
                     Some(directory) => self.dirs.insert(slot, directory),
                     None => self.dirs.remove(&slot),
                 };
-                return self.reopen(before, open);
+                return self.update_open_counts(previous, open);
             }
         }
         None
@@ -142,7 +145,7 @@ impl MemoryFs {
 
     /// Returns the number that the next inode will have.
     pub fn next_inode(&self) -> Inode {
-        self.next
+        self.next_inode
     }
 
     /// Returns the totals of the current state.
@@ -168,34 +171,34 @@ impl MemoryFs {
         }
     }
 
-    fn make(&mut self, at: Entry, mut node: Node) {
-        let inode = self.next;
-        self.next += 1;
+    fn create(&mut self, entry: Entry, mut node: Node) {
+        let inode = self.next_inode;
+        self.next_inode += 1;
         if let NodeKind::Directory(directory) = &mut node.kind {
-            directory.parent = at.dir;
+            directory.parent = entry.dir;
         }
         self.totals.bytes += node.size().unwrap_or(0);
         self.nodes.insert(inode, node);
-        self.bind(at, inode);
+        self.add_name(entry, inode);
     }
 
     /// Adds a name.
-    fn bind(&mut self, at: Entry, inode: Inode) {
+    fn add_name(&mut self, entry: Entry, inode: Inode) {
         let Some(node) = self.nodes.get_mut(&inode) else { return };
         node.links += 1;
         if let NodeKind::Directory(directory) = &mut node.kind {
-            (directory.parent, directory.name) = (at.dir, at.name.clone());
+            (directory.parent, directory.name) = (entry.dir, entry.name.clone());
             self.totals.directories += 1;
         }
         self.totals.names += 1;
-        if let Some(entries) = self.entries_mut(at.dir) {
-            entries.insert(at.name, inode);
+        if let Some(entries) = self.entries_mut(entry.dir) {
+            entries.insert(entry.name, inode);
         }
     }
 
     /// Removes a name and returns the inode that it named.
-    fn unbind(&mut self, at: &Entry) -> Option<Inode> {
-        let inode = self.entries_mut(at.dir)?.remove(&at.name)?;
+    fn remove_name(&mut self, entry: &Entry) -> Option<Inode> {
+        let inode = self.entries_mut(entry.dir)?.remove(&entry.name)?;
         let node = self.nodes.get_mut(&inode)?;
         node.links -= 1;
         self.totals.names -= 1;
@@ -213,18 +216,22 @@ impl MemoryFs {
         }
     }
 
-    /// Moves the count of an open slot from the inode `before` to the inode `after`.
-    fn reopen(&mut self, before: Option<Inode>, after: Option<Inode>) -> Option<(Inode, Node)> {
+    /// Counts an open slot for the inode `after` instead of the inode `before`.
+    fn update_open_counts(
+        &mut self,
+        before: Option<Inode>,
+        after: Option<Inode>,
+    ) -> Option<(Inode, Node)> {
         if let Some(node) = after.and_then(|inode| self.nodes.get_mut(&inode)) {
             node.open += 1;
         }
         let before = before?;
         self.nodes.entry(before).and_modify(|node| node.open -= 1);
-        self.end(before)
+        self.remove_if_unused(before)
     }
 
     /// Removes an inode if nothing refers to it any more.
-    fn end(&mut self, inode: Inode) -> Option<(Inode, Node)> {
+    fn remove_if_unused(&mut self, inode: Inode) -> Option<(Inode, Node)> {
         let node = self.nodes.get(&inode)?;
         if node.links > 0 || node.open > 0 {
             return None;

@@ -62,11 +62,11 @@ pub struct Archive {
     pub(super) tree: Member,
 }
 
-/// A file or directory of a packed or copied tree, with the names below it.
+/// A file or directory of a packed or copied tree, with its entries.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) node: Node,
-    pub(super) below: Vec<(Box<[u8]>, Member)>,
+    pub(super) children: Vec<(Box<[u8]>, Member)>,
 }
 
 impl Node {

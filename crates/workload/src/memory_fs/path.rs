@@ -11,17 +11,17 @@ const MAX_SYMLINKS: u32 = 40;
 const MAX_NAME: usize = 255;
 
 /// The end of a path: its last component, and the directory that contains it.
-pub(super) struct End {
+pub(super) struct PathEnd {
     /// The directory.
     pub(super) dir: Inode,
     /// The last component.
-    pub(super) last: Last,
+    pub(super) last: LastComponent,
     /// True if a slash follows, so that the component must be a directory.
-    pub(super) slash: bool,
+    pub(super) has_slash: bool,
 }
 
 /// The last component of a path.
-pub(super) enum Last {
+pub(super) enum LastComponent {
     /// A name.
     Name(Box<[u8]>),
     /// `.`, or nothing but slashes.
@@ -49,35 +49,40 @@ impl Links {
 }
 
 impl MemoryFs {
-    /// Returns the end of a path that begins at a directory.
-    pub(super) fn end_of(
+    /// Resolves a path that begins at a directory up to its last component.
+    pub(super) fn resolve_parent(
         &self,
         start: Inode,
         path: &[u8],
         links: &mut Links,
-    ) -> Result<End, Errno> {
+    ) -> Result<PathEnd, Errno> {
         if path.is_empty() {
             return Err(Errno::Missing);
         }
         let mut dir = if path[0] == b'/' { ROOT } else { start };
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
         let Some(mut part) = parts.next() else {
-            return Ok(End { dir, last: Last::Dot, slash: false });
+            return Ok(PathEnd { dir, last: LastComponent::Dot, has_slash: false });
         };
         for next in parts {
-            dir = self.step(dir, part, links)?;
+            dir = self.resolve_component(dir, part, links)?;
             part = next;
         }
         let last = match part {
-            b"." => Last::Dot,
-            b".." => Last::DotDot,
-            name => Last::Name(name.into()),
+            b"." => LastComponent::Dot,
+            b".." => LastComponent::DotDot,
+            name => LastComponent::Name(name.into()),
         };
-        Ok(End { dir, last, slash: path.ends_with(b"/") })
+        Ok(PathEnd { dir, last, has_slash: path.ends_with(b"/") })
     }
 
     /// Returns the directory to which one component of a path leads.
-    fn step(&self, dir: Inode, part: &[u8], links: &mut Links) -> Result<Inode, Errno> {
+    fn resolve_component(
+        &self,
+        dir: Inode,
+        part: &[u8],
+        links: &mut Links,
+    ) -> Result<Inode, Errno> {
         let next = match part {
             b"." => dir,
             b".." => self.parent(dir)?,
@@ -126,21 +131,21 @@ impl MemoryFs {
         follow: Follow,
         links: &mut Links,
     ) -> Result<Inode, Errno> {
-        let End { dir, last, slash } = self.end_of(start, path, links)?;
+        let PathEnd { dir, last, has_slash } = self.resolve_parent(start, path, links)?;
         let inode = match last {
-            Last::Dot => dir,
-            Last::DotDot => self.parent(dir)?,
-            Last::Name(name) => self.child(dir, &name)?.ok_or(Errno::Missing)?,
+            LastComponent::Dot => dir,
+            LastComponent::DotDot => self.parent(dir)?,
+            LastComponent::Name(name) => self.child(dir, &name)?.ok_or(Errno::Missing)?,
         };
         let target = self.node(inode).and_then(|node| node.target());
         let inode = match target {
-            Some(target) if follow == Follow::Yes || slash => {
+            Some(target) if follow == Follow::Yes || has_slash => {
                 links.follow()?;
                 self.resolve_with(dir, target, Follow::Yes, links)?
             }
             _ => inode,
         };
-        if slash {
+        if has_slash {
             self.check_directory(inode)?;
         }
         Ok(inode)
@@ -153,23 +158,24 @@ impl MemoryFs {
 
     /// Returns a name that can be created: it does not exist, and its directory does. Only the name of a new directory
     /// may end with a slash.
-    pub(super) fn vacant(
+    pub(super) fn new_entry(
         &self,
         start: Inode,
         path: &[u8],
         is_directory: bool,
     ) -> Result<Entry, Errno> {
-        let End { dir, last, slash } = self.end_of(start, path, &mut Links::default())?;
-        let Last::Name(name) = last else { return Err(Errno::Exists) };
+        let PathEnd { dir, last, has_slash } =
+            self.resolve_parent(start, path, &mut Links::default())?;
+        let LastComponent::Name(name) = last else { return Err(Errno::Exists) };
         match self.child(dir, &name)? {
             Some(_) => Err(Errno::Exists),
-            None if slash && !is_directory => Err(Errno::Missing),
-            None => self.check_alive(dir).map(|()| Entry { dir, name }),
+            None if has_slash && !is_directory => Err(Errno::Missing),
+            None => self.check_exists(dir).map(|()| Entry { dir, name }),
         }
     }
 
     /// Fails for a directory that was removed while it was open: no name can be created in it.
-    pub(super) fn check_alive(&self, dir: Inode) -> Result<(), Errno> {
+    pub(super) fn check_exists(&self, dir: Inode) -> Result<(), Errno> {
         match self.node(dir) {
             Some(node) if node.links > 0 => Ok(()),
             _ => Err(Errno::Missing),
@@ -177,7 +183,7 @@ impl MemoryFs {
     }
 
     /// Returns true if `inode` is the directory `dir` or lies below it.
-    pub(super) fn lies_in(&self, mut inode: Inode, dir: Inode) -> bool {
+    pub(super) fn is_within(&self, mut inode: Inode, dir: Inode) -> bool {
         loop {
             if inode == dir {
                 return true;

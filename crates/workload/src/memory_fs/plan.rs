@@ -2,7 +2,7 @@
 
 use super::change::{Change, Entry, OpenFile, Outcome, Slot};
 use super::node::{Inode, Node, NodeKind};
-use super::path::{End, Follow, Last, Links};
+use super::path::{Follow, LastComponent, Links, PathEnd};
 use super::{Errno, MemoryFs, ROOT};
 use crate::call::{Call, Compound};
 use crate::op::{DirSlot, FileSlot, Op, OpenFlags, Payload};
@@ -20,7 +20,7 @@ impl From<Vec<Change>> for Outcome {
 pub(super) type Changes = Result<Vec<Change>, Errno>;
 
 /// The directory at which a path begins, or the error of resolving it, and the path.
-pub(super) type At<'a> = (Result<Inode, Errno>, &'a [u8]);
+pub(super) type PathStart<'a> = (Result<Inode, Errno>, &'a [u8]);
 
 impl MemoryFs {
     /// Returns the effect of an op in this state, without changing anything.
@@ -31,36 +31,39 @@ impl MemoryFs {
     /// # Errors
     /// The error that Linux returns.
     pub fn plan(&self, op: &Op) -> Result<Outcome, Errno> {
-        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let (name, second_name) = (op.name.as_bytes(), op.second_name.as_bytes());
         let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
         let dir = |slot| start(slot, name);
         let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
-        let key = |slot: FileSlot| (op.thread, slot.0);
-        let dir_key = |slot: DirSlot| (op.thread, slot.0);
+        let file_slot = |slot: FileSlot| (op.thread, slot.0);
+        let dir_slot = |slot: DirSlot| (op.thread, slot.0);
         let open_dir = |slot| self.open_dir(op.thread, slot).ok_or(Errno::BadSlot);
-        let (from, to) = (|slot| (dir(slot), name), |slot| (start(slot, other), other));
-        let open = |at, slot, flags, mode| self.open(dir(at)?, name, key(slot), flags, mode);
-        let named = |slot, follow| self.resolve(dir(slot)?, name, follow);
-        let read = |slot, at, length| self.read(file(slot)?, at, length, key(slot));
-        let write = |slot, at, payload| self.write(file(slot)?, at, payload, key(slot));
+        let (source, destination) =
+            (|slot| (dir(slot), name), |slot| (start(slot, second_name), second_name));
+        let open = |directory, slot, flags, mode| {
+            self.open(dir(directory)?, name, file_slot(slot), flags, mode)
+        };
+        let inode_of = |slot, follow| self.resolve(dir(slot)?, name, follow);
+        let read = |slot, at, length| self.read(file(slot)?, at, length, file_slot(slot));
+        let write = |slot, at, payload| self.write(file(slot)?, at, payload, file_slot(slot));
         let changes = match op.call {
             Call::Mkdir { dir: at, mode } => {
-                self.made(self.vacant(dir(at)?, name, true)?, Node::directory(mode))
+                self.create_changes(self.new_entry(dir(at)?, name, true)?, Node::directory(mode))
             }
-            Call::Symlink { dir: at } => self.symlink(from(at), other)?,
+            Call::Symlink { dir: at } => self.symlink(source(at), second_name)?,
             Call::OpenDir { dir: at, slot } => {
-                self.open_directory(dir(at)?, name, dir_key(slot))?
+                self.open_directory(dir(at)?, name, dir_slot(slot))?
             }
             Call::CloseDir { slot: DirSlot::ROOT } => return Err(Errno::BadSlot),
             Call::CloseDir { slot } => {
-                open_dir(slot).map(|_| vec![Change::Dir { slot: dir_key(slot), open: None }])?
+                open_dir(slot).map(|_| vec![Change::Dir { slot: dir_slot(slot), open: None }])?
             }
             Call::Create { dir, file, flags, mode } => {
                 open(dir, file, OpenFlags { create: true, ..flags }, mode)?
             }
             Call::Open { dir, file, flags } => open(dir, file, flags, 0)?,
             Call::Close { file: slot } => {
-                file(slot).map(|_| vec![Change::File { slot: key(slot), open: None }])?
+                file(slot).map(|_| vec![Change::File { slot: file_slot(slot), open: None }])?
             }
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 return write(file, None, payload);
@@ -70,16 +73,18 @@ impl MemoryFs {
             Call::ReadAt { file, offset, length } => return read(file, Some(offset), length),
             Call::Truncate { file: slot, length } => self.truncate(file(slot)?, length)?,
             Call::Fallocate { file: slot, length } => self.reserve(file(slot)?, length)?,
-            Call::Stat { dir } | Call::Chown { dir } => named(dir, Follow::No).map(|_| vec![])?,
+            Call::Stat { dir } | Call::Chown { dir } => {
+                inode_of(dir, Follow::No).map(|_| vec![])?
+            }
             Call::StatFile { file: slot }
             | Call::ChownFile { file: slot }
             | Call::Setxattr { file: slot, .. } => file(slot).map(|_| vec![])?,
-            Call::Chmod { dir: at, mode } => mode_set(named(at, Follow::Yes)?, mode),
-            Call::ChmodFile { file: slot, mode } => mode_set(file(slot)?.inode, mode),
-            Call::Utimes { dir: at, mtime } => time_set(named(at, Follow::No)?, mtime),
-            Call::UtimesFile { file: slot, mtime } => time_set(file(slot)?.inode, mtime),
-            Call::Rename { dir, to: at } => self.rename(from(dir), to(at))?,
-            Call::Link { dir, to: at } => self.link(from(dir), to(at))?,
+            Call::Chmod { dir: at, mode } => set_mode(inode_of(at, Follow::Yes)?, mode),
+            Call::ChmodFile { file: slot, mode } => set_mode(file(slot)?.inode, mode),
+            Call::Utimes { dir: at, mtime } => set_mtime(inode_of(at, Follow::No)?, mtime),
+            Call::UtimesFile { file: slot, mtime } => set_mtime(file(slot)?.inode, mtime),
+            Call::Rename { dir, to: at } => self.rename(source(dir), destination(at))?,
+            Call::Link { dir, to: at } => self.link(source(dir), destination(at))?,
             Call::Unlink { dir: at } => self.unlink(dir(at)?, name)?,
             Call::Rmdir { dir: at } => self.rmdir(dir(at)?, name)?,
             Call::Fsync { file: slot } => vec![Change::Synced { inode: file(slot)?.inode }],
@@ -93,11 +98,11 @@ impl MemoryFs {
 
     /// Returns the changes of a call that the engine expands into many.
     fn plan_compound(&self, compound: Compound, op: &Op) -> Changes {
-        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let (name, other) = (op.name.as_bytes(), op.second_name.as_bytes());
         let from = |slot| (self.start(op.thread, slot, name), name);
         let to = |slot| (self.start(op.thread, slot, other), other);
         match compound {
-            Compound::Scan { dir } => self.directory_at(from(dir)).map(|_| Vec::new()),
+            Compound::Scan { dir } => self.resolve_tree(from(dir)).map(|_| Vec::new()),
             Compound::StatEach { dir, read } => {
                 self.stat_each(from(dir), read.is_some()).map(|()| Vec::new())
             }
@@ -117,16 +122,16 @@ impl MemoryFs {
         }
     }
 
-    pub(super) fn made(&self, at: Entry, node: Node) -> Vec<Change> {
-        vec![Change::Made { at, node: Box::new(node) }]
+    pub(super) fn create_changes(&self, entry: Entry, node: Node) -> Vec<Change> {
+        vec![Change::Created { entry, node: Box::new(node) }]
     }
 
-    fn symlink(&self, at: At<'_>, target: &[u8]) -> Changes {
+    fn symlink(&self, start: PathStart<'_>, target: &[u8]) -> Changes {
         if target.is_empty() {
             return Err(Errno::Missing);
         }
-        let at = self.vacant(at.0?, at.1, false)?;
-        Ok(self.made(at, Node::new(NodeKind::Symlink(target.to_vec()), 0o777)))
+        let entry = self.new_entry(start.0?, start.1, false)?;
+        Ok(self.create_changes(entry, Node::new(NodeKind::Symlink(target.to_vec()), 0o777)))
     }
 
     fn open_directory(&self, dir: Inode, name: &[u8], slot: Slot) -> Changes {
@@ -144,12 +149,12 @@ impl MemoryFs {
             return Err(Errno::Invalid);
         }
         let mut changes = Vec::new();
-        let inode = match self.to_open(dir, name, flags)? {
-            ToOpen::New(at) => {
-                changes = self.made(at, Node::file(mode));
+        let inode = match self.find_or_new(dir, name, flags)? {
+            OpenTarget::New(at) => {
+                changes = self.create_changes(at, Node::file(mode));
                 self.next_inode()
             }
-            ToOpen::Existing(inode) => {
+            OpenTarget::Existing(inode) => {
                 let node = self.node(inode).ok_or(Errno::Missing)?;
                 let writes = flags.write || flags.truncate;
                 if node.is_directory() && (writes || flags.create) {
@@ -171,20 +176,22 @@ impl MemoryFs {
     }
 
     /// Returns the inode that openat(2) opens, or the name that it creates.
-    fn to_open(&self, dir: Inode, name: &[u8], flags: OpenFlags) -> Result<ToOpen, Errno> {
+    fn find_or_new(&self, dir: Inode, name: &[u8], flags: OpenFlags) -> Result<OpenTarget, Errno> {
         let (mut start, mut path) = (dir, name);
         let (mut links, mut must_be_directory) = (Links::default(), false);
         loop {
-            let End { dir, last, slash } = self.end_of(start, path, &mut links)?;
-            must_be_directory |= slash;
+            let PathEnd { dir, last, has_slash } = self.resolve_parent(start, path, &mut links)?;
+            must_be_directory |= has_slash;
             let inode = match last {
-                Last::Dot => Some(dir),
-                Last::DotDot => Some(self.parent(dir)?),
-                Last::Name(_) if flags.create && slash => return Err(Errno::IsDirectory),
-                Last::Name(name) => match self.child(dir, &name)? {
+                LastComponent::Dot => Some(dir),
+                LastComponent::DotDot => Some(self.parent(dir)?),
+                LastComponent::Name(_) if flags.create && has_slash => {
+                    return Err(Errno::IsDirectory);
+                }
+                LastComponent::Name(name) => match self.child(dir, &name)? {
                     None if flags.create => {
-                        self.check_alive(dir)?;
-                        return Ok(ToOpen::New(Entry { dir, name }));
+                        self.check_exists(dir)?;
+                        return Ok(OpenTarget::New(Entry { dir, name }));
                     }
                     child => child,
                 },
@@ -202,9 +209,9 @@ impl MemoryFs {
                     (start, path) = (dir, target);
                 }
                 None if must_be_directory => {
-                    return self.check_directory(inode).map(|()| ToOpen::Existing(inode));
+                    return self.check_directory(inode).map(|()| OpenTarget::Existing(inode));
                 }
-                None => return Ok(ToOpen::Existing(inode)),
+                None => return Ok(OpenTarget::Existing(inode)),
             }
         }
     }
@@ -212,7 +219,7 @@ impl MemoryFs {
     fn write(
         &self,
         file: OpenFile,
-        at: Option<u64>,
+        explicit_offset: Option<u64>,
         payload: Payload,
         slot: Slot,
     ) -> Result<Outcome, Errno> {
@@ -222,7 +229,7 @@ impl MemoryFs {
         let node = self.node(file.inode).ok_or(Errno::BadSlot)?;
         let size = node.size().unwrap_or(0);
         // With O_APPEND, pwrite(2) also appends on Linux, whatever its offset.
-        let offset = if file.append { size } else { at.unwrap_or(file.position) };
+        let offset = if file.append { size } else { explicit_offset.unwrap_or(file.position) };
         let bytes = u64::from(payload.length);
         let end =
             offset.checked_add(bytes).filter(|end| *end <= MAX_FILE_SIZE).ok_or(Errno::TooLarge)?;
@@ -230,8 +237,8 @@ impl MemoryFs {
             return Ok(Outcome::default());
         }
         node.content().ok_or(Errno::NotSupported)?;
-        let mut changes = vec![Change::Written { inode: file.inode, at: offset, payload }];
-        if at.is_none() {
+        let mut changes = vec![Change::Written { inode: file.inode, offset, payload }];
+        if explicit_offset.is_none() {
             changes.push(Change::File { slot, open: Some(OpenFile { position: end, ..file }) });
         }
         Ok(Outcome { changes, bytes })
@@ -240,7 +247,7 @@ impl MemoryFs {
     fn read(
         &self,
         file: OpenFile,
-        at: Option<u64>,
+        explicit_offset: Option<u64>,
         length: u32,
         slot: Slot,
     ) -> Result<Outcome, Errno> {
@@ -248,10 +255,10 @@ impl MemoryFs {
             return Err(Errno::BadSlot);
         }
         let size = self.node(file.inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
-        let offset = at.unwrap_or(file.position);
+        let offset = explicit_offset.unwrap_or(file.position);
         let bytes = size.saturating_sub(offset).min(u64::from(length));
         let mut changes = Vec::new();
-        if at.is_none() && bytes > 0 {
+        if explicit_offset.is_none() && bytes > 0 {
             let position = offset + bytes;
             changes.push(Change::File { slot, open: Some(OpenFile { position, ..file }) });
         }
@@ -282,28 +289,29 @@ impl MemoryFs {
         Ok(vec![Change::Resized { inode: file.inode, size }])
     }
 
-    pub(super) fn rename(&self, from: At<'_>, to: At<'_>) -> Changes {
-        let old = self.end_of(from.0?, from.1, &mut Links::default())?;
-        let new = self.end_of(to.0?, to.1, &mut Links::default())?;
-        let (Last::Name(name), Last::Name(other)) = (old.last, new.last) else {
+    pub(super) fn rename(&self, from: PathStart<'_>, to: PathStart<'_>) -> Changes {
+        let old = self.resolve_parent(from.0?, from.1, &mut Links::default())?;
+        let new = self.resolve_parent(to.0?, to.1, &mut Links::default())?;
+        let (LastComponent::Name(old_name), LastComponent::Name(new_name)) = (old.last, new.last)
+        else {
             return Err(Errno::Busy);
         };
-        let inode = self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
-        let replaced = self.child(new.dir, &other)?;
+        let inode = self.child(old.dir, &old_name)?.ok_or(Errno::Missing)?;
+        let replaced = self.child(new.dir, &new_name)?;
         let is_directory = self.node(inode).is_some_and(|node| node.is_directory());
-        if !is_directory && (old.slash || new.slash) {
+        if !is_directory && (old.has_slash || new.has_slash) {
             return Err(Errno::NotDirectory);
         }
-        if is_directory && self.lies_in(new.dir, inode) {
+        if is_directory && self.is_within(new.dir, inode) {
             return Err(Errno::Invalid);
         }
-        if replaced.is_some_and(|replaced| self.lies_in(old.dir, replaced)) {
+        if replaced.is_some_and(|replaced| self.is_within(old.dir, replaced)) {
             return Err(Errno::NotEmpty);
         }
         if replaced == Some(inode) {
             return Ok(Vec::new());
         }
-        self.check_alive(new.dir)?;
+        self.check_exists(new.dir)?;
         if let Some(replaced) = replaced.and_then(|replaced| self.node(replaced)) {
             match (is_directory, replaced.as_directory()) {
                 (true, None) => return Err(Errno::NotDirectory),
@@ -314,49 +322,54 @@ impl MemoryFs {
                 (true, Some(_)) | (false, None) => {}
             }
         }
-        let from = Entry { dir: old.dir, name };
-        let to = Entry { dir: new.dir, name: other };
+        let from = Entry { dir: old.dir, name: old_name };
+        let to = Entry { dir: new.dir, name: new_name };
         Ok(vec![Change::Renamed { from, to, inode }])
     }
 
-    fn link(&self, from: At<'_>, to: At<'_>) -> Changes {
+    fn link(&self, from: PathStart<'_>, to: PathStart<'_>) -> Changes {
         let inode = self.resolve(from.0?, from.1, Follow::No)?;
-        let at = self.vacant(to.0?, to.1, false)?;
+        let entry = self.new_entry(to.0?, to.1, false)?;
         if self.node(inode).is_some_and(|node| node.is_directory()) {
             return Err(Errno::NotPermitted);
         }
-        Ok(vec![Change::Linked { at, inode }])
+        Ok(vec![Change::Linked { entry, inode }])
     }
 
     fn unlink(&self, dir: Inode, name: &[u8]) -> Changes {
-        let End { dir, last, slash } = self.end_of(dir, name, &mut Links::default())?;
-        let Last::Name(name) = last else { return Err(Errno::IsDirectory) };
+        let PathEnd { dir, last, has_slash } =
+            self.resolve_parent(dir, name, &mut Links::default())?;
+        let LastComponent::Name(name) = last else { return Err(Errno::IsDirectory) };
         let inode = self.child(dir, &name)?.ok_or(Errno::Missing)?;
         if self.node(inode).is_some_and(|node| node.is_directory()) {
             return Err(Errno::IsDirectory);
         }
-        if slash {
+        if has_slash {
             return Err(Errno::NotDirectory);
         }
-        Ok(vec![Change::Removed { at: Entry { dir, name }, inode }])
+        Ok(vec![Change::Removed { entry: Entry { dir, name }, inode }])
     }
 
     pub(super) fn rmdir(&self, dir: Inode, name: &[u8]) -> Changes {
-        let (at, inode) = self.named_directory(dir, name)?;
+        let (entry, inode) = self.resolve_directory(dir, name)?;
         let node = self.node(inode).and_then(|node| node.as_directory());
         match node.ok_or(Errno::NotDirectory)?.entries.is_empty() {
-            true => Ok(vec![Change::Removed { at, inode }]),
+            true => Ok(vec![Change::Removed { entry, inode }]),
             false => Err(Errno::NotEmpty),
         }
     }
 
     /// Returns the name and the inode of a directory to remove.
-    pub(super) fn named_directory(&self, dir: Inode, name: &[u8]) -> Result<(Entry, Inode), Errno> {
-        let End { dir, last, .. } = self.end_of(dir, name, &mut Links::default())?;
+    pub(super) fn resolve_directory(
+        &self,
+        dir: Inode,
+        name: &[u8],
+    ) -> Result<(Entry, Inode), Errno> {
+        let PathEnd { dir, last, .. } = self.resolve_parent(dir, name, &mut Links::default())?;
         let name = match last {
-            Last::Name(name) => name,
-            Last::Dot => return Err(Errno::Invalid),
-            Last::DotDot => return Err(Errno::NotEmpty),
+            LastComponent::Name(name) => name,
+            LastComponent::Dot => return Err(Errno::Invalid),
+            LastComponent::DotDot => return Err(Errno::NotEmpty),
         };
         let inode = self.child(dir, &name)?.ok_or(Errno::Missing)?;
         self.check_directory(inode)?;
@@ -364,18 +377,18 @@ impl MemoryFs {
     }
 }
 
-/// The object that openat(2) opens.
-enum ToOpen {
+/// The inode that openat(2) opens or creates.
+enum OpenTarget {
     /// An existing inode.
     Existing(Inode),
     /// A new file with this name.
     New(Entry),
 }
 
-fn mode_set(inode: Inode, mode: u32) -> Vec<Change> {
-    vec![Change::Mode { inode, mode: mode & 0o7777 }]
+fn set_mode(inode: Inode, mode: u32) -> Vec<Change> {
+    vec![Change::ModeSet { inode, mode: mode & 0o7777 }]
 }
 
-fn time_set(inode: Inode, mtime: i64) -> Vec<Change> {
-    vec![Change::Modified { inode, mtime: Some(mtime) }]
+fn set_mtime(inode: Inode, mtime: i64) -> Vec<Change> {
+    vec![Change::TimeSet { inode, mtime: Some(mtime) }]
 }

@@ -2,20 +2,20 @@
 
 use super::change::{Change, Entry, OpenFile, Outcome};
 use super::node::{Inode, Node, NodeKind};
-use super::path::{Follow, Last, Links};
-use super::plan::{At, Changes, MAX_FILE_SIZE};
+use super::path::{Follow, LastComponent, Links};
+use super::plan::{Changes, MAX_FILE_SIZE, PathStart};
 use super::{Errno, MemoryFs};
 use crate::op::{FileSlot, Op, Payload};
 use crate::rare::{AllocateMode, RareCall, RenameFlag};
 
 /// The directory of the temporary name in an exchange; no directory has this number.
-const NOWHERE: Inode = Inode::MAX;
+const TEMPORARY_DIR: Inode = Inode::MAX;
 
 impl MemoryFs {
     /// Returns the effect of a rare call in this state, without changing anything. Extended attributes are not
     /// modelled, so calls on them succeed.
     pub(super) fn plan_rare(&self, call: RareCall, op: &Op) -> Result<Outcome, Errno> {
-        let (name, other) = (op.name.as_bytes(), op.other.as_bytes());
+        let (name, second_name) = (op.name.as_bytes(), op.second_name.as_bytes());
         let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
         let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
         let lookup = |slot, follow| self.resolve(start(slot, name)?, name, follow);
@@ -61,15 +61,17 @@ impl MemoryFs {
                 self.node(inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
                 vec![Change::Resized { inode, size: length }]
             }
-            RareCall::Rename { dir, to, how } => {
-                self.rename_how((start(dir, name), name), (start(to, other), other), how)?
-            }
+            RareCall::Rename { dir, to, flag } => self.rename_with_flag(
+                (start(dir, name), name),
+                (start(to, second_name), second_name),
+                flag,
+            )?,
             RareCall::CopyRange { from, from_offset, file: slot, offset, length } => {
                 let range = (from_offset, offset, u64::from(length));
                 return self.copy_range(file(from)?, file(slot)?, range);
             }
-            RareCall::Allocate { file: slot, how, offset, length } => {
-                self.allocate(file(slot)?, how, offset, length)?
+            RareCall::Allocate { file: slot, mode, offset, length } => {
+                self.allocate(file(slot)?, mode, offset, length)?
             }
         };
         Ok(changes.into())
@@ -81,39 +83,44 @@ impl MemoryFs {
         node.size().or_else(|| node.target().map(|target| target.len() as u64)).unwrap_or(0)
     }
 
-    fn rename_how(&self, from: At<'_>, to: At<'_>, how: RenameFlag) -> Changes {
-        let new = self.end_of(to.0?, to.1, &mut Links::default())?;
-        let Last::Name(other) = new.last else { return Err(Errno::Busy) };
-        let existing = self.child(new.dir, &other)?;
-        if how == RenameFlag::NoReplace {
-            let old = self.end_of(from.0?, from.1, &mut Links::default())?;
-            let Last::Name(name) = old.last else { return Err(Errno::Busy) };
-            self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
+    fn rename_with_flag(
+        &self,
+        from: PathStart<'_>,
+        to: PathStart<'_>,
+        flag: RenameFlag,
+    ) -> Changes {
+        let new = self.resolve_parent(to.0?, to.1, &mut Links::default())?;
+        let LastComponent::Name(new_name) = new.last else { return Err(Errno::Busy) };
+        let existing = self.child(new.dir, &new_name)?;
+        if flag == RenameFlag::NoReplace {
+            let old = self.resolve_parent(from.0?, from.1, &mut Links::default())?;
+            let LastComponent::Name(old_name) = old.last else { return Err(Errno::Busy) };
+            self.child(old.dir, &old_name)?.ok_or(Errno::Missing)?;
             return match existing {
                 Some(_) => Err(Errno::Exists),
                 None => self.rename(from, to),
             };
         }
-        let old = self.end_of(from.0?, from.1, &mut Links::default())?;
-        let Last::Name(name) = old.last else { return Err(Errno::Busy) };
-        let inode = self.child(old.dir, &name)?.ok_or(Errno::Missing)?;
+        let old = self.resolve_parent(from.0?, from.1, &mut Links::default())?;
+        let LastComponent::Name(old_name) = old.last else { return Err(Errno::Busy) };
+        let inode = self.child(old.dir, &old_name)?.ok_or(Errno::Missing)?;
         let replaced = existing.ok_or(Errno::Missing)?;
-        let below = |inode, dir| {
-            self.node(inode).is_some_and(Node::is_directory) && self.lies_in(dir, inode)
+        let is_below = |inode, dir| {
+            self.node(inode).is_some_and(Node::is_directory) && self.is_within(dir, inode)
         };
-        if below(inode, new.dir) || below(replaced, old.dir) {
+        if is_below(inode, new.dir) || is_below(replaced, old.dir) {
             return Err(Errno::Invalid);
         }
         if inode == replaced {
             return Ok(Vec::new());
         }
-        let from = Entry { dir: old.dir, name };
-        let to = Entry { dir: new.dir, name: other };
-        let between = Entry { dir: NOWHERE, name: Box::default() };
+        let from = Entry { dir: old.dir, name: old_name };
+        let to = Entry { dir: new.dir, name: new_name };
+        let temporary = Entry { dir: TEMPORARY_DIR, name: Box::default() };
         Ok(vec![
-            Change::Renamed { from: from.clone(), to: between.clone(), inode },
+            Change::Renamed { from: from.clone(), to: temporary.clone(), inode },
             Change::Renamed { from: to.clone(), to: from, inode: replaced },
-            Change::Renamed { from: between, to, inode },
+            Change::Renamed { from: temporary, to, inode },
         ])
     }
 
@@ -136,18 +143,18 @@ impl MemoryFs {
             return Err(Errno::Invalid);
         }
         let mut changes = Vec::new();
-        let mut done = 0;
-        while done < length {
-            let Some(piece) = content.piece(from_offset + done) else { break };
-            let part = u64::from(piece.length).min(length - done);
+        let mut copied = 0;
+        while copied < length {
+            let Some(piece) = content.piece(from_offset + copied) else { break };
+            let part = u64::from(piece.length).min(length - copied);
             let payload = Payload { length: part as u32, ..piece };
-            changes.push(Change::Written { inode: to.inode, at: offset + done, payload });
-            done += part;
+            changes.push(Change::Written { inode: to.inode, offset: offset + copied, payload });
+            copied += part;
         }
-        Ok(Outcome { changes, bytes: done })
+        Ok(Outcome { changes, bytes: copied })
     }
 
-    fn allocate(&self, file: OpenFile, how: AllocateMode, offset: u64, length: u64) -> Changes {
+    fn allocate(&self, file: OpenFile, mode: AllocateMode, offset: u64, length: u64) -> Changes {
         if length == 0 {
             return Err(Errno::Invalid);
         }
@@ -165,14 +172,14 @@ impl MemoryFs {
             }
         };
         let mut changes = Vec::new();
-        let extends = matches!(how, AllocateMode::Extend | AllocateMode::Zero) && end > size;
-        if !matches!(how, AllocateMode::Extend | AllocateMode::KeepSize) {
-            let mut at = offset;
-            while at < end.min(size) {
-                let length = (end.min(size) - at).min(u32::MAX.into()) as u32;
-                let payload = Payload::zeros(at, length);
-                changes.push(Change::Written { inode, at, payload });
-                at += u64::from(length);
+        let extends = matches!(mode, AllocateMode::Extend | AllocateMode::Zero) && end > size;
+        if !matches!(mode, AllocateMode::Extend | AllocateMode::KeepSize) {
+            let mut position = offset;
+            while position < end.min(size) {
+                let length = (end.min(size) - position).min(u32::MAX.into()) as u32;
+                let payload = Payload::zeros(position, length);
+                changes.push(Change::Written { inode, offset: position, payload });
+                position += u64::from(length);
             }
         }
         if extends {

@@ -10,12 +10,12 @@ const FILE: FileSlot = FileSlot(1);
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
 fn op(call: Call, name: &str, other: &str) -> Op {
-    let named = |text: &str| {
+    let name_of = |text: &str| {
         let mut name = Name::default();
         name.push(text.as_bytes());
         name
     };
-    Op { call, name: named(name), other: named(other), ..Op::default() }
+    Op { call, name: name_of(name), second_name: name_of(other), ..Op::default() }
 }
 
 fn payload(id: u64, length: u32) -> Payload {
@@ -23,24 +23,24 @@ fn payload(id: u64, length: u32) -> Payload {
 }
 
 impl MemoryFs {
-    fn on(&mut self, call: Call, name: &str, other: &str) -> Result<u64, Errno> {
+    fn call(&mut self, call: Call, name: &str, other: &str) -> Result<u64, Errno> {
         self.apply(&op(call, name, other))
     }
 
     fn mkdir(&mut self, name: &str) {
-        self.on(Call::Mkdir { dir: ROOT_DIR, mode: 0o755 }, name, "").unwrap();
+        self.call(Call::Mkdir { dir: ROOT_DIR, mode: 0o755 }, name, "").unwrap();
     }
 
-    /// Makes a file with these bytes.
-    fn file(&mut self, name: &str, content: Payload) {
+    /// Creates a file with these bytes.
+    fn create_file(&mut self, name: &str, content: Payload) {
         let create = Call::Create { dir: ROOT_DIR, file: FILE, flags: WRITE, mode: 0o644 };
-        self.on(create, name, "").unwrap();
-        self.on(Call::Write { file: FILE, payload: content }, "", "").unwrap();
-        self.on(Call::Close { file: FILE }, "", "").unwrap();
+        self.call(create, name, "").unwrap();
+        self.call(Call::Write { file: FILE, payload: content }, "", "").unwrap();
+        self.call(Call::Close { file: FILE }, "", "").unwrap();
     }
 
-    fn moved(&mut self, from: &str, to: &str) -> Result<u64, Errno> {
-        self.on(Call::Rename { dir: ROOT_DIR, to: ROOT_DIR }, from, to)
+    fn rename_path(&mut self, from: &str, to: &str) -> Result<u64, Errno> {
+        self.call(Call::Rename { dir: ROOT_DIR, to: ROOT_DIR }, from, to)
     }
 
     fn paths(&self) -> Vec<String> {
@@ -53,49 +53,53 @@ fn a_renamed_directory_keeps_its_names_and_the_slots_that_have_it_open() {
     let mut memory = MemoryFs::new();
     memory.mkdir("a");
     memory.mkdir("b");
-    memory.file("a/f", payload(1, 10));
-    memory.on(Call::OpenDir { dir: ROOT_DIR, slot: DirSlot(4) }, "a", "").unwrap();
-    memory.moved("a", "b/c").unwrap();
-    memory.on(Call::Mkdir { dir: DirSlot(4), mode: 0o700 }, "g", "").unwrap();
+    memory.create_file("a/f", payload(1, 10));
+    memory.call(Call::OpenDir { dir: ROOT_DIR, slot: DirSlot(4) }, "a", "").unwrap();
+    memory.rename_path("a", "b/c").unwrap();
+    memory.call(Call::Mkdir { dir: DirSlot(4), mode: 0o700 }, "g", "").unwrap();
     assert_eq!(memory.paths(), ["b", "b/c", "b/c/f", "b/c/g"]);
     let inode = memory.open_dir(0, DirSlot(4)).unwrap();
     assert_eq!(memory.path(inode).as_deref(), Some(&b"b/c"[..]));
-    assert_eq!(memory.moved("b", "b/c/b"), Err(Errno::Invalid));
-    assert_eq!(memory.moved("b/c/f", "b"), Err(Errno::NotEmpty), "an ancestor of the old name");
-    assert_eq!(memory.moved("b/c/f", "b/c/g"), Err(Errno::IsDirectory));
+    assert_eq!(memory.rename_path("b", "b/c/b"), Err(Errno::Invalid));
+    assert_eq!(
+        memory.rename_path("b/c/f", "b"),
+        Err(Errno::NotEmpty),
+        "an ancestor of the old name"
+    );
+    assert_eq!(memory.rename_path("b/c/f", "b/c/g"), Err(Errno::IsDirectory));
 }
 
 #[test]
 fn a_file_without_a_name_lives_until_it_is_closed() {
     let mut memory = MemoryFs::new();
-    memory.file("a", payload(1, 100));
-    memory.on(Call::Open { dir: ROOT_DIR, file: FILE, flags: WRITE }, "a", "").unwrap();
+    memory.create_file("a", payload(1, 100));
+    memory.call(Call::Open { dir: ROOT_DIR, file: FILE, flags: WRITE }, "a", "").unwrap();
     let inode = memory.open_file(0, FILE).unwrap().inode;
-    memory.on(Call::Unlink { dir: ROOT_DIR }, "a", "").unwrap();
-    memory.on(Call::Write { file: FILE, payload: payload(2, 300) }, "", "").unwrap();
+    memory.call(Call::Unlink { dir: ROOT_DIR }, "a", "").unwrap();
+    memory.call(Call::Write { file: FILE, payload: payload(2, 300) }, "", "").unwrap();
     assert_eq!(memory.totals(), Totals { names: 0, directories: 0, bytes: 300 });
     let close = memory.plan(&op(Call::Close { file: FILE }, "", "")).unwrap().changes;
-    let ended = close.into_iter().find_map(|change| memory.commit(change)).unwrap();
-    assert_eq!((ended.0, ended.1.size()), (inode, Some(300)));
+    let removed = close.into_iter().find_map(|change| memory.commit(change)).unwrap();
+    assert_eq!((removed.0, removed.1.size()), (inode, Some(300)));
     assert_eq!(memory.totals(), Totals::default());
     assert!(memory.node(inode).is_none() && memory.open_slots() == 0);
-    assert_eq!(memory.on(Call::Close { file: FILE }, "", ""), Err(Errno::BadSlot));
+    assert_eq!(memory.call(Call::Close { file: FILE }, "", ""), Err(Errno::BadSlot));
 }
 
 #[test]
-fn nothing_is_made_in_a_directory_that_was_removed_while_it_is_open() {
+fn nothing_is_created_in_a_removed_directory_that_is_still_open() {
     let mut memory = MemoryFs::new();
     memory.mkdir("a");
-    memory.on(Call::OpenDir { dir: ROOT_DIR, slot: DirSlot(1) }, "a", "").unwrap();
-    memory.on(Call::Rmdir { dir: ROOT_DIR }, "a", "").unwrap();
+    memory.call(Call::OpenDir { dir: ROOT_DIR, slot: DirSlot(1) }, "a", "").unwrap();
+    memory.call(Call::Rmdir { dir: ROOT_DIR }, "a", "").unwrap();
     let mkdir = Call::Mkdir { dir: DirSlot(1), mode: 0o755 };
-    assert_eq!(memory.on(mkdir, "b", ""), Err(Errno::Missing));
+    assert_eq!(memory.call(mkdir, "b", ""), Err(Errno::Missing));
     assert_eq!(memory.path(memory.open_dir(0, DirSlot(1)).unwrap()), None);
-    assert_eq!(memory.on(Call::CloseDir { slot: ROOT_DIR }, "", ""), Err(Errno::BadSlot));
+    assert_eq!(memory.call(Call::CloseDir { slot: ROOT_DIR }, "", ""), Err(Errno::BadSlot));
 }
 
 #[test]
-fn a_plan_changes_nothing_and_a_call_that_fails_has_none() {
+fn a_plan_changes_nothing_and_a_failing_call_has_no_plan() {
     let mut memory = MemoryFs::new();
     memory.mkdir("a");
     let before = format!("{memory:?}");
@@ -108,13 +112,13 @@ fn a_plan_changes_nothing_and_a_call_that_fails_has_none() {
 }
 
 #[test]
-fn it_is_the_tree_that_its_ops_leave() {
+fn the_tree_is_that_of_the_ops() {
     let mut memory = MemoryFs::new();
     memory.mkdir("d");
-    memory.file("d/f", payload(7, 1000));
-    memory.on(Call::Link { dir: ROOT_DIR, to: ROOT_DIR }, "d/f", "g").unwrap();
-    memory.on(Call::Symlink { dir: ROOT_DIR }, "s", "d/f").unwrap();
-    memory.on(Call::Utimes { dir: ROOT_DIR, mtime: 5 }, "g", "").unwrap();
+    memory.create_file("d/f", payload(7, 1000));
+    memory.call(Call::Link { dir: ROOT_DIR, to: ROOT_DIR }, "d/f", "g").unwrap();
+    memory.call(Call::Symlink { dir: ROOT_DIR }, "s", "d/f").unwrap();
+    memory.call(Call::Utimes { dir: ROOT_DIR, mtime: 5 }, "g", "").unwrap();
     let links = Links { group: 2, count: 2 };
     let file = Expected::pieces(1000).with_mode(0o644).with_mtime(5).with_links(links);
     assert_eq!(memory.lookup(b"d/f"), Some(file));
@@ -124,7 +128,7 @@ fn it_is_the_tree_that_its_ops_leave() {
     assert_eq!((memory.files(), memory.directories()), (3, 1));
     assert!(memory.lookup(b"").is_none() && memory.lookup(b"d/x").is_none());
     // A write sets the time to one that is not modelled.
-    memory.file("d/f", payload(8, 10));
+    memory.create_file("d/f", payload(8, 10));
     assert_eq!(memory.lookup(b"g").unwrap().mtime, None);
 }
 
@@ -133,11 +137,11 @@ fn an_unpacked_tree_is_the_packed_one_with_its_times() {
     let mut memory = MemoryFs::new();
     memory.mkdir("t");
     memory.mkdir("t/d");
-    memory.file("t/d/f", payload(1, 1000));
-    memory.on(Call::Utimes { dir: ROOT_DIR, mtime: 9 }, "t/d", "").unwrap();
+    memory.create_file("t/d/f", payload(1, 1000));
+    memory.call(Call::Utimes { dir: ROOT_DIR, mtime: 9 }, "t/d", "").unwrap();
     let compute = fsdyno_record::Nanos(0);
     memory
-        .on(
+        .call(
             Call::Compound(Compound::PackTree { dir: ROOT_DIR, to: ROOT_DIR, compute }),
             "t",
             "t.tar",
@@ -147,7 +151,7 @@ fn an_unpacked_tree_is_the_packed_one_with_its_times() {
     assert_eq!(memory.lookup(b"t.tar").unwrap().kind, ExpectedKind::Sized(10_240));
     memory.mkdir("u");
     memory
-        .on(
+        .call(
             Call::Compound(Compound::UnpackTree { dir: ROOT_DIR, to: ROOT_DIR, compute }),
             "t.tar",
             "u",
@@ -157,20 +161,20 @@ fn an_unpacked_tree_is_the_packed_one_with_its_times() {
     assert_eq!(memory.lookup(b"u/t/d").unwrap().mtime, Some(9));
     assert_eq!(memory.piece(b"u/t/d/f", 0), Some(payload(1, 1000)));
     memory
-        .on(Call::Compound(Compound::CopyTree { dir: ROOT_DIR, to: ROOT_DIR }), "u/t", "v")
+        .call(Call::Compound(Compound::CopyTree { dir: ROOT_DIR, to: ROOT_DIR }), "u/t", "v")
         .unwrap();
     assert_eq!(memory.lookup(b"v/d"), memory.lookup(b"t/d"));
     let order = crate::RemoveOrder::Name;
     memory
-        .on(Call::Compound(Compound::RemoveTree { dir: ROOT_DIR, order, synced: false }), "u", "")
+        .call(Call::Compound(Compound::RemoveTree { dir: ROOT_DIR, order, synced: false }), "u", "")
         .unwrap();
     assert_eq!(memory.paths(), ["t", "t/d", "t/d/f", "t.tar", "v", "v/d", "v/d/f"]);
     // Its bytes are not known, so only its end can be written.
-    memory.on(Call::Open { dir: ROOT_DIR, file: FILE, flags: WRITE }, "t.tar", "").unwrap();
+    memory.call(Call::Open { dir: ROOT_DIR, file: FILE, flags: WRITE }, "t.tar", "").unwrap();
     let write = Call::Write { file: FILE, payload: payload(1, 1) };
-    assert_eq!(memory.on(write, "", ""), Err(Errno::NotSupported));
-    memory.on(Call::Truncate { file: FILE, length: 0 }, "", "").unwrap();
-    assert_eq!(memory.on(write, "", ""), Ok(1));
+    assert_eq!(memory.call(write, "", ""), Err(Errno::NotSupported));
+    memory.call(Call::Truncate { file: FILE, length: 0 }, "", "").unwrap();
+    assert_eq!(memory.call(write, "", ""), Ok(1));
     assert_eq!(memory.totals().bytes, 2001);
 }
 

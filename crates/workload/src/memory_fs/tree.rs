@@ -30,7 +30,7 @@ impl MemoryFs {
     }
 
     /// Returns the parent of a directory, and its name there; `None` for the root or a removed directory.
-    pub fn place(&self, dir: Inode) -> Option<(Inode, &[u8])> {
+    pub fn parent_and_name(&self, dir: Inode) -> Option<(Inode, &[u8])> {
         let node = self.node(dir).filter(|node| node.links > 0 && dir != ROOT)?;
         node.as_directory().map(|directory| (directory.parent, &directory.name[..]))
     }
@@ -38,23 +38,23 @@ impl MemoryFs {
     /// Returns the path of each name below a directory, relative to it, with its inode: every directory before its
     /// entries, and the names in one directory in sorted order.
     pub fn walk(&self, dir: Inode) -> impl Iterator<Item = (Vec<u8>, Inode)> {
-        let mut waiting = self.names_of(dir, b"");
+        let mut pending = self.entries_reversed(dir, b"");
         std::iter::from_fn(move || {
-            let (path, inode) = waiting.pop()?;
-            waiting.extend(self.names_of(inode, &path));
+            let (path, inode) = pending.pop()?;
+            pending.extend(self.entries_reversed(inode, &path));
             Some((path, inode))
         })
     }
 
     /// Returns the paths of the entries of a directory, which begin with the directory's path, in reverse order.
-    fn names_of(&self, dir: Inode, path: &[u8]) -> Vec<(Vec<u8>, Inode)> {
+    fn entries_reversed(&self, dir: Inode, path: &[u8]) -> Vec<(Vec<u8>, Inode)> {
         let directory = self.node(dir).and_then(Node::as_directory);
         let entries = directory.into_iter().flat_map(|directory| directory.entries.iter().rev());
-        let below = |name: &[u8]| match path {
+        let path_of = |name: &[u8]| match path {
             b"" => name.to_vec(),
             path => [path, b"/", name].concat(),
         };
-        entries.map(|(name, inode)| (below(name), *inode)).collect()
+        entries.map(|(name, inode)| (path_of(name), *inode)).collect()
     }
 }
 

@@ -16,24 +16,38 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 /// Commands in the order in which a line is compared with them, and the effect of each.
 const COMMANDS: &[(&str, Command)] = &[
     ("set size", Command::Set(set_size)),
-    ("set number", Command::Set(|to, text| whole(text).map(|n| to.number = n))),
-    ("set seed", Command::Set(|to, text| whole(text).map(|n| to.seed = n))),
-    ("set transactions", Command::Set(|to, text| whole(text).map(|n| to.transactions = n))),
+    ("set number", Command::Set(|settings, text| whole(text).map(|n| settings.number = n))),
+    ("set seed", Command::Set(|settings, text| whole(text).map(|n| settings.seed = n))),
+    (
+        "set transactions",
+        Command::Set(|settings, text| whole(text).map(|n| settings.transactions = n)),
+    ),
     ("set location", Command::Set(set_location)),
-    ("set subdirectories", Command::Set(|to, text| whole(text).map(|n| to.subdirectories = n))),
-    ("set read", Command::Set(|to, text| whole(text).map(|n| to.read = n))),
-    ("set write", Command::Set(|to, text| whole(text).map(|n| to.write = n))),
+    (
+        "set subdirectories",
+        Command::Set(|settings, text| whole(text).map(|n| settings.subdirectories = n)),
+    ),
+    ("set read", Command::Set(|settings, text| whole(text).map(|n| settings.read = n))),
+    ("set write", Command::Set(|settings, text| whole(text).map(|n| settings.write = n))),
     (
         "set buffering",
-        Command::Set(|to, text| {
-            word(text, &["true", "false"]).map(|word| to.buffering = word == "true")
+        Command::Set(|settings, text| {
+            word(text, &["true", "false"]).map(|word| settings.buffering = word == "true")
         }),
     ),
-    ("set bias read", Command::Set(|to, text| bias(text).map(|bias| to.bias_read = bias))),
-    ("set bias create", Command::Set(|to, text| bias(text).map(|bias| to.bias_create = bias))),
+    (
+        "set bias read",
+        Command::Set(|settings, text| bias(text).map(|bias| settings.bias_read = bias)),
+    ),
+    (
+        "set bias create",
+        Command::Set(|settings, text| bias(text).map(|bias| settings.bias_create = bias)),
+    ),
     (
         "set report",
-        Command::Set(|to, text| word(text, &["verbose", "terse"]).map(|word| to.report = word)),
+        Command::Set(|settings, text| {
+            word(text, &["verbose", "terse"]).map(|word| settings.report = word)
+        }),
     ),
     ("run", Command::Run),
     ("load", Command::Load),
@@ -146,10 +160,10 @@ impl Settings {
 /// The first mistake, in one line that contains the file and line number.
 pub fn parameters(file: &str, read: ReadFile<'_>) -> Result<BTreeMap<String, String>, String> {
     let settings = Settings::default();
-    let mut reader = Reader { read, settings, run: None, ended: false, bytes: 0 };
+    let mut reader = Reader { read, settings, run: None, has_ended: false, bytes: 0 };
     let source = format!("config {}", quoted_path(file));
-    let bytes = read(file).map_err(|why| format!("{source}: {why}"))?;
-    reader.file(file, &bytes, &source, 0)?;
+    let bytes = read(file).map_err(|reason| format!("{source}: {reason}"))?;
+    reader.read_file(file, &bytes, &source, 0)?;
     let settings = reader.run.map_or(reader.settings, |(settings, _)| settings);
     Ok(settings.parameters())
 }
@@ -159,58 +173,69 @@ struct Reader<'a> {
     settings: Settings,
     /// The settings of the first run, and its line.
     run: Option<(Settings, String)>,
-    ended: bool,
+    has_ended: bool,
     /// Number of bytes read.
     bytes: usize,
 }
 
 impl Reader<'_> {
     /// Reads a file to its end; `from` is the line that loads it.
-    fn file(&mut self, file: &str, bytes: &[u8], from: &str, depth: u32) -> Result<(), String> {
+    fn read_file(
+        &mut self,
+        file: &str,
+        bytes: &[u8],
+        from: &str,
+        depth: u32,
+    ) -> Result<(), String> {
         self.bytes += bytes.len();
         if self.bytes > MAX_BYTES {
             return Err(format!(
-                "{from}: the files loaded so far total {} bytes, each counted as often as it is \
-                 loaded; the maximum is {MAX_BYTES}; does a file load another again and again?",
+                "{from}: the files loaded so far total {} bytes, with a file counted each time it is \
+                 loaded; the maximum is {MAX_BYTES}; does a file load another one repeatedly?",
                 self.bytes
             ));
         }
         for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
             let source = format!("config {} line {number}", quoted_path(file));
-            self.line(line, file, &source, depth)?;
-            if self.ended {
+            self.apply_line(line, file, &source, depth)?;
+            if self.has_ended {
                 break;
             }
         }
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], file: &str, source: &str, depth: u32) -> Result<(), String> {
-        let wrong = |what: String| format!("{source}: {what}");
-        let line = check_line(line).map_err(wrong)?;
+    fn apply_line(
+        &mut self,
+        line: &[u8],
+        file: &str,
+        source: &str,
+        depth: u32,
+    ) -> Result<(), String> {
+        let error_at = |message: String| format!("{source}: {message}");
+        let line = check_line(line).map_err(error_at)?;
         if line.trim().is_empty() {
             return Ok(());
         }
-        let known = COMMANDS.iter().find(|(name, _)| line.starts_with(name));
-        let Some((name, command)) = known else {
-            return Err(wrong(unknown_command(line)));
+        let entry = COMMANDS.iter().find(|(name, _)| line.starts_with(name));
+        let Some((name, command)) = entry else {
+            return Err(error_at(unknown_command(line)));
         };
-        let rest = &line[name.len()..];
+        let tail = &line[name.len()..];
         // The separator is one byte in the original, and one character here, so that the rest is valid text.
-        let text = rest.char_indices().nth(1).map_or("", |(at, _)| &rest[at..]);
+        let text = tail.char_indices().nth(1).map_or("", |(offset, _)| &tail[offset..]);
         match command {
-            Command::Set(set) => {
-                set(&mut self.settings, text).map_err(|what| wrong(format!("'{name}' {what}")))?
-            }
-            Command::Run => self.run(source)?,
-            Command::Load => self.load(text, file, source, depth)?,
+            Command::Set(set) => set(&mut self.settings, text)
+                .map_err(|message| error_at(format!("'{name}' {message}")))?,
+            Command::Run => self.record_run(source)?,
+            Command::Load => self.load_file(text, file, source, depth)?,
             Command::Nothing => {}
-            Command::Quit => self.ended = true,
+            Command::Quit => self.has_ended = true,
         }
         Ok(())
     }
 
-    fn run(&mut self, source: &str) -> Result<(), String> {
+    fn record_run(&mut self, source: &str) -> Result<(), String> {
         match &self.run {
             None => self.run = Some((self.settings.clone(), source.to_string())),
             Some((settings, _)) if *settings == self.settings => {}
@@ -224,10 +249,16 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn load(&mut self, text: &str, file: &str, source: &str, depth: u32) -> Result<(), String> {
+    fn load_file(
+        &mut self,
+        text: &str,
+        file: &str,
+        source: &str,
+        depth: u32,
+    ) -> Result<(), String> {
         let name = text.trim();
         if name.is_empty() {
-            return Err(format!("{source}: 'load' names no file; write load FILE"));
+            return Err(format!("{source}: 'load' needs a file; write load FILE"));
         }
         if depth == MAX_DEPTH {
             return Err(format!(
@@ -237,8 +268,8 @@ impl Reader<'_> {
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
         let path = folder.join(name).to_string_lossy().into_owned();
         let bytes = (self.read)(&path)
-            .map_err(|why| format!("{source}: 'load' of {}: {why}", quoted_path(&path)))?;
-        self.file(&path, &bytes, source, depth + 1)
+            .map_err(|reason| format!("{source}: 'load' of {}: {reason}", quoted_path(&path)))?;
+        self.read_file(&path, &bytes, source, depth + 1)
     }
 }
 
@@ -246,14 +277,14 @@ impl Reader<'_> {
 fn check_line(line: &[u8]) -> Result<&str, String> {
     if line.len() > MAX_LINE {
         return Err(format!(
-            "the line has {} bytes and PostMark reads {MAX_LINE} at most; make it shorter",
+            "the line has {} bytes and PostMark reads at most {MAX_LINE}; shorten it",
             line.len()
         ));
     }
     if line.ends_with(b"\r") {
         return Err(
             "the line ends in a carriage return, which PostMark treats as part of the line; \
-                    save the file with Unix line ends"
+                    save the file with Unix line endings"
                 .to_string(),
         );
     }
@@ -264,26 +295,28 @@ fn check_line(line: &[u8]) -> Result<&str, String> {
 /// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` can name any file that
 /// the user may read, and some files contain another user's secrets.
 fn unknown_command(line: &str) -> String {
-    let what = match line.chars().next() {
-        Some('!') => "'!' is for a shell, and fsdyno runs no commands of a configuration",
+    let reason = match line.chars().next() {
+        Some('!') => {
+            "'!' runs a shell command, and fsdyno does not run the commands of a configuration"
+        }
         Some('#') => "PostMark has no comments",
         Some('?') => "'?' works only at PostMark's prompt",
         _ if line.starts_with("exit") => "'exit' works only at PostMark's prompt",
         _ => "",
     };
-    if !what.is_empty() {
-        return format!("{what}; remove the line");
+    if !reason.is_empty() {
+        return format!("{reason}; remove the line");
     }
     let names = COMMANDS.iter().map(|(name, _)| *name);
     let words = line.split_whitespace().take(3).collect::<Vec<_>>();
-    let near = (1..=words.len())
+    let nearest = (1..=words.len())
         .rev()
         .find_map(|count| suggest::nearest(&words[..count].join(" "), names.clone()));
-    let hint = match near {
+    let hint = match nearest {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("the commands are {}", names.collect::<Vec<_>>().join(", ")),
     };
-    format!("it does not begin with a command of PostMark; {hint}")
+    format!("it does not begin with a PostMark command; {hint}")
 }
 
 fn quoted(text: &str) -> String {
@@ -297,11 +330,11 @@ fn quoted_path(file: &str) -> String {
 
 /// Parses a number as PostMark does: the first word, which must consist of digits; the rest is ignored.
 fn number(text: &str) -> Result<u64, String> {
-    let given = text.split_whitespace().next().unwrap_or("");
-    let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
-    match given.parse() {
+    let word = text.split_whitespace().next().unwrap_or("");
+    let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    match word.parse() {
         Ok(number) if digits && number <= MAX_NUMBER => Ok(number),
-        _ => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not {}", quoted(given))),
+        _ => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not {}", quoted(word))),
     }
 }
 
@@ -314,53 +347,53 @@ fn whole(text: &str) -> Result<u64, String> {
 }
 
 /// Parses `LOW [HIGH]`; without a HIGH above LOW, all files have LOW bytes.
-fn set_size(to: &mut Settings, text: &str) -> Result<(), String> {
+fn set_size(settings: &mut Settings, text: &str) -> Result<(), String> {
     let low = whole(text)?;
     let high = match text.split_whitespace().nth(1) {
-        Some(given) => number(given)?,
+        Some(word) => number(word)?,
         None => low,
     };
-    (to.low, to.high) = (low, high.max(low));
+    (settings.low, settings.high) = (low, high.max(low));
     Ok(())
 }
 
 /// Parses a number from 0 to 10, or -1 for no bias.
 fn bias(text: &str) -> Result<Option<u64>, String> {
-    let given = text.split_whitespace().next().unwrap_or("");
-    match given {
+    let word = text.split_whitespace().next().unwrap_or("");
+    match word {
         "-1" => Ok(None),
-        _ => match number(given) {
+        _ => match number(word) {
             Ok(bias @ 0..=10) => Ok(Some(bias)),
             _ => Err(format!(
                 "takes a whole number from 0 to 10, or -1 to disable it, not {}",
-                quoted(given)
+                quoted(word)
             )),
         },
     }
 }
 
 fn word(text: &str, words: &[&'static str; 2]) -> Result<&'static str, String> {
-    let given = text.trim();
+    let text = text.trim();
     words
         .iter()
-        .find(|word| **word == given)
+        .find(|word| **word == text)
         .copied()
-        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(given)))
+        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(text)))
 }
 
 /// Parses `PATH [WEIGHT]`, which replaces all locations, `+PATH [WEIGHT]`, which adds one, or
 /// `-PATH`, which removes one.
-fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
+fn set_location(settings: &mut Settings, text: &str) -> Result<(), String> {
     let text = text.trim();
     if let Some(path) = text.strip_prefix('-') {
-        let before = to.locations.len();
-        to.locations.retain(|(known, _)| known != path);
-        return match to.locations.len() == before {
+        let before = settings.locations.len();
+        settings.locations.retain(|(existing, _)| existing != path);
+        return match settings.locations.len() == before {
             true => Err(format!("has no location {} to remove", quoted(path))),
             false => Ok(()),
         };
     }
-    let (added, text) = match text.strip_prefix('+') {
+    let (is_added, text) = match text.strip_prefix('+') {
         Some(rest) => (true, rest),
         None => (false, text),
     };
@@ -372,21 +405,21 @@ fn set_location(to: &mut Settings, text: &str) -> Result<(), String> {
         None => (text, 1),
     };
     if path.is_empty() {
-        return Err("names no directory; write set location PATH [WEIGHT]".to_string());
+        return Err("needs a directory; write set location PATH [WEIGHT]".to_string());
     }
-    if !added {
-        to.locations.clear();
+    if !is_added {
+        settings.locations.clear();
     }
-    if to.locations.iter().any(|(known, _)| known == path) {
+    if settings.locations.iter().any(|(existing, _)| existing == path) {
         return Err(format!(
             "has {} twice; give it once, with the sum of the weights",
             quoted(path)
         ));
     }
-    if to.locations.len() == MAX_LOCATIONS {
-        return Err(format!("adds a location to {MAX_LOCATIONS}, which is the maximum"));
+    if settings.locations.len() == MAX_LOCATIONS {
+        return Err(format!("adds a location to {MAX_LOCATIONS}, the maximum number"));
     }
-    to.locations.push((path.to_string(), weight));
+    settings.locations.push((path.to_string(), weight));
     Ok(())
 }
 
@@ -425,14 +458,14 @@ mod tests {
         assert_eq!(weights("set location /a 5\nset location +/b c 3").unwrap(), "5,3");
         assert_eq!(weights("set location /a\nset location +/b\nset location -/a").unwrap(), "1");
         assert_eq!(weights("set location +/a\nset location +/b\nset location /c").unwrap(), "1");
-        for (wrong, why) in [
-            ("set location", "names no directory"),
+        for (config, reason) in [
+            ("set location", "needs a directory"),
             ("set location /a 0", "as the weight"),
             ("set location /a b", "as the weight"),
             ("set location -/a", "no location '/a'"),
             ("set location +/a\nset location +/a 2", "twice"),
         ] {
-            assert!(weights(wrong).unwrap_err().contains(why), "{wrong}");
+            assert!(weights(config).unwrap_err().contains(reason), "{config}");
         }
     }
 

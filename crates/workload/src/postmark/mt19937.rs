@@ -64,21 +64,21 @@ impl Mt19937 {
     /// Regenerates all words, in ranges that need no division: for a file size of 1 GiB, two billion numbers are
     /// skipped while the user waits.
     fn generate(&mut self) {
-        const REST: usize = WORDS - SHIFT;
-        for at in 0..REST {
-            self.twist(at, at + 1, at + SHIFT);
+        const UPPER: usize = WORDS - SHIFT;
+        for index in 0..UPPER {
+            self.twist(index, index + 1, index + SHIFT);
         }
-        for at in REST..WORDS - 1 {
-            self.twist(at, at + 1, at - REST);
+        for index in UPPER..WORDS - 1 {
+            self.twist(index, index + 1, index - UPPER);
         }
         self.twist(WORDS - 1, 0, SHIFT - 1);
     }
 
     #[inline]
-    fn twist(&mut self, at: usize, next: usize, mixed_in: usize) {
-        let mixed = (self.state[at] & 0x8000_0000) | (self.state[next] & 0x7fff_ffff);
+    fn twist(&mut self, index: usize, next: usize, mixed_in: usize) {
+        let mixed = (self.state[index] & 0x8000_0000) | (self.state[next] & 0x7fff_ffff);
         let twist = if mixed & 1 == 1 { 0x9908_b0df } else { 0 };
-        self.state[at] = self.state[mixed_in] ^ (mixed >> 1) ^ twist;
+        self.state[index] = self.state[mixed_in] ^ (mixed >> 1) ^ twist;
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_42_fills_postmarks_buffer_as_strace_saw_it_written() {
+    fn seed_42_fills_postmarks_buffer_as_traced_by_strace() {
         let mut draws = Mt19937::new(42);
         let text: String = (0..32).map(|_| char::from(32 + draws.below(95) as u8)).collect();
         assert_eq!(text, "LeZebJ6S5~qPv$C$py}hmKd H58nM4~.");

@@ -81,32 +81,33 @@ impl RunSpec {
     }
 
     /// Returns the number of directories of the run: one per location if there are several, and all subdirectories.
-    pub fn directories(&self) -> u64 {
+    pub fn directory_count(&self) -> u64 {
         let locations = self.spec.weights.len() as u64;
-        self.all_subdirectories() + if locations > 1 { locations } else { 0 }
+        self.subdirectory_count() + if locations > 1 { locations } else { 0 }
     }
 
     /// Returns the number of subdirectories of all locations.
-    fn all_subdirectories(&self) -> u64 {
+    fn subdirectory_count(&self) -> u64 {
         if self.spec.subdirectories > 1 { self.spec.file_directories() } else { 0 }
     }
 
     /// Returns the length of the longest name, in bytes, if `created` files are created.
     pub fn longest_name(&self, created: u64) -> usize {
-        let last = |count: u64| count.saturating_sub(1);
-        let locations = self.locations.length_of(last(self.spec.weights.len() as u64));
-        let below = self.subdirectories.length_of(last(u64::from(self.spec.subdirectories)));
-        self.files.length_of(created).max(locations).max(below)
+        let max_number = |count: u64| count.saturating_sub(1);
+        let locations = self.locations.length_of(max_number(self.spec.weights.len() as u64));
+        let subdirectories =
+            self.subdirectories.length_of(max_number(u64::from(self.spec.subdirectories)));
+        self.files.length_of(created).max(locations).max(subdirectories)
     }
 
     /// Returns the pool at the beginning of a stage: all earlier actions are done, without generating ops.
     pub fn pool(&self, stage: Stage) -> Pool<'_> {
         let mut pool = Pool::new(&self.spec, &self.draws);
         if stage != Stage::Fill {
-            while pool.fill().is_some() {}
+            while pool.create_next().is_some() {}
         }
         if stage == Stage::Empty {
-            while let Ok(Some(_)) = pool.transact() {}
+            while let Ok(Some(_)) = pool.next_action() {}
         }
         pool
     }
@@ -117,17 +118,17 @@ impl RunSpec {
             Action::Create(file) => (file.size, self.write_block, false),
             Action::Append(_, bytes) => (bytes, self.write_block, false),
             Action::Read(file) => (file.size, self.read_block, true),
-            Action::Delete(_) => return Transfer::Nothing,
+            Action::Delete(_) => return Transfer::None,
         };
         match (self.buffered, reads) {
-            (false, _) => Transfer::Direct { left: Some(bytes), block },
+            (false, _) => Transfer::Direct { remaining: Some(bytes), block },
             (true, false) => Transfer::Written(stdio::Writes::new(u64::from(bytes), block)),
             (true, true) => Transfer::Read(stdio::Reads::new(u64::from(bytes), block)),
         }
     }
 
-    /// Returns the bytes that one write puts at byte `offset` of a file. Their offset in the content is their offset in
-    /// the file, or, with contents=same, their offset in the write.
+    /// Returns the bytes that one write stores at byte `offset` of a file. Their offset in the content is their offset
+    /// in the file, or, with contents=same, their offset in the write.
     pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
         match self.own_content {
             true => Payload { id: file.number, offset, length },
@@ -136,7 +137,7 @@ impl RunSpec {
     }
 
     /// Writes the path of a directory with a slash at its end, such as `l1/s7/`, or an empty path.
-    fn name_directory(&self, name: &mut Name, directory: u32) {
+    fn write_directory_name(&self, name: &mut Name, directory: u32) {
         name.clear();
         let inner = self.spec.subdirectories.max(1);
         if self.spec.weights.len() > 1 {
@@ -154,11 +155,11 @@ impl RunSpec {
 #[derive(Clone, Debug)]
 pub enum Transfer {
     /// None: the file is deleted.
-    Nothing,
-    /// One call per block and one for the rest, even if the rest is empty.
+    None,
+    /// One call per block and one for the remaining bytes, even if there are none.
     Direct {
-        /// Number of bytes left before the next call; none after the last.
-        left: Option<u32>,
+        /// Number of bytes before the next call; none after the last.
+        remaining: Option<u32>,
         /// Length of all calls but the last.
         block: u32,
     },
@@ -170,14 +171,14 @@ pub enum Transfer {
 
 impl Transfer {
     /// Returns the number of calls; correct only before the first one is made.
-    pub fn calls(self) -> u64 {
+    pub fn count_calls(self) -> u64 {
         match self {
-            Transfer::Nothing => 0,
-            Transfer::Direct { left, block } => {
-                left.map_or(0, |bytes| u64::from(bytes / block) + 1)
+            Transfer::None => 0,
+            Transfer::Direct { remaining, block } => {
+                remaining.map_or(0, |bytes| u64::from(bytes / block) + 1)
             }
-            Transfer::Written(calls) => calls.calls(),
-            Transfer::Read(calls) => calls.calls(),
+            Transfer::Written(calls) => calls.count_calls(),
+            Transfer::Read(calls) => calls.count_calls(),
         }
     }
 }
@@ -187,11 +188,11 @@ impl Iterator for Transfer {
 
     fn next(&mut self) -> Option<u32> {
         match self {
-            Transfer::Nothing => None,
-            Transfer::Direct { left, block } => {
-                let all = (*left)?;
-                *left = all.checked_sub(*block);
-                Some(all.min(*block))
+            Transfer::None => None,
+            Transfer::Direct { remaining, block } => {
+                let length = (*remaining)?;
+                *remaining = length.checked_sub(*block);
+                Some(length.min(*block))
             }
             Transfer::Written(calls) => calls.next(),
             Transfer::Read(calls) => calls.next(),
@@ -209,8 +210,8 @@ pub struct ActionOps<'a> {
     transfer: Transfer,
     /// Number of bytes of the current action that have been transferred.
     transferred: u64,
-    /// The next action, if it is already known.
-    known: Option<Action>,
+    /// The next action, if it was already taken from the pool.
+    pending: Option<Action>,
 }
 
 /// The next op of the phase.
@@ -233,19 +234,19 @@ impl<'a> ActionOps<'a> {
             stage,
             action: Action::Delete(File { number: 0, directory: 0, size: 0 }),
             step: Step::Action,
-            transfer: Transfer::Nothing,
+            transfer: Transfer::None,
             transferred: 0,
-            known: None,
+            pending: None,
         }
     }
 
-    fn action(&mut self, op: &mut Op) -> bool {
+    fn start_action(&mut self, op: &mut Op) -> bool {
         let next = match self.stage {
-            _ if self.known.is_some() => self.known.take(),
-            Stage::Fill => self.pool.fill(),
+            _ if self.pending.is_some() => self.pending.take(),
+            Stage::Fill => self.pool.create_next(),
             // There are enough files, which was checked when the workload was built.
-            Stage::Transact => self.pool.transact().unwrap_or_default(),
-            Stage::Empty => self.pool.empty(),
+            Stage::Transact => self.pool.next_action().unwrap_or_default(),
+            Stage::Empty => self.pool.delete_next(),
         };
         let Some(action) = next else { return false };
         let run = self.run;
@@ -253,35 +254,35 @@ impl<'a> ActionOps<'a> {
         self.transfer = run.transfer(action);
         self.transferred = 0;
         self.step = if run.buffered { Step::Stat } else { Step::Transfer };
-        let (dir, file) = (DirSlot::ROOT, FILE);
-        let named = match action {
-            Action::Create(named) => {
+        let dir = DirSlot::ROOT;
+        let file = match action {
+            Action::Create(file) => {
                 let (flags, mode) =
                     if run.buffered { (TRUNCATE, 0o666) } else { (READ_WRITE, 0o644) };
-                op.call = Call::Create { dir, file, flags, mode };
-                named
+                op.call = Call::Create { dir, file: FILE, flags, mode };
+                file
             }
-            Action::Read(named) => {
-                op.call = Call::Open { dir, file, flags: READ };
-                named
+            Action::Read(file) => {
+                op.call = Call::Open { dir, file: FILE, flags: READ };
+                file
             }
-            Action::Append(named, _) => {
+            Action::Append(file, _) => {
                 let flags = if run.buffered { CREATE_OR_APPEND } else { APPEND };
-                op.call = Call::Open { dir, file, flags };
-                named
+                op.call = Call::Open { dir, file: FILE, flags };
+                file
             }
-            Action::Delete(named) => {
+            Action::Delete(file) => {
                 op.call = Call::Unlink { dir };
                 self.step = Step::Action;
-                named
+                file
             }
         };
-        run.name_directory(&mut op.name, named.directory);
-        run.files.push(&mut op.name, named.number);
+        run.write_directory_name(&mut op.name, file.directory);
+        run.files.push(&mut op.name, file.number);
         true
     }
 
-    fn transfer(&mut self, op: &mut Op) {
+    fn transfer_op(&mut self, op: &mut Op) {
         let Some(length) = self.transfer.next() else {
             op.call = Call::Close { file: FILE };
             self.step = Step::Action;
@@ -309,24 +310,24 @@ impl Items for ActionOps<'_> {
         if self.step != Step::Action {
             return None;
         }
-        self.known = self.pool.transact_on();
-        self.known.is_none().then(|| self.pool.transactions())
+        self.pending = self.pool.finish_transaction();
+        self.pending.is_none().then(|| self.pool.transactions())
     }
 
-    fn end_after(&mut self, most: u64) {
-        self.pool.end_after(most);
+    fn set_max_items(&mut self, max_items: u64) {
+        self.pool.set_max_transactions(max_items);
     }
 }
 
 impl OpSource for ActionOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
-            Step::Action => return self.action(op),
+            Step::Action => return self.start_action(op),
             Step::Stat => {
                 op.call = Call::StatFile { file: FILE };
                 self.step = Step::Transfer;
             }
-            Step::Transfer => self.transfer(op),
+            Step::Transfer => self.transfer_op(op),
         }
         true
     }
@@ -336,38 +337,39 @@ impl OpSource for ActionOps<'_> {
 /// several locations are created first and removed last.
 pub struct Directories<'a> {
     run: &'a RunSpec,
-    make: bool,
+    is_creation: bool,
     done: u64,
 }
 
 impl<'a> Directories<'a> {
-    /// Creates the directories if `make`, else removes them.
-    pub fn new(run: &'a RunSpec, make: bool) -> Directories<'a> {
-        Directories { run, make, done: 0 }
+    /// Creates the directories if `is_creation`, else removes them.
+    pub fn new(run: &'a RunSpec, is_creation: bool) -> Directories<'a> {
+        Directories { run, is_creation, done: 0 }
     }
 }
 
 impl OpSource for Directories<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let Directories { run, make, done } = *self;
-        if done == run.directories() {
+        let Directories { run, is_creation, done } = *self;
+        if done == run.directory_count() {
             return false;
         }
         self.done += 1;
-        let inner = run.all_subdirectories();
-        let before = if make { run.directories() - inner } else { 0 };
-        op.call = match make {
+        let subdirectories = run.subdirectory_count();
+        let location_count = if is_creation { run.directory_count() - subdirectories } else { 0 };
+        op.call = match is_creation {
             true => Call::Mkdir { dir: DirSlot::ROOT, mode: 0o700 },
             false => Call::Rmdir { dir: DirSlot::ROOT },
         };
-        match done.checked_sub(before).filter(|directory| *directory < inner) {
+        match done.checked_sub(location_count).filter(|directory| *directory < subdirectories) {
             Some(directory) => {
-                run.name_directory(&mut op.name, directory as u32);
+                run.write_directory_name(&mut op.name, directory as u32);
                 op.name.truncate(op.name.as_bytes().len() - 1);
             }
             None => {
                 op.name.clear();
-                run.locations.push(&mut op.name, if make { done } else { done - inner });
+                run.locations
+                    .push(&mut op.name, if is_creation { done } else { done - subdirectories });
             }
         }
         true

@@ -97,10 +97,10 @@ impl Layout {
     #[inline]
     pub fn unpack(self, entry: Entry) -> File {
         let low = |word: u64, bits: u32| (word & ((1 << bits) - 1)) as u32;
-        let rest = entry >> self.size;
+        let without_size = entry >> self.size;
         File {
-            number: rest >> self.directory,
-            directory: low(rest, self.directory),
+            number: without_size >> self.directory,
+            directory: low(without_size, self.directory),
             size: low(entry, self.size),
         }
     }
@@ -118,15 +118,15 @@ pub struct Pool<'a> {
     draws: Mt19937,
     table: Vec<Entry>,
     /// The slot after the one that was filled last.
-    next: usize,
+    next_slot: usize,
     /// No slot below this is free.
-    lowest: usize,
+    min_free: usize,
     created: u64,
     deleted: u64,
-    /// All slots below this have been emptied permanently.
-    emptied: usize,
+    /// All slots below this are empty and stay empty.
+    first_unchecked: usize,
     /// Number of halves of transactions done: the first half reads or appends, the second creates or deletes.
-    halves: u64,
+    half_count: u64,
     /// Maximum number of transactions that begin.
     transactions: u64,
 }
@@ -139,12 +139,12 @@ impl<'a> Pool<'a> {
             layout: spec.layout(),
             draws: draws.clone(),
             table: vec![0; 2 * spec.number as usize],
-            next: 0,
-            lowest: 0,
+            next_slot: 0,
+            min_free: 0,
             created: 0,
             deleted: 0,
-            emptied: 0,
-            halves: 0,
+            first_unchecked: 0,
+            half_count: 0,
             transactions: u64::from(spec.transactions),
         }
     }
@@ -158,22 +158,22 @@ impl<'a> Pool<'a> {
     }
 
     /// Creates the next initial file; returns none once all exist.
-    pub fn fill(&mut self) -> Option<Action> {
+    pub fn create_next(&mut self) -> Option<Action> {
         if self.created == u64::from(self.spec.number) { None } else { self.create() }
     }
 
     /// Performs the next action of the transactions; returns none at the end of the last.
     ///
     /// # Errors
-    /// [`OutOfFiles`], if a transaction begins and no file is left.
-    pub fn transact(&mut self) -> Result<Option<Action>, OutOfFiles> {
-        while self.halves < 2 * self.transactions {
-            let first = self.halves % 2 == 0;
-            if first && self.created == self.deleted {
+    /// [`OutOfFiles`], if a transaction begins and no file exists.
+    pub fn next_action(&mut self) -> Result<Option<Action>, OutOfFiles> {
+        while self.half_count < 2 * self.transactions {
+            let is_first = self.half_count % 2 == 0;
+            if is_first && self.created == self.deleted {
                 return Err(OutOfFiles);
             }
-            self.halves += 1;
-            let action = if first { self.read_or_append() } else { self.create_or_delete() };
+            self.half_count += 1;
+            let action = if is_first { self.read_or_append() } else { self.create_or_delete() };
             if action.is_some() {
                 return Ok(action);
             }
@@ -182,31 +182,33 @@ impl<'a> Pool<'a> {
     }
 
     /// Performs the next action of the transaction that has begun; returns none at its end.
-    pub fn transact_on(&mut self) -> Option<Action> {
-        if self.halves % 2 == 0 {
+    pub fn finish_transaction(&mut self) -> Option<Action> {
+        if self.half_count % 2 == 0 {
             return None;
         }
-        let all = std::mem::replace(&mut self.transactions, self.halves.div_ceil(2));
-        let action = self.transact().unwrap_or_default();
-        self.transactions = all;
+        let max_transactions =
+            std::mem::replace(&mut self.transactions, self.half_count.div_ceil(2));
+        let action = self.next_action().unwrap_or_default();
+        self.transactions = max_transactions;
         action
     }
 
     /// Returns the number of transactions begun, and true if there is another one.
     pub fn transactions(&self) -> (u64, bool) {
-        let begun = self.halves.div_ceil(2);
-        (begun, begun < self.transactions)
+        let begun_count = self.half_count.div_ceil(2);
+        (begun_count, begun_count < self.transactions)
     }
 
     /// Limits the number of transactions to this many.
-    pub fn end_after(&mut self, transactions: u64) {
+    pub fn set_max_transactions(&mut self, transactions: u64) {
         self.transactions = transactions.min(self.transactions);
     }
 
     /// Deletes the next remaining file, in the order of the table; returns none once the table is empty.
-    pub fn empty(&mut self) -> Option<Action> {
-        let slot = self.emptied + self.table[self.emptied..].iter().position(|word| *word != 0)?;
-        self.emptied = slot + 1;
+    pub fn delete_next(&mut self) -> Option<Action> {
+        let slot = self.first_unchecked
+            + self.table[self.first_unchecked..].iter().position(|word| *word != 0)?;
+        self.first_unchecked = slot + 1;
         Some(self.delete(slot))
     }
 
@@ -221,10 +223,10 @@ impl<'a> Pool<'a> {
 
     fn read_or_append(&mut self) -> Option<Action> {
         let bias = self.spec.bias_read?;
-        let reads = self.draws.below(10) < bias;
-        let slot = self.any_used();
+        let is_read = self.draws.below(10) < bias;
+        let slot = self.draw_used_slot();
         let file = self.layout.unpack(self.table[slot]);
-        if reads {
+        if is_read {
             return Some(Action::Read(file));
         }
         // A file of the maximum size is left unchanged, which does not count as an action.
@@ -239,14 +241,14 @@ impl<'a> Pool<'a> {
         if self.draws.below(10) < bias {
             return self.create();
         }
-        let slot = self.any_used();
+        let slot = self.draw_used_slot();
         Some(self.delete(slot))
     }
 
     fn create(&mut self) -> Option<Action> {
         let slot = self.free_slot()?;
         let spec = self.spec;
-        let location = if spec.weights.len() > 1 { self.location() } else { 0 };
+        let location = if spec.weights.len() > 1 { self.draw_location() } else { 0 };
         let mut directory = location;
         if spec.subdirectories > 1 {
             directory = location * spec.subdirectories + self.draws.below(spec.subdirectories);
@@ -255,19 +257,19 @@ impl<'a> Pool<'a> {
         self.created += 1;
         let file = File { number: self.created, directory, size };
         self.table[slot] = self.layout.pack(file);
-        self.next = slot + 1;
+        self.next_slot = slot + 1;
         Some(Action::Create(file))
     }
 
     fn delete(&mut self, slot: usize) -> Action {
         let file = self.layout.unpack(std::mem::take(&mut self.table[slot]));
         self.deleted += 1;
-        self.lowest = self.lowest.min(slot);
+        self.min_free = self.min_free.min(slot);
         Action::Delete(file)
     }
 
     /// Draws a location with a probability proportional to its weight.
-    fn location(&mut self) -> u32 {
+    fn draw_location(&mut self) -> u32 {
         let mut draw = self.draws.below(self.spec.weights.iter().sum::<u32>());
         let mut location = 0;
         for weight in &self.spec.weights {
@@ -282,16 +284,16 @@ impl<'a> Pool<'a> {
 
     /// Returns the slot after the last one filled if it is free, else the first free slot.
     fn free_slot(&mut self) -> Option<usize> {
-        if self.table.get(self.next) == Some(&0) {
-            return Some(self.next);
+        if self.table.get(self.next_slot) == Some(&0) {
+            return Some(self.next_slot);
         }
-        let free = self.table[self.lowest..].iter().position(|entry| *entry == 0);
-        self.lowest = free.map_or(self.table.len(), |free| self.lowest + free);
-        free.map(|_| self.lowest)
+        let free = self.table[self.min_free..].iter().position(|entry| *entry == 0);
+        self.min_free = free.map_or(self.table.len(), |free| self.min_free + free);
+        free.map(|_| self.min_free)
     }
 
     /// Draws slots until one is in use, and returns it; there must be one.
-    fn any_used(&mut self) -> usize {
+    fn draw_used_slot(&mut self) -> usize {
         loop {
             let slot = self.draws.below(self.table.len() as u32) as usize;
             if self.table[slot] != 0 {
@@ -322,18 +324,18 @@ mod tests {
     fn first_sizes(spec: &PoolSpec) -> Vec<u32> {
         let draws = Pool::draws(spec);
         let mut pool = Pool::new(spec, &draws);
-        let sizes = std::iter::from_fn(|| pool.fill());
+        let sizes = std::iter::from_fn(|| pool.create_next());
         sizes
             .take(5)
             .map(|action| match action {
                 Action::Create(file) => file.size,
-                other => panic!("{other:?}"),
+                action => panic!("{action:?}"),
             })
             .collect()
     }
 
     #[test]
-    fn the_first_files_have_the_sizes_that_postmark_gives_them() {
+    fn the_first_files_have_the_sizes_of_the_original() {
         assert_eq!(first_sizes(&spec()), [1390, 4732, 3583, 6507, 9640]);
         let linuxinsight = PoolSpec { high: 500_000, number: 5000, ..spec() };
         assert_eq!(first_sizes(&linuxinsight), [345551, 329410, 474879, 48323, 75266]);
@@ -345,8 +347,8 @@ mod tests {
         let draws = Pool::draws(&spec);
         let mut pool = Pool::new(&spec, &draws);
         assert_eq!(size_of::<Entry>() * pool.table.capacity(), 16 * 1000);
-        while pool.fill().is_some() {}
-        while pool.transact() != Ok(None) {}
+        while pool.create_next().is_some() {}
+        while pool.next_action() != Ok(None) {}
         assert_eq!(size_of::<Entry>() * pool.table.capacity(), 16 * 1000);
         // Without the table the pool is the generator's 2.5 KB and a few words, for any number.
         assert!(size_of::<Pool<'_>>() < 3000);
@@ -372,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_never_refilled_runs_out_of_files() {
+    fn a_pool_without_creations_runs_out_of_files() {
         let spec = PoolSpec { number: 3, transactions: 12, bias_create: Some(0), ..spec() };
         let draws = Pool::draws(&spec);
         let mut pool = Pool::new(&spec, &draws);
-        while pool.fill().is_some() {}
+        while pool.create_next().is_some() {}
         let mut deleted = 0;
         let end = loop {
-            match pool.transact() {
+            match pool.next_action() {
                 Ok(Some(Action::Delete(_))) => deleted += 1,
                 Ok(Some(_)) => {}
                 end => break end,

@@ -16,28 +16,28 @@ fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
 }
 
 /// Lengths of the write(2) calls of a program that passes `bytes` bytes to fwrite(3) in equal
-/// blocks and a rest, and then calls fclose(3).
+/// blocks and a shorter last one, and then calls fclose(3).
 #[derive(Clone, Debug)]
 pub struct Writes {
     /// Number of bytes not yet passed to fwrite(3).
-    left: u64,
+    remaining: u64,
     block: u32,
     /// Number of bytes in the buffer, and its free space; both are zero before the first block has created the buffer.
     buffered: u32,
     free: u32,
     /// Length of the call that follows the call that emptied the buffer; zero if there is none.
-    then: u32,
+    next_length: u32,
 }
 
 impl Writes {
     /// Creates the writes of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Writes {
-        Writes { left: bytes, block: block.max(1), buffered: 0, free: 0, then: 0 }
+        Writes { remaining: bytes, block: block.max(1), buffered: 0, free: 0, next_length: 0 }
     }
 
     /// Returns the number of calls, if none has been made yet.
-    pub fn calls(self) -> u64 {
-        buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
+    pub fn count_calls(self) -> u64 {
+        buffered_calls(self.remaining, self.block).unwrap_or_else(|| self.count() as u64)
     }
 }
 
@@ -45,19 +45,19 @@ impl Iterator for Writes {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
-        if self.then > 0 {
-            return Some(std::mem::take(&mut self.then));
+        if self.next_length > 0 {
+            return Some(std::mem::take(&mut self.next_length));
         }
-        while self.left > 0 {
-            let block = u64::from(self.block).min(self.left) as u32;
-            self.left -= u64::from(block);
-            let rest = block - block.min(self.free);
-            self.buffered += block - rest;
-            if rest > 0 {
-                let full = std::mem::replace(&mut self.buffered, rest % BUFFER);
-                self.then = rest - rest % BUFFER;
+        while self.remaining > 0 {
+            let block = u64::from(self.block).min(self.remaining) as u32;
+            self.remaining -= u64::from(block);
+            let overflow = block - block.min(self.free);
+            self.buffered += block - overflow;
+            if overflow > 0 {
+                let full = std::mem::replace(&mut self.buffered, overflow % BUFFER);
+                self.next_length = overflow - overflow % BUFFER;
                 self.free = BUFFER - self.buffered;
-                let first = if full > 0 { full } else { std::mem::take(&mut self.then) };
+                let first = if full > 0 { full } else { std::mem::take(&mut self.next_length) };
                 if first > 0 {
                     return Some(first);
                 }
@@ -71,14 +71,14 @@ impl Iterator for Writes {
 }
 
 /// Lengths that the read(2) calls request when a program reads a whole file with fread(3) in equal
-/// blocks and a rest; the last call may request more than exists.
+/// blocks and a shorter last one; the last call may request more than exists.
 #[derive(Clone, Debug)]
 pub struct Reads {
     /// Number of bytes not yet requested by fread(3).
-    left: u64,
+    remaining: u64,
     block: u32,
     /// Number of bytes that the current block still needs.
-    missing: u32,
+    block_remaining: u32,
     /// Number of bytes in the buffer.
     buffered: u32,
     /// Number of bytes of the file that have not been read.
@@ -88,12 +88,18 @@ pub struct Reads {
 impl Reads {
     /// Creates the reads of a file of `bytes` in blocks of `block`, which is at least one.
     pub fn new(bytes: u64, block: u32) -> Reads {
-        Reads { left: bytes, block: block.max(1), missing: 0, buffered: 0, unread: bytes }
+        Reads {
+            remaining: bytes,
+            block: block.max(1),
+            block_remaining: 0,
+            buffered: 0,
+            unread: bytes,
+        }
     }
 
     /// Returns the number of calls, if none has been made yet.
-    pub fn calls(self) -> u64 {
-        buffered_calls(self.left, self.block).unwrap_or_else(|| self.count() as u64)
+    pub fn count_calls(self) -> u64 {
+        buffered_calls(self.remaining, self.block).unwrap_or_else(|| self.count() as u64)
     }
 }
 
@@ -102,27 +108,27 @@ impl Iterator for Reads {
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            if self.missing == 0 {
-                if self.left == 0 {
+            if self.block_remaining == 0 {
+                if self.remaining == 0 {
                     return None;
                 }
-                self.missing = u64::from(self.block).min(self.left) as u32;
-                self.left -= u64::from(self.missing);
+                self.block_remaining = u64::from(self.block).min(self.remaining) as u32;
+                self.remaining -= u64::from(self.block_remaining);
             }
-            let take = self.missing.min(self.buffered);
-            self.missing -= take;
-            self.buffered -= take;
-            if self.missing > 0 {
+            let length = self.block_remaining.min(self.buffered);
+            self.block_remaining -= length;
+            self.buffered -= length;
+            if self.block_remaining > 0 {
                 break;
             }
         }
-        if self.missing < BUFFER {
+        if self.block_remaining < BUFFER {
             self.buffered = u64::from(BUFFER).min(self.unread) as u32;
             self.unread -= u64::from(self.buffered);
             return Some(BUFFER);
         }
-        let direct = self.missing - self.missing % BUFFER;
-        self.missing -= direct;
+        let direct = self.block_remaining - self.block_remaining % BUFFER;
+        self.block_remaining -= direct;
         self.unread -= u64::from(direct);
         Some(direct)
     }
@@ -142,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_cut_where_strace_saw_them_cut() {
+    fn writes_are_split_as_traced_by_strace() {
         assert_eq!(writes(16_486, 512), [4096, 4096, 4096, 4096, 102]);
         assert_eq!(writes(30_000, 10_000), [8192, 4096, 4096, 4096, 8192, 1328]);
         assert_eq!(writes(20_000, 8192), [8192, 4096, 4096, 3616]);
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_cut_where_strace_saw_them_cut() {
+    fn reads_are_split_as_traced_by_strace() {
         assert_eq!(reads(9533, 512), [4096, 4096, 4096]);
         assert_eq!(reads(30_000, 10_000), [8192, 4096, 4096, 4096, 8192, 4096]);
         assert_eq!(reads(20_000, 8192), [8192, 8192, 4096]);
@@ -172,8 +178,8 @@ mod tests {
                 let count = bytes.div_ceil(u64::from(BUFFER)) as usize;
                 prop_assert_eq!((calls.len(), reads(bytes, block).len()), (count, count));
             }
-            prop_assert_eq!(Writes::new(bytes, block).calls(), calls.len() as u64);
-            prop_assert_eq!(Reads::new(bytes, block).calls(), reads(bytes, block).len() as u64);
+            prop_assert_eq!(Writes::new(bytes, block).count_calls(), calls.len() as u64);
+            prop_assert_eq!(Reads::new(bytes, block).count_calls(), reads(bytes, block).len() as u64);
         }
     }
 }

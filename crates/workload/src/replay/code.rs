@@ -6,9 +6,9 @@ use crate::rare::{Advice, AllocateMode, RareCall, RenameFlag};
 use crate::replay::format::{OpRecord, ZEROS};
 
 /// Number of bits of the open flags in a record's `content`.
-const FLAGS: usize = 13;
+const FLAG_COUNT: usize = 13;
 
-fn flag_bits(flags: OpenFlags) -> [bool; FLAGS] {
+fn flag_bits(flags: OpenFlags) -> [bool; FLAG_COUNT] {
     [
         flags.read,
         flags.write,
@@ -26,8 +26,8 @@ fn flag_bits(flags: OpenFlags) -> [bool; FLAGS] {
     ]
 }
 
-fn flags_of(bits: u32) -> OpenFlags {
-    let bit = |at: u32| bits >> at & 1 == 1;
+fn decode_flags(bits: u32) -> OpenFlags {
+    let bit = |shift: u32| bits >> shift & 1 == 1;
     OpenFlags {
         read: bit(0),
         write: bit(1),
@@ -74,10 +74,10 @@ codes!(
     19 CHOWN, 20 CHOWN_FILE, 21 SYNC, 22 RENAME, 23 FDATASYNC, 24 SYNC_RANGE, 25 READLINK, 26 ACCESS,
     27 STATUS, 28 STATUS_FILE, 29 STATFS, 30 READDIR, 31 SEEK, 32 GETXATTR, 33 GETXATTR_FILE,
     34 LISTXATTR, 35 LISTXATTR_FILE, 36 SETXATTR, 37 SETXATTR_FILE, 38 REMOVEXATTR,
-    39 REMOVEXATTR_FILE, 40 TRUNCATE_AT, 41 RENAME_HOW, 42 COPY_RANGE, 43 ALLOCATE, 44 FADVISE,
+    39 REMOVEXATTR_FILE, 40 TRUNCATE_AT, 41 RENAME_WITH_FLAG, 42 COPY_RANGE, 43 ALLOCATE, 44 FADVISE,
 );
 
-const HOWS: [AllocateMode; 5] = [
+const ALLOCATE_MODES: [AllocateMode; 5] = [
     AllocateMode::Extend,
     AllocateMode::KeepSize,
     AllocateMode::PunchHole,
@@ -85,7 +85,7 @@ const HOWS: [AllocateMode; 5] = [
     AllocateMode::ZeroKeepSize,
 ];
 
-const ADVICE: [Advice; 6] = [
+const ADVICES: [Advice; 6] = [
     Advice::Normal,
     Advice::Random,
     Advice::Sequential,
@@ -156,8 +156,10 @@ fn encode_arguments(call: Call, record: &mut OpRecord) {
         Call::Mkdir { mode, .. } | Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
             record.number = mode;
         }
-        Call::Open { flags, .. } => record.content = bits(flags),
-        Call::Create { flags, mode, .. } => (record.content, record.number) = (bits(flags), mode),
+        Call::Open { flags, .. } => record.content = encode_flags(flags),
+        Call::Create { flags, mode, .. } => {
+            (record.content, record.number) = (encode_flags(flags), mode)
+        }
         Call::Write { payload, .. } => encode_payload(payload, record),
         Call::WriteAt { offset, payload, .. } => {
             encode_payload(payload, record);
@@ -199,9 +201,9 @@ fn encode_payload(payload: Payload, record: &mut OpRecord) {
     record.number = payload.length;
 }
 
-fn bits(flags: OpenFlags) -> u32 {
+fn encode_flags(flags: OpenFlags) -> u32 {
     let set = flag_bits(flags).into_iter().zip(0..);
-    set.fold(0, |bits, (set, at)| bits | u32::from(set) << at)
+    set.fold(0, |bits, (set, shift)| bits | u32::from(set) << shift)
 }
 
 fn encode_rare(call: RareCall, from: u16, record: &mut OpRecord) -> u8 {
@@ -241,23 +243,24 @@ fn encode_rare(call: RareCall, from: u16, record: &mut OpRecord) -> u8 {
             record.length = length;
             TRUNCATE_AT
         }
-        RareCall::Rename { how, .. } => {
-            record.number = u32::from(how == RenameFlag::Exchange);
-            RENAME_HOW
+        RareCall::Rename { flag, .. } => {
+            record.number = u32::from(flag == RenameFlag::Exchange);
+            RENAME_WITH_FLAG
         }
         RareCall::CopyRange { from_offset, offset, length, .. } => {
             record.dir = from;
             (record.offset, record.length, record.number) = (offset, from_offset, length);
             COPY_RANGE
         }
-        RareCall::Allocate { how, offset, length, .. } => {
+        RareCall::Allocate { mode, offset, length, .. } => {
             (record.offset, record.length) = (offset, length);
-            record.number = HOWS.iter().position(|it| *it == how).unwrap_or(0) as u32;
+            record.number =
+                ALLOCATE_MODES.iter().position(|known| *known == mode).unwrap_or(0) as u32;
             ALLOCATE
         }
         RareCall::Fadvise { offset, length, advice, .. } => {
             (record.offset, record.length) = (offset, length);
-            record.number = ADVICE.iter().position(|it| *it == advice).unwrap_or(0) as u32;
+            record.number = ADVICES.iter().position(|known| *known == advice).unwrap_or(0) as u32;
             FADVISE
         }
     }
@@ -272,8 +275,10 @@ pub fn decode(record: &OpRecord, base: u16) -> Option<Call> {
     let payload = || payload(record.content, record.class, record.length, record.number);
     Some(match record.code {
         MKDIR => Call::Mkdir { dir, mode: record.number },
-        OPEN => Call::Open { dir, file, flags: flags_of(record.content) },
-        CREATE => Call::Create { dir, file, flags: flags_of(record.content), mode: record.number },
+        OPEN => Call::Open { dir, file, flags: decode_flags(record.content) },
+        CREATE => {
+            Call::Create { dir, file, flags: decode_flags(record.content), mode: record.number }
+        }
         CLOSE => Call::Close { file },
         WRITE => Call::Write { file, payload: payload() },
         WRITE_AT => Call::WriteAt { file, offset: record.offset, payload: payload() },
@@ -318,9 +323,10 @@ fn decode_rare(record: &OpRecord, file: FileSlot, dir: DirSlot, to: DirSlot) -> 
         REMOVEXATTR => RareCall::Removexattr { dir },
         REMOVEXATTR_FILE => RareCall::RemovexattrFile { file },
         TRUNCATE_AT => RareCall::Truncate { dir, length },
-        RENAME_HOW => {
-            let how = if record.number == 1 { RenameFlag::Exchange } else { RenameFlag::NoReplace };
-            RareCall::Rename { dir, to, how }
+        RENAME_WITH_FLAG => {
+            let flag =
+                if record.number == 1 { RenameFlag::Exchange } else { RenameFlag::NoReplace };
+            RareCall::Rename { dir, to, flag }
         }
         COPY_RANGE => RareCall::CopyRange {
             from: FileSlot(dir.0),
@@ -329,11 +335,14 @@ fn decode_rare(record: &OpRecord, file: FileSlot, dir: DirSlot, to: DirSlot) -> 
             offset,
             length: record.number,
         },
-        ALLOCATE => {
-            RareCall::Allocate { file, how: *HOWS.get(record.number as usize)?, offset, length }
-        }
+        ALLOCATE => RareCall::Allocate {
+            file,
+            mode: *ALLOCATE_MODES.get(record.number as usize)?,
+            offset,
+            length,
+        },
         FADVISE => {
-            let advice = *ADVICE.get(record.number as usize)?;
+            let advice = *ADVICES.get(record.number as usize)?;
             RareCall::Fadvise { file, offset, length, advice }
         }
         _ => return None,

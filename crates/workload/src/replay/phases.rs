@@ -40,31 +40,34 @@ pub struct Part {
 
 /// Returns the phases of a recording. A part without ops is not a phase.
 pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
-    let chosen: Vec<(usize, Boundary<'_>)> = match split {
+    let boundaries: Vec<(usize, Boundary<'_>)> = match split {
         Split::Whole => Vec::new(),
         _ => {
             let is_mark = split == Split::Marks;
-            let all = compiled.boundaries().enumerate();
-            all.filter(|(_, it)| it.is_mark() == is_mark).collect()
+            let boundaries = compiled.boundaries().enumerate();
+            boundaries.filter(|(_, boundary)| boundary.is_mark() == is_mark).collect()
         }
     };
-    let all = compiled.counts();
+    let total = compiled.counts();
     let mut parts: Vec<Part> = Vec::new();
-    for at in 0..=chosen.len() {
-        let (from, to) = (at.checked_sub(1).and_then(|at| chosen.get(at)), chosen.get(at));
-        let until = to.map_or_else(|| all.clone(), |(_, it)| it.counts());
-        let before = from.map(|(_, it)| it.counts()).unwrap_or_default();
+    for position in 0..=boundaries.len() {
+        let (from, to) = (
+            position.checked_sub(1).and_then(|position| boundaries.get(position)),
+            boundaries.get(position),
+        );
+        let counts_at_end = to.map_or_else(|| total.clone(), |(_, boundary)| boundary.counts());
+        let counts_at_start = from.map(|(_, boundary)| boundary.counts()).unwrap_or_default();
         let count = |kind: &OpKind| {
-            let of = |counts: &OpCounts| counts.get(kind).copied().unwrap_or(0);
-            (*kind, of(&until).saturating_sub(of(&before)))
+            let count_of = |counts: &OpCounts| counts.get(kind).copied().unwrap_or(0);
+            (*kind, count_of(&counts_at_end).saturating_sub(count_of(&counts_at_start)))
         };
         let counts: OpCounts =
             OpKind::ALL.iter().map(count).filter(|(_, count)| *count > 0).collect();
         let to = to.map(|(index, _)| *index);
-        if counts.is_empty() && !chosen.is_empty() {
+        if counts.is_empty() && !boundaries.is_empty() {
             continue;
         }
-        if let Some(last) = parts.last_mut().filter(|_| at >= MAX_PHASES) {
+        if let Some(last) = parts.last_mut().filter(|_| position >= MAX_PHASES) {
             last.to = to;
             counts.into_iter().for_each(|(kind, count)| {
                 *last.counts.entry(kind).or_default() += count;
@@ -72,39 +75,39 @@ pub fn parts(compiled: &Compiled, split: Split) -> Vec<Part> {
             continue;
         }
         let name = match from {
-            Some((_, it)) => name(compiled.string(it.name()), &parts),
-            None if chosen.is_empty() => "replay",
+            Some((_, boundary)) => unique_name(compiled.string(boundary.name()), &parts),
+            None if boundaries.is_empty() => "replay",
             None => "begin",
         };
         parts.push(Part { name, from: from.map(|(index, _)| *index), to, counts });
     }
     if parts.is_empty() {
-        parts.push(Part { name: "replay", from: None, to: None, counts: all });
+        parts.push(Part { name: "replay", from: None, to: None, counts: total });
     }
     parts
 }
 
 /// Returns the name of a phase: letters, digits, `.`, `_` and `-`, with a number if an earlier phase has the same name.
-fn name(text: &[u8], earlier: &[Part]) -> &'static str {
-    let plain = |byte: &u8| match byte {
+fn unique_name(text: &[u8], earlier: &[Part]) -> &'static str {
+    let allowed_char = |byte: &u8| match byte {
         b'.' | b'_' | b'-' => char::from(*byte),
-        it if it.is_ascii_alphanumeric() => char::from(*it),
+        byte if byte.is_ascii_alphanumeric() => char::from(*byte),
         _ => '_',
     };
-    let base: String = text.iter().take(MAX_NAME).map(plain).collect();
-    let taken = |name: &str| earlier.iter().any(|part| part.name == name);
-    let mut full = base.clone();
+    let base: String = text.iter().take(MAX_NAME).map(allowed_char).collect();
+    let is_taken = |name: &str| earlier.iter().any(|part| part.name == name);
+    let mut name = base.clone();
     let mut number = 1;
-    while taken(&full) {
+    while is_taken(&name) {
         number += 1;
-        full = format!("{base}-{number}");
+        name = format!("{base}-{number}");
     }
-    lasting(full)
+    leak(name)
 }
 
 /// Returns the text with a static lifetime, leaked once per distinct text: phase names are static, and a recording has
 /// at most about a hundred.
-fn lasting(text: String) -> &'static str {
+fn leak(text: String) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = known.get(text.as_str()) {

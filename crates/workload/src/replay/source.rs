@@ -20,7 +20,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its name in `--set` and records.
+    /// Returns the name in `--set` and records.
     pub fn name(self) -> &'static str {
         match self {
             Order::Resource => "resource",
@@ -66,10 +66,10 @@ pub struct Source<'a> {
     rank: u32,
     first_rank: u32,
     /// Offset that is added to the number of each slot.
-    base: u16,
+    first_slot: u16,
     /// The directory of its copy, with a slash; empty for the only copy.
     directory: Vec<u8>,
-    at: usize,
+    position: usize,
     /// The number of ops of each rank before this phase.
     before: Option<Boundary<'a>>,
     differences: Differences,
@@ -93,10 +93,10 @@ impl<'a> Source<'a> {
             bytes,
             options,
             rank,
-            first_rank: copy * compiled.ranks(),
-            base: slots.wrapping_mul(copy as u16),
+            first_rank: copy * compiled.rank_count(),
+            first_slot: slots.wrapping_mul(copy as u16),
             directory,
-            at: 0,
+            position: 0,
             before: None,
             differences: Differences::default(),
         }
@@ -104,17 +104,17 @@ impl<'a> Source<'a> {
 
     /// Restricts the ops to those between two boundaries; none means the beginning or the end.
     #[must_use]
-    pub fn between(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
-        let at = |it: Boundary<'_>| it.ops(self.rank) as usize * OP_SIZE;
-        let (from_at, to_at) = (from.map_or(0, at), to.map_or(self.bytes.len(), at));
-        self.bytes = self.bytes.get(from_at..to_at).unwrap_or_default();
+    pub fn limit_to(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
+        let offset = |boundary: Boundary<'_>| boundary.ops(self.rank) as usize * OP_SIZE;
+        let (start, end) = (from.map_or(0, offset), to.map_or(self.bytes.len(), offset));
+        self.bytes = self.bytes.get(start..end).unwrap_or_default();
         self.before = from;
         self
     }
 
     /// Sets the points that the op waits for.
     #[inline]
-    fn wait(&self, record: &OpRecord, op: &mut Op) {
+    fn set_wait_points(&self, record: &OpRecord, op: &mut Op) {
         op.also_after.clear();
         op.after = ProgressPoint::default();
         // A point in an earlier phase does not need a wait.
@@ -128,7 +128,7 @@ impl<'a> Source<'a> {
                 let mut index = record.first_wait;
                 let mut has_first = false;
                 loop {
-                    let (rank, ops, is_last) = self.compiled.wait(index);
+                    let (rank, ops, is_last) = self.compiled.wait_point(index);
                     match point(rank, ops) {
                         Some(point) if has_first => op.also_after.push(point),
                         Some(point) => (op.after, has_first) = (point, true),
@@ -150,23 +150,25 @@ impl<'a> Source<'a> {
 
 impl OpSource for Source<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let bytes =
-            self.bytes.get(self.at..self.at + OP_SIZE).and_then(|it| it.first_chunk::<OP_SIZE>());
+        let bytes = self
+            .bytes
+            .get(self.position..self.position + OP_SIZE)
+            .and_then(|bytes| bytes.first_chunk::<OP_SIZE>());
         let Some(bytes) = bytes else { return false };
         let record = OpRecord::read(bytes);
-        let Some(call) = decode(&record, self.base) else { return false };
-        self.at += OP_SIZE;
+        let Some(call) = decode(&record, self.first_slot) else { return false };
+        self.position += OP_SIZE;
         op.call = call;
         op.name.clear();
         if record.dir == 0 {
             op.name.push(&self.directory);
         }
         op.name.push(self.compiled.string(record.name));
-        op.other.clear();
+        op.second_name.clear();
         if record.to == 0 {
-            op.other.push(&self.directory);
+            op.second_name.push(&self.directory);
         }
-        op.other.push(self.compiled.string(record.other));
+        op.second_name.push(self.compiled.string(record.second_name));
         op.expect = match record.expect {
             0 => Expect::Success,
             1 => Expect::Errno,
@@ -174,22 +176,22 @@ impl OpSource for Source<'_> {
             _ => Expect::Any,
         };
         op.result = record.result;
-        self.wait(&record, op);
+        self.set_wait_points(&record, op);
         let compute = decode_time(record.compute);
         let speed = self.options.speed.max(1);
         (op.compute, op.think) = match self.options.think {
             Think::None => (Nanos(0), Nanos(0)),
             Think::Cpu => (Nanos(compute / speed), Nanos(0)),
             Think::Wall => {
-                let rest = decode_time(record.wall).saturating_sub(compute);
-                (Nanos(compute / speed), Nanos(rest / speed))
+                let idle = decode_time(record.wall).saturating_sub(compute);
+                (Nanos(compute / speed), Nanos(idle / speed))
             }
         };
         true
     }
 
     fn handle_difference(&mut self, op: &Op, result: i64) -> bool {
-        self.differences.add(op, result, (self.at / OP_SIZE) as u64);
+        self.differences.add(op, result, (self.position / OP_SIZE) as u64);
         true
     }
 

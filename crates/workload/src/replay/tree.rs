@@ -1,4 +1,4 @@
-//! A tree of the compiled form, as the tree that a phase is expected to leave.
+//! A tree of the compiled form, as the expected tree after a phase.
 
 use crate::op::Payload;
 use crate::replay::format::{Compiled, Section, TreeNode};
@@ -16,14 +16,14 @@ pub struct FlatTree<'a> {
 impl<'a> FlatTree<'a> {
     /// Creates the tree in `section`, in `copies` copies.
     pub fn new(compiled: &'a Compiled, section: Section, copies: u32) -> FlatTree<'a> {
-        let nodes = 0..compiled.nodes(section);
+        let nodes = 0..compiled.node_count(section);
         let directories =
             nodes.filter(|index| compiled.node(section, *index).kind == 0).count() as u64;
         FlatTree { compiled, section, copies, directories }
     }
 
     /// Returns the number of the copy that contains a path and the rest of the path; none if no copy contains it.
-    fn copy_of<'p>(&self, path: &'p [u8]) -> Option<(u32, &'p [u8])> {
+    fn split_copy<'p>(&self, path: &'p [u8]) -> Option<(u32, &'p [u8])> {
         if self.copies == 1 {
             return Some((0, path));
         }
@@ -37,8 +37,8 @@ impl<'a> FlatTree<'a> {
         is_canonical.then(|| (copy, rest.strip_prefix(b"/").unwrap_or_default()))
     }
 
-    fn find(&self, path: &[u8]) -> Option<TreeNode> {
-        let (mut from, mut to) = (0, self.compiled.nodes(self.section));
+    fn find_node(&self, path: &[u8]) -> Option<TreeNode> {
+        let (mut from, mut to) = (0, self.compiled.node_count(self.section));
         while from < to {
             let middle = (from + to) / 2;
             let node = self.compiled.node(self.section, middle);
@@ -54,11 +54,11 @@ impl<'a> FlatTree<'a> {
 
 impl Tree for FlatTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let (copy, path) = self.copy_of(path)?;
+        let (copy, path) = self.split_copy(path)?;
         if path.is_empty() {
             return Some(Expected::DIRECTORY);
         }
-        let node = self.find(path)?;
+        let node = self.find_node(path)?;
         let kind = match node.kind {
             0 => ExpectedKind::Directory,
             1 => ExpectedKind::Pieces(node.size),
@@ -75,7 +75,7 @@ impl Tree for FlatTree<'_> {
     }
 
     fn files(&self) -> u64 {
-        let nodes = self.compiled.nodes(self.section) as u64;
+        let nodes = self.compiled.node_count(self.section) as u64;
         (nodes - self.directories) * u64::from(self.copies)
     }
 
@@ -85,13 +85,13 @@ impl Tree for FlatTree<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let node = self.find(self.copy_of(path)?.1)?;
+        let node = self.find_node(self.split_copy(path)?.1)?;
         let (mut from, mut to) = (0, node.pieces as usize);
-        let at = |index: usize| self.compiled.piece(node.first_piece as usize + index);
+        let piece_at = |index: usize| self.compiled.piece(node.first_piece as usize + index);
         // Finds the last piece that begins at or before the offset.
         while from < to {
             let middle = (from + to) / 2;
-            if at(middle)[0] <= offset {
+            if piece_at(middle)[0] <= offset {
                 from = middle + 1;
             } else {
                 to = middle;
@@ -101,19 +101,19 @@ impl Tree for FlatTree<'_> {
             let length = end.saturating_sub(offset).min(u32::MAX.into()) as u32;
             Some(Payload::zeros(offset, length))
         };
-        let next = if from < node.pieces as usize { at(from)[0] } else { node.size };
+        let next = if from < node.pieces as usize { piece_at(from)[0] } else { node.size };
         let Some(index) = from.checked_sub(1) else { return hole(next) };
-        let [start, id, begin, length] = at(index);
+        let [start, id, content_offset, length] = piece_at(index);
         let skipped = offset - start;
         if skipped >= length {
             return hole(next);
         }
         let length = (length - skipped).min(u32::MAX.into()) as u32;
-        Some(Payload { id, offset: begin + skipped, length })
+        Some(Payload { id, offset: content_offset + skipped, length })
     }
 
     fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let node = self.find(self.copy_of(path)?.1).filter(|node| node.kind == 2)?;
+        let node = self.find_node(self.split_copy(path)?.1).filter(|node| node.kind == 2)?;
         Some(self.compiled.string(node.target).to_vec())
     }
 }

@@ -16,7 +16,8 @@ const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 const CREATE: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
 const APPEND: OpenFlags = OpenFlags { append: true, ..WRITE };
 const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
-const NEW: Call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: CREATE, mode: 0o644 };
+const CREATE_FILE: Call =
+    Call::Create { dir: DirSlot::ROOT, file: FILE, flags: CREATE, mode: 0o644 };
 
 /// The next op of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +50,13 @@ impl Transfer {
     fn begin(action: Action, payload: Payload, fsync: bool) -> Transfer {
         let mut transfer = Transfer { action, payload, fsync, done: 0, step: Step::Data };
         if payload.length == 0 && action != Action::Read {
-            transfer.settle();
+            transfer.finish_data();
         }
         transfer
     }
 
     /// Moves to the step after the data.
-    fn settle(&mut self) {
+    fn finish_data(&mut self) {
         self.step = if self.fsync { Step::Fsync } else { Step::Close };
     }
 
@@ -63,7 +64,7 @@ impl Transfer {
     fn call(&mut self, block: u32) -> Option<Call> {
         Some(match self.step {
             Step::First => return None,
-            Step::Data => self.data(block),
+            Step::Data => self.data_call(block),
             Step::Fsync => {
                 self.step = Step::Close;
                 Call::Fsync { file: FILE }
@@ -75,14 +76,14 @@ impl Transfer {
         })
     }
 
-    fn data(&mut self, block: u32) -> Call {
-        let left = self.payload.length - self.done;
-        let length = left.min(block);
+    fn data_call(&mut self, block: u32) -> Call {
+        let remaining = self.payload.length - self.done;
+        let length = remaining.min(block);
         let offset = self.payload.offset + u64::from(self.done);
         let payload = Payload { offset, length, ..self.payload };
         self.done += length;
-        if left == 0 || (left == length && self.action != Action::Read) {
-            self.settle();
+        if remaining == 0 || (remaining == length && self.action != Action::Read) {
+            self.finish_data();
         }
         match self.action {
             Action::Read => Call::Read { file: FILE, length: block },
@@ -107,14 +108,14 @@ impl<'a> Fill<'a> {
     /// Creates the fill of a rank's parts, with nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Fill<'a> {
         let part = share.rank;
-        let directory = parts.directories_of(part.min(parts.count)).0;
+        let directory = parts.directory_range(part.min(parts.count)).0;
         Fill { parts, share, part, population: None, directory, file: 0, transfer: Transfer::NONE }
     }
 
     /// Sets the op to the next call in the current part; returns false if there is none.
-    fn in_part(&mut self, op: &mut Op) -> bool {
+    fn next_in_part(&mut self, op: &mut Op) -> bool {
         let (parts, part) = (self.parts, self.part);
-        if self.directory < parts.directories_of(part).1 {
+        if self.directory < parts.directory_range(part).1 {
             parts.paths.write(Path::Directory(self.directory), &mut op.name);
             op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
             self.directory += 1;
@@ -123,8 +124,8 @@ impl<'a> Fill<'a> {
         let population = self.population.get_or_insert_with(|| parts.population(part));
         let Some(file) = population.files().get(self.file).copied() else { return false };
         self.file += 1;
-        parts.write_path((part, population), file.serial, file.name(0), &mut op.name);
-        op.call = NEW;
+        parts.write_file_path((part, population), file.serial, file.name(0), &mut op.name);
+        op.call = CREATE_FILE;
         self.transfer = Transfer::begin(Action::Create, population.content(file, 0), false);
         true
     }
@@ -137,7 +138,7 @@ impl OpSource for Fill<'_> {
             return true;
         }
         while self.part < self.parts.count {
-            if self.in_part(op) {
+            if self.next_in_part(op) {
                 return true;
             }
             let rank = self.part.saturating_add(self.share.ranks);
@@ -152,36 +153,41 @@ pub struct Operations<'a> {
     parts: &'a Parts,
     walk: Walk<'a>,
     transfer: Transfer,
-    ending: bool,
+    is_ending: bool,
 }
 
 impl<'a> Operations<'a> {
     /// Creates the operations of a rank's parts, with nothing done.
     pub fn new(parts: &'a Parts, share: Share) -> Operations<'a> {
-        Operations { parts, walk: Walk::new(parts, share), transfer: Transfer::NONE, ending: false }
+        Operations {
+            parts,
+            walk: Walk::new(parts, share),
+            transfer: Transfer::NONE,
+            is_ending: false,
+        }
     }
 
     /// Sets the op to the first call of the next operation, which is often its only call; returns false at the end.
     fn begin(&mut self, op: &mut Op) -> bool {
-        if self.ending {
+        if self.is_ending {
             return false;
         }
-        let Some((at, operation)) = self.walk.step() else { return false };
+        let Some((index, operation)) = self.walk.step() else { return false };
         let Operation { action, file, payload, .. } = operation;
-        let (parts, turn) = (self.parts, &self.walk.turns[at]);
-        let part = (turn.part, &turn.population);
-        op.due = parts.due(turn.part, turn.number - 1);
-        op.call = first(&operation);
+        let (parts, progress) = (self.parts, &self.walk.progress[index]);
+        let part = (progress.part, &progress.population);
+        op.due = parts.due_time(progress.part, progress.done_count - 1);
+        op.call = first_call(&operation);
         match action {
             Action::Readdir => {
-                let directory = parts.directory(turn.part, operation.word);
+                let directory = parts.directory(progress.part, operation.word);
                 parts.paths.write(Path::Directory(directory), &mut op.name);
             }
-            _ => parts.write_path(part, file.serial, operation.name, &mut op.name),
+            _ => parts.write_file_path(part, file.serial, operation.name, &mut op.name),
         }
         match action {
             Action::Rename | Action::Link => {
-                parts.write_path(part, file.serial, operation.new_name, &mut op.other);
+                parts.write_file_path(part, file.serial, operation.new_name, &mut op.second_name);
             }
             Action::Create | Action::Write | Action::Append | Action::Read => {
                 self.transfer = Transfer::begin(action, payload, operation.fsync);
@@ -195,11 +201,11 @@ impl<'a> Operations<'a> {
 /// An item is an operation.
 impl Items for Operations<'_> {
     fn item_boundary(&mut self) -> Option<(u64, bool)> {
-        (self.transfer.step == Step::First).then(|| (self.walk.done, self.walk.goes_on()))
+        (self.transfer.step == Step::First).then(|| (self.walk.done, self.walk.has_next()))
     }
 
-    fn end_after(&mut self, most: u64) {
-        self.ending |= self.walk.done >= most;
+    fn set_max_items(&mut self, max_items: u64) {
+        self.is_ending |= self.walk.done >= max_items;
     }
 }
 
@@ -216,7 +222,7 @@ impl OpSource for Operations<'_> {
     }
 
     fn finish(&mut self) {
-        self.ending = true;
+        self.is_ending = true;
     }
 
     fn done(&self) -> u64 {
@@ -225,11 +231,11 @@ impl OpSource for Operations<'_> {
 }
 
 /// Returns the first call of an operation.
-fn first(operation: &Operation) -> Call {
+fn first_call(operation: &Operation) -> Call {
     let dir = DirSlot::ROOT;
     let open = |flags| Call::Open { dir, file: FILE, flags };
     match operation.action {
-        Action::Create => NEW,
+        Action::Create => CREATE_FILE,
         Action::Write if operation.truncate => open(TRUNCATE),
         Action::Write => open(WRITE),
         Action::Append => open(APPEND),

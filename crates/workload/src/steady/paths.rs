@@ -44,34 +44,34 @@ impl Paths {
     }
 
     /// Returns the maximum length of a name, in bytes.
-    pub fn longest(&self) -> usize {
+    pub fn max_name_length(&self) -> usize {
         self.directories.length_of(self.count.saturating_sub(1)).max(MAX_FILE_NAME)
     }
 
     /// Writes the path.
-    pub fn write(&self, path: Path, into: &mut Name) {
-        into.clear();
+    pub fn write(&self, path: Path, name_buffer: &mut Name) {
+        name_buffer.clear();
         match path {
-            Path::Directory(directory) => self.directories.push(into, directory),
+            Path::Directory(directory) => self.directories.push(name_buffer, directory),
             Path::File { directory, serial, name } => {
-                self.directories.push(into, directory);
-                into.push(b"/");
-                self.files.push(into, u64::from(serial));
-                self.numbers.push(into, u64::from(name));
+                self.directories.push(name_buffer, directory);
+                name_buffer.push(b"/");
+                self.files.push(name_buffer, u64::from(serial));
+                self.numbers.push(name_buffer, u64::from(name));
             }
         }
     }
 
     /// Parses a path; returns none if it is not a path of the working set.
-    pub fn read(&self, path: &[u8]) -> Option<Path> {
+    pub fn parse(&self, path: &[u8]) -> Option<Path> {
         let slash = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (directory, file) = path.split_at(slash);
-        let directory = self.directories.read(directory).filter(|number| *number < self.count)?;
+        let directory = self.directories.parse(directory).filter(|number| *number < self.count)?;
         let Some(file) = file.strip_prefix(b"/") else { return Some(Path::Directory(directory)) };
-        let point = file.iter().position(|byte| *byte == b'.')?;
-        let (serial, name) = file.split_at(point);
-        let serial = u32::try_from(self.files.read(serial)?).ok()?;
-        let name = u32::try_from(self.numbers.read(name)?).ok()?;
+        let dot = file.iter().position(|byte| *byte == b'.')?;
+        let (serial, name) = file.split_at(dot);
+        let serial = u32::try_from(self.files.parse(serial)?).ok()?;
+        let name = u32::try_from(self.numbers.parse(name)?).ok()?;
         Some(Path::File { directory, serial, name })
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_read_back_and_nothing_else_is() {
+    fn only_paths_of_the_working_set_are_parsed() {
         let paths = Paths::new(12);
         let file = |directory, serial, name| Path::File { directory, serial, name };
         for (path, text) in [
@@ -93,9 +93,9 @@ mod tests {
             let mut name = Name::default();
             paths.write(path, &mut name);
             assert_eq!(name.display(), text);
-            assert_eq!(paths.read(text.as_bytes()), Some(path));
+            assert_eq!(paths.parse(text.as_bytes()), Some(path));
         }
-        for wrong in [
+        for invalid in [
             "",
             "/",
             "d",
@@ -114,8 +114,8 @@ mod tests {
             "f1.1",
             "d01//",
         ] {
-            assert_eq!(paths.read(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(paths.parse(invalid.as_bytes()), None, "{invalid}");
         }
-        assert_eq!(paths.longest(), 20);
+        assert_eq!(paths.max_name_length(), 20);
     }
 }

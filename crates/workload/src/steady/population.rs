@@ -6,7 +6,7 @@
 use fsdyno_record::seed::{SplitMix64, mix};
 
 use crate::op::Payload;
-use crate::sizes::{LARGEST, Sizes};
+use crate::sizes::{MAX_SIZE, Sizes};
 use crate::weights::Weights;
 
 /// The names of the actions in `mix`, in the order of [`Action`].
@@ -24,10 +24,10 @@ const NAME_MODULUS: u32 = 1 << 24;
 
 /// The odd number nearest to 2^64 divided by the golden ratio: it maps neighbouring numbers to distant seeds (Knuth 3,
 /// 6.4).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A constant that separates the draws of the initial files from those of operations.
-const INITIAL: u64 = 0x6269_7274_6800;
+const INITIAL_DRAWS: u64 = 0x6269_7274_6800;
 
 /// An action on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl File {
     }
 
     /// Returns the number of its names.
-    pub fn links(self) -> u32 {
+    pub fn link_count(self) -> u32 {
         self.packed_names & 0xff
     }
 
@@ -130,9 +130,9 @@ impl File {
     }
 
     /// Returns true if the file has the name with this number.
-    pub fn has(self, name: u32) -> bool {
+    pub fn has_name(self, name: u32) -> bool {
         name < NAME_MODULUS
-            && name.wrapping_sub(self.packed_names >> 8) % NAME_MODULUS < self.links()
+            && name.wrapping_sub(self.packed_names >> 8) % NAME_MODULUS < self.link_count()
     }
 
     /// Returns true if its head was written separately from the rest.
@@ -141,7 +141,7 @@ impl File {
     }
 
     /// Records a write from beginning to end.
-    fn renew(&mut self) {
+    fn count_rewrite(&mut self) {
         self.version = self.version.wrapping_add(1);
         self.head_version = 0;
     }
@@ -189,11 +189,17 @@ pub struct Population {
 
 impl Population {
     /// Creates a population of new files, numbered in sequence; `files` must be at least one. The number of names stays
-    /// within `swing` percent of `files` (at least one more is allowed), and the bytes grow by at most `extra`, or at
-    /// most double if it is none.
-    pub fn new(seed: u64, files: u32, swing: u64, extra: Option<u64>, rules: &Rules) -> Population {
+    /// within `variation_percent` percent of `files` (at least one more is allowed), and the bytes grow by at most
+    /// `max_growth`, or at most double if it is none.
+    pub fn new(
+        seed: u64,
+        files: u32,
+        variation_percent: u64,
+        max_growth: Option<u64>,
+        rules: &Rules,
+    ) -> Population {
         let count = u64::from(files);
-        let margin = count * swing / 100;
+        let margin = count * variation_percent / 100;
         let mut population = Population {
             seed,
             min_names: (count - margin).max(1),
@@ -205,12 +211,12 @@ impl Population {
             created: files,
         };
         for serial in 0..files {
-            let mut draws = SplitMix64::new(mix(seed ^ INITIAL ^ u64::from(serial) << 32));
+            let mut draws = SplitMix64::new(mix(seed ^ INITIAL_DRAWS ^ u64::from(serial) << 32));
             let length = rules.sizes.draw(&mut draws);
             population.files.push(File::new(serial, length as u32));
             population.bytes += length;
         }
-        population.max_bytes = population.bytes + extra.unwrap_or(population.bytes);
+        population.max_bytes = population.bytes + max_growth.unwrap_or(population.bytes);
         population
     }
 
@@ -242,35 +248,35 @@ impl Population {
 
     /// Returns the file with this name, after [`Population::sort`].
     pub fn find(&self, serial: u32, name: u32) -> Option<File> {
-        let at = self.files.binary_search_by_key(&serial, |file| file.serial).ok()?;
-        self.files.get(at).copied().filter(|file| file.has(name))
+        let index = self.files.binary_search_by_key(&serial, |file| file.serial).ok()?;
+        self.files.get(index).copied().filter(|file| file.has_name(name))
     }
 
     /// Returns the random word that belongs to a name and determines its directory.
-    pub fn word_of(&self, serial: u32, name: u32) -> u64 {
-        mix(self.seed ^ mix((u64::from(serial) << 24 | u64::from(name)).wrapping_mul(GOLDEN)))
+    pub fn random_word(&self, serial: u32, name: u32) -> u64 {
+        mix(self.seed ^ mix((u64::from(serial) << 24 | u64::from(name)).wrapping_mul(GOLDEN_RATIO)))
     }
 
     /// Returns the content of the file from `offset` to the end of its separately written head, or else of the file.
     pub fn content(&self, file: File, offset: u32) -> Payload {
-        let head = file.has_head() && offset < HEAD;
-        let id = self.content_id(file, head);
-        let end = if head { HEAD } else { file.length };
+        let is_head = file.has_head() && offset < HEAD;
+        let id = self.content_id(file, is_head);
+        let end = if is_head { HEAD } else { file.length };
         Payload { id, offset: u64::from(offset), length: end.saturating_sub(offset) }
     }
 
-    fn content_id(&self, file: File, head: bool) -> u64 {
-        let version = u64::from(if head { file.head_version } else { file.version });
-        let packed = u64::from(head) << 48 | u64::from(file.serial) << 16 | version;
+    fn content_id(&self, file: File, is_head: bool) -> u64 {
+        let version = u64::from(if is_head { file.head_version } else { file.version });
+        let packed = u64::from(is_head) << 48 | u64::from(file.serial) << 16 | version;
         // Halved, so that no id is one of the special ids.
-        mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN))) >> 1
+        mix(self.seed.wrapping_add(packed.wrapping_mul(GOLDEN_RATIO))) >> 1
     }
 
     /// Draws operation `number`, applies it to the files, and returns it.
-    pub fn operate(&mut self, number: u64, rules: &Rules) -> Operation {
-        let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN)));
-        let drawn = rules.action_weights.pick(draws.below(rules.action_weights.total()));
-        let mut operation = match Action::ALL.get(drawn).copied().unwrap_or(Action::Stat) {
+    pub fn next_operation(&mut self, number: u64, rules: &Rules) -> Operation {
+        let mut draws = SplitMix64::new(mix(self.seed ^ number.wrapping_mul(GOLDEN_RATIO)));
+        let action_index = rules.action_weights.pick(draws.below(rules.action_weights.total()));
+        let mut operation = match Action::ALL.get(action_index).copied().unwrap_or(Action::Stat) {
             Action::Create | Action::Link if self.names >= self.max_names => {
                 self.unlink(&mut draws)
             }
@@ -281,8 +287,8 @@ impl Population {
             Action::Write => self.write(rules, &mut draws),
             Action::Append => self.append(rules, &mut draws),
             action @ (Action::Read | Action::Stat | Action::Readdir) => {
-                let at = self.draw_accessed(rules, &mut draws);
-                self.draw_operation_on(action, at, &mut draws)
+                let index = self.draw_accessed(rules, &mut draws);
+                self.draw_operation_on(action, index, &mut draws)
             }
         };
         let writes = matches!(operation.action, Action::Create | Action::Write | Action::Append);
@@ -292,23 +298,23 @@ impl Population {
 
     /// Draws the index of the file that is accessed; the hot files come first.
     fn draw_accessed(&self, rules: &Rules, draws: &mut SplitMix64) -> usize {
-        let all = self.files.len() as u64;
-        let Some((files, accesses)) = rules.hot else { return draws.below(all) as usize };
-        let hot = (all * files / 100).clamp(1, all);
-        let at = match draws.below(100) < accesses || hot == all {
+        let file_count = self.files.len() as u64;
+        let Some((files, accesses)) = rules.hot else { return draws.below(file_count) as usize };
+        let hot = (file_count * files / 100).clamp(1, file_count);
+        let index = match draws.below(100) < accesses || hot == file_count {
             true => draws.below(hot),
-            false => hot + draws.below(all - hot),
+            false => hot + draws.below(file_count - hot),
         };
-        at as usize
+        index as usize
     }
 
-    /// Draws an operation on the file at index `at`, by any of its names.
-    fn draw_operation_on(&self, action: Action, at: usize, draws: &mut SplitMix64) -> Operation {
-        let file = self.files[at];
+    /// Draws an operation on the file at index `index`, by any of its names.
+    fn draw_operation_on(&self, action: Action, index: usize, draws: &mut SplitMix64) -> Operation {
+        let file = self.files[index];
         Operation {
             action,
             file,
-            name: file.name(draws.below(u64::from(file.links())) as u32),
+            name: file.name(draws.below(u64::from(file.link_count())) as u32),
             new_name: 0,
             payload: Payload { length: file.length, ..self.content(file, 0) },
             truncate: false,
@@ -320,11 +326,11 @@ impl Population {
     /// Creates a file. If it does not fit, a name is removed instead, or, at the minimum number of names, the file is
     /// made as large as the free space.
     fn create(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let (length, left) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
-        if length > left && self.names > self.min_names {
+        let (length, free) = (rules.sizes.draw(draws), self.max_bytes - self.bytes);
+        if length > free && self.names > self.min_names {
             return self.unlink(draws);
         }
-        let length = length.min(left);
+        let length = length.min(free);
         self.files.push(File::new(self.created, length as u32));
         self.created = self.created.wrapping_add(1);
         self.names += 1;
@@ -334,15 +340,15 @@ impl Population {
 
     /// Removes the oldest name of a random file; a file without names is deleted, and the last file takes its index.
     fn unlink(&mut self, draws: &mut SplitMix64) -> Operation {
-        let at = draws.below(self.files.len() as u64) as usize;
-        let operation = self.draw_operation_on(Action::Unlink, at, draws);
+        let index = draws.below(self.files.len() as u64) as usize;
+        let operation = self.draw_operation_on(Action::Unlink, index, draws);
         let file = operation.file;
-        match file.links() {
+        match file.link_count() {
             1 => {
-                self.files.swap_remove(at);
+                self.files.swap_remove(index);
                 self.bytes -= u64::from(file.length);
             }
-            links => self.files[at].set_names(file.name(1), links - 1),
+            links => self.files[index].set_names(file.name(1), links - 1),
         }
         self.names -= 1;
         Operation { name: file.name(0), ..operation }
@@ -350,61 +356,61 @@ impl Population {
 
     /// Renames the oldest name of a random file, or adds a new name to the file.
     fn rename_or_link(&mut self, action: Action, draws: &mut SplitMix64) -> Operation {
-        let at = draws.below(self.files.len() as u64) as usize;
-        let file = self.files[at];
-        let links = file.links();
-        let linked = action == Action::Link && links < MAX_NAMES;
-        match linked {
-            true => self.files[at].set_names(file.name(0), links + 1),
-            false => self.files[at].set_names(file.name(1), links),
+        let index = draws.below(self.files.len() as u64) as usize;
+        let file = self.files[index];
+        let links = file.link_count();
+        let is_link = action == Action::Link && links < MAX_NAMES;
+        match is_link {
+            true => self.files[index].set_names(file.name(0), links + 1),
+            false => self.files[index].set_names(file.name(1), links),
         }
-        self.names += u64::from(linked);
-        let action = if linked { Action::Link } else { Action::Rename };
-        let operation = self.draw_operation_on(action, at, draws);
+        self.names += u64::from(is_link);
+        let action = if is_link { Action::Link } else { Action::Rename };
+        let operation = self.draw_operation_on(action, index, draws);
         Operation { file, name: file.name(0), new_name: file.name(links), ..operation }
     }
 
     fn write(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let at = self.draw_accessed(rules, draws);
+        let index = self.draw_accessed(rules, draws);
         match rules.overwrite {
-            Overwrite::Truncate => self.rewrite(at, rules, draws),
-            Overwrite::Head if self.files[at].length >= HEAD => {
-                let file = &mut self.files[at];
+            Overwrite::Truncate => self.rewrite(index, rules, draws),
+            Overwrite::Head if self.files[index].length >= HEAD => {
+                let file = &mut self.files[index];
                 file.head_version = file.head_version.checked_add(1).unwrap_or(1);
-                let operation = self.draw_operation_on(Action::Write, at, draws);
+                let operation = self.draw_operation_on(Action::Write, index, draws);
                 Operation { payload: self.content(operation.file, 0), ..operation }
             }
             Overwrite::Head | Overwrite::Whole => {
-                self.files[at].renew();
-                self.draw_operation_on(Action::Write, at, draws)
+                self.files[index].count_rewrite();
+                self.draw_operation_on(Action::Write, index, draws)
             }
         }
     }
 
     /// Truncates a file and rewrites it with a new size; if that does not fit, with at most its old size.
-    fn rewrite(&mut self, at: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let drawn = rules.sizes.draw(draws);
-        let old_length = u64::from(self.files[at].length);
-        let fits = self.bytes - old_length + drawn <= self.max_bytes;
-        let length = if fits { drawn } else { drawn.min(old_length) };
+    fn rewrite(&mut self, index: usize, rules: &Rules, draws: &mut SplitMix64) -> Operation {
+        let new_length = rules.sizes.draw(draws);
+        let old_length = u64::from(self.files[index].length);
+        let fits = self.bytes - old_length + new_length <= self.max_bytes;
+        let length = if fits { new_length } else { new_length.min(old_length) };
         self.bytes = self.bytes - old_length + length;
-        self.files[at].renew();
-        self.files[at].length = length as u32;
-        Operation { truncate: true, ..self.draw_operation_on(Action::Write, at, draws) }
+        self.files[index].count_rewrite();
+        self.files[index].length = length as u32;
+        Operation { truncate: true, ..self.draw_operation_on(Action::Write, index, draws) }
     }
 
     /// Appends to a file; if the data does not fit, the file is rewritten, like a full log.
     fn append(&mut self, rules: &Rules, draws: &mut SplitMix64) -> Operation {
-        let at = self.draw_accessed(rules, draws);
-        let (more, old_length) = (rules.appends.draw(draws), self.files[at].length);
-        if self.bytes + more > self.max_bytes || u64::from(old_length) + more > LARGEST {
-            return self.rewrite(at, rules, draws);
+        let index = self.draw_accessed(rules, draws);
+        let (appended, old_length) = (rules.appends.draw(draws), self.files[index].length);
+        if self.bytes + appended > self.max_bytes || u64::from(old_length) + appended > MAX_SIZE {
+            return self.rewrite(index, rules, draws);
         }
-        self.bytes += more;
-        self.files[at].length += more as u32;
-        let operation = self.draw_operation_on(Action::Append, at, draws);
+        self.bytes += appended;
+        self.files[index].length += appended as u32;
+        let operation = self.draw_operation_on(Action::Append, index, draws);
         let payload =
-            Payload { offset: u64::from(old_length), length: more as u32, ..operation.payload };
+            Payload { offset: u64::from(old_length), length: appended as u32, ..operation.payload };
         // Appended data is never part of a separately written head, so it has the content ID of the rest of the file.
         let id = self.content_id(operation.file, false);
         Operation { payload: Payload { id, ..payload }, ..operation }

@@ -22,17 +22,17 @@ pub struct Totals {
 impl Totals {
     /// Adds an operation that moves `length` bytes in calls of at most `block`.
     pub fn add_data(&mut self, action: Action, length: u64, block: u32) {
-        let at = action as usize;
-        self.operations[at] += 1;
+        let index = action as usize;
+        self.operations[index] += 1;
         match action {
             Action::Create | Action::Write | Action::Append => {
-                self.calls[at] += length.div_ceil(u64::from(block));
+                self.calls[index] += length.div_ceil(u64::from(block));
             }
             // The last call reads the end of the file.
-            Action::Read => self.calls[at] += length.div_ceil(u64::from(block)) + 1,
+            Action::Read => self.calls[index] += length.div_ceil(u64::from(block)) + 1,
             _ => return,
         }
-        self.bytes[at] += length;
+        self.bytes[index] += length;
     }
 
     /// Adds an operation.
@@ -50,22 +50,22 @@ impl Totals {
 
     /// Returns the number of calls by kind, excluding those whose number depends on the file system.
     pub fn counts(&self) -> OpCounts {
-        let of = |action: Action| self.operations[action as usize];
+        let operations = |action: Action| self.operations[action as usize];
         let calls = |action: Action| self.calls[action as usize];
-        let opened = [Action::Write, Action::Append, Action::Read, Action::Readdir].map(of);
+        let opened = [Action::Write, Action::Append, Action::Read, Action::Readdir].map(operations);
         let opened = opened.iter().sum::<u64>();
         OpCounts::from([
-            (OpKind::Create, of(Action::Create)),
+            (OpKind::Create, operations(Action::Create)),
             (OpKind::Open, opened),
-            (OpKind::Close, opened + of(Action::Create)),
+            (OpKind::Close, opened + operations(Action::Create)),
             (OpKind::Write, calls(Action::Create) + calls(Action::Write)),
             (OpKind::Append, calls(Action::Append)),
             (OpKind::Read, calls(Action::Read)),
             (OpKind::Fsync, self.fsyncs),
-            (OpKind::Stat, of(Action::Stat)),
-            (OpKind::Rename, of(Action::Rename)),
-            (OpKind::Link, of(Action::Link)),
-            (OpKind::Unlink, of(Action::Unlink)),
+            (OpKind::Stat, operations(Action::Stat)),
+            (OpKind::Rename, operations(Action::Rename)),
+            (OpKind::Link, operations(Action::Link)),
+            (OpKind::Unlink, operations(Action::Unlink)),
         ])
         .into_iter()
         .filter(|(_, count)| *count > 0)

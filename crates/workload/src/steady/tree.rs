@@ -23,17 +23,17 @@ impl<'a> LiveTree<'a> {
 
     fn find(&self, path: Path) -> Option<(u32, &Population, File)> {
         let Path::File { directory, serial, name } = path else { return None };
-        let part = self.parts.part_of(directory);
+        let part = self.parts.part_with(directory);
         let population = self.populations.get(part as usize)?;
-        let right = self.parts.directory(part, population.word_of(serial, name));
-        let file = population.find(serial, name).filter(|_| right == directory)?;
+        let expected_directory = self.parts.directory(part, population.random_word(serial, name));
+        let file = population.find(serial, name).filter(|_| expected_directory == directory)?;
         Some((part, population, file))
     }
 }
 
 impl Tree for LiveTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let path = self.parts.paths.read(path)?;
+        let path = self.parts.paths.parse(path)?;
         if let Path::Directory(_) = path {
             return Some(Expected::DIRECTORY);
         }
@@ -44,7 +44,7 @@ impl Tree for LiveTree<'_> {
         };
         // A file with one name has no links entry, because a verifier stores every group that it receives.
         let group = u64::from(part) << 32 | u64::from(file.serial);
-        match file.links() {
+        match file.link_count() {
             1 => Some(expected),
             count => Some(expected.with_links(Links { group, count: u64::from(count) })),
         }
@@ -59,7 +59,7 @@ impl Tree for LiveTree<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let (_, population, file) = self.find(self.parts.paths.read(path)?)?;
+        let (_, population, file) = self.find(self.parts.paths.parse(path)?)?;
         Some(population.content(file, u32::try_from(offset).ok()?))
     }
 }

@@ -90,19 +90,19 @@ pub enum Fault {
     Checksum,
     #[error("the archive ends within a header of 512 bytes; it is truncated")]
     ShortHeader,
-    #[error("{size} bytes of data were expected, but {found} found; it is truncated")]
+    #[error("{size} bytes of data were expected, but only {found} exist; the archive is truncated")]
     Truncated { size: u64, found: u64 },
-    #[error("the {0} in the header is not a number that tar writes")]
+    #[error("the {0} in the header is not a valid number")]
     Number(&'static str),
-    #[error("a pax record is not LENGTH KEY=VALUE")]
+    #[error("a pax record does not have the form LENGTH KEY=VALUE")]
     Record,
-    #[error("{} of data would follow; the maximum archive size here is {}", Bytes(*size), Bytes(*most))]
-    TooLarge { size: u64, most: u64 },
+    #[error("it declares {} of data; the maximum size of an archive is {} here", Bytes(*size), Bytes(*max))]
+    TooLarge { size: u64, max: u64 },
     #[error("the archive ends here, but more than {} follow", Bytes(*_0))]
     After(u64),
     #[error("an extension of the header has {0} bytes; at most 1 MiB is allowed")]
     LongExtension(u64),
-    #[error("a header of a member was expected after its extension")]
+    #[error("the extension is not followed by the header of its member")]
     NoMember,
     #[error("is a sparse file; pack it again without --sparse")]
     Sparse,
@@ -114,12 +114,12 @@ pub enum Fault {
     NoName,
     #[error("has an absolute path; pack it again without --absolute-names")]
     Absolute,
-    #[error("has '..' in its path, which may lead out of the folder; pack it from above")]
+    #[error("has '..' in its path, which may lead out of the folder; pack it from a parent folder")]
     DotDot,
     #[error("has a NUL in its {0}")]
     Nul(&'static str),
-    #[error("has a {what} of {length} bytes; at most {most} are allowed")]
-    Long { what: &'static str, length: usize, most: usize },
+    #[error("has a {what} of {length} bytes; at most {max} are allowed")]
+    Long { what: &'static str, length: usize, max: usize },
     #[error("is a link without a target")]
     NoTarget,
     #[error("lies below '{}', which is {what} of the archive", quote::short(parent))]
@@ -133,24 +133,24 @@ pub enum Fault {
     SelfLink,
     #[error("would replace a directory of the archive; only a directory can")]
     OverDirectory,
-    #[error("would replace a symbolic link that leads out of its folder, which tar makes last")]
+    #[error("would replace a symbolic link that leads out of its folder, which tar creates last")]
     OverPlaceholder,
-    #[error("is one of more than {0} members, the supported maximum")]
+    #[error("is one of more than {0} members, the maximum number")]
     TooMany(u32),
 }
 
 impl ArchiveError {
-    pub(crate) fn at(offset: u64, fault: Fault) -> ArchiveError {
+    pub(crate) fn new(offset: u64, fault: Fault) -> ArchiveError {
         ArchiveError { offset, member: None, fault }
     }
 
-    pub(crate) fn of(self, name: &[u8]) -> ArchiveError {
+    pub(crate) fn with_member(self, name: &[u8]) -> ArchiveError {
         ArchiveError { member: Some(String::from_utf8_lossy(name).into_owned()), ..self }
     }
 
     /// Returns the error for a mistake in a member.
-    pub(crate) fn member(member: &Member, fault: Fault) -> ArchiveError {
-        ArchiveError::at(member.header, fault).of(&member.path)
+    pub(crate) fn in_member(member: &Member, fault: Fault) -> ArchiveError {
+        ArchiveError::new(member.header, fault).with_member(&member.path)
     }
 }
 
@@ -178,18 +178,17 @@ impl Archive {
     pub fn read(input: &Input) -> Result<Archive, ArchiveError> {
         let mut blocks = Blocks::new(input.bytes());
         let mut members = Vec::new();
-        while let Some(header) = blocks.header()? {
+        while let Some(header) = blocks.next_header()? {
             // The label that `tar --label` gives to a volume is not a member.
             if header.kind == b'V' {
                 continue;
             }
-            members.push(
-                member(&header)
-                    .map_err(|fault| ArchiveError::at(header.offset, fault).of(&header.name))?,
-            );
+            members.push(parse_member(&header).map_err(|fault| {
+                ArchiveError::new(header.offset, fault).with_member(&header.name)
+            })?);
         }
         if members.is_empty() {
-            return Err(ArchiveError::at(0, Fault::Empty));
+            return Err(ArchiveError::new(0, Fault::Empty));
         }
         Ok(Archive { members })
     }
@@ -200,21 +199,21 @@ impl Archive {
     }
 }
 
-fn member(header: &Header<'_>) -> Result<Member, Fault> {
+fn parse_member(header: &Header<'_>) -> Result<Member, Fault> {
     let kind = match header.kind {
         // Archives older than POSIX mark a directory only by the slash at the end of its name.
         b'0' | 0 | b'7' if header.name.ends_with(b"/") => MemberKind::Directory,
         b'0' | 0 | b'7' => MemberKind::File { data: header.data, size: header.size },
-        b'1' => MemberKind::Link(path(header.target)?),
-        b'2' => MemberKind::Symlink(symlink(header.target)?),
+        b'1' => MemberKind::Link(parse_path(header.target)?),
+        b'2' => MemberKind::Symlink(parse_symlink(header.target)?),
         b'5' => MemberKind::Directory,
         b'3' => return Err(Fault::Special("character device")),
         b'4' => return Err(Fault::Special("block device")),
         b'6' => return Err(Fault::Special("named pipe")),
         b'S' => return Err(Fault::Sparse),
-        other => return Err(Fault::Kind(char::from(other))),
+        flag => return Err(Fault::Kind(char::from(flag))),
     };
-    let path = path(&header.name)?;
+    let path = parse_path(&header.name)?;
     if path.is_empty() && kind != MemberKind::Directory {
         return Err(Fault::NoName);
     }
@@ -222,7 +221,7 @@ fn member(header: &Header<'_>) -> Result<Member, Fault> {
 }
 
 /// Normalizes a path; refuses one that may lead out of the folder.
-fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
+fn parse_path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
     if name.is_empty() {
         return Err(Fault::NoName);
     }
@@ -238,7 +237,7 @@ fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
             return Err(Fault::DotDot);
         }
         if part.len() > MAX_NAME {
-            return Err(Fault::Long { what: "name", length: part.len(), most: MAX_NAME });
+            return Err(Fault::Long { what: "name", length: part.len(), max: MAX_NAME });
         }
         if !path.is_empty() {
             path.push(b'/');
@@ -246,18 +245,18 @@ fn path(name: &[u8]) -> Result<Box<[u8]>, Fault> {
         path.extend_from_slice(part);
     }
     if path.len() > MAX_PATH {
-        return Err(Fault::Long { what: "path", length: path.len(), most: MAX_PATH });
+        return Err(Fault::Long { what: "path", length: path.len(), max: MAX_PATH });
     }
     Ok(path.into_boxed_slice())
 }
 
 /// Accepts any target that a symbolic link can have.
-fn symlink(target: &[u8]) -> Result<Box<[u8]>, Fault> {
+fn parse_symlink(target: &[u8]) -> Result<Box<[u8]>, Fault> {
     match target.len() {
         0 => Err(Fault::NoTarget),
         _ if target.contains(&0) => Err(Fault::Nul("target")),
         length if length >= Name::CAPACITY => {
-            Err(Fault::Long { what: "target", length, most: Name::CAPACITY - 1 })
+            Err(Fault::Long { what: "target", length, max: Name::CAPACITY - 1 })
         }
         _ => Ok(target.into()),
     }

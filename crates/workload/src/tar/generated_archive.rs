@@ -12,8 +12,8 @@ use crate::op_source::OpSource;
 use crate::params::ParamError;
 use crate::permutation::{Order, Permutation};
 use crate::sizes;
-use crate::tar::made::CreatedDirectories;
-use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
+use crate::tar::created_directories::CreatedDirectories;
+use crate::tar::packed::{FILE_FLAGS, PackedTree, RECORD, TOP};
 use crate::workload::{Expected, Needs, OpCounts, Tree};
 
 /// Size of an archive block in bytes; headers and padding are multiples of it.
@@ -33,7 +33,7 @@ pub struct GeneratedArchive {
     /// Size of each file in bytes; none for the mix.
     size: Option<u64>,
     seed: u64,
-    archive: Permutation,
+    order: Permutation,
     /// Number of files that are extracted, from the beginning of the archive.
     extracted: u64,
     directory_names: Numbered,
@@ -46,7 +46,7 @@ pub struct GeneratedArchive {
 struct Totals {
     bytes: u64,
     writes: u64,
-    made: CreatedDirectories,
+    created: CreatedDirectories,
 }
 
 impl GeneratedArchive {
@@ -73,7 +73,7 @@ impl GeneratedArchive {
             directories,
             size,
             seed: mix(seed ^ 0x7461_7262_616c_6c00),
-            archive: Permutation::new(files, seed, "archive"),
+            order: Permutation::new(files, seed, "archive"),
             extracted: files,
             directory_names: Numbered::for_count("d", directories),
             file_names: Numbered::for_count("f", files),
@@ -104,17 +104,17 @@ impl GeneratedArchive {
     /// writes.
     fn totals(&self) -> &Totals {
         self.totals.get_or_init(|| {
-            let made = CreatedDirectories::none(self.directories);
-            let mut totals = Totals { bytes: 0, writes: 0, made };
+            let created = CreatedDirectories::new(self.directories);
+            let mut totals = Totals { bytes: 0, writes: 0, created };
             let mut position = 0;
             for index in 0..self.extracted {
-                let file = self.archive.at(index);
+                let file = self.order.at(index);
                 let size = self.size_of(file);
-                let first = first_write(position, size);
+                let first = first_write_length(position, size);
                 totals.bytes += size;
                 totals.writes += u64::from(size > 0) + (size - first).div_ceil(RECORD);
-                totals.made.mark_created(self.directory_of(file));
-                position = after_member(position, size);
+                totals.created.mark_created(self.directory_of(file));
+                position = next_header_position(position, size);
             }
             totals
         })
@@ -140,43 +140,43 @@ impl GeneratedArchive {
 /// Returns the length of a file's first write: the part in the record in which its header ends. `position` is the
 /// position of the header in its record.
 #[inline]
-fn first_write(position: u64, size: u64) -> u64 {
+fn first_write_length(position: u64, size: u64) -> u64 {
     size.min(RECORD - (position + BLOCK) % RECORD)
 }
 
 /// Returns the position of the next header in its record.
 #[inline]
-fn after_member(position: u64, size: u64) -> u64 {
+fn next_header_position(position: u64, size: u64) -> u64 {
     (position + BLOCK + size.next_multiple_of(BLOCK)) % RECORD
 }
 
-impl Packed for GeneratedArchive {
-    fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_> {
-        Box::new(Extract::new(self, unpack))
+impl PackedTree for GeneratedArchive {
+    fn extract(&self, unpack_time: Nanos) -> Box<dyn OpSource + Send + '_> {
+        Box::new(Extract::new(self, unpack_time))
     }
 
-    fn items(&self, unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
-        Some(Box::new(Extract::new(self, unpack)))
+    fn items(&self, unpack_time: Nanos) -> Option<Box<dyn Items + Send + '_>> {
+        Some(Box::new(Extract::new(self, unpack_time)))
     }
 
-    fn cut(&self, most: u64) -> Option<Box<dyn Packed>> {
-        let extracted = most.min(self.members);
+    fn truncated_to(&self, max_items: u64) -> Option<Box<dyn PackedTree>> {
+        let extracted = max_items.min(self.members);
         Some(Box::new(GeneratedArchive { extracted, totals: OnceLock::new(), ..self.clone() }))
     }
 
-    fn numbers(&self) -> (u64, u64) {
+    fn number_bounds(&self) -> (u64, u64) {
         (self.members, self.directories)
     }
 
     fn has_file(&self, file: u64) -> bool {
-        self.extracted == self.members || self.archive.index_of(file) < self.extracted
+        self.extracted == self.members || self.order.index_of(file) < self.extracted
     }
 
     fn has_directory(&self, directory: u64) -> bool {
-        self.extracted == self.members || self.totals().made.has(directory)
+        self.extracted == self.members || self.totals().created.contains(directory)
     }
 
-    /// Counts failed calls like successful ones.
+    /// Returns the number of calls, including those that fail.
     fn extract_counts(&self) -> OpCounts {
         let (files, directories) = (self.files(), self.directories());
         let counts = [
@@ -212,24 +212,24 @@ impl Packed for GeneratedArchive {
     fn directories(&self) -> u64 {
         match self.extracted == self.members {
             true => self.directories,
-            false => self.totals().made.count(),
+            false => self.totals().created.count(),
         }
     }
 
     fn order(&self, kind: &str, seed: u64) -> Order {
         match kind {
-            "creation" => Order::Random(self.archive.clone()),
-            "reverse" => Order::RandomReverse(self.archive.clone()),
+            "creation" => Order::Random(self.order.clone()),
+            "reverse" => Order::RandomReverse(self.order.clone()),
             _ => Order::named("random", self.members, seed, "order"),
         }
     }
 
     #[inline]
-    fn name_file(&self, name: &mut Name, file: u64) {
+    fn write_file_path(&self, name: &mut Name, file: u64) {
         self.push_file(name, file);
     }
 
-    fn name_directory(&self, name: &mut Name, directory: u64) {
+    fn write_directory_path(&self, name: &mut Name, directory: u64) {
         self.push_directory(name, directory);
     }
 }
@@ -244,16 +244,16 @@ impl Tree for Extracted<'_> {
             return None;
         }
         let Some(directory) = parts.next() else { return Some(Expected::DIRECTORY) };
-        let directory = self.0.directory_names.read(directory)?;
+        let directory = self.0.directory_names.parse(directory)?;
         let Some(file) = parts.next() else {
             let exists = directory < self.0.directories && self.0.has_directory(directory);
             return exists.then_some(Expected::DIRECTORY);
         };
-        let file = self.0.file_names.read(file)?;
-        let is_named = file < self.0.members
+        let file = self.0.file_names.parse(file)?;
+        let is_valid = file < self.0.members
             && self.0.directory_of(file) == directory
             && parts.next().is_none();
-        let exists = is_named && self.0.has_file(file);
+        let exists = is_valid && self.0.has_file(file);
         exists.then(|| Expected::file(self.0.payload(file)).with_mode(MODE).with_mtime(MTIME))
     }
 
@@ -269,14 +269,14 @@ impl Tree for Extracted<'_> {
 /// The next op of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// openat of the next file, or the end.
+    /// The openat of the next file, or the end.
     Open,
-    /// mkdir of the top directory, after an openat that failed.
+    /// The mkdir of the top directory, after an openat that failed.
     Top,
-    /// mkdir of the file's directory.
+    /// The mkdir of the file's directory.
     Directory,
     /// The repeated openat.
-    Again,
+    Reopen,
     Write,
     Utimes,
     Chown,
@@ -294,14 +294,14 @@ struct Extract<'a> {
     size: u64,
     written: u64,
     step: Step,
-    top_made: bool,
+    top_exists: bool,
     /// Processor time before each file.
-    unpack: Nanos,
-    made: CreatedDirectories,
+    unpack_time: Nanos,
+    created: CreatedDirectories,
 }
 
 impl<'a> Extract<'a> {
-    fn new(work: &'a GeneratedArchive, unpack: Nanos) -> Extract<'a> {
+    fn new(work: &'a GeneratedArchive, unpack_time: Nanos) -> Extract<'a> {
         Extract {
             work,
             index: 0,
@@ -311,29 +311,29 @@ impl<'a> Extract<'a> {
             size: 0,
             written: 0,
             step: Step::Open,
-            top_made: false,
-            unpack,
-            made: CreatedDirectories::none(work.directories),
+            top_exists: false,
+            unpack_time,
+            created: CreatedDirectories::new(work.directories),
         }
     }
 
-    fn create(&mut self, op: &mut Op) {
+    fn create_op(&mut self, op: &mut Op) {
         op.call = Call::Create { dir: DirSlot::ROOT, file: FILE, flags: FILE_FLAGS, mode: 0o600 };
         self.step = if self.size > 0 { Step::Write } else { Step::Utimes };
     }
 
-    fn open(&mut self, op: &mut Op) -> bool {
+    fn open_op(&mut self, op: &mut Op) -> bool {
         if self.index == self.end {
             return false;
         }
-        self.file = self.work.archive.at(self.index);
+        self.file = self.work.order.at(self.index);
         self.index += 1;
         self.size = self.work.size_of(self.file);
         self.written = 0;
         self.work.push_file(&mut op.name, self.file);
-        op.compute = self.unpack;
-        self.create(op);
-        if !self.made.mark_created(self.work.directory_of(self.file)) {
+        op.compute = self.unpack_time;
+        self.create_op(op);
+        if !self.created.mark_created(self.work.directory_of(self.file)) {
             op.expect = Expect::Missing;
             self.step = Step::Top;
         }
@@ -341,23 +341,23 @@ impl<'a> Extract<'a> {
     }
 
     #[cold]
-    fn parent(&mut self, op: &mut Op) {
+    fn mkdir_op(&mut self, op: &mut Op) {
         op.call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
         if self.step == Step::Top {
             op.name.clear();
             op.name.push(TOP);
-            op.expect = if self.top_made { Expect::Exists } else { Expect::Success };
-            self.top_made = true;
+            op.expect = if self.top_exists { Expect::Exists } else { Expect::Success };
+            self.top_exists = true;
             self.step = Step::Directory;
         } else {
             self.work.push_directory(&mut op.name, self.work.directory_of(self.file));
-            self.step = Step::Again;
+            self.step = Step::Reopen;
         }
     }
 
-    fn write(&mut self, op: &mut Op) {
+    fn write_op(&mut self, op: &mut Op) {
         let length = if self.written == 0 {
-            first_write(self.position, self.size)
+            first_write_length(self.position, self.size)
         } else {
             (self.size - self.written).min(RECORD)
         };
@@ -376,8 +376,8 @@ impl Items for Extract<'_> {
         (self.step == Step::Open).then_some((self.index, self.index < self.end))
     }
 
-    fn end_after(&mut self, most: u64) {
-        self.end = self.end.min(most);
+    fn set_max_items(&mut self, max_items: u64) {
+        self.end = self.end.min(max_items);
     }
 }
 
@@ -386,13 +386,13 @@ impl OpSource for Extract<'_> {
         op.expect = Expect::Success;
         op.compute = Nanos(0);
         match self.step {
-            Step::Open => return self.open(op),
-            Step::Top | Step::Directory => self.parent(op),
-            Step::Again => {
+            Step::Open => return self.open_op(op),
+            Step::Top | Step::Directory => self.mkdir_op(op),
+            Step::Reopen => {
                 self.work.push_file(&mut op.name, self.file);
-                self.create(op);
+                self.create_op(op);
             }
-            Step::Write => self.write(op),
+            Step::Write => self.write_op(op),
             Step::Utimes => {
                 op.call = Call::UtimesFile { file: FILE, mtime: MTIME };
                 self.step = Step::Chown;
@@ -407,7 +407,7 @@ impl OpSource for Extract<'_> {
             }
             Step::Close => {
                 op.call = Call::Close { file: FILE };
-                self.position = after_member(self.position, self.size);
+                self.position = next_header_position(self.position, self.size);
                 self.step = Step::Open;
             }
         }
@@ -419,13 +419,13 @@ impl OpSource for Extract<'_> {
 mod tests {
     use super::*;
 
-    fn made(files: u64, directories: Option<u64>) -> GeneratedArchive {
+    fn archive(files: u64, directories: Option<u64>) -> GeneratedArchive {
         GeneratedArchive::new(files, directories, None, 1).unwrap()
     }
 
     #[test]
     fn the_size_mix_has_the_stated_distribution() {
-        let work = made(100_000, None);
+        let work = archive(100_000, None);
         let sizes: Vec<u64> = (0..work.members).map(|file| work.size_of(file)).collect();
         let share = |low, high| {
             sizes.iter().filter(|size| (low..=high).contains(*size)).count() as f64 / 1e5
@@ -440,21 +440,21 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_cut_where_strace_saw_tar_cut_them() {
+    fn writes_are_split_as_traced_by_strace() {
         // The archive of the observation: 30,000, 300, 0 and 9,000 bytes, in this order, gave
         // writes of 9728, 10240, 10032; 300; none; 8192, 808.
         let mut position = 0;
         let firsts = [30_000, 300, 0, 9_000].map(|size| {
-            let first = first_write(position, size);
-            position = after_member(position, size);
+            let first = first_write_length(position, size);
+            position = next_header_position(position, size);
             first
         });
         assert_eq!(firsts, [9728, 300, 0, 8192]);
     }
 
     #[test]
-    fn every_directory_holds_files_and_their_numbers_are_neighbours() {
-        let work = made(1003, Some(17));
+    fn every_directory_contains_files_with_consecutive_numbers() {
+        let work = archive(1003, Some(17));
         let mut counts = [0; 17];
         (0..work.members).for_each(|file| counts[work.directory_of(file) as usize] += 1);
         assert!(counts.iter().all(|count| (59..=60).contains(count)), "{counts:?}");
@@ -462,23 +462,23 @@ mod tests {
 
     #[test]
     fn directories_follow_the_files_by_the_rule_and_contradictions_are_refused() {
-        assert_eq!(made(725_000, None).directories, 725);
-        assert_eq!(made(2000, None).directories, 10);
-        assert_eq!(made(3, None).directories, 3);
+        assert_eq!(archive(725_000, None).directories, 725);
+        assert_eq!(archive(2000, None).directories, 10);
+        assert_eq!(archive(3, None).directories, 3);
         let message = GeneratedArchive::new(3, Some(4), None, 1).unwrap_err().to_string();
         assert!(message.contains("use directories=3 or fewer"), "{message}");
     }
 
     #[test]
-    fn the_time_that_unpacking_takes_is_before_each_file_and_nowhere_else() {
+    fn unpacking_time_precedes_each_file_and_nothing_else() {
         let work = GeneratedArchive::new(20, Some(3), Some(100), 1).unwrap();
         let mut ops = work.extract(Nanos(7));
         let (mut op, mut computed) = (Op::default(), 0);
         let mut creates = 0;
         while ops.next(&mut op) {
-            let first = matches!(op.call, Call::Create { .. });
-            assert!(first || op.compute == Nanos(0), "{:?}", op.call);
-            creates += u64::from(first);
+            let is_create = matches!(op.call, Call::Create { .. });
+            assert!(is_create || op.compute == Nanos(0), "{:?}", op.call);
+            creates += u64::from(is_create);
             computed += op.compute.0;
         }
         assert_eq!((creates, computed), (23, 20 * 7));

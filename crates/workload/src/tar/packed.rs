@@ -19,20 +19,20 @@ pub const FILE_FLAGS: OpenFlags =
     OpenFlags { write: true, exclusive: true, nonblock: true, noctty: true, ..OpenFlags::NONE };
 
 /// A tree in an archive, entirely below [`TOP`]. "Files" are all entries except directories.
-pub trait Packed: Send + Sync {
-    /// Returns GNU tar's calls that extract the archive, with `unpack` of CPU time before each file.
+pub trait PackedTree: Send + Sync {
+    /// Returns GNU tar's calls that extract the archive, with `unpack_time` of CPU time before each file.
     fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
-    /// Returns the calls of [`Packed::extract`], file by file; `None` if the archive cannot be cut.
+    /// Returns the calls of [`Packed::extract`], file by file; `None` if the archive cannot be truncated.
     fn items(&self, _unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
-    /// Returns the archive cut to its first `most` files and the directories created for them, which keep their
-    /// numbers; none if the archive cannot be cut.
-    fn cut(&self, _most: u64) -> Option<Box<dyn Packed>> {
+    /// Returns the archive truncated to its first `max_files` files and the directories created for them, which keep
+    /// their numbers; none if the archive cannot be truncated.
+    fn truncated_to(&self, _max_files: u64) -> Option<Box<dyn PackedTree>> {
         None
     }
     /// Returns exclusive upper bounds of the files' and the directories' numbers (IDs).
-    fn numbers(&self) -> (u64, u64) {
+    fn number_bounds(&self) -> (u64, u64) {
         (self.files(), self.directories())
     }
     /// Reports whether the file with this number is extracted.
@@ -56,8 +56,8 @@ pub trait Packed: Send + Sync {
     /// Returns the files' numbers in the order called `creation`, `reverse` (of creation) or `random`.
     fn order(&self, kind: &str, seed: u64) -> Order;
     /// Writes the full path of a file, given its number.
-    fn name_file(&self, name: &mut Name, file: u64);
+    fn write_file_path(&self, name: &mut Name, file: u64);
     /// Writes the full path of a directory. In the order of their numbers, each directory is empty once the directories
     /// before it are removed.
-    fn name_directory(&self, name: &mut Name, directory: u64);
+    fn write_directory_path(&self, name: &mut Name, directory: u64);
 }

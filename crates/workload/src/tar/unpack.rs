@@ -1,5 +1,5 @@
-//! The user's archive as GNU tar unpacks it: the calls one by one, the tree after them, and what
-//! they need.
+//! The user's archive as GNU tar unpacks it: the calls one by one, the tree after them, and its
+//! requirements.
 //!
 //! Everything is below one folder that is created first, as if by `mkdir t; tar -C t -xf ARCHIVE`.
 //! Memory: 8 bytes for each call (those of one file count as one call), and 40 bytes for each member in
@@ -12,7 +12,7 @@ use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
 use crate::permutation::Order;
 use crate::tar::archive::{Archive, ArchiveError, Member, MemberKind};
-use crate::tar::packed::{FILE_FLAGS, Packed, RECORD, TOP};
+use crate::tar::packed::{FILE_FLAGS, PackedTree, RECORD, TOP};
 use crate::workload::{Expected, Links, Needs, OpCounts, Tree};
 
 mod script;
@@ -52,11 +52,11 @@ impl Unpack {
         let is_directory = |node: &Node| node.kind == NodeKind::Directory;
         let mut files: Vec<(u32, u32)> = Vec::new();
         let mut directories = Vec::new();
-        for (index, (node, made)) in (0u32..).zip(&by_path) {
+        for (index, (node, creation_index)) in (0u32..).zip(&by_path) {
             match is_directory(node) {
                 true if index > 0 => directories.push(index),
                 true => {}
-                false => files.push((*made, index)),
+                false => files.push((*creation_index, index)),
             }
         }
         files.sort_unstable();
@@ -65,21 +65,21 @@ impl Unpack {
         Ok(Unpack { archive, script, by_path, files, directories })
     }
 
-    fn member(&self, at: u32) -> &Member {
-        &self.archive.members()[at as usize]
+    fn member(&self, index: u32) -> &Member {
+        &self.archive.members()[index as usize]
     }
 
-    fn path(&self, node: &Node) -> &[u8] {
+    fn path_of_node(&self, node: &Node) -> &[u8] {
         path_of(&self.archive, node)
     }
 
     fn find(&self, path: &[u8]) -> Option<&Node> {
-        let at = self.by_path.binary_search_by(|node| self.path(node).cmp(path)).ok()?;
-        self.by_path.get(at)
+        let index = self.by_path.binary_search_by(|node| self.path_of_node(node).cmp(path)).ok()?;
+        self.by_path.get(index)
     }
 
     /// Returns the node at a path below the trial's root.
-    fn at(&self, path: &[u8]) -> Option<&Node> {
+    fn find_at_path(&self, path: &[u8]) -> Option<&Node> {
         match path.strip_prefix(TOP)? {
             b"" => self.by_path.first(),
             rest => self.find(rest.strip_prefix(b"/")?).filter(|node| node.length > 0),
@@ -109,7 +109,7 @@ impl Unpack {
         };
         Expected {
             mode: node.has_mode.then_some(u32::from(node.mode)),
-            mtime: node.mtime.or(self.time_of_link(node)),
+            mtime: node.mtime.or(self.symlink_mtime(node)),
             ..expected
         }
     }
@@ -121,7 +121,7 @@ impl Unpack {
         }
     }
 
-    fn time_of_link(&self, node: &Node) -> Option<i64> {
+    fn symlink_mtime(&self, node: &Node) -> Option<i64> {
         match node.kind {
             NodeKind::Symlink(member) => Some(self.member(member).mtime),
             _ => None,
@@ -143,7 +143,7 @@ fn path_of<'a>(archive: &'a Archive, node: &Node) -> &'a [u8] {
 }
 
 /// Returns the length of a file's first write: the part of its data that is in tar's buffer of one record.
-fn first_write(data: u64, size: u64) -> u64 {
+fn first_write_length(data: u64, size: u64) -> u64 {
     size.min(match data % RECORD {
         0 => RECORD,
         index => RECORD - index,
@@ -155,15 +155,15 @@ fn owner_bits(mode: u32) -> u32 {
     mode & 0o700
 }
 
-impl Packed for Unpack {
+impl PackedTree for Unpack {
     fn extract(&self, unpack_time: Nanos) -> Box<dyn OpSource + Send + '_> {
         Box::new(Extract {
             work: self,
             unpack_time,
-            stage: Stage::Make,
+            stage: Stage::Mkdir,
             call: 0,
             step: Step::Open,
-            done: 0,
+            written: 0,
         })
     }
 
@@ -186,7 +186,7 @@ impl Packed for Unpack {
                 CallKind::Chmod => OpKind::Chmod,
                 CallKind::File => {
                     let (data, size) = self.data(call.member);
-                    let first = first_write(data, size);
+                    let first = first_write_length(data, size);
                     add(OpKind::Create, 1);
                     add(OpKind::Write, u64::from(size > 0) + (size - first).div_ceil(RECORD));
                     add(OpKind::Utimes, 1);
@@ -210,8 +210,11 @@ impl Packed for Unpack {
             MemberKind::File { size, .. } => size,
             _ => 0,
         });
-        let names =
-            self.archive.members().iter().flat_map(|member| member.path.split(|b| *b == b'/'));
+        let names = self
+            .archive
+            .members()
+            .iter()
+            .flat_map(|member| member.path.split(|byte| *byte == b'/'));
         Needs {
             bytes: Bytes(sizes.sum()),
             inodes: (self.files.len() + self.directories.len() + 1) as u64,
@@ -233,25 +236,27 @@ impl Packed for Unpack {
         Order::named(kind, self.files(), seed, "order")
     }
 
-    fn name_file(&self, name: &mut Name, file: u64) {
+    fn write_file_path(&self, name: &mut Name, file: u64) {
         let index = self.files.get(file as usize).copied().unwrap_or(0);
-        self.name(name, index);
+        self.write_path(name, index);
     }
 
-    fn name_directory(&self, name: &mut Name, directory: u64) {
+    fn write_directory_path(&self, name: &mut Name, directory: u64) {
         // In reverse order of paths, in which every directory comes before its parent.
         let last = self.directories.len().saturating_sub(1);
         let index = self.directories.get(last.wrapping_sub(directory as usize));
-        self.name(name, index.copied().unwrap_or(0));
+        self.write_path(name, index.copied().unwrap_or(0));
     }
 }
 
 impl Unpack {
-    fn name(&self, name: &mut Name, index: u32) {
+    fn write_path(&self, name: &mut Name, index: u32) {
         name.clear();
         name.push(TOP);
         name.push(b"/");
-        name.push(self.by_path.get(index as usize).map_or(&b""[..], |node| self.path(node)));
+        name.push(
+            self.by_path.get(index as usize).map_or(&b""[..], |node| self.path_of_node(node)),
+        );
     }
 }
 
@@ -260,7 +265,7 @@ struct Unpacked<'a>(&'a Unpack);
 
 impl Tree for Unpacked<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        self.0.at(path).map(|node| self.0.expected(node))
+        self.0.find_at_path(path).map(|node| self.0.expected(node))
     }
 
     fn files(&self) -> u64 {
@@ -272,14 +277,14 @@ impl Tree for Unpacked<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let NodeKind::File(file) = self.0.at(path)?.kind else { return None };
+        let NodeKind::File(file) = self.0.find_at_path(path)?.kind else { return None };
         let (data, size) = self.0.data(file);
         let length = u32::try_from(size.checked_sub(offset)?).unwrap_or(u32::MAX);
         Some(Payload { id: Payload::INPUT, offset: data + offset, length })
     }
 
     fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let NodeKind::Symlink(member) = self.0.at(path)?.kind else { return None };
+        let NodeKind::Symlink(member) = self.0.find_at_path(path)?.kind else { return None };
         match &self.0.member(member).kind {
             MemberKind::Symlink(target) => Some(target.to_vec()),
             _ => None,
@@ -290,7 +295,7 @@ impl Tree for Unpacked<'_> {
 /// A stage of unpacking: a call on the folder itself, or the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Make,
+    Mkdir,
     Open,
     Script,
     End,
@@ -315,7 +320,7 @@ struct Extract<'a> {
     call: usize,
     step: Step,
     /// Bytes of the current file written so far.
-    done: u64,
+    written: u64,
 }
 
 impl Extract<'_> {
@@ -325,7 +330,7 @@ impl Extract<'_> {
         op.name.clear();
         op.name.push(TOP);
         (op.call, self.stage) = match self.stage {
-            Stage::Make => (Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 }, Stage::Open),
+            Stage::Mkdir => (Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 }, Stage::Open),
             Stage::Open => (Call::OpenDir { dir: DirSlot::ROOT, slot: FOLDER }, Stage::Script),
             Stage::Script => (Call::CloseDir { slot: FOLDER }, Stage::End),
             Stage::End => return false,
@@ -334,7 +339,7 @@ impl Extract<'_> {
     }
 
     /// Sets the name of an op to the path of a call, relative to the folder.
-    fn name(&self, op: &mut Op, call: TarCall) {
+    fn set_name(&self, op: &mut Op, call: TarCall) {
         op.name.clear();
         match call.length {
             0 => op.name.push(b"."),
@@ -343,7 +348,7 @@ impl Extract<'_> {
     }
 
     /// Sets a call that is not part of the sequence from the open of a file to its close.
-    fn other_call(&mut self, op: &mut Op, call: TarCall) {
+    fn single_call(&mut self, op: &mut Op, call: TarCall) {
         let member = self.work.member(call.member);
         let dir = FOLDER;
         self.call += 1;
@@ -370,12 +375,12 @@ impl Extract<'_> {
         };
         match (&member.kind, call.kind) {
             (MemberKind::Symlink(target), CallKind::Symlink) => {
-                op.other.clear();
-                op.other.push(target);
+                op.second_name.clear();
+                op.second_name.push(target);
             }
             (MemberKind::Link(target), CallKind::Link | CallKind::StatTarget) => {
-                op.other.clear();
-                op.other.push(&member.path);
+                op.second_name.clear();
+                op.second_name.push(&member.path);
                 op.name.clear();
                 op.name.push(target);
             }
@@ -384,27 +389,27 @@ impl Extract<'_> {
     }
 
     /// Sets the next call of a file; all of them succeed.
-    fn file(&mut self, op: &mut Op, call: TarCall) {
+    fn file_call(&mut self, op: &mut Op, call: TarCall) {
         let member = self.work.member(call.member);
         let (data, size) = self.work.data(call.member);
         op.call = match self.step {
             Step::Open => {
-                self.name(op, call);
+                self.set_name(op, call);
                 op.compute = self.unpack_time;
-                self.done = 0;
+                self.written = 0;
                 self.step = if size > 0 { Step::Write } else { Step::Utimes };
                 let mode = owner_bits(member.mode);
                 Call::Create { dir: FOLDER, file: FILE, flags: FILE_FLAGS, mode }
             }
             Step::Write => {
-                let length = if self.done == 0 {
-                    first_write(data, size)
+                let length = if self.written == 0 {
+                    first_write_length(data, size)
                 } else {
-                    RECORD.min(size - self.done)
+                    RECORD.min(size - self.written)
                 };
-                let offset = data + self.done;
-                self.done += length;
-                if self.done == size {
+                let offset = data + self.written;
+                self.written += length;
+                if self.written == size {
                     self.step = Step::Utimes;
                 }
                 let payload = Payload { id: Payload::INPUT, offset, length: length as u32 };
@@ -415,8 +420,8 @@ impl Extract<'_> {
                 Call::UtimesFile { file: FILE, mtime: member.mtime }
             }
             Step::Chown => {
-                let more = member.mode != owner_bits(member.mode);
-                self.step = if more { Step::Chmod } else { Step::Close };
+                let needs_chmod = member.mode != owner_bits(member.mode);
+                self.step = if needs_chmod { Step::Chmod } else { Step::Close };
                 Call::ChownFile { file: FILE }
             }
             Step::Chmod => {
@@ -441,10 +446,10 @@ impl OpSource for Extract<'_> {
         }
         match self.work.script.calls.get(self.call).copied() {
             None => return self.folder_call(op),
-            Some(call) if call.kind == CallKind::File => self.file(op, call),
+            Some(call) if call.kind == CallKind::File => self.file_call(op, call),
             Some(call) => {
-                self.name(op, call);
-                self.other_call(op, call);
+                self.set_name(op, call);
+                self.single_call(op, call);
             }
         }
         true

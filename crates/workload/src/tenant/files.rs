@@ -13,8 +13,8 @@ pub const STREAM: &[u8] = b"stream";
 pub(super) const ROOT: DirSlot = DirSlot::ROOT;
 pub(super) const FILE: FileSlot = FileSlot(0);
 pub(super) const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
-const NEW: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
-const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: 0o644 };
+const EXCLUSIVE: OpenFlags = OpenFlags { exclusive: true, ..WRITE };
+const CREATE: Call = Call::Create { dir: ROOT, file: FILE, flags: EXCLUSIVE, mode: 0o644 };
 
 /// The work of the tenants and their neighbour.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct TenantSpec {
 
 impl TenantSpec {
     /// Returns the number of writes by the neighbour.
-    pub fn blocks(&self) -> u64 {
+    pub fn block_count(&self) -> u64 {
         self.stream.div_ceil(self.block)
     }
 
@@ -59,15 +59,15 @@ impl TenantSpec {
 
     /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file; none at or
     /// past the end of the file.
-    pub fn streamed(&self, offset: u64) -> Option<Payload> {
-        let left = self.stream.checked_sub(offset).filter(|left| *left > 0)?;
-        let (block, within) = (offset / self.block, offset % self.block);
-        let length = (self.block - within).min(left) as u32;
-        Some(Payload { id: VERSION + block, offset: within, length })
+    pub fn stream_payload(&self, offset: u64) -> Option<Payload> {
+        let remaining = self.stream.checked_sub(offset).filter(|remaining| *remaining > 0)?;
+        let (block, offset_in_block) = (offset / self.block, offset % self.block);
+        let length = (self.block - offset_in_block).min(remaining) as u32;
+        Some(Payload { id: VERSION + block, offset: offset_in_block, length })
     }
 
     /// Writes the path of a tenant's directory, or of a file in it.
-    pub fn name(&self, name: &mut Name, tenant: u32, file: Option<u64>) {
+    pub fn write_path(&self, name: &mut Name, tenant: u32, file: Option<u64>) {
         name.clear();
         self.directories.push(name, u64::from(tenant));
         if let Some(file) = file {
@@ -103,7 +103,7 @@ pub struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// Begins with the first tenant.
+    /// Creates the fill, beginning with the first tenant.
     pub fn new(spec: &'a TenantSpec) -> Fill<'a> {
         Fill { spec, tenant: 0, file: 0, step: Step::Mkdir }
     }
@@ -123,11 +123,11 @@ impl OpSource for Fill<'_> {
         let (spec, file) = (self.spec, FILE);
         (op.call, self.step) = match self.step {
             Step::Mkdir => {
-                spec.name(&mut op.name, self.tenant, None);
+                spec.write_path(&mut op.name, self.tenant, None);
                 (Call::Mkdir { dir: ROOT, mode: 0o755 }, Step::Create)
             }
             Step::Create => {
-                spec.name(&mut op.name, self.tenant, Some(self.file));
+                spec.write_path(&mut op.name, self.tenant, Some(self.file));
                 (CREATE, Step::Write)
             }
             Step::Write => {

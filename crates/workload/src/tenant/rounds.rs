@@ -32,12 +32,12 @@ pub struct Rounds<'a> {
     spec: &'a TenantSpec,
     tenant: u32,
     /// Number of rounds in earlier phases.
-    before: u64,
+    rounds_before: u64,
     /// Number of rounds done in this phase.
     done: u64,
     /// The progress that the first op waits for.
     first: ProgressPoint,
-    finishing: bool,
+    is_finishing: bool,
     draws: SplitMix64,
     step: Step,
 }
@@ -52,22 +52,31 @@ impl<'a> Rounds<'a> {
             false => (0, ProgressPoint::default()),
         };
         let draws = SplitMix64::new(mix(spec.seed ^ mix(before << 20 | u64::from(tenant))));
-        Rounds { spec, tenant, before, done: 0, first, finishing: false, draws, step: Step::Stat }
+        Rounds {
+            spec,
+            tenant,
+            rounds_before: before,
+            done: 0,
+            first,
+            is_finishing: false,
+            draws,
+            step: Step::Stat,
+        }
     }
 
     /// Returns the number of rounds of this tenant so far, in all phases.
     fn round(&self) -> u64 {
-        self.before + self.done
+        self.rounds_before + self.done
     }
 
-    fn name(&self, op: &mut Op, file: u64) {
-        self.spec.name(&mut op.name, self.tenant, Some(file));
+    fn set_name(&self, op: &mut Op, file: u64) {
+        self.spec.write_path(&mut op.name, self.tenant, Some(file));
     }
 
     /// Sets the op's name to that of an existing file, drawn uniformly.
-    fn any(&mut self, op: &mut Op) {
+    fn set_random_name(&mut self, op: &mut Op) {
         let file = self.round() + self.draws.below(self.spec.files_per_tenant);
-        self.name(op, file);
+        self.set_name(op, file);
     }
 }
 
@@ -77,32 +86,32 @@ impl OpSource for Rounds<'_> {
         (op.think, op.after) = (Nanos(0), ProgressPoint::default());
         let newest = self.round() + spec.files_per_tenant;
         (op.call, self.step) = match self.step {
-            Step::Stat if self.finishing || self.done == spec.rounds => return false,
+            Step::Stat if self.is_finishing || self.done == spec.rounds => return false,
             Step::Stat => {
                 op.think = Nanos(self.draws.below(2 * spec.think.0 + 1));
                 op.after = std::mem::take(&mut self.first);
-                self.any(op);
+                self.set_random_name(op);
                 (Call::Stat { dir }, Step::Open)
             }
             Step::Open => {
-                self.any(op);
+                self.set_random_name(op);
                 (Call::Open { dir, file, flags: READ }, Step::Read)
             }
             Step::Read => (Call::Read { file, length: spec.size }, Step::CloseRead),
             Step::CloseRead => (Call::Close { file }, Step::Create),
             Step::Create => {
-                self.name(op, newest);
+                self.set_name(op, newest);
                 (Call::Create { dir, file, flags: APPEND, mode: 0o644 }, Step::Append)
             }
             Step::Append => {
                 let payload = spec.payload(self.tenant, newest);
-                let then = if spec.fsync { Step::Fsync } else { Step::Close };
-                (Call::Append { file, payload }, then)
+                let next_step = if spec.fsync { Step::Fsync } else { Step::Close };
+                (Call::Append { file, payload }, next_step)
             }
             Step::Fsync => (Call::Fsync { file }, Step::Close),
             Step::Close => (Call::Close { file }, Step::Unlink),
             Step::Unlink => {
-                self.name(op, self.round());
+                self.set_name(op, self.round());
                 self.done += 1;
                 (Call::Unlink { dir }, Step::Stat)
             }
@@ -111,7 +120,7 @@ impl OpSource for Rounds<'_> {
     }
 
     fn finish(&mut self) {
-        self.finishing = true;
+        self.is_finishing = true;
     }
 
     fn done(&self) -> u64 {
@@ -136,7 +145,7 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Begins at the start of the neighbour's file.
+    /// Creates the stream, beginning at the start of the neighbour's file.
     pub fn new(spec: &'a TenantSpec) -> Stream<'a> {
         Stream { spec, offset: 0, step: StreamStep::Open }
     }
@@ -145,7 +154,7 @@ impl<'a> Stream<'a> {
 impl OpSource for Stream<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == StreamStep::Write {
-            if let Some(payload) = self.spec.streamed(self.offset) {
+            if let Some(payload) = self.spec.stream_payload(self.offset) {
                 self.offset += u64::from(payload.length);
                 op.call = Call::Write { file: FILE, payload };
                 return true;

@@ -21,10 +21,10 @@ impl Tree for TenantTree<'_> {
             return Some(Expected::pieces(if self.streamed { spec.stream } else { 0 }));
         }
         let mut parts = path.split(|byte| *byte == b'/');
-        let tenant = spec.directories.read(parts.next()?)?;
+        let tenant = spec.directories.parse(parts.next()?)?;
         let rounds = *self.rounds.get(usize::try_from(tenant).ok()?)?;
         let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
-        let file = spec.names.read(name)?;
+        let file = spec.names.parse(name)?;
         let exists =
             (rounds..rounds + spec.files_per_tenant).contains(&file) && parts.next().is_none();
         exists.then(|| Expected::file(spec.payload(tenant as u32, file)))
@@ -39,6 +39,6 @@ impl Tree for TenantTree<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        self.spec.streamed(offset).filter(|_| path == STREAM && self.streamed)
+        self.spec.stream_payload(offset).filter(|_| path == STREAM && self.streamed)
     }
 }

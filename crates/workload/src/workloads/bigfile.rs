@@ -44,7 +44,7 @@ phases are shared among threads, each with a descriptor of its own. Nothing is s
 
 built=offline: the file is created before the first phase, which no figure includes, and delete is the only \
 phase. It is created by fallocate or, if the file system lacks it, by writing zeros, which the lab's disk does \
-not store; a note in the record says which, and how much space is in use then. Reserved extents are freed as \
+not store; a note in the record states which method was used, and how much space is in use then. Reserved extents are freed as \
 written ones are, but there are fewer of them than in a file that grew slowly, and a file of zeros is laid \
 out as if written at once. The time is then that of the unlink: what is freed after its return is \
 in the synced time, or, if the file system frees it even later, in neither.
@@ -177,7 +177,7 @@ impl BigFile {
         if prebuilt && (preallocate || rewrite) {
             return Err(ParamError::Conflict(
                 "preallocate=yes and rewrite=yes add phases, but with built=offline the only phase is the \
-                 deletion; leave them out, or use built=timed"
+                 deletion; omit them, or use built=timed"
                     .to_string(),
             ));
         }
@@ -217,9 +217,9 @@ impl BigFile {
 
 impl Workload for BigFile {
     fn phases(&self) -> Vec<PhaseSpec> {
-        let spec = |(at, phase): (usize, &Phase)| PhaseSpec {
+        let spec = |(index, phase): (usize, &Phase)| PhaseSpec {
             name: phase.name(),
-            gap: if at == 0 && !self.layout.prebuilt { GapKind::None } else { self.gap },
+            gap: if index == 0 && !self.layout.prebuilt { GapKind::None } else { self.gap },
             verify: *phase != Phase::RandomRead,
             threads: match phase {
                 Phase::RandomRead | Phase::RandomWrite => Threads::Any,
@@ -230,18 +230,18 @@ impl Workload for BigFile {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let first = share.rank == 0;
+        let is_first_rank = share.rank == 0;
         let layout = &self.layout;
         match self.phases.get(phase) {
-            Some(Phase::Preallocate) if first => Box::new(Reserve::new(layout)),
-            Some(Phase::Write) if first => {
-                let new = !self.phases.contains(&Phase::Preallocate);
-                Box::new(Sweep::new(layout, WRITTEN, new))
+            Some(Phase::Preallocate) if is_first_rank => Box::new(Reserve::new(layout)),
+            Some(Phase::Write) if is_first_rank => {
+                let is_new = !self.phases.contains(&Phase::Preallocate);
+                Box::new(Sweep::new(layout, WRITTEN, is_new))
             }
-            Some(Phase::Rewrite) if first => Box::new(Sweep::new(layout, REWRITTEN, false)),
+            Some(Phase::Rewrite) if is_first_rank => Box::new(Sweep::new(layout, REWRITTEN, false)),
             Some(Phase::RandomRead) => Box::new(Seek::new(layout, true, share)),
             Some(Phase::RandomWrite) => Box::new(Seek::new(layout, false, share)),
-            Some(Phase::Delete) if first => Box::new(Unlink::of(NAME)),
+            Some(Phase::Delete) if is_first_rank => Box::new(Unlink::new(NAME)),
             _ => Box::new(NoOps),
         }
     }
@@ -308,7 +308,7 @@ impl Workload for BigFile {
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         let mut tree =
-            FileTree { work: self, contents: FileContents::Nothing, randomly_written: false };
+            FileTree { work: self, contents: FileContents::None, randomly_written: false };
         for phase in self.phases.iter().take(phase + 1) {
             match phase {
                 Phase::Preallocate => tree.contents = FileContents::Zeros,
@@ -316,7 +316,7 @@ impl Workload for BigFile {
                 Phase::Rewrite => tree.contents = FileContents::Version(REWRITTEN),
                 Phase::RandomRead => {}
                 Phase::RandomWrite => tree.randomly_written = true,
-                Phase::Delete => tree.contents = FileContents::Nothing,
+                Phase::Delete => tree.contents = FileContents::None,
             }
         }
         Box::new(tree)
@@ -339,7 +339,7 @@ impl Workload for BigFile {
             ops: Box::new(Reserve::new(&self.layout)),
             tree: Box::new(FileTree {
                 work: self,
-                contents: FileContents::Anything,
+                contents: FileContents::SizeOnly,
                 randomly_written: false,
             }),
         })
@@ -350,11 +350,11 @@ impl Workload for BigFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileContents {
     /// No file.
-    Nothing,
+    None,
     Zeros,
     Version(u64),
-    /// Only the size is verified: reading holes back takes hours.
-    Anything,
+    /// Only the size is verified: reading the holes back takes hours.
+    SizeOnly,
 }
 
 /// The file after a phase.
@@ -369,14 +369,14 @@ impl Tree for FileTree<'_> {
         let size = self.work.layout.size;
         match self.contents {
             _ if path != NAME => None,
-            FileContents::Nothing => None,
-            FileContents::Anything => Some(Expected::new(ExpectedKind::Sized(size))),
+            FileContents::None => None,
+            FileContents::SizeOnly => Some(Expected::new(ExpectedKind::Sized(size))),
             FileContents::Zeros | FileContents::Version(_) => Some(Expected::pieces(size)),
         }
     }
 
     fn files(&self) -> u64 {
-        u64::from(self.contents != FileContents::Nothing)
+        u64::from(self.contents != FileContents::None)
     }
 
     fn directories(&self) -> u64 {
@@ -385,10 +385,11 @@ impl Tree for FileTree<'_> {
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
         let layout = &self.work.layout;
-        let left = layout.size.checked_sub(offset).filter(|left| *left > 0 && path == NAME)?;
+        let remaining =
+            layout.size.checked_sub(offset).filter(|remaining| *remaining > 0 && path == NAME)?;
         match self.contents {
-            FileContents::Nothing | FileContents::Anything => None,
-            FileContents::Zeros => Some(Payload::zeros(offset, left.min(1 << 30) as u32)),
+            FileContents::None | FileContents::SizeOnly => None,
+            FileContents::Zeros => Some(Payload::zeros(offset, remaining.min(1 << 30) as u32)),
             FileContents::Version(_)
                 if self.randomly_written && layout.is_randomly_written(offset) =>
             {

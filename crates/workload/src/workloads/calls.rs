@@ -15,7 +15,7 @@ use crate::workloads::Kind;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "calls",
-    about: "Make each kind of call on files in a phase of its own, over the files of one directory.",
+    about: "Make each kind of metadata call in a separate phase, over the files of one directory.",
     source: "fsdyno's own; the phases of lat_fs (lmbench, 1996) and of fs_mark, and more",
     params: PARAMS,
     doc: DOC,
@@ -26,14 +26,14 @@ pub const KIND: Kind = Kind {
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
 Each phase makes one kind of call on every file of one directory, so that its CPU time and its \
-latencies are that call's alone [OWN]: create (open O_CREAT|O_EXCL, close), stat, missing (stat of a \
+latencies are those of that call alone [OWN]: create (open O_CREAT|O_EXCL, close), stat, missing (stat of a \
 name that does not exist), chmod, utimes, write (open, one write, close), fsync (open, one write, \
 fsync, close), open (open, close), read (open, one read, close), rename, link, unlink-link, symlink, unlink-symlink, mkdir, rmdir, remove \
-(unlink). Files are created in the order of their numbers, and all else is done in an order drawn from \
+(unlink). Files are created in the order of their numbers, and everything else is done in an order drawn from \
 the seed. Nothing is unmounted in between: after create, everything is in memory. Every phase is synced \
 and verified before the next one begins. Several threads take equal parts of the numbers.
 
-`fsdyno fit cpu` fits processor profiles by it (docs/fidelity.md).";
+`fsdyno fit cpu` fits processor profiles with it (docs/fidelity.md).";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -54,7 +54,7 @@ const PARAMS: &[Param] = &[
         name: "size",
         default: "4096",
         domain: Domain::Size { min: 1, max: 1 << 20 },
-        about: "Bytes that a file is written and read with.",
+        about: "Number of bytes written to and read from each file.",
         source: "[OWN] a page",
     },
 ];
@@ -113,7 +113,7 @@ const STEPS: [(Step, &str); 17] = [
 ];
 
 impl Step {
-    fn of(phase: usize) -> Option<Step> {
+    fn of_phase(phase: usize) -> Option<Step> {
         STEPS.get(phase).map(|step| step.0)
     }
 
@@ -207,17 +207,17 @@ impl Workload for Calls {
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
-        let (at, end) = (part(share.rank), part(share.rank + 1));
-        Box::new(Source { work: self, step: Step::of(phase), at, end, call: 0 })
+        let (index, end) = (part(share.rank), part(share.rank + 1));
+        Box::new(Source { work: self, step: Step::of_phase(phase), index, end, call_index: 0 })
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        let kinds = Step::of(phase).map(Step::kinds).unwrap_or_default();
+        let kinds = Step::of_phase(phase).map(Step::kinds).unwrap_or_default();
         kinds.iter().map(|kind| (*kind, self.files)).collect()
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        Box::new(CallsTree { work: self, after: Step::of(phase) })
+        Box::new(CallsTree { work: self, after: Step::of_phase(phase) })
     }
 
     fn needs(&self) -> Needs {
@@ -233,17 +233,17 @@ impl Workload for Calls {
 struct Source<'a> {
     work: &'a Calls,
     step: Option<Step>,
-    at: u64,
+    index: u64,
     end: u64,
     /// The index of the next call on the file.
-    call: usize,
+    call_index: usize,
 }
 
 impl Source<'_> {
     /// Sets the names of an op: that of the file before its first call, and the second name, if any.
-    fn name(&self, step: Step, number: u64, op: &mut Op) {
+    fn set_names(&self, step: Step, number: u64, op: &mut Op) {
         let (work, names) = (self.work, &self.work.names);
-        if self.call == 0 {
+        if self.call_index == 0 {
             let family = match step {
                 Step::Missing => &names.missing,
                 Step::UnlinkLink => &names.link,
@@ -254,29 +254,29 @@ impl Source<'_> {
             op.name.clear();
             family.push(&mut op.name, number);
         }
-        let second = match step {
+        let second_family = match step {
             Step::Rename => Some(&names.renamed),
             Step::Link => Some(&names.link),
             // The target.
             Step::Symlink => Some(&names.renamed),
             _ => None,
         };
-        if let Some(second) = second {
-            op.other.clear();
-            second.push(&mut op.other, number);
+        if let Some(second_family) = second_family {
+            op.second_name.clear();
+            second_family.push(&mut op.second_name, number);
         }
     }
 }
 
 impl OpSource for Source<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let (Some(step), true) = (self.step, self.at < self.end) else { return false };
+        let (Some(step), true) = (self.step, self.index < self.end) else { return false };
         let work = self.work;
-        let number = if step == Step::Create { self.at } else { work.order.at(self.at) };
+        let number = if step == Step::Create { self.index } else { work.order.at(self.index) };
         op.expect = Expect::Success;
         let kinds = step.kinds();
-        self.name(step, number, op);
-        op.call = match (step, kinds.get(self.call)) {
+        self.set_names(step, number, op);
+        op.call = match (step, kinds.get(self.call_index)) {
             (_, Some(OpKind::Create)) => {
                 Call::Create { dir: ROOT, file: FILE, flags: CREATE, mode: 0o644 }
             }
@@ -304,10 +304,10 @@ impl OpSource for Source<'_> {
             }
             _ => Call::Stat { dir: ROOT },
         };
-        self.call += 1;
-        if self.call >= kinds.len() {
-            self.call = 0;
-            self.at += 1;
+        self.call_index += 1;
+        if self.call_index >= kinds.len() {
+            self.call_index = 0;
+            self.index += 1;
         }
         true
     }
@@ -320,23 +320,23 @@ struct CallsTree<'a> {
 }
 
 impl CallsTree<'_> {
-    fn is_after(&self, from: Step, before: Step) -> bool {
-        self.after.is_some_and(|step| step >= from && step < before)
+    fn is_between(&self, after: Step, before: Step) -> bool {
+        self.after.is_some_and(|step| step >= after && step < before)
     }
 
-    fn file(&self, number: u64) -> Expected {
-        let mut file = match self.is_after(Step::Write, Step::Remove) {
+    fn expected_file(&self, number: u64) -> Expected {
+        let mut file = match self.is_between(Step::Write, Step::Remove) {
             true => Expected::file(self.work.payload(number)),
             false => Expected::file(Payload { length: 0, ..self.work.payload(number) }),
         };
-        if self.is_after(Step::Chmod, Step::Remove) {
+        if self.is_between(Step::Chmod, Step::Remove) {
             file = file.with_mode(MODE);
         }
         // A write changes the time again.
-        if self.is_after(Step::Utimes, Step::Write) {
+        if self.is_between(Step::Utimes, Step::Write) {
             file = file.with_mtime(MTIME);
         }
-        if self.is_after(Step::Link, Step::UnlinkLink) {
+        if self.is_between(Step::Link, Step::UnlinkLink) {
             file = file.with_links(Links { group: number, count: 2 });
         }
         file
@@ -347,39 +347,39 @@ impl Tree for CallsTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let names = &self.work.names;
         let number =
-            |family: &Numbered| family.read(path).filter(|number| *number < self.work.files);
+            |family: &Numbered| family.parse(path).filter(|number| *number < self.work.files);
         let file =
-            if self.is_after(Step::Rename, Step::Remove) { &names.renamed } else { &names.file };
-        let is_file = self.is_after(Step::Create, Step::Remove);
+            if self.is_between(Step::Rename, Step::Remove) { &names.renamed } else { &names.file };
+        let is_file = self.is_between(Step::Create, Step::Remove);
         if let Some(number) = number(file).filter(|_| is_file) {
-            return Some(self.file(number));
+            return Some(self.expected_file(number));
         }
         if let Some(number) =
-            number(&names.link).filter(|_| self.is_after(Step::Link, Step::UnlinkLink))
+            number(&names.link).filter(|_| self.is_between(Step::Link, Step::UnlinkLink))
         {
-            return Some(self.file(number));
+            return Some(self.expected_file(number));
         }
-        if self.is_after(Step::Symlink, Step::UnlinkSymlink) && number(&names.symlink).is_some() {
+        if self.is_between(Step::Symlink, Step::UnlinkSymlink) && number(&names.symlink).is_some() {
             return Some(Expected::SYMLINK);
         }
-        let directory =
-            self.is_after(Step::Mkdir, Step::Rmdir) && number(&names.directory).is_some();
-        directory.then_some(Expected::DIRECTORY)
+        let is_directory =
+            self.is_between(Step::Mkdir, Step::Rmdir) && number(&names.directory).is_some();
+        is_directory.then_some(Expected::DIRECTORY)
     }
 
     fn files(&self) -> u64 {
-        let kinds = u64::from(self.is_after(Step::Create, Step::Remove))
-            + u64::from(self.is_after(Step::Link, Step::UnlinkLink))
-            + u64::from(self.is_after(Step::Symlink, Step::UnlinkSymlink));
+        let kinds = u64::from(self.is_between(Step::Create, Step::Remove))
+            + u64::from(self.is_between(Step::Link, Step::UnlinkLink))
+            + u64::from(self.is_between(Step::Symlink, Step::UnlinkSymlink));
         kinds * self.work.files
     }
 
     fn directories(&self) -> u64 {
-        if self.is_after(Step::Mkdir, Step::Rmdir) { self.work.files } else { 0 }
+        if self.is_between(Step::Mkdir, Step::Rmdir) { self.work.files } else { 0 }
     }
 
     fn target(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let number = self.work.names.symlink.read(path)?;
+        let number = self.work.names.symlink.parse(path)?;
         let mut name = crate::op::Name::default();
         self.work.names.renamed.push(&mut name, number);
         Some(name.as_bytes().to_vec())

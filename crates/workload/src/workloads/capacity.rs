@@ -1,4 +1,4 @@
-//! capacity: creates small files until the file system is full, and measures how much it held.
+//! capacity: creates small files until the file system is full, and measures how much fits.
 
 use fsdyno_record::seed::{SplitMix64, mix};
 use fsdyno_record::{Bytes, OpKind};
@@ -16,7 +16,7 @@ use crate::workloads::Kind;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "capacity",
-    about: "Write small files until the file system is full: bytes a file, inodes left, space lost.",
+    about: "Write small files until the file system is full: bytes per file, free inodes, space lost.",
     source: "our own; the questions of maildir-2004 (inodes) and linuxinsight-2006 (space)",
     params: PARAMS,
     doc: DOC,
@@ -29,13 +29,13 @@ const DOC: &str = "\
 Phase `fill` makes a directory, in it `files-per-directory` files, then the next directory, until a call \
 fails with ENOSPC [OWN]. Of each file: open O_WRONLY|O_CREAT|O_EXCL, one write, close; nothing is synced \
 in between. The call that fails is the expected end and is not counted; a file that was open then is \
-closed and removed. What is left must be whole: every file up to there is read back and compared.
+closed and removed. All earlier files must be complete: each is read back and compared.
 
-Reported: files and directories; the space a file took (free space of the empty \
+Reported: files and directories; the space per file (free space of the empty \
 file system less that of the full one, over the files; directories and the file system's own growth are \
-in it); inodes left; the space mkfs took (the size of the device less the free space of the empty file system: \
+in it); free inodes; the space that mkfs used (the size of the device less the free space of the empty file system: \
 journal, inode tables, space reserved for the file system itself); and how much of the device was \
-file data when it was full. Free space is what statfs(2) calls free (f_bfree), after syncfs(2). The \
+file data when it was full. Free space is f_bfree of statfs(2), after syncfs(2). The \
 caller is root, so that blocks reserved for root are filled, too.
 
 Contents are random, so that a file system that compresses gains nothing. A file system that returns \
@@ -47,7 +47,7 @@ const PARAMS: &[Param] = &[
         name: "size",
         default: "mix",
         domain: Domain::Sizes,
-        about: "Bytes of each file, 1 at least.",
+        about: "Bytes of each file, at least 1.",
         source: "[DER] as tarball's: mostly of one block, about 15 % of more",
     },
     Param {
@@ -61,7 +61,7 @@ const PARAMS: &[Param] = &[
         name: "most",
         default: "auto",
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 1_000_000_000 }),
-        about: "Largest number of files; auto is until the file system is full.",
+        about: "Maximum number of files; auto means until the file system is full.",
         source: "[OWN]",
     },
 ];
@@ -76,14 +76,14 @@ const CREATE: Call = Call::Create {
 const MKDIR: Call = Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 };
 
 /// Number of ops per file: create, write, close.
-const OPS: u64 = 3;
+const OPS_PER_FILE: u64 = 3;
 
 /// The workload with its parameters bound.
 #[derive(Debug)]
 struct Capacity {
     sizes: Sizes,
-    each: u64,
-    most: Option<u64>,
+    files_per_directory: u64,
+    max_files: Option<u64>,
     seed: u64,
     directories: Numbered,
     files: Numbered,
@@ -91,7 +91,7 @@ struct Capacity {
 
 /// The result of a number of ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Created {
+struct FillResult {
     directories: u64,
     /// Number of complete files.
     files: u64,
@@ -104,13 +104,13 @@ impl Capacity {
         let sizes: Sizes = values.text("size").parse().unwrap_or(Sizes::Mix);
         if matches!(sizes, Sizes::Fixed(0) | Sizes::Uniform { low: 0, .. }) {
             return Err(ParamError::Conflict(format!(
-                "size={sizes} has empty files, and each file here has one write; use 1 byte or more"
+                "size={sizes} allows empty files, but each file here has one write; use 1 byte or more"
             )));
         }
         Ok(Capacity {
             sizes,
-            each: values.number_or_zero("files-per-directory"),
-            most: values.number("most"),
+            files_per_directory: values.number_or_zero("files-per-directory"),
+            max_files: values.number("most"),
             seed,
             directories: Numbered::new("d", 6),
             files: Numbered::new("f", 8),
@@ -123,38 +123,40 @@ impl Capacity {
     }
 
     /// Returns the maximum number of files.
-    fn end(&self) -> u64 {
-        self.most.unwrap_or(u64::MAX)
+    fn max_files_or_unlimited(&self) -> u64 {
+        self.max_files.unwrap_or(u64::MAX)
     }
 
     /// Returns the result of the first `ops` ops.
-    fn created(&self, ops: u64) -> Created {
-        let span = 1 + self.each * OPS;
-        let (whole, rest) = (ops / span, ops % span);
-        let of_last = rest.saturating_sub(1);
-        Created {
-            directories: whole + u64::from(rest > 0),
-            files: whole * self.each + of_last / OPS,
-            removed: of_last % OPS > 0,
+    fn created_after(&self, ops: u64) -> FillResult {
+        let ops_per_directory = 1 + self.files_per_directory * OPS_PER_FILE;
+        let (full_directories, rest_ops) = (ops / ops_per_directory, ops % ops_per_directory);
+        let file_ops = rest_ops.saturating_sub(1);
+        FillResult {
+            directories: full_directories + u64::from(rest_ops > 0),
+            files: full_directories * self.files_per_directory + file_ops / OPS_PER_FILE,
+            removed: file_ops % OPS_PER_FILE > 0,
         }
     }
 
-    /// Returns the number of ops that create `most` files.
-    fn all(&self) -> u64 {
-        self.most.map_or(0, |most| most * OPS + most.div_ceil(self.each))
+    /// Returns the number of ops that create `max_files` files.
+    fn total_ops(&self) -> u64 {
+        self.max_files.map_or(0, |max_files| {
+            max_files * OPS_PER_FILE + max_files.div_ceil(self.files_per_directory)
+        })
     }
 
-    fn bytes(&self, files: u64) -> u64 {
+    fn total_bytes(&self, files: u64) -> u64 {
         (0..files).map(|file| u64::from(self.payload(file).length)).sum()
     }
 
-    fn name_of(&self, name: &mut Name, file: u64) {
-        self.name_directory(name, file / self.each);
+    fn write_file_path(&self, name: &mut Name, file: u64) {
+        self.write_directory_path(name, file / self.files_per_directory);
         name.push(b"/");
         self.files.push(name, file);
     }
 
-    fn name_directory(&self, name: &mut Name, directory: u64) {
+    fn write_directory_path(&self, name: &mut Name, directory: u64) {
         name.clear();
         self.directories.push(name, directory);
     }
@@ -173,13 +175,13 @@ impl Workload for Capacity {
         }
     }
 
-    /// Returns no counts for a fill without `most`, whose work is not known in advance.
+    /// Returns no counts for a fill without the parameter `most`, whose work is not known in advance.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        if phase == 0 { self.counts_after(phase, &[self.all()]) } else { OpCounts::new() }
+        if phase == 0 { self.counts_after(phase, &[self.total_ops()]) } else { OpCounts::new() }
     }
 
     fn counts_after(&self, _: usize, done: &[u64]) -> OpCounts {
-        let created = self.created(done.iter().sum());
+        let created = self.created_after(done.iter().sum());
         let removed = u64::from(created.removed);
         let mut counts = OpCounts::from([
             (OpKind::Mkdir, created.directories),
@@ -193,18 +195,18 @@ impl Workload for Capacity {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        self.work_units_after(phase, &[self.all()])
+        self.work_units_after(phase, &[self.total_ops()])
     }
 
     fn work_units_after(&self, _: usize, done: &[u64]) -> WorkUnits {
-        let created = self.created(done.iter().sum());
-        if created == Created::default() {
+        let created = self.created_after(done.iter().sum());
+        if created == FillResult::default() {
             return WorkUnits::new();
         }
         WorkUnits::from([
             ("files", created.files),
             ("directories", created.directories),
-            ("data bytes", self.bytes(created.files)),
+            ("data bytes", self.total_bytes(created.files)),
         ])
     }
 
@@ -213,44 +215,44 @@ impl Workload for Capacity {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        self.tree_after(phase, &[self.all()])
+        self.tree_after(phase, &[self.total_ops()])
     }
 
     fn tree_after(&self, _: usize, done: &[u64]) -> Box<dyn Tree + '_> {
-        Box::new(CapacityTree { work: self, created: self.created(done.iter().sum()) })
+        Box::new(CapacityTree { work: self, created: self.created_after(done.iter().sum()) })
     }
 
     fn needs(&self) -> Needs {
-        let files = self.most.unwrap_or(0);
-        let created = self.created(self.all());
+        let files = self.max_files.unwrap_or(0);
+        let created = self.created_after(self.total_ops());
         Needs {
-            bytes: Bytes(self.bytes(files)),
+            bytes: Bytes(self.total_bytes(files)),
             inodes: created.files + created.directories,
             longest_name: self.files.length_of(files.max(1) - 1).max(self.directories.length_of(0)),
         }
     }
 
-    fn fills(&self) -> bool {
-        self.most.is_none()
+    fn fills_file_system(&self) -> bool {
+        self.max_files.is_none()
     }
 }
 
 /// The tree of the first directories and files.
 struct CapacityTree<'a> {
     work: &'a Capacity,
-    created: Created,
+    created: FillResult,
 }
 
 impl Tree for CapacityTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
-        let directory = self.work.directories.read(parts.next()?)?;
+        let directory = self.work.directories.parse(parts.next()?)?;
         if directory >= self.created.directories {
             return None;
         }
         let Some(name) = parts.next() else { return Some(Expected::DIRECTORY) };
-        let file = self.work.files.read(name)?;
-        let exists = file < self.created.files && file / self.work.each == directory;
+        let file = self.work.files.parse(name)?;
+        let exists = file < self.created.files && file / self.work.files_per_directory == directory;
         (exists && parts.next().is_none()).then(|| Expected::file(self.work.payload(file)))
     }
 
@@ -271,9 +273,9 @@ enum Step {
     Create,
     Write,
     Close,
-    /// close of a file whose data did not fit.
-    CloseTorn,
-    RemoveTorn,
+    /// The close of a file whose data did not fit.
+    CloseIncomplete,
+    RemoveIncomplete,
     End,
 }
 
@@ -288,15 +290,16 @@ struct Fill<'a> {
 impl OpSource for Fill<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
-            Step::Next if self.file >= self.work.end() => return false,
-            Step::Next if self.file % self.work.each == 0 => {
+            Step::Next if self.file >= self.work.max_files_or_unlimited() => return false,
+            Step::Next if self.file % self.work.files_per_directory == 0 => {
                 op.call = MKDIR;
-                self.work.name_directory(&mut op.name, self.file / self.work.each);
+                self.work
+                    .write_directory_path(&mut op.name, self.file / self.work.files_per_directory);
                 self.step = Step::Create;
             }
             Step::Next | Step::Create => {
                 op.call = CREATE;
-                self.work.name_of(&mut op.name, self.file);
+                self.work.write_file_path(&mut op.name, self.file);
                 self.step = Step::Write;
             }
             Step::Write => {
@@ -308,14 +311,14 @@ impl OpSource for Fill<'_> {
                 self.file += 1;
                 self.step = Step::Next;
             }
-            Step::CloseTorn => {
+            Step::CloseIncomplete => {
                 op.call = Call::Close { file: FILE };
-                self.step = Step::RemoveTorn;
+                self.step = Step::RemoveIncomplete;
                 return true;
             }
-            Step::RemoveTorn => {
+            Step::RemoveIncomplete => {
                 op.call = Call::Unlink { dir: DirSlot::ROOT };
-                self.work.name_of(&mut op.name, self.file);
+                self.work.write_file_path(&mut op.name, self.file);
                 self.step = Step::End;
                 return true;
             }
@@ -331,7 +334,7 @@ impl OpSource for Fill<'_> {
             // After a mkdir, or a create.
             Step::Create | Step::Write => Step::End,
             // After a write.
-            Step::Close => Step::CloseTorn,
+            Step::Close => Step::CloseIncomplete,
             // A close that fails has lost data, which is not an expected end.
             _ => return false,
         };

@@ -46,9 +46,9 @@ Steady state: each part (see Threads) stays within its own share of the bounds. 
 files + swing % rounded down (but at least one more) nor fewer than its files - swing % rounded down \
 (but at least one); a name is a directory entry, so a file with two hard links counts twice. A create or \
 link at the upper bound becomes an unlink, an unlink at the lower bound a create. Nor does a part \
-ever hold more bytes than fill gave it plus its share (in proportion to its files) of what `space` leaves beyond \
-all that fill writes (with space=auto: twice what fill gave it). A create beyond this limit becomes an unlink \
-(at the lower bound of names, it creates a file of the bytes that are left), an append beyond it or to over 1 \
+ever contain more bytes than after fill plus its share (in proportion to its files) of the part of `space` beyond \
+all that fill writes (with space=auto: twice its bytes after fill). A create beyond this limit becomes an unlink \
+(at the lower bound of names, it creates a file of the remaining bytes), an append beyond it or to over 1 \
 GiB becomes a write with O_TRUNC (a full log starts over), and a write beyond it makes the file no larger than \
 it was. A file has at most 100 names; a link to a file with 100 names becomes a rename.
 
@@ -62,7 +62,7 @@ directory that a hash of both selects.
 
 Threads: working set and operations are divided into `parts`, each with directories and draws of its \
 own; a thread serves its parts in turn, one operation each. So the work is the same for any number of \
-threads, to the last byte; threads in excess of the parts have nothing to do.
+threads, bit-identical; threads in excess of the parts have nothing to do.
 
 Time: with `seconds` each thread stops after the operation during which the time ran out; op counts, work \
 units and tree are then exactly those of the operations done. With `rate` operation k is due k / \
@@ -70,7 +70,7 @@ rate seconds after the start and is not issued earlier; the latency of its first
 
 Work units: operations by the action performed, bytes, and the live files at the end. All draws are whole \
 numbers from the seed, the same on every machine; a live file takes 16 bytes of memory. link fails on file \
-systems without hard links (vfat, exfat): leave it out of `mix` there.";
+systems without hard links (vfat, exfat): omit it from `mix` there.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -91,7 +91,7 @@ const PARAMS: &[Param] = &[
         name: "mix",
         default: "create:17,write:5,append:8,read:25,stat:20,rename:3,link:2,unlink:19,readdir:1",
         domain: Domain::Weights(ACTION_NAMES),
-        about: "How often each operation is drawn: weights, not percentages.",
+        about: "Frequency of each operation, as weights, not percentages.",
         source: "[OWN] creation and removal in balance",
     },
     Param {
@@ -157,7 +157,7 @@ const PARAMS: &[Param] = &[
         name: "locality",
         default: "uniform",
         domain: Domain::Choice(&["uniform", "hot"]),
-        about: "Access all files alike, or some more often than others.",
+        about: "Access all files with equal probability, or some more often than others.",
         source: "[OWN]",
     },
     Param {
@@ -231,18 +231,18 @@ impl Churn {
             ops: operation_count(values.number("ops"), seconds)?,
             rate: values.number_or_zero("rate"),
             block: values.number_or_zero("block") as u32,
-            swing: values.number_or_zero("swing"),
+            variation_percent: values.number_or_zero("swing"),
             free: None,
             rules: rules(values)?,
             seed: stream(seed, "churn").draw(),
             paths: Paths::new(directories),
         };
         if let Some(space) = values.number("space") {
-            let filled = parts.filled().live_bytes();
-            parts.free = Some(space.checked_sub(filled).ok_or_else(|| {
+            let fill_bytes = parts.totals_after_fill().live_bytes();
+            parts.free = Some(space.checked_sub(fill_bytes).ok_or_else(|| {
                 ParamError::Conflict(format!(
-                    "space={space} is less than the {filled} bytes that fill writes; use \
-                     space={filled} or more, or smaller or fewer files"
+                    "space={space} is less than the {fill_bytes} bytes that fill writes; use \
+                     space={fill_bytes} or more, or smaller or fewer files"
                 ))
             })?);
         }
@@ -256,16 +256,16 @@ impl Churn {
     }
 
     fn fill_totals(&self) -> &Totals {
-        self.fill_totals.get_or_init(|| self.parts.filled())
+        self.fill_totals.get_or_init(|| self.parts.totals_after_fill())
     }
 
     /// Returns the totals of all operations; those of no operation if there is a time limit.
     fn churn_totals(&self) -> &Totals {
-        self.churn_totals.get_or_init(|| self.parts.replay(&self.all_by_one_rank()).0)
+        self.churn_totals.get_or_init(|| self.parts.replay(&self.ops_of_single_rank()).0)
     }
 
     /// Returns the operation count of each rank if one rank does them all; zero if there is a time limit.
-    fn all_by_one_rank(&self) -> [u64; 1] {
+    fn ops_of_single_rank(&self) -> [u64; 1] {
         [self.parts.ops.unwrap_or(0)]
     }
 
@@ -302,7 +302,7 @@ fn operation_count(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamE
 /// Returns the rules of all parts.
 fn rules(values: &Values) -> Result<Rules, ParamError> {
     let mix = Weights::parse(values.text("mix"), ACTION_NAMES).map_err(ParamError::Conflict)?;
-    let has_weight = |action: Action| mix.of(action as usize) > 0;
+    let has_weight = |action: Action| mix.weight_of(action as usize) > 0;
     let (creates, links, unlinks) =
         (has_weight(Action::Create), has_weight(Action::Link), has_weight(Action::Unlink));
     if creates != unlinks || (links && !unlinks) {
@@ -375,7 +375,7 @@ impl Workload for Churn {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        self.tree_after(phase, &self.all_by_one_rank())
+        self.tree_after(phase, &self.ops_of_single_rank())
     }
 
     fn needs(&self) -> Needs {
@@ -385,7 +385,7 @@ impl Workload for Churn {
         Needs {
             bytes: Bytes(bytes),
             inodes: names + parts.directories,
-            longest_name: parts.paths.longest(),
+            longest_name: parts.paths.max_name_length(),
         }
     }
 

@@ -27,9 +27,9 @@ pub const NAME: &str = "command";
 const DOC: &str = "\
 `setup` and `command` are lines for sh(1), with the root of the trial's file system as their working directory, and \
 the environment, the user and the umask of fsdyno itself. The setup is run first and is not measured; then the file system is \
-unmounted and mounted again (in a directory: what the user's rights allow), unless cache=warm; then the command is \
+unmounted and mounted again (in a directory: as far as the user's rights allow), unless cache=warm; then the command is \
 timed [OWN], from its start until it has ended, until syncfs(2) has returned, and until the drive's cache is empty. \
-Processes that it leaves running are ended, and a note says how many. A command that exits with a non-zero code \
+Processes that it leaves running are killed, and a note states how many. A command that exits with a non-zero code \
 fails the trial, and the failure shows the last lines of its output.
 
 CPU time is that of the command and of all children that it waited for. There are no calls to count, so columns of calls \
@@ -41,8 +41,8 @@ Hashes of trials are compared, and a difference is reported. Times are not part 
 The lab's guest does not contain the user's programs. There the same command line records the command once, on this host, and the trials \
 replay the recording (fsdyno show workload replay).
 
-The command comes from the command line of fsdyno alone: a record, a study or an archive that names one cannot run \
-it, whatever it says (docs/safety.md).";
+The command comes only from the command line of fsdyno: a record, a study or an archive that contains one cannot run \
+it (docs/safety.md).";
 
 /// The value that means no command.
 const NONE: &str = "none";
@@ -105,7 +105,7 @@ impl Workload for Command {
     }
 
     fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
-        Box::new(Unknown)
+        Box::new(UnknownTree)
     }
 
     fn needs(&self) -> Needs {
@@ -117,10 +117,10 @@ impl Workload for Command {
     }
 }
 
-/// The tree that a command leaves, which is not known beforehand.
-struct Unknown;
+/// The tree after a command, which is not known in advance.
+struct UnknownTree;
 
-impl Tree for Unknown {
+impl Tree for UnknownTree {
     fn lookup(&self, _: &[u8]) -> Option<Expected> {
         None
     }

@@ -10,7 +10,7 @@ use crate::items::Items;
 use crate::mail::contradictions::check;
 use crate::mail::job::{Job, Split};
 use crate::mail::layout::MailLayout;
-use crate::mail::names::LONGEST;
+use crate::mail::names::MAX_NAME;
 use crate::mail::operations::{Jobs, Operations};
 use crate::mail::params::{DOC, PARAMS};
 use crate::mail::protocol::{
@@ -18,7 +18,7 @@ use crate::mail::protocol::{
     RETRIEVE_AND_DELETE,
 };
 use crate::mail::reading::read_jobs;
-use crate::mail::runner::{Runner, Sums, repeats};
+use crate::mail::runner::{Runner, Sums, call_count};
 use crate::mail::step::{Location, Step};
 use crate::mail::store::{gap, messages, unpack};
 use crate::mail::tree::{MailTree, Mailboxes};
@@ -28,7 +28,7 @@ use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
 use crate::workload::{GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload};
 use crate::workloads::Kind;
-use crate::workloads::maildir_read::COMPUTE;
+use crate::workloads::maildir_read::READ_COMPUTE;
 
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
@@ -109,15 +109,15 @@ impl Maildir {
             maildirs: Numbered::for_count("maildir", maildirs),
             format: protocol.format,
         };
-        let by_line = match values.text("flush") {
+        let is_by_line = match values.text("flush") {
             "auto" => protocol.name == "copy",
             flush => flush == "line",
         };
-        let thinks = values.text("think") == "original";
+        let has_think_time = values.text("think") == "original";
         let phases = phases(values, maildirs * fill);
         Ok(Maildir {
             layout,
-            split: if by_line { Split::Lines } else { Split::Blocks(protocol.buffer) },
+            split: if is_by_line { Split::Lines } else { Split::Blocks(protocol.buffer) },
             protocol,
             sums: phases.iter().map(|_| OnceLock::new()).collect(),
             drawn_writes: OnceLock::new(),
@@ -132,7 +132,11 @@ impl Maildir {
                 "once" => Listing::Once,
                 _ => Listing::Each,
             },
-            compute: if thinks { (WRITE_COMPUTE, COMPUTE) } else { (Nanos(0), Nanos(0)) },
+            compute: if has_think_time {
+                (WRITE_COMPUTE, READ_COMPUTE)
+            } else {
+                (Nanos(0), Nanos(0))
+            },
             retrieval: match values.text("retrieve") {
                 "delete" => RETRIEVE_AND_DELETE,
                 _ => RETRIEVE,
@@ -156,11 +160,11 @@ impl Maildir {
     }
 
     /// Returns the number of messages with which the maildirs are filled; these are numbered from 0.
-    fn filled_count(&self) -> u64 {
+    fn fill_count(&self) -> u64 {
         self.maildirs * self.fill
     }
 
-    /// Returns the delivery with this number, which must be below [`Maildir::filled_count`].
+    /// Returns the delivery with this number, which must be below [`Maildir::fill_count`].
     fn fill_delivery(&self, number: u64) -> Job {
         let message = self.layout.write_store + number % self.fill;
         self.delivery(number, message, number / self.fill)
@@ -188,7 +192,7 @@ impl Maildir {
     }
 
     /// Returns the delivery with this number in a delivery phase.
-    fn drawn_delivery(&self, number: u64) -> Job {
+    fn random_delivery(&self, number: u64) -> Job {
         let mut draws = self.draws(number);
         let message = draws.below(self.layout.write_store);
         self.delivery(number, message, draws.below(self.maildirs))
@@ -199,14 +203,14 @@ impl Maildir {
     fn setup_jobs(&self) -> impl Iterator<Item = Job> + Send + '_ {
         let copies = self.has_stores();
         (0..self.maildirs).flat_map(move |maildir| {
-            let make = Job { maildir, ..Job::new(MAKE_MAILDIR) };
+            let make_job = Job { maildir, ..Job::new(MAKE_MAILDIR) };
             let numbers = maildir * self.fill..(maildir + 1) * self.fill;
-            let filling = numbers.flat_map(move |number| {
+            let fill_jobs = numbers.flat_map(move |number| {
                 let job = self.fill_delivery(number);
                 let read = Job { message: job.message, ..Job::new(READ_MESSAGE) };
                 [copies.then_some(read), Some(job)].into_iter().flatten()
             });
-            std::iter::once(make).chain(filling)
+            std::iter::once(make_job).chain(fill_jobs)
         })
     }
 
@@ -216,7 +220,7 @@ impl Maildir {
             (self.listing == Listing::Once).then_some(Job::new(LIST_WRITE_STORE)),
             None,
         ];
-        let first = self.filled_count();
+        let first = self.fill_count();
         Operations::new(before, first..first + self.ops, |number| self.mixed_op(number))
     }
 
@@ -228,12 +232,12 @@ impl Maildir {
     /// Returns the jobs of one op; the script computes before the first job.
     fn mixed_op(&self, number: u64) -> Jobs {
         let job = self.mixed_job(number);
-        let writes = job.steps != READ_MESSAGE;
-        let compute = if writes { self.compute.0 } else { self.compute.1 };
-        let lists = writes && self.listing == Listing::Each;
+        let is_write = job.steps != READ_MESSAGE;
+        let compute = if is_write { self.compute.0 } else { self.compute.1 };
+        let is_listing = is_write && self.listing == Listing::Each;
         let read = Job { message: job.message, ..Job::new(READ_MESSAGE) };
         let mut jobs =
-            [lists.then_some(Job::new(LIST_WRITE_STORE)), writes.then_some(read), Some(job)];
+            [is_listing.then_some(Job::new(LIST_WRITE_STORE)), is_write.then_some(read), Some(job)];
         if let Some(first) = jobs.iter_mut().flatten().next() {
             first.compute = compute;
         }
@@ -249,7 +253,7 @@ impl Maildir {
     ) -> impl Iterator<Item = Job> + Send + '_ {
         (rank..self.ops)
             .step_by(deliverers as usize)
-            .map(move |turn| self.drawn_delivery(first + turn))
+            .map(move |turn| self.random_delivery(first + turn))
     }
 
     /// Returns the retrievals message by message. Each waits for the last call of its delivery; to find that call,
@@ -257,10 +261,11 @@ impl Maildir {
     fn retriever_jobs(&self, first: u64, deliverers: u64) -> impl Iterator<Item = Job> + Send + '_ {
         let mut calls = vec![0; deliverers as usize];
         (0..self.ops).map(move |turn| {
-            let job = self.drawn_delivery(first + turn);
+            let job = self.random_delivery(first + turn);
             let thread = turn % deliverers;
             let calls = &mut calls[thread as usize];
-            *calls += job.steps.iter().map(|step| repeats(&self.layout, &job, *step)).sum::<u64>();
+            *calls +=
+                job.steps.iter().map(|step| call_count(&self.layout, &job, *step)).sum::<u64>();
             let after = ProgressPoint { thread: thread as u32, ops: *calls };
             Job { steps: self.retrieval, after, ..job }
         })
@@ -268,21 +273,21 @@ impl Maildir {
 
     /// Returns the totals of a phase, which are computed once.
     fn sums(&self, phase: usize) -> Option<&Sums> {
-        let (_, which) = self.phases.get(phase)?;
-        Some(self.sums.get(phase)?.get_or_init(|| self.add_up(*which)))
+        let (_, kind) = self.phases.get(phase)?;
+        Some(self.sums.get(phase)?.get_or_init(|| self.compute_sums(*kind)))
     }
 
-    fn add_up(&self, phase: Phase) -> Sums {
+    fn compute_sums(&self, phase: Phase) -> Sums {
         let layout = &self.layout;
         match phase {
-            Phase::Unpack => Sums::of(layout, unpack(layout)),
-            Phase::Setup => Sums::of(layout, self.setup_jobs()),
-            Phase::Mixed => Sums::of(layout, self.mixed_jobs()),
-            Phase::Read => Sums::of(layout, self.read_jobs()),
+            Phase::Unpack => Sums::of_jobs(layout, unpack(layout)),
+            Phase::Setup => Sums::of_jobs(layout, self.setup_jobs()),
+            Phase::Mixed => Sums::of_jobs(layout, self.mixed_jobs()),
+            Phase::Read => Sums::of_jobs(layout, self.read_jobs()),
             Phase::Deliver { first, .. } => {
                 let deliveries = self.deliverer_jobs(first, 1, 0);
                 let both = |job: Job| [job, Job { steps: self.retrieval, ..job }];
-                Sums::of(layout, deliveries.flat_map(both))
+                Sums::of_jobs(layout, deliveries.flat_map(both))
             }
         }
     }
@@ -297,13 +302,13 @@ impl Maildir {
         self.phases.first().is_some_and(|(_, phase)| *phase == Phase::Unpack)
     }
 
-    fn deletes(&self) -> bool {
+    fn is_deleting(&self) -> bool {
         self.retrieval == RETRIEVE_AND_DELETE
     }
 
     /// Returns the number of the mixed phase's ops that write, which is computed once.
     fn write_count(&self) -> u64 {
-        let first = self.filled_count();
+        let first = self.fill_count();
         let numbers = first..first + self.ops;
         let count = || numbers.filter(|number| self.is_write(*number)).count() as u64;
         *self.drawn_writes.get_or_init(count)
@@ -311,28 +316,28 @@ impl Maildir {
 
     /// Returns the maildirs after a phase.
     fn mailboxes(&self, phase: Phase) -> Mailboxes<'_> {
-        let filled = self.filled_count();
+        let fill_count = self.fill_count();
         let (numbers, messages) = match phase {
-            Phase::Unpack => return Mailboxes::none(),
-            Phase::Setup => (filled, filled),
-            Phase::Mixed | Phase::Read => (filled + self.ops, filled + self.write_count()),
-            Phase::Deliver { first, .. } if self.deletes() => (first + self.ops, filled),
+            Phase::Unpack => return Mailboxes::empty(),
+            Phase::Setup => (fill_count, fill_count),
+            Phase::Mixed | Phase::Read => (fill_count + self.ops, fill_count + self.write_count()),
+            Phase::Deliver { first, .. } if self.is_deleting() => (first + self.ops, fill_count),
             Phase::Deliver { first, .. } => (first + self.ops, first + self.ops),
         };
         let delivered = move |number: u64| match phase {
-            _ if number < filled => Some((self.fill_delivery(number), Location::New)),
+            _ if number < fill_count => Some((self.fill_delivery(number), Location::New)),
             Phase::Mixed | Phase::Read => {
                 self.is_write(number).then(|| (self.mixed_job(number), Location::New))
             }
-            _ if self.deletes() => None,
-            _ => Some((self.drawn_delivery(number), Location::Seen)),
+            _ if self.is_deleting() => None,
+            _ => Some((self.random_delivery(number), Location::Seen)),
         };
         Mailboxes { maildirs: self.maildirs, numbers, messages, delivered: Box::new(delivered) }
     }
 }
 
-/// Returns the phases that the parameters select; the messages of set-up have the first `filled` numbers.
-fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
+/// Returns the phases that the parameters select; the messages of set-up have the first `fill_count` numbers.
+fn phases(values: &Values, fill_count: u64) -> Vec<(&'static str, Phase)> {
     let deliverers = values.text("deliverers");
     if deliverers == "0" {
         let reads = (values.number_or_zero("reads-after") > 0).then_some(("read", Phase::Read));
@@ -343,7 +348,10 @@ fn phases(values: &Values, filled: u64) -> Vec<(&'static str, Phase)> {
         deliverers == "sweep" || values.number_or_zero("deliverers") == *number
     });
     let deliver = selected.zip(0..).map(|((deliverers, name), step)| {
-        (name, Phase::Deliver { deliverers, first: filled + step * values.number_or_zero("ops") })
+        (
+            name,
+            Phase::Deliver { deliverers, first: fill_count + step * values.number_or_zero("ops") },
+        )
     });
     std::iter::once(("setup", Phase::Setup)).chain(deliver).collect()
 }
@@ -390,9 +398,9 @@ impl Workload for Maildir {
         mixed.map(|phase| (phase, "operations"))
     }
 
-    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+    fn after_stonewall(&self, max_items: u64, _: u32) -> Option<Box<dyn Workload>> {
         let mut work = self.clone();
-        work.ops = work.ops.min(most);
+        work.ops = work.ops.min(max_items);
         work.sums = work.phases.iter().map(|_| OnceLock::new()).collect();
         work.drawn_writes = OnceLock::new();
         Some(Box::new(work))
@@ -409,15 +417,15 @@ impl Workload for Maildir {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        let (Some(which), Some(sums)) = (self.phase(phase), self.sums(phase)) else {
+        let (Some(kind), Some(sums)) = (self.phase(phase), self.sums(phase)) else {
             return WorkUnits::new();
         };
-        match which {
+        match kind {
             Phase::Unpack => {
                 sums.work_units([("messages", self.layout.write_store + self.layout.read_store)])
             }
             Phase::Setup => {
-                sums.work_units([("maildirs", self.maildirs), ("deliveries", self.filled_count())])
+                sums.work_units([("maildirs", self.maildirs), ("deliveries", self.fill_count())])
             }
             Phase::Mixed => {
                 let writes = self.write_count();
@@ -443,7 +451,7 @@ impl Workload for Maildir {
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         let mailboxes =
-            self.phase(phase).map_or_else(Mailboxes::none, |phase| self.mailboxes(phase));
+            self.phase(phase).map_or_else(Mailboxes::empty, |phase| self.mailboxes(phase));
         Box::new(MailTree { layout: &self.layout, unpacked: self.has_stores(), mailboxes })
     }
 
@@ -457,7 +465,7 @@ impl Workload for Maildir {
             .phases
             .iter()
             .filter(|(_, phase)| matches!(phase, Phase::Mixed | Phase::Deliver { .. }));
-        let messages = self.filled_count() + drawn_phases.count() as u64 * self.ops;
+        let messages = self.fill_count() + drawn_phases.count() as u64 * self.ops;
         let max_deliverers = SWEEP[SWEEP.len() - 1].0;
         Needs {
             bytes: Bytes(written),
@@ -465,7 +473,7 @@ impl Workload for Maildir {
                 + messages
                 + max_deliverers
                 + if self.has_stores() { store_inodes } else { 0 },
-            longest_name: LONGEST,
+            longest_name: MAX_NAME,
         }
     }
 }

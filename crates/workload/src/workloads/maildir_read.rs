@@ -7,7 +7,7 @@ use fsdyno_record::{Bytes, Nanos};
 use crate::input::Setting;
 use crate::mail::job::Job;
 use crate::mail::layout::MailLayout;
-use crate::mail::names::LONGEST;
+use crate::mail::names::MAX_NAME;
 use crate::mail::protocol::{COPY, LIST_READ_STORE};
 use crate::mail::reading::read_jobs;
 use crate::mail::runner::{Runner, Sums};
@@ -81,7 +81,7 @@ const PARAMS: &[Param] = &[
 ];
 
 /// User time of the script for a read.
-pub const COMPUTE: Nanos = Nanos(150_000);
+pub const READ_COMPUTE: Nanos = Nanos(150_000);
 
 const UNPACK_PHASE: usize = 0;
 const READ_PHASE: usize = 1;
@@ -111,7 +111,7 @@ impl MaildirRead {
             layout,
             reads: values.number_or_zero("reads"),
             gap: gap(values),
-            compute: if values.text("think") == "original" { COMPUTE } else { Nanos(0) },
+            compute: if values.text("think") == "original" { READ_COMPUTE } else { Nanos(0) },
             seed: setting.seed,
             sums: Default::default(),
         })
@@ -123,11 +123,11 @@ impl MaildirRead {
 
     /// Returns the totals of a phase, which are computed once.
     fn sums(&self, phase: usize) -> Option<&Sums> {
-        let add_up = || match phase {
-            UNPACK_PHASE => Sums::of(&self.layout, unpack(&self.layout)),
-            _ => Sums::of(&self.layout, self.jobs()),
+        let compute_sums = || match phase {
+            UNPACK_PHASE => Sums::of_jobs(&self.layout, unpack(&self.layout)),
+            _ => Sums::of_jobs(&self.layout, self.jobs()),
         };
-        self.sums.get(phase).map(|sums| sums.get_or_init(add_up))
+        self.sums.get(phase).map(|sums| sums.get_or_init(compute_sums))
     }
 }
 
@@ -164,14 +164,14 @@ impl Workload for MaildirRead {
     }
 
     fn tree(&self, _: usize) -> Box<dyn Tree + '_> {
-        Box::new(MailTree { layout: &self.layout, unpacked: true, mailboxes: Mailboxes::none() })
+        Box::new(MailTree { layout: &self.layout, unpacked: true, mailboxes: Mailboxes::empty() })
     }
 
     fn needs(&self) -> Needs {
         Needs {
             bytes: Bytes(self.sums(UNPACK_PHASE).map_or(0, |sums| sums.written)),
             inodes: self.layout.read_store + 1,
-            longest_name: LONGEST,
+            longest_name: MAX_NAME,
         }
     }
 }

@@ -44,7 +44,7 @@ That the 405,000 files were 15 in each leaf of 30/30/30 is a guess that fits the
 remounted, so that it begins cold; linuxinsight continued with a warm cache, which is \
 `cache=hot` [DER]. Zeros flatter a file system that compresses: try `data=random`.
 
-With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
+With data=zeros a file's expected content equals a hole: lost data in a file of the correct size is not detected; with \
 data=random it is.";
 
 const PARAMS: &[Param] = &[
@@ -52,7 +52,7 @@ const PARAMS: &[Param] = &[
         name: "set",
         default: "none",
         domain: Domain::Choice(&["none", "wide", "deep", "morton"]),
-        about: "A named tree; widths and files are then left at auto.",
+        about: "A named tree; widths and files must then be auto.",
         source: "[DER] two that fit 405,000 files as well; morton is [PUB]",
     },
     Param {
@@ -89,7 +89,7 @@ const PARAMS: &[Param] = &[
         default: "readdir",
         domain: Domain::Choice(&["readdir", "inode", "name"]),
         about: "The order of removal in each directory: as it is read, or sorted.",
-        source: "[DER] published is only that the files were deleted",
+        source: "[DER] only the deletion of the files is published",
     },
     Param {
         name: "cache",
@@ -128,14 +128,14 @@ struct ManyFiles {
     order: RemoveOrder,
     gap: GapKind,
     /// Maximum number of files per share, and the number of shares, if a stonewall ended the creation of files.
-    cut: Option<(u64, u32)>,
+    stonewall: Option<(u64, u32)>,
 }
 
 impl ManyFiles {
     fn new(values: &Values) -> Result<ManyFiles, ParamError> {
         let set = SETS.iter().find(|set| set.0 == values.text("set")).unwrap_or(&SETS[0]);
-        let wrong = |()| ParamError::Conflict(format!("{} is not a tree", set.1));
-        let widths: Widths = values.or_published("widths", "set", set.1.parse().map_err(wrong)?)?;
+        let error = |()| ParamError::Conflict(format!("{} is not a tree", set.1));
+        let widths: Widths = values.or_published("widths", "set", set.1.parse().map_err(error)?)?;
         let files = values.or_published("files", "set", set.2)?;
         if widths.leaves() * files > MAX_FILES {
             return Err(ParamError::Conflict(format!(
@@ -154,62 +154,63 @@ impl ManyFiles {
                 _ => RemoveOrder::Readdir,
             },
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
-            cut: None,
+            stonewall: None,
         })
     }
 
     /// Returns the number of directories at the top level.
-    fn tops(&self) -> u64 {
-        self.widths.each().first().copied().unwrap_or(0)
+    fn top_count(&self) -> u64 {
+        self.widths.widths().first().copied().unwrap_or(0)
     }
 
     /// Returns the first top-level directory of a share, and the first top-level directory after the share.
-    fn part(&self, share: Share) -> (u64, u64) {
-        let part = |rank: u32| self.tops() * u64::from(rank) / u64::from(share.ranks.max(1));
-        (part(share.rank), part(share.rank + 1))
+    fn top_range(&self, share: Share) -> (u64, u64) {
+        let first_of =
+            |rank: u32| self.top_count() * u64::from(rank) / u64::from(share.ranks.max(1));
+        (first_of(share.rank), first_of(share.rank + 1))
     }
 
     /// Returns the number of files below a top-level directory once all files are created.
-    fn files_below(&self, top: u64) -> u64 {
-        let below = self.widths.leaves_below(0) * self.files;
-        let Some((most, shares)) = self.cut else { return below };
-        let rank = ((top + 1) * u64::from(shares.max(1)) - 1) / self.tops().max(1);
-        let (first, _) = self.part(Share { rank: rank as u32, ranks: shares });
-        most.saturating_sub((top - first) * below).min(below)
+    fn files_in_top(&self, top: u64) -> u64 {
+        let total = self.widths.leaves_below(0) * self.files;
+        let Some((max_items, shares)) = self.stonewall else { return total };
+        let rank = ((top + 1) * u64::from(shares.max(1)) - 1) / self.top_count().max(1);
+        let (first, _) = self.top_range(Share { rank: rank as u32, ranks: shares });
+        max_items.saturating_sub((top - first) * total).min(total)
     }
 
     /// Returns the number of directories with files in or below them, among a top-level directory and those below it.
-    fn directories_with(&self, top: u64) -> u64 {
-        let leaves = self.files_below(top).div_ceil(self.files);
+    fn directories_in_top(&self, top: u64) -> u64 {
+        let leaves = self.files_in_top(top).div_ceil(self.files);
         (0..self.widths.levels())
             .map(|level| leaves.div_ceil(self.widths.leaves_below(level)))
             .sum()
     }
 
-    fn all_files(&self) -> u64 {
-        match self.cut {
+    fn file_count(&self) -> u64 {
+        match self.stonewall {
             None => self.widths.leaves() * self.files,
-            Some(_) => (0..self.tops()).map(|top| self.files_below(top)).sum(),
+            Some(_) => (0..self.top_count()).map(|top| self.files_in_top(top)).sum(),
         }
     }
 
-    fn all_directories(&self) -> u64 {
-        match self.cut {
+    fn directory_count(&self) -> u64 {
+        match self.stonewall {
             None => self.widths.directories(),
-            Some(_) => (0..self.tops()).map(|top| self.directories_with(top)).sum(),
+            Some(_) => (0..self.top_count()).map(|top| self.directories_in_top(top)).sum(),
         }
     }
 
     /// Returns the ops that create a share's files.
-    fn create(&self, share: Share) -> Create<'_> {
-        let below = self.widths.leaves_below(0);
-        let (from, to) = self.part(share);
+    fn create_ops(&self, share: Share) -> Create<'_> {
+        let leaves_per_top = self.widths.leaves_below(0);
+        let (from, to) = self.top_range(share);
         Create {
             work: self,
-            first: from * below,
-            leaf: from * below,
-            end: to * below,
-            ended: false,
+            first: from * leaves_per_top,
+            leaf: from * leaves_per_top,
+            end: to * leaves_per_top,
+            has_ended: false,
             step: Step::Enter,
         }
     }
@@ -220,13 +221,13 @@ impl ManyFiles {
     }
 
     /// Writes the path of the directory at `level` that is `leaf` or contains it: `7/0/12`.
-    fn name_directory(&self, name: &mut Name, leaf: u64, level: usize) {
+    fn write_directory_path(&self, name: &mut Name, leaf: u64, level: usize) {
         name.clear();
-        for (above, width) in self.widths.each().iter().enumerate().take(level + 1) {
-            if above > 0 {
+        for (ancestor_level, width) in self.widths.widths().iter().enumerate().take(level + 1) {
+            if ancestor_level > 0 {
                 name.push(b"/");
             }
-            name.push_number(leaf / self.widths.leaves_below(above) % width, 1);
+            name.push_number(leaf / self.widths.leaves_below(ancestor_level) % width, 1);
         }
     }
 }
@@ -242,9 +243,9 @@ impl Workload for ManyFiles {
     /// Assigns to each share consecutive top-level directories with everything below them.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match phase {
-            PHASE_CREATE => Box::new(self.create(share)),
+            PHASE_CREATE => Box::new(self.create_ops(share)),
             PHASE_REMOVE => {
-                let (top, end) = self.part(share);
+                let (top, end) = self.top_range(share);
                 Box::new(Remove { work: self, top, end })
             }
             _ => Box::new(NoOps),
@@ -255,17 +256,17 @@ impl Workload for ManyFiles {
         Some((PHASE_CREATE, "files"))
     }
 
-    fn after_stonewall(&self, most: u64, shares: u32) -> Option<Box<dyn Workload>> {
-        Some(Box::new(ManyFiles { cut: Some((most, shares)), ..self.clone() }))
+    fn after_stonewall(&self, max_items: u64, shares: u32) -> Option<Box<dyn Workload>> {
+        Some(Box::new(ManyFiles { stonewall: Some((max_items, shares)), ..self.clone() }))
     }
 
     fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
-        Some(Box::new(self.create(share)))
+        Some(Box::new(self.create_ops(share)))
     }
 
     /// Omits the getdents64(2) calls of the removal, whose number depends on the file system.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        let (directories, files) = (self.all_directories(), self.all_files());
+        let (directories, files) = (self.directory_count(), self.file_count());
         match phase {
             PHASE_CREATE => {
                 let mut counts = OpCounts::from([
@@ -293,10 +294,10 @@ impl Workload for ManyFiles {
     }
 
     fn needs(&self) -> Needs {
-        let widest = self.widths.each().iter().copied().chain([self.files]).max().unwrap_or(1);
+        let widest = self.widths.widths().iter().copied().chain([self.files]).max().unwrap_or(1);
         Needs {
-            bytes: Bytes(self.all_files() * u64::from(self.size)),
-            inodes: self.widths.directories() + self.all_files(),
+            bytes: Bytes(self.file_count() * u64::from(self.size)),
+            inodes: self.widths.directories() + self.file_count(),
             longest_name: (widest - 1).to_string().len(),
         }
     }
@@ -310,10 +311,10 @@ struct ManyFilesTree<'a> {
 
 impl ManyFilesTree<'_> {
     /// Returns true if a file of a leaf exists.
-    fn has(&self, leaf: u64, file: u64) -> bool {
-        let below = self.work.widths.leaves_below(0);
-        let number = leaf % below * self.work.files + file;
-        self.exists && number < self.work.files_below(leaf / below)
+    fn has_file(&self, leaf: u64, file: u64) -> bool {
+        let leaves_per_top = self.work.widths.leaves_below(0);
+        let number = leaf % leaves_per_top * self.work.files + file;
+        self.exists && number < self.work.files_in_top(leaf / leaves_per_top)
     }
 }
 
@@ -321,42 +322,42 @@ impl Tree for ManyFilesTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let widths = &self.work.widths;
         let (mut leaf, mut parts) = (0, path.split(|byte| *byte == b'/'));
-        for (level, width) in widths.each().iter().enumerate() {
+        for (level, width) in widths.widths().iter().enumerate() {
             let Some(part) = parts.next() else {
                 let first = leaf * widths.leaves_below(level - 1);
-                return self.has(first, 0).then_some(Expected::DIRECTORY);
+                return self.has_file(first, 0).then_some(Expected::DIRECTORY);
             };
             leaf = leaf * width + number(part).filter(|number| number < width && self.exists)?;
         }
         let Some(part) = parts.next() else {
-            return self.has(leaf, 0).then_some(Expected::DIRECTORY);
+            return self.has_file(leaf, 0).then_some(Expected::DIRECTORY);
         };
         let file = number(part).filter(|file| *file < self.work.files)?;
-        let exists = parts.next().is_none() && self.has(leaf, file);
+        let exists = parts.next().is_none() && self.has_file(leaf, file);
         exists.then(|| Expected::file(self.work.payload(leaf, file)))
     }
 
     fn files(&self) -> u64 {
-        if self.exists { self.work.all_files() } else { 0 }
+        if self.exists { self.work.file_count() } else { 0 }
     }
 
     fn directories(&self) -> u64 {
-        if self.exists { self.work.all_directories() } else { 0 }
+        if self.exists { self.work.directory_count() } else { 0 }
     }
 }
 
 /// Parses a number as written in a name, without leading zeros.
 fn number(text: &[u8]) -> Option<u64> {
-    let canonical = text.len() == 1 || text.first() != Some(&b'0');
-    let digits = text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| canonical && digits)?.parse().ok()
+    let is_canonical = text.len() == 1 || text.first() != Some(&b'0');
+    let is_digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_canonical && is_digits)?.parse().ok()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The start of the next leaf.
     Enter,
-    /// mkdir of the directory at this level that contains the leaf, or of the leaf itself.
+    /// The mkdir of the directory at this level that contains the leaf, or of the leaf itself.
     Directory(usize),
     /// The next file of the leaf.
     File(u64),
@@ -370,26 +371,26 @@ struct Create<'a> {
     first: u64,
     leaf: u64,
     end: u64,
-    /// True if a wall has ended the creation early.
-    ended: bool,
+    /// True if a stonewall has ended the creation early.
+    has_ended: bool,
     step: Step,
 }
 
 impl Create<'_> {
     /// Returns the level of the highest directory of which this leaf is the first; all directories above it exist.
-    fn first_new(&self) -> usize {
+    fn first_new_level(&self) -> usize {
         let widths = &self.work.widths;
-        let begins = |level: &usize| self.leaf % widths.leaves_below(*level) == 0;
-        (0..widths.levels()).find(begins).unwrap_or(0)
+        let is_first_leaf = |level: &usize| self.leaf % widths.leaves_below(*level) == 0;
+        (0..widths.levels()).find(is_first_leaf).unwrap_or(0)
     }
 
-    fn file(&mut self, op: &mut Op, file: u64) {
+    fn create_file(&mut self, op: &mut Op, file: u64) {
         op.call = CREATE;
         if file == 0 {
             op.name.push(b"/");
         }
-        let above = op.name.as_bytes().iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        op.name.set_number(above + 1, file, 1);
+        let slash = op.name.as_bytes().iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        op.name.set_number(slash + 1, file, 1);
         self.step = if self.work.size > 0 { Step::Write(file) } else { Step::Close(file) };
     }
 }
@@ -399,38 +400,38 @@ impl Items for Create<'_> {
     fn item_boundary(&mut self) -> Option<(u64, bool)> {
         let done = (self.leaf - self.first) * self.work.files;
         match self.step {
-            Step::Enter => Some((done, self.leaf < self.end && !self.ended)),
-            Step::File(file) if file > 0 => Some((done + file, !self.ended)),
+            Step::Enter => Some((done, self.leaf < self.end && !self.has_ended)),
+            Step::File(file) if file > 0 => Some((done + file, !self.has_ended)),
             _ => None,
         }
     }
 
-    /// Ends the creation if `most` items are done; must be called between two items.
-    fn end_after(&mut self, most: u64) {
-        self.ended |= self.item_boundary().is_some_and(|(done, _)| done >= most);
+    /// Ends the creation if `max_items` items are done; must be called between two items.
+    fn set_max_items(&mut self, max_items: u64) {
+        self.has_ended |= self.item_boundary().is_some_and(|(done, _)| done >= max_items);
     }
 }
 
 impl OpSource for Create<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        if self.ended {
+        if self.has_ended {
             return false;
         }
         if self.step == Step::Enter {
             if self.leaf == self.end {
                 return false;
             }
-            self.step = Step::Directory(self.first_new());
+            self.step = Step::Directory(self.first_new_level());
         }
         match self.step {
             Step::Enter => return false,
             Step::Directory(level) => {
                 op.call = MKDIR;
-                self.work.name_directory(&mut op.name, self.leaf, level);
-                let last = level + 1 == self.work.widths.levels();
-                self.step = if last { Step::File(0) } else { Step::Directory(level + 1) };
+                self.work.write_directory_path(&mut op.name, self.leaf, level);
+                let is_last = level + 1 == self.work.widths.levels();
+                self.step = if is_last { Step::File(0) } else { Step::Directory(level + 1) };
             }
-            Step::File(file) => self.file(op, file),
+            Step::File(file) => self.create_file(op, file),
             Step::Write(file) => {
                 op.call = Call::Write { file: FILE, payload: self.work.payload(self.leaf, file) };
                 self.step = Step::Close(file);
@@ -457,7 +458,7 @@ struct Remove<'a> {
 
 impl OpSource for Remove<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        while self.top < self.end && self.work.files_below(self.top) == 0 {
+        while self.top < self.end && self.work.files_in_top(self.top) == 0 {
             self.top += 1;
         }
         if self.top == self.end {

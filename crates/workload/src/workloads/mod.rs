@@ -53,7 +53,7 @@ pub const ALL: &[Kind] = &[
 pub struct Kind {
     /// Its name on the command line, and the name of its source file.
     pub name: &'static str,
-    /// A sentence about its work.
+    /// A sentence that describes its work.
     pub about: &'static str,
     /// The publication or program from which it comes.
     pub source: &'static str,
@@ -75,7 +75,7 @@ pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>,
 
 type Built = Result<Box<dyn Workload>, ParamError>;
 
-/// The error for a name that no workload has.
+/// The error for an unknown workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no workload '{name}'; {hint}")]
 pub struct UnknownWorkload {
@@ -98,16 +98,16 @@ pub fn find(name: &str) -> Result<&'static Kind, UnknownWorkload> {
 
 /// Returns the workloads that, with their default parameters, have a phase that threads can share
 /// (`--threads N`).
-pub fn threaded() -> impl Iterator<Item = &'static Kind> {
-    ALL.iter().filter(|kind| kind.takes_threads())
+pub fn with_shared_phases() -> impl Iterator<Item = &'static Kind> {
+    ALL.iter().filter(|kind| kind.has_shared_phase())
 }
 
 impl Kind {
     /// Returns true if threads can share a phase of the workload with its default parameters.
-    pub fn takes_threads(&self) -> bool {
+    pub fn has_shared_phase(&self) -> bool {
         let built = self.build(&BTreeMap::new(), &Setting::seed(1));
         built.is_ok_and(|workload| {
-            workload.phases().iter().any(|it| it.threads == crate::Threads::Any)
+            workload.phases().iter().any(|phase| phase.threads == crate::Threads::Any)
         })
     }
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_here_is_in_the_table_and_the_table_has_no_other() {
+    fn the_table_contains_every_workload_of_this_folder_and_no_other() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/workloads");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -151,7 +151,7 @@ mod tests {
             .collect();
         let mut names: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         files.sort();
-        // A folder with the same name has parts of the workload.
+        // A folder with the same name contains parts of the workload.
         files.dedup();
         names.sort_unstable();
         assert_eq!(files, names, "a workload is one file and one row of ALL");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_suggests_the_nearest_right_one() {
+    fn an_unknown_name_suggests_the_nearest_known_one() {
         assert_eq!(
             find("dirop").unwrap_err().to_string(),
             "there is no workload 'dirop'; did you mean 'dirops'?"

@@ -16,7 +16,7 @@ use crate::workloads::Kind;
 pub const KIND: Kind = Kind {
     name: "postmark",
     about: "Create a pool of small files, read, append to, create and delete them at random, and \
-            delete the rest, as PostMark does.",
+            delete the remaining ones, as PostMark does.",
     source: "J. Katcher, PostMark: a new file system benchmark, NetApp TR-3022, 1997; version 1.51",
     params: PARAMS,
     doc: DOC,
@@ -31,7 +31,7 @@ same settings, drawn from the same generator (MT19937, seeded as in 1999) in the
 runs of Debian's postmark gave equal counts and bytes [RUN]. PostMark's own seed is the \
 parameter `seed`; fsdyno's --seed changes nothing but the bytes in the files.
 
-Calls are those that strace showed [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
+The calls are those observed with strace [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
 O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio splits them with a \
 buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
 to append), read or write of one block after the other and then of the rest, even if empty, \
@@ -159,7 +159,7 @@ const PARAMS: &[Param] = &[
         default: "own",
         domain: Domain::Choice(&["own", "same"]),
         about: "Give each file its own contents (own), or let all files begin with the same bytes (same).",
-        source: "[OWN] the original does what same does",
+        source: "[OWN] same is what the original does",
     },
     Param {
         name: "gap",
@@ -200,8 +200,8 @@ struct Totals {
     transactions: Tally,
     delete: Tally,
     /// Maximum number of bytes and of files at the same time, and number of files created.
-    most_bytes: u64,
-    most_files: u64,
+    max_bytes: u64,
+    max_files: u64,
     created: u64,
 }
 
@@ -229,7 +229,7 @@ impl Postmark {
             ..RunSpec::new(spec(values)?)
         };
         let mut phases = [Stage::Fill, Stage::Transact, Stage::Empty].map(Phase::Files).to_vec();
-        if run.directories() > 0 {
+        if run.directory_count() > 0 {
             phases.insert(0, Phase::MakeDirectories);
             phases.push(Phase::RemoveDirectories);
         }
@@ -239,31 +239,31 @@ impl Postmark {
         Ok(work)
     }
 
-    /// Goes through all actions without generating ops: computes op counts, work units and needs, and
+    /// Performs all actions without generating ops: computes op counts, work units and needs, and
     /// checks that the files suffice.
     fn compute_totals(&self) -> Result<Totals, ParamError> {
         let mut pool = self.run.pool(Stage::Fill);
         let mut totals = Totals::default();
         let (mut bytes, mut files) = (0, 0);
         let mut add = |tally: &mut Tally, action| {
-            self.tally(tally, action);
+            self.add_to_tally(tally, action);
             match action {
                 Action::Create(file) => (bytes, files) = (bytes + u64::from(file.size), files + 1),
-                Action::Append(_, more) => bytes += u64::from(more),
+                Action::Append(_, appended) => bytes += u64::from(appended),
                 Action::Delete(file) => (bytes, files) = (bytes - u64::from(file.size), files - 1),
                 Action::Read(_) => {}
             }
-            totals.most_bytes = bytes.max(totals.most_bytes);
-            totals.most_files = files.max(totals.most_files);
+            totals.max_bytes = bytes.max(totals.max_bytes);
+            totals.max_files = files.max(totals.max_files);
         };
         let (mut create, mut transactions, mut delete) = Default::default();
-        while let Some(action) = pool.fill() {
+        while let Some(action) = pool.create_next() {
             add(&mut create, action);
         }
-        while let Some(action) = pool.transact().map_err(|OutOfFiles| self.out_of_files())? {
+        while let Some(action) = pool.next_action().map_err(|OutOfFiles| self.out_of_files())? {
             add(&mut transactions, action);
         }
-        while let Some(action) = pool.empty() {
+        while let Some(action) = pool.delete_next() {
             add(&mut delete, action);
         }
         let created = create.created + transactions.created;
@@ -278,8 +278,8 @@ impl Postmark {
         ))
     }
 
-    fn tally(&self, tally: &mut Tally, action: Action) {
-        let calls = self.run.transfer(action).calls();
+    fn add_to_tally(&self, tally: &mut Tally, action: Action) {
+        let calls = self.run.transfer(action).count_calls();
         match action {
             Action::Create(file) => {
                 tally.created += 1;
@@ -376,10 +376,10 @@ impl Workload for Postmark {
             Some(Phase::Files(Stage::Transact)) => self.totals.transactions,
             Some(Phase::Files(Stage::Empty)) => self.totals.delete,
             Some(Phase::MakeDirectories) => {
-                return OpCounts::from([(OpKind::Mkdir, self.run.directories())]);
+                return OpCounts::from([(OpKind::Mkdir, self.run.directory_count())]);
             }
             Some(Phase::RemoveDirectories) => {
-                return OpCounts::from([(OpKind::Rmdir, self.run.directories())]);
+                return OpCounts::from([(OpKind::Rmdir, self.run.directory_count())]);
             }
             None => return OpCounts::new(),
         };
@@ -406,10 +406,10 @@ impl Workload for Postmark {
     }
 
     /// Keeps only the first transactions; the files suffice for these, because they suffice for all.
-    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
+    fn after_stonewall(&self, max_items: u64, _: u32) -> Option<Box<dyn Workload>> {
         let mut work = self.clone();
         let spec = &mut work.run.spec;
-        spec.transactions = spec.transactions.min(most.try_into().unwrap_or(u32::MAX));
+        spec.transactions = spec.transactions.min(max_items.try_into().unwrap_or(u32::MAX));
         work.totals = work.compute_totals().ok()?;
         Some(Box::new(work))
     }
@@ -453,18 +453,18 @@ impl Workload for Postmark {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        let (after, directories) = match self.phases.get(phase) {
+        let (stage, directories) = match self.phases.get(phase) {
             Some(Phase::Files(stage)) => (*stage, true),
             Some(Phase::MakeDirectories) => (Stage::Empty, true),
             _ => (Stage::Empty, false),
         };
-        Box::new(Survivors::new(&self.run, after, directories))
+        Box::new(Survivors::new(&self.run, stage, directories))
     }
 
     fn needs(&self) -> Needs {
         Needs {
-            bytes: Bytes(self.totals.most_bytes),
-            inodes: self.totals.most_files + self.run.directories(),
+            bytes: Bytes(self.totals.max_bytes),
+            inodes: self.totals.max_files + self.run.directory_count(),
             longest_name: self.run.longest_name(self.totals.created),
         }
     }

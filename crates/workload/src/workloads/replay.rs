@@ -20,7 +20,7 @@ use crate::workloads::Kind;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "replay",
-    about: "Replay the recorded calls of a program of yours, with each result compared.",
+    about: "Replay the recorded calls of your program, with each result compared.",
     source: "recordings by fsdyno record; the order by resource is that of ROOT (SOSP 2013)",
     params: PARAMS,
     doc: DOC,
@@ -30,28 +30,28 @@ pub const KIND: Kind = Kind {
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-The tree that the recorded program found is made first, in its recorded order, in no figure. Then the recorded calls \
+The tree that the recorded program found is created first, in its recorded order; no figure includes this. Then the recorded calls \
 are made by as many threads as the program had at once, one for each thread of the program that ran at the same time.
 
 Calls of different threads keep their order where they share a file, a directory entry or an open file, or where one \
 thread began or waited for another [PUB: resource-oriented ordering of ROOT, SOSP 2013]; two calls that only read the \
-same thing are free.
+same object are not ordered.
 
 Each result is compared with the recorded one: success or the error number, bytes moved, sizes of files. Not \
 compared: inode numbers, times, blocks, the order of directories, values of attributes. On the file system of the \
 recording a difference fails the trial; on another one, a call that file system does not support is only listed [OWN]. \
 The final tree must be that of the initial tree and the calls: names, types, sizes, modes, links, and contents.
 
-A phase is the whole, or what follows a mark of the program (`fsdyno mark NAME` in a script), or, with \
-phases=commands, what follows the start of a command by the first process. Nothing happens between two phases, so \
+A phase is the whole recording, or the part that follows a mark of the program (`fsdyno mark NAME` in a script), or, with \
+phases=commands, the part that follows the start of a command by the first process. Nothing happens between two phases, so \
 only the last one is synced.
 
 Stores to files that are mapped shared and writable are not seen by a recorder. Where such a mapping is synced or ends, \
-the whole of it is written [OWN], which is the most that the program can have stored; the trial says how much that is.
+the whole of it is written [OWN], which is the maximum that the program can have stored; the trial reports how much that is.
 
 Contents are not recorded: files have bytes of the same compressibility. Symbolic links have a target of the recorded \
-length that leads nowhere, since the recording has resolved them. The bits set-user-ID and set-group-ID are left out. \
-docs/replay.md lists what a program can do that a replay cannot.";
+length that does not exist, because the recording has resolved them. The bits set-user-ID and set-group-ID are omitted. \
+docs/replay.md lists the limits of a replay.";
 
 /// The value that means no trace.
 const NO_TRACE: &str = "none";
@@ -76,7 +76,7 @@ const PARAMS: &[Param] = &[
         name: "think",
         default: "cpu",
         domain: Domain::Choice(&["cpu", "none", "wall"]),
-        about: "What a thread does between calls: its recorded processor time, nothing, or that \
+        about: "The time of a thread between calls: its recorded processor time, none, or that \
                 time and the rest of the recorded time asleep.",
         source: "[OWN] a recorder slows wall time down, not processor time",
     },
@@ -126,32 +126,32 @@ struct Replay {
 
 impl Replay {
     fn new(values: &Values, setting: &Setting) -> Result<Replay, ParamError> {
-        let named = quote::escape(values.text("trace"));
-        let wrong = |text: String| ParamError::Conflict(text);
+        let path = quote::escape(values.text("trace"));
+        let conflict = |text: String| ParamError::Conflict(text);
         if values.text("trace") == NO_TRACE {
-            return Err(wrong(
-                "replay needs a recording: fsdyno record -o FILE -- COMMAND makes one, and --set \
-                 trace=FILE names it"
+            return Err(conflict(
+                "replay needs a recording: fsdyno record -o FILE -- COMMAND creates one, and --set \
+                 trace=FILE selects it"
                     .to_string(),
             ));
         }
         let input = setting.input.as_ref();
         let input = input
-            .ok_or_else(|| wrong(format!("--set trace={named}: the file has not been read")))?;
+            .ok_or_else(|| conflict(format!("--set trace={path}: the file has not been read")))?;
         let compiled = Compiled::new(input)
-            .map_err(|error| wrong(format!("--set trace={named}: it {error}")))?;
+            .map_err(|error| conflict(format!("--set trace={path}: it {error}")))?;
         let copies = values.number_or_zero("copies");
-        let threads = copies * u64::from(compiled.ranks());
+        let threads = copies * u64::from(compiled.rank_count());
         if threads > MAX_THREADS {
-            return Err(wrong(format!(
-                "copies={copies} needs {threads} threads at once, and {MAX_THREADS} is the most; \
+            return Err(conflict(format!(
+                "copies={copies} needs {threads} threads at once, but at most {MAX_THREADS} are possible; \
                  the recording has {} threads at once",
-                compiled.ranks()
+                compiled.rank_count()
             )));
         }
         if copies * compiled.number("slots") > u64::from(u16::MAX - 1) {
-            return Err(wrong(format!(
-                "copies={copies} needs more than {} open files at once; take fewer copies",
+            return Err(conflict(format!(
+                "copies={copies} needs more than {} open files at once; use fewer copies",
                 u16::MAX - 1
             )));
         }
@@ -183,33 +183,33 @@ impl Replay {
 
 impl Workload for Replay {
     fn phases(&self) -> Vec<PhaseSpec> {
-        let threads = Threads::Exactly(self.copies * self.compiled.ranks());
+        let threads = Threads::Exactly(self.copies * self.compiled.rank_count());
         let verify = self.options.order != Order::None;
         // Nothing happens between two phases, as in the program: only the last phase is synced and verified.
-        let phase = |(at, part): (usize, &Part)| PhaseSpec {
+        let phase = |(index, part): (usize, &Part)| PhaseSpec {
             name: part.name,
-            gap: if at == 0 { self.gap } else { GapKind::BackToBack },
-            verify: verify && at + 1 == self.parts.len(),
+            gap: if index == 0 { self.gap } else { GapKind::BackToBack },
+            verify: verify && index + 1 == self.parts.len(),
             threads,
         };
         self.parts.iter().enumerate().map(phase).collect()
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let ranks = self.compiled.ranks().max(1);
+        let ranks = self.compiled.rank_count().max(1);
         let (copy, rank) = (share.rank / ranks, share.rank % ranks);
         if copy >= self.copies {
             return Box::new(NoOps);
         }
-        let bytes = self.compiled.ops(rank);
-        let place = (rank, copy, self.copies);
-        let source = Source::new(&self.compiled, bytes, place, self.options);
+        let bytes = self.compiled.rank_ops(rank);
+        let rank_and_copy = (rank, copy, self.copies);
+        let source = Source::new(&self.compiled, bytes, rank_and_copy, self.options);
         let Some(part) = self.parts.get(phase) else { return Box::new(NoOps) };
         let boundary = |index: Option<usize>| self.compiled.boundaries().nth(index?);
-        Box::new(source.between(boundary(part.from), boundary(part.to)))
+        Box::new(source.limit_to(boundary(part.from), boundary(part.to)))
     }
 
-    /// Omits nothing: a getdents64(2) that read a directory to its end is one op, however many calls it takes.
+    /// Counts a getdents64(2) that read a directory to its end as one op, however many calls it takes.
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
         let counts = self.parts.get(phase).map(|part| part.counts.clone()).unwrap_or_default();
         let counts = counts.into_iter();
@@ -227,12 +227,15 @@ impl Workload for Replay {
         }
         let options = Options { order: Order::None, think: Think::None, speed: 1 };
         let copy = |copy| {
-            let place = (0, copy, self.copies);
-            Source::new(&self.compiled, initial, place, options)
+            let rank_and_copy = (0, copy, self.copies);
+            Source::new(&self.compiled, initial, rank_and_copy, options)
         };
         let sources = (0..self.copies).map(copy).collect();
         let tree = Box::new(FlatTree::new(&self.compiled, Section::Before, self.copies));
-        Some(Prefill { ops: Box::new(Copies { sources, at: 0, made: self.copies == 1 }), tree })
+        Some(Prefill {
+            ops: Box::new(Copies { sources, current: 0, is_created: self.copies == 1 }),
+            tree,
+        })
     }
 
     fn needs(&self) -> Needs {
@@ -251,14 +254,14 @@ impl Workload for Replay {
     fn recording(&self) -> Option<Recording> {
         let file_system = self.compiled.text("file-system").to_string();
         let mut notes = vec![format!(
-            "{} of {} recorded calls are replayed, {} of them with points of other threads to wait \
+            "{} of {} recorded calls are replayed, {} of which wait for other threads \
              for ({} threads at once)",
             self.compiled.number("replayed"),
             self.compiled.number("calls"),
             self.compiled.number("waiting"),
-            self.compiled.ranks(),
+            self.compiled.rank_count(),
         )];
-        let skipped: Vec<String> = facts_of(&self.compiled)
+        let skipped: Vec<String> = skipped_calls(&self.compiled)
             .into_iter()
             .map(|(reason, count)| format!("{count} {reason}"))
             .collect();
@@ -270,18 +273,18 @@ impl Workload for Replay {
             (bytes("mapped-bytes"), bytes("stored-bytes"), bytes("written-bytes"));
         if mapped.0 > 0 {
             notes.push(format!(
-                "{mapped} of files were mapped into memory: reads and stores there are not replayed{}",
+                "{mapped} of files were mapped into memory; reads and stores in them are not replayed{}",
                 match stored.0 {
                     0 => String::new(),
-                    _ => format!(", but mappings with stores are written as a whole: {stored} of {written}"),
+                    _ => format!(", but each mapping with stores is written as a whole: {stored} of {written}"),
                 }
             ));
         }
         let report = ReplayReport {
             calls: self.compiled.number("calls"),
             replayed: self.compiled.number("replayed"),
-            left_out: facts_of(&self.compiled),
-            threads: self.compiled.ranks(),
+            left_out: skipped_calls(&self.compiled),
+            threads: self.compiled.rank_count(),
             order: self.options.order.name().to_string(),
             waiting: self.compiled.number("waiting"),
             mapped,
@@ -295,38 +298,38 @@ impl Workload for Replay {
 }
 
 /// Returns the number of omitted calls, by reason.
-fn facts_of(compiled: &Compiled) -> BTreeMap<String, u64> {
+fn skipped_calls(compiled: &Compiled) -> BTreeMap<String, u64> {
     let facts = compiled.facts().iter();
-    let left_out = facts.filter_map(|(fact, count)| {
+    let skipped = facts.filter_map(|(fact, count)| {
         let reason = fact.strip_prefix("skipped-")?.replace('-', " ");
         Some((reason, count.parse().unwrap_or(0)))
     });
-    left_out.collect()
+    skipped.collect()
 }
 
 /// The initial trees of all copies, one after the other.
 struct Copies<'a> {
     sources: Vec<Source<'a>>,
-    at: usize,
+    current: usize,
     /// True if the directory of the current copy exists.
-    made: bool,
+    is_created: bool,
 }
 
 impl OpSource for Copies<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         loop {
-            let Some(source) = self.sources.get_mut(self.at) else { return false };
-            if !self.made {
-                self.made = true;
+            let Some(source) = self.sources.get_mut(self.current) else { return false };
+            if !self.is_created {
+                self.is_created = true;
                 *op = Op { call: Call::Mkdir { dir: DirSlot::ROOT, mode: 0o755 }, ..Op::default() };
-                op.name.push(format!("copy{:03}", self.at).as_bytes());
+                op.name.push(format!("copy{:03}", self.current).as_bytes());
                 return true;
             }
             if source.next(op) {
                 return true;
             }
-            self.at += 1;
-            self.made = self.sources.len() == 1;
+            self.current += 1;
+            self.is_created = self.sources.len() == 1;
         }
     }
 }

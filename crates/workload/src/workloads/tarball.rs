@@ -1,7 +1,7 @@
 //! tarball: extract an archive of many small files as GNU tar does, then remove it as Guenter did.
 //!
 //! The archive is generated ([`crate::tar::generated_archive`]) or the user's own
-//! ([`crate::tar::unpack`]); either is [`Packed`], and this file handles both.
+//! ([`crate::tar::unpack_time`]); either is [`PackedTree`], and this file handles both.
 
 use fsdyno_record::{Nanos, OpKind, quote};
 
@@ -12,7 +12,7 @@ use crate::op_source::{NoOps, OpSource};
 use crate::params::{Domain, Param, ParamError, Values};
 use crate::permutation::Order;
 use crate::tar::generated_archive::GeneratedArchive;
-use crate::tar::packed::{Packed, TOP};
+use crate::tar::packed::{PackedTree, TOP};
 use crate::tar::unpack::Unpack;
 use crate::workload::{
     Expected, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
@@ -44,9 +44,9 @@ futimens(UTIME_OMIT, mtime), fchown, fchmod if the mode has other bits too, clos
 - if a parent is missing that openat fails with ENOENT, then mkdirat(0755) of every parent from the \
 top, of which those that exist fail with EEXIST, then the openat again.
 
-An archive of yours (archive=FILE: v7, ustar, GNU and pax headers) is extracted into a folder of its own, \
+Your archive (archive=FILE: v7, ustar, GNU and pax headers) is extracted into a folder of its own, \
 in its own order, with its contents, modes, times (in whole seconds) and links, all of which are \
-verified. On top of the above [RUN: GNU tar 1.34, members of every kind]:
+verified. In addition [RUN: GNU tar 1.34, members of every kind]:
 - a directory is made with the owner's bits of its mode, and gets time, owner and mode when the first \
 member follows that is not below it; an existing one gets a stat and stays;
 - symlinkat, utimensat and fchownat for a symbolic link; one with an absolute target or '..' in it is made \
@@ -82,15 +82,15 @@ const PARAMS: &[Param] = &[
         domain: Domain::Or("auto", &Domain::Whole { min: 1, max: 10_000_000 }),
         about: "Number of directories for them, all in one; auto is one per 1,000 files, but at \
                 least 10 (and no more than files).",
-        source: "[DER] not published; 725 is within the 100 to 1,000 taken for likely",
+        source: "[DER] not published; 725 is within the likely range of 100 to 1,000",
     },
     Param {
         name: "size",
         default: "mix",
         domain: Domain::Or("mix", &Domain::Size { min: 0, max: 1 << 30 }),
         about: "Size of every file; mix is 85 % from 1 to 4,096 bytes and 15 % of 2 to 16 blocks of \
-                4 KiB, as likely in each octave.",
-        source: "[DER] published is: mostly of one block, about 15 % of more",
+                4 KiB, each octave equally likely.",
+        source: "[DER] published: mostly of one block, about 15 % of more",
     },
     Param {
         name: "order",
@@ -98,7 +98,7 @@ const PARAMS: &[Param] = &[
         domain: Domain::Choice(&["readdir", "inode", "name", "creation", "reverse", "random"]),
         about: "The order of removal: as directories are read, sorted within each directory by inode \
                 or name, or over all files in, against or without regard to the order of creation.",
-        source: "[DER] published is rm -r; in which order the rm of 2008 took names is not",
+        source: "[DER] rm -r is published; the order of names in the rm of 2008 is not",
     },
     Param {
         name: "cache",
@@ -111,7 +111,7 @@ const PARAMS: &[Param] = &[
         name: "archive",
         default: NO_ARCHIVE,
         domain: Domain::Or(NO_ARCHIVE, &Domain::File),
-        about: "An archive of yours, extracted instead of a generated one: tar, plain or in gz, \
+        about: "Your archive, extracted instead of a generated one: tar, plain or in gz, \
                 xz or zst. A folder is packed first: its regular files, by name.",
         source: "[OWN]",
     },
@@ -142,17 +142,17 @@ enum Removal {
 
 /// The workload, with its parameters bound.
 struct Tarball {
-    packed: Box<dyn Packed>,
+    packed: Box<dyn PackedTree>,
     /// True if the archive is the user's.
-    given: bool,
+    is_given: bool,
     removal: Removal,
     gap: GapKind,
-    unpack: Nanos,
+    unpack_time: Nanos,
 }
 
 impl Tarball {
     fn new(values: &Values, setting: &Setting) -> Result<Tarball, ParamError> {
-        let packed = packed(values, setting)?;
+        let packed = select_archive(values, setting)?;
         let removal = match values.text("order") {
             "inode" => Removal::Tree(RemoveOrder::Inode),
             "name" => Removal::Tree(RemoveOrder::Name),
@@ -161,29 +161,29 @@ impl Tarball {
         };
         Ok(Tarball {
             packed,
-            given: values.text("archive") != NO_ARCHIVE,
+            is_given: values.text("archive") != NO_ARCHIVE,
             removal,
             gap: if values.text("cache") == "hot" { GapKind::None } else { GapKind::Remount },
-            unpack: Nanos(values.number_or_zero("unpack-time")),
+            unpack_time: Nanos(values.number_or_zero("unpack-time")),
         })
     }
 }
 
 /// Returns the archive that the parameters select.
-fn packed(values: &Values, setting: &Setting) -> Result<Box<dyn Packed>, ParamError> {
-    let named = values.text("archive");
-    if named == NO_ARCHIVE {
+fn select_archive(values: &Values, setting: &Setting) -> Result<Box<dyn PackedTree>, ParamError> {
+    let parameter = values.text("archive");
+    if parameter == NO_ARCHIVE {
         let (files, seed) = (values.number_or_zero("files"), setting.seed);
         let (directories, size) = (values.number("directories"), values.number("size"));
         return Ok(Box::new(GeneratedArchive::new(files, directories, size, seed)?));
     }
-    let archive = quote::escape(named);
+    let archive = quote::escape(parameter);
     for param in PARAMS.iter().filter(|param| GENERATED.contains(&param.name)) {
         let value = values.text(param.name);
         if value != param.default {
             return Err(ParamError::Conflict(format!(
                 "{}={value} is for a generated archive, and archive={archive} has its own \
-                 files; leave one out",
+                 files; omit one of them",
                 param.name
             )));
         }
@@ -207,7 +207,7 @@ impl Workload for Tarball {
     /// Assigns all ops to rank 0, because tar and rm are one process each.
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
         match (phase, &self.removal) {
-            (EXTRACT, _) if share.rank == 0 => self.packed.extract(self.unpack),
+            (EXTRACT, _) if share.rank == 0 => self.packed.extract(self.unpack_time),
             (REMOVE, Removal::Tree(order)) if share.rank == 0 => Box::new(RemoveTree(Some(*order))),
             (REMOVE, Removal::Files(order)) if share.rank == 0 => {
                 Box::new(RemoveFiles { packed: &*self.packed, order, index: 0 })
@@ -217,16 +217,16 @@ impl Workload for Tarball {
     }
 
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
-        (!self.given).then_some((EXTRACT, "files"))
+        (!self.is_given).then_some((EXTRACT, "files"))
     }
 
-    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
-        let (packed, removal) = (self.packed.cut(most)?, self.removal.clone());
+    fn after_stonewall(&self, max_items: u64, _: u32) -> Option<Box<dyn Workload>> {
+        let (packed, removal) = (self.packed.truncated_to(max_items)?, self.removal.clone());
         Some(Box::new(Tarball { packed, removal, ..*self }))
     }
 
     fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
-        self.packed.items(self.unpack).filter(|_| share.rank == 0)
+        self.packed.items(self.unpack_time).filter(|_| share.rank == 0)
     }
 
     /// Omits the getdents64(2) calls of a removal in directory order, whose number depends on the file
@@ -250,7 +250,7 @@ impl Workload for Tarball {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        if phase == EXTRACT { self.packed.tree() } else { Box::new(Removed) }
+        if phase == EXTRACT { self.packed.tree() } else { Box::new(EmptyTree) }
     }
 
     fn needs(&self) -> Needs {
@@ -258,14 +258,14 @@ impl Workload for Tarball {
     }
 
     fn unused_params(&self) -> &'static [&'static str] {
-        if self.given { GENERATED } else { &[] }
+        if self.is_given { GENERATED } else { &[] }
     }
 }
 
 /// The tree after the removal.
-struct Removed;
+struct EmptyTree;
 
-impl Tree for Removed {
+impl Tree for EmptyTree {
     fn lookup(&self, _: &[u8]) -> Option<Expected> {
         None
     }
@@ -295,20 +295,20 @@ impl OpSource for RemoveTree {
 
 /// The removal of every file in a given order, then of the directories by number, then of the top directory.
 struct RemoveFiles<'a> {
-    packed: &'a dyn Packed,
+    packed: &'a dyn PackedTree,
     order: &'a Order,
     index: u64,
 }
 
 impl OpSource for RemoveFiles<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let (files, directories) = self.packed.numbers();
+        let (files, directories) = self.packed.number_bounds();
         op.expect = Expect::Success;
         while self.index < files {
             let file = self.order.at(self.index);
             self.index += 1;
             if self.packed.has_file(file) {
-                self.packed.name_file(&mut op.name, file);
+                self.packed.write_file_path(&mut op.name, file);
                 op.call = Call::Unlink { dir: DirSlot::ROOT };
                 return true;
             }
@@ -318,7 +318,7 @@ impl OpSource for RemoveFiles<'_> {
             let directory = self.index - files;
             self.index += 1;
             if self.packed.has_directory(directory) {
-                self.packed.name_directory(&mut op.name, directory);
+                self.packed.write_directory_path(&mut op.name, directory);
                 return true;
             }
         }

@@ -35,20 +35,20 @@ fill: each tenant gets a directory with `files` files of `size` bytes; the neigh
 tenant does `rounds` rounds in a thread of its own. A round: think; stat of one file, open, read and close of \
 another, both drawn evenly from the existing ones; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
 with fsync=yes an fsync, close; unlink of the oldest file. So the number of files is constant. The think \
-time is drawn evenly between nothing and twice `think`, so that tenants do not run in step; it is in no \
+time is drawn evenly between nothing and twice `think`, so that tenants are not synchronous; it is in no \
 latency.
 
 beside: the same once more, while the neighbour writes `stream` bytes from the beginning of its file to its end, \
 in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, \
 each tenant ends its round and the phase is over: all rounds ran next to it. If `rounds` rounds are \
 done before, the neighbour ends alone. So the number of rounds is known only afterwards (the \
-count before is the most); op counts, work units and tree are then exactly those of the work done.
+count before is the maximum); op counts, work units and tree are then exactly those of the work done.
 
 Attribution: a tenant's new file is written with O_APPEND and counted as append, so that write is \
 the neighbour's alone; one open and one close are the neighbour's too. A tenant that waits for an fsync does \
-no other round meanwhile: slow rounds are fewer, and a mean over rounds flatters. Look at p99 and the longest.
+no other round meanwhile: slow rounds are fewer, and a mean over rounds is too favourable. See p99 and the maximum.
 
-With gap=sync caches are warm before quiet and beside alike: what the phase before left was read back then.";
+With gap=sync caches are warm before both quiet and beside, because the files of the phase before are then read back.";
 
 const PARAMS: &[Param] = &[
     Param {
@@ -76,7 +76,7 @@ const PARAMS: &[Param] = &[
         name: "rounds",
         default: "500",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "Rounds of each tenant in quiet; the most in beside.",
+        about: "Rounds of each tenant in quiet; the maximum in beside.",
         source: "[OWN]",
     },
     Param {
@@ -148,7 +148,8 @@ impl Tenants {
         let lead = values.number("lead").unwrap_or(stream / 8);
         if lead > stream {
             return Err(ParamError::Conflict(format!(
-                "lead={lead} is more than the neighbour writes; use lead={stream} or less"
+                "lead={lead} is more than the stream={stream} bytes that the neighbour writes; use lead={stream} or \
+                 less"
             )));
         }
         Ok(Tenants {
@@ -174,24 +175,24 @@ impl Tenants {
     /// Returns the number of rounds that each tenant has done after a phase in which rank `r` has done
     /// `done[r]`.
     fn rounds(&self, phase: usize, done: &[u64]) -> Vec<u64> {
-        let before = if phase > QUIET { self.spec.rounds } else { 0 };
-        let mine = |tenant: u32| match phase {
+        let rounds_before = if phase > QUIET { self.spec.rounds } else { 0 };
+        let rounds_of = |tenant: u32| match phase {
             FILL => 0,
-            _ => before + done.get(tenant as usize).copied().unwrap_or(0),
+            _ => rounds_before + done.get(tenant as usize).copied().unwrap_or(0),
         };
-        (0..self.spec.tenants).map(mine).collect()
+        (0..self.spec.tenants).map(rounds_of).collect()
     }
 
     /// Returns the number of rounds of all tenants in one phase.
-    fn total(&self, done: &[u64]) -> u64 {
+    fn total_rounds(&self, done: &[u64]) -> u64 {
         done.iter().take(self.spec.tenants as usize).sum()
     }
 
     /// Returns the work of each rank if the whole phase is done.
-    fn all(&self, phase: usize) -> Vec<u64> {
+    fn full_work(&self, phase: usize) -> Vec<u64> {
         let mut all = vec![self.spec.rounds; self.spec.tenants as usize];
         if phase == WITH_NEIGHBOUR {
-            all.push(self.spec.blocks());
+            all.push(self.spec.block_count());
         }
         all
     }
@@ -220,12 +221,12 @@ impl Workload for Tenants {
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        self.counts_after(phase, &self.all(phase))
+        self.counts_after(phase, &self.full_work(phase))
     }
 
     fn counts_after(&self, phase: usize, done: &[u64]) -> OpCounts {
         use OpKind::{Append, Close, Create, Fsync, Mkdir, Open, Read, Stat, Unlink, Write};
-        let rounds = self.total(done);
+        let rounds = self.total_rounds(done);
         let mut counts = match phase {
             FILL => {
                 let tenants = u64::from(self.spec.tenants);
@@ -250,7 +251,7 @@ impl Workload for Tenants {
             _ => OpCounts::new(),
         };
         if phase == WITH_NEIGHBOUR {
-            for (kind, count) in [(Open, 1), (Write, self.spec.blocks()), (Close, 1)] {
+            for (kind, count) in [(Open, 1), (Write, self.spec.block_count()), (Close, 1)] {
                 *counts.entry(kind).or_default() += count;
             }
         }
@@ -259,7 +260,7 @@ impl Workload for Tenants {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        self.work_units_after(phase, &self.all(phase))
+        self.work_units_after(phase, &self.full_work(phase))
     }
 
     fn work_units_after(&self, phase: usize, done: &[u64]) -> WorkUnits {
@@ -268,9 +269,9 @@ impl Workload for Tenants {
                 "files",
                 u64::from(self.spec.tenants) * self.spec.files_per_tenant,
             )]),
-            QUIET => WorkUnits::from([("rounds", self.total(done))]),
+            QUIET => WorkUnits::from([("rounds", self.total_rounds(done))]),
             WITH_NEIGHBOUR => WorkUnits::from([
-                ("rounds", self.total(done)),
+                ("rounds", self.total_rounds(done)),
                 ("neighbour bytes", self.spec.stream),
             ]),
             _ => WorkUnits::new(),
@@ -282,7 +283,7 @@ impl Workload for Tenants {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        self.tree_after(phase, &self.all(phase))
+        self.tree_after(phase, &self.full_work(phase))
     }
 
     fn tree_after(&self, phase: usize, done: &[u64]) -> Box<dyn Tree + '_> {

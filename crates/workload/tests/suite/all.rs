@@ -1,49 +1,49 @@
 //! The contract of every workload, checked with one scaled-down row each.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_workload::{GapKind, Op, Setting, Share, Workload, workloads};
 
-/// A workload, the parameters that make it small, and a mark if its counts depend on the seed.
+/// A workload, the parameters that make it small, and true if its counts are the same for every seed.
 struct Row {
     name: &'static str,
     set: &'static [(&'static str, &'static str)],
-    seed_counts: bool,
+    same_counts: bool,
 }
 
 const ROWS: &[Row] = &[
-    Row { name: "dirops", set: &[("files", "200"), ("stat", "yes")], seed_counts: true },
-    Row { name: "calls", set: &[("files", "50"), ("name", "40")], seed_counts: false },
-    Row { name: "tarball", set: &[("files", "200")], seed_counts: false },
+    Row { name: "dirops", set: &[("files", "200"), ("stat", "yes")], same_counts: true },
+    Row { name: "calls", set: &[("files", "50"), ("name", "40")], same_counts: false },
+    Row { name: "tarball", set: &[("files", "200")], same_counts: false },
     Row {
         name: "source-tree",
         set: &[("files", "120"), ("directories", "20"), ("trees", "2")],
-        seed_counts: false,
+        same_counts: false,
     },
     Row {
         name: "maildir",
         set: &[("ops", "100"), ("maildirs", "5"), ("store", "100"), ("read-store", "50")],
-        seed_counts: false,
+        same_counts: false,
     },
     Row {
         name: "maildir-read",
         set: &[("reads", "100"), ("read-store", "50")],
-        seed_counts: false,
+        same_counts: false,
     },
     Row {
         name: "fdtree",
         set: &[("levels", "2"), ("dirs", "3"), ("files", "4")],
-        seed_counts: true,
+        same_counts: true,
     },
     Row {
         name: "bonnie",
         set: &[("file-size", "1M"), ("char", "4K"), ("seeks", "50"), ("files", "1")],
-        seed_counts: false,
+        same_counts: false,
     },
-    Row { name: "many-files", set: &[("widths", "3/4"), ("files", "5")], seed_counts: true },
+    Row { name: "many-files", set: &[("widths", "3/4"), ("files", "5")], same_counts: true },
     Row {
         name: "postmark",
         set: &[("number", "100"), ("transactions", "200")],
-        seed_counts: false,
+        same_counts: false,
     },
     Row {
         name: "everyday",
@@ -55,7 +55,7 @@ const ROWS: &[Row] = &[
             ("films", "1"),
             ("film-size", "1M"),
         ],
-        seed_counts: false,
+        same_counts: false,
     },
     Row {
         name: "bigfile",
@@ -66,19 +66,19 @@ const ROWS: &[Row] = &[
             ("reads", "70"),
             ("writes", "80"),
         ],
-        seed_counts: true,
+        same_counts: true,
     },
     Row {
         name: "tenant",
         set: &[("tenants", "3"), ("files", "20"), ("rounds", "30"), ("stream", "9M")],
-        seed_counts: true,
+        same_counts: true,
     },
     Row {
         name: "capacity",
         set: &[("most", "70"), ("files-per-directory", "20")],
-        seed_counts: true,
+        same_counts: true,
     },
-    Row { name: "churn", set: &[("files", "200"), ("ops", "1000")], seed_counts: false },
+    Row { name: "churn", set: &[("files", "200"), ("ops", "1000")], same_counts: false },
 ];
 
 /// The rows of the existing workloads.
@@ -99,7 +99,7 @@ fn ops(work: &dyn Workload, phase: usize, share: Share) -> (Vec<String>, u64) {
 
 #[test]
 fn every_workload_has_a_row_here_and_documents_its_sources() {
-    // A replay has no work without a recording: crates/replay/tests make some. A command is no ops.
+    // A replay has no work without a recording; crates/replay/tests has its tests. A command has no ops.
     let without_ops = ["replay", "command"];
     for kind in workloads::ALL.iter().filter(|kind| !without_ops.contains(&kind.name)) {
         let rows = ROWS.iter().filter(|row| row.name == kind.name).count();
@@ -113,7 +113,7 @@ fn every_workload_has_a_row_here_and_documents_its_sources() {
 fn with_any_number_of_threads_ops_are_legal_and_counts_needs_and_tree_exact() {
     for row in rows() {
         for threads in 1..=3 {
-            prove(row.name, row.set, 7, threads);
+            check_workload(row.name, row.set, 7, threads);
         }
     }
 }
@@ -124,7 +124,7 @@ fn the_same_share_has_the_same_ops_and_they_end() {
         let work = build(row.name, row.set, &Setting::seed(7));
         let again = build(row.name, row.set, &Setting::seed(7));
         for (phase, spec) in work.phases().iter().enumerate() {
-            let ranks = spec.threads.of(2);
+            let ranks = spec.threads.count_of(2);
             for rank in 0..ranks {
                 let share = Share { rank, ranks };
                 let first = ops(work.as_ref(), phase, share);
@@ -140,7 +140,7 @@ fn counts_and_tree_after_all_work_equal_those_predicted() {
     for row in rows() {
         let work = build(row.name, row.set, &Setting::seed(7));
         for (phase, spec) in work.phases().iter().enumerate() {
-            for ranks in [spec.threads.of(1), spec.threads.of(3)] {
+            for ranks in [spec.threads.count_of(1), spec.threads.count_of(3)] {
                 let done: Vec<u64> = (0..ranks)
                     .map(|rank| ops(work.as_ref(), phase, Share { rank, ranks }).1)
                     .collect();
@@ -157,7 +157,7 @@ fn counts_and_tree_after_all_work_equal_those_predicted() {
 
 #[test]
 fn another_seed_has_the_same_counts_if_the_row_requires_it() {
-    for row in rows().filter(|row| row.seed_counts) {
+    for row in rows().filter(|row| row.same_counts) {
         let counts = |seed| {
             let work = build(row.name, row.set, &Setting::seed(seed));
             (0..work.phases().len()).map(|phase| work.counts(phase, 2)).collect::<Vec<_>>()
@@ -183,8 +183,8 @@ fn phases_back_to_back_are_verified_after_the_last_one() {
         let phases = kind.build(&params, &Setting::default()).unwrap().phases();
         assert!(phases[1..].iter().all(|phase| phase.gap == GapKind::BackToBack), "{name}");
         let last = phases.len() - 1;
-        for (at, phase) in phases.iter().enumerate() {
-            assert_eq!(phase.verify, at == last, "{name} {}", phase.name);
+        for (index, phase) in phases.iter().enumerate() {
+            assert_eq!(phase.verify, index == last, "{name} {}", phase.name);
         }
     }
 }
@@ -214,7 +214,7 @@ fn the_unit_of_a_phase_is_one_of_its_work_units_and_not_zero() {
             units.push((row.name, spec.name, unit));
         }
     }
-    for right in [
+    for expected in [
         ("postmark", "transactions", "transactions"),
         ("churn", "churn", "operations"),
         ("maildir", "mixed", "operations"),
@@ -224,7 +224,7 @@ fn the_unit_of_a_phase_is_one_of_its_work_units_and_not_zero() {
         ("bigfile", "random-read", "reads"),
         ("tenant", "beside", "rounds"),
     ] {
-        assert!(units.contains(&right), "{right:?} in {units:?}");
+        assert!(units.contains(&expected), "{expected:?} in {units:?}");
     }
 }
 

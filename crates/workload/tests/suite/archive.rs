@@ -1,7 +1,7 @@
 //! Archives of the user: read, refused, unpacked and removed as by GNU tar and rm.
 
 use crate::archives::{Spec, TIME, add, archive, raw};
-use crate::memory::prove_input;
+use crate::memory::check_workload_with_input;
 use fsdyno_workload::tar::archive::{Archive, MemberKind};
 use fsdyno_workload::tar::unpack::Unpack;
 use fsdyno_workload::{
@@ -18,17 +18,17 @@ fn workload(bytes: Vec<u8>) -> Result<Box<dyn Workload>, String> {
     kind.build(&kind.resolve(SET).unwrap(), &setting).map_err(|error| error.to_string())
 }
 
-/// The calls on names, as strace would show them but shorter.
+/// The calls on names, as strace shows them, abbreviated.
 fn calls(members: &[Spec<'_>]) -> Vec<String> {
     let work = workload(archive(members)).unwrap();
     let (mut ops, mut op, mut lines) = (work.ops(0, Share::WHOLE), Op::default(), Vec::new());
     while ops.next(&mut op) {
-        let (name, other) = (op.name.display(), op.other.display());
-        let ends = match op.expect {
+        let (name, call) = (op.name.display(), op.second_name.display());
+        let outcome = match op.expect {
             Expect::Success => "",
             Expect::Missing => " ENOENT",
             Expect::Exists => " EEXIST",
-            Expect::Errno | Expect::Result | Expect::Any => " not tar's",
+            Expect::Errno | Expect::Result | Expect::Any => " unexpected",
         };
         let call = match op.call {
             Call::Mkdir { mode, .. } => format!("mkdir {name} {mode:04o}"),
@@ -44,12 +44,12 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
             Call::Chmod { mode, .. } => format!("chmod {name} {mode:04o}"),
             Call::Stat { .. } => format!("stat {name}"),
             Call::Unlink { .. } => format!("unlink {name}"),
-            Call::Symlink { .. } => format!("symlink {name} -> {other}"),
-            Call::Link { .. } => format!("link {name} {other}"),
+            Call::Symlink { .. } => format!("symlink {name} -> {call}"),
+            Call::Link { .. } => format!("link {name} {call}"),
             Call::OpenDir { .. } | Call::CloseDir { .. } => continue,
-            other => format!("{other:?}"),
+            call => format!("{call:?}"),
         };
-        lines.push(call + ends);
+        lines.push(call + outcome);
     }
     // The folder is made first; everything else is as tar does it.
     assert_eq!(lines.remove(0), "mkdir t 0755");
@@ -57,7 +57,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
 }
 
 /// The calls for an empty file of mode 0644.
-fn empty(name: &str) -> Vec<String> {
+fn empty_file_calls(name: &str) -> Vec<String> {
     let rest = ["futimens 1000000000", "fchown", "fchmod 0644", "close"];
     let mut lines = vec![format!("create {name} 0600")];
     lines.extend(rest.map(String::from));
@@ -72,22 +72,22 @@ fn lines(text: &str) -> Vec<String> {
     text.split(", ").map(String::from).collect()
 }
 
-/// The expected calls below are those that strace showed of GNU tar 1.34 with these very archives,
+/// The expected calls below are those that strace showed for GNU tar 1.34 with exactly these archives,
 /// without its own reads and the C library's open and close around a chmod.
 #[test]
-fn parents_are_made_as_tar_makes_them() {
-    let seen = calls(&[
+fn parents_are_created_as_by_tar() {
+    let actual = calls(&[
         ('s', "a/b/l", 0o777, b"z"),
         ('f', "a/c/f", 0o644, b""),
         ('h', "a/d/h", 0o644, b"a/c/f"),
         ('d', "a/e/f", 0o755, b""),
         ('d', "q/r/s", 0o755, b""),
     ]);
-    let right = joined(&[
+    let expected = joined(&[
         &lines("symlink a/b/l -> z ENOENT, mkdir a 0755, mkdir a/b 0755, symlink a/b/l -> z"),
         &lines("utimes a/b/l, chown a/b/l"),
         &lines("create a/c/f 0600 ENOENT, mkdir a 0755 EEXIST, mkdir a/c 0755"),
-        &empty("a/c/f"),
+        &empty_file_calls("a/c/f"),
         &lines("link a/c/f a/d/h ENOENT, stat a/c/f, stat a/d/h ENOENT, mkdir a 0755 EEXIST"),
         &lines("mkdir a/d 0755, link a/c/f a/d/h"),
         &lines("mkdir a/e/f 0700 ENOENT, mkdir a 0755 EEXIST, mkdir a/e 0755, mkdir a/e/f 0700"),
@@ -95,12 +95,12 @@ fn parents_are_made_as_tar_makes_them() {
         &lines("mkdir q/r/s 0700 ENOENT, mkdir q 0755, mkdir q/r 0755, mkdir q/r/s 0700"),
         &lines("utimes q/r/s, chown q/r/s, chmod q/r/s 0755"),
     ]);
-    assert_eq!(seen, right);
+    assert_eq!(actual, expected);
 }
 
 #[test]
-fn directories_are_finished_when_tar_finishes_them() {
-    let seen = calls(&[
+fn directories_are_finished_as_by_tar() {
+    let actual = calls(&[
         ('d', "a", 0o755, b""),
         ('d', "a/b", 0o500, b""),
         ('f', "a/b/f", 0o644, b""),
@@ -110,40 +110,40 @@ fn directories_are_finished_when_tar_finishes_them() {
         ('f', "a/z/k", 0o644, b""),
         ('f', "c/x", 0o644, b""),
     ]);
-    let right = joined(&[
+    let expected = joined(&[
         &lines("mkdir a 0700, mkdir a/b 0500"),
-        &empty("a/b/f"),
+        &empty_file_calls("a/b/f"),
         &lines("utimes a/b, chown a/b, utimes a, chown a, chmod a 0755, mkdir c 0700"),
         &lines("utimes c, chown c, chmod c 0755"),
-        &empty("a/b/g"),
+        &empty_file_calls("a/b/g"),
         &lines("mkdir a/z 0700"),
-        &empty("a/z/k"),
+        &empty_file_calls("a/z/k"),
         &lines("utimes a/z, chown a/z, chmod a/z 2777"),
-        &empty("c/x"),
+        &empty_file_calls("c/x"),
     ]);
-    assert_eq!(seen, right);
-    let seen = calls(&[
+    assert_eq!(actual, expected);
+    let actual = calls(&[
         ('f', "t/d/f", 0o644, b""),
         ('d', "t/d", 0o755, b""),
         ('f', "t/d/g", 0o644, b""),
         ('d', "t", 0o755, b""),
         ('f', "t/h", 0o644, b""),
     ]);
-    let right = joined(&[
+    let expected = joined(&[
         &lines("create t/d/f 0600 ENOENT, mkdir t 0755, mkdir t/d 0755"),
-        &empty("t/d/f"),
+        &empty_file_calls("t/d/f"),
         &lines("mkdir t/d 0700 EEXIST, stat t/d"),
-        &empty("t/d/g"),
+        &empty_file_calls("t/d/g"),
         &lines("utimes t/d, chown t/d, mkdir t 0700 EEXIST, stat t"),
-        &empty("t/h"),
+        &empty_file_calls("t/h"),
         &lines("utimes t, chown t"),
     ]);
-    assert_eq!(seen, right);
+    assert_eq!(actual, expected);
 }
 
 #[test]
-fn a_repeated_member_is_replaced_as_tar_replaces_it() {
-    let seen = calls(&[
+fn a_repeated_member_is_replaced_as_by_tar() {
+    let actual = calls(&[
         ('d', "d", 0o755, b""),
         ('f', "d/x", 0o600, b"one"),
         ('f', "d/x", 0o644, b"two"),
@@ -155,11 +155,11 @@ fn a_repeated_member_is_replaced_as_tar_replaces_it() {
         ('f', "d/s", 0o700, b"file"),
         ('d', "d", 0o711, b""),
     ]);
-    let right = joined(&[
+    let expected = joined(&[
         &lines("mkdir d 0700, create d/x 0600, write 3, futimens 1000000000, fchown, close"),
         &lines("create d/x 0600 EEXIST, unlink d/x, create d/x 0600, write 3"),
         &lines("futimens 1000000000, fchown, fchmod 0644, close"),
-        &empty("d/y"),
+        &empty_file_calls("d/y"),
         &lines("link d/x d/h, link d/y d/h EEXIST, stat d/y, stat d/h, unlink d/h, link d/y d/h"),
         &lines("symlink d/s -> x, utimes d/s, chown d/s"),
         &lines("symlink d/s -> yy EEXIST, unlink d/s, symlink d/s -> yy, utimes d/s, chown d/s"),
@@ -167,17 +167,17 @@ fn a_repeated_member_is_replaced_as_tar_replaces_it() {
         &lines("futimens 1000000000, fchown, close, utimes d, chown d, chmod d 0755"),
         &lines("mkdir d 0700 EEXIST, stat d, utimes d, chown d, chmod d 0711"),
     ]);
-    assert_eq!(seen, right);
-    let seen = calls(&[('f', "x", 0o644, b""), ('d', "x", 0o755, b"")]);
+    assert_eq!(actual, expected);
+    let actual = calls(&[('f', "x", 0o644, b""), ('d', "x", 0o755, b"")]);
     let rest = lines(
         "mkdir x 0700 EEXIST, stat x, unlink x, mkdir x 0700, utimes x, chown x, chmod x 0755",
     );
-    assert_eq!(seen, joined(&[&empty("x"), &rest]));
+    assert_eq!(actual, joined(&[&empty_file_calls("x"), &rest]));
 }
 
 #[test]
-fn links_that_lead_out_are_made_last_as_tar_makes_them() {
-    let seen = calls(&[
+fn links_that_lead_outside_are_created_last_as_by_tar() {
+    let actual = calls(&[
         ('d', "a", 0o755, b""),
         ('d', "a/b", 0o755, b""),
         ('s', "a/b/l", 0o777, b"../x"),
@@ -195,10 +195,10 @@ fn links_that_lead_out_are_made_last_as_tar_makes_them() {
             "stat {link}, unlink {link}, symlink {link} -> {to}, utimes {link}, chown {link}"
         ))
     };
-    let right = joined(&[
+    let expected = joined(&[
         &lines("mkdir a 0700, mkdir a/b 0700, create a/b/l 0000, fstat, close, stat a/b, stat a"),
-        &empty("a/b/k"),
-        &empty("z"),
+        &empty_file_calls("a/b/k"),
+        &empty_file_calls("z"),
         &lines("mkdir a/c 0700, create a/c/l 0000, fstat, close, stat a/c"),
         &lines("create a/b/l2 0000, fstat, close, mkdir a/b 0700 EEXIST, stat a/b"),
         &lines("stat z, link z h, stat z, stat z, link z h EEXIST, stat z, stat h"),
@@ -209,26 +209,26 @@ fn links_that_lead_out_are_made_last_as_tar_makes_them() {
         &lines("stat a/b, utimes a/b, chown a/b, chmod a/b 0755"),
         &lines("stat a, utimes a, chown a, chmod a 0755"),
     ]);
-    assert_eq!(seen, right);
+    assert_eq!(actual, expected);
 }
 
 #[test]
 fn the_folder_itself_is_finished_last() {
-    let seen = calls(&[
+    let actual = calls(&[
         ('d', "x", 0o755, b""),
         ('d', "./", 0o755, b""),
         ('d', "./y", 0o000, b""),
         ('f', "./y/f", 0o644, b""),
     ]);
-    let right = joined(&[
+    let expected = joined(&[
         &lines(
             "mkdir x 0700, utimes x, chown x, chmod x 0755, mkdir . 0700 EEXIST, stat ., stat .",
         ),
         &lines("mkdir y 0000"),
-        &empty("y/f"),
+        &empty_file_calls("y/f"),
         &lines("utimes y, chown y, stat ., utimes ., chown ."),
     ]);
-    assert_eq!(seen, right);
+    assert_eq!(actual, expected);
 }
 
 #[test]
@@ -243,22 +243,22 @@ fn every_kind_of_member_is_unpacked_with_its_mode_time_and_links() {
     let bytes = builder.into_inner().unwrap();
     let work = workload(bytes.clone()).unwrap();
     let tree = work.tree(0);
-    let at = |path: &str| tree.lookup(format!("t/{path}").as_bytes()).unwrap();
-    assert_eq!((at("e").mode, at("e").mtime), (Some(0o1777), Some(5)));
+    let entry = |path: &str| tree.lookup(format!("t/{path}").as_bytes()).unwrap();
+    assert_eq!((entry("e").mode, entry("e").mtime), (Some(0o1777), Some(5)));
     for name in ["e/f", "e/g"] {
-        assert_eq!((at(name).mode, at(name).mtime), (Some(0o4755), Some(77)));
-        assert_eq!(at(name).links, Some(Links { group: 1, count: 2 }));
+        assert_eq!((entry(name).mode, entry(name).mtime), (Some(0o4755), Some(77)));
+        assert_eq!(entry(name).links, Some(Links { group: 1, count: 2 }));
     }
-    assert_eq!((at("e/s").kind, at("e/s").mtime), (ExpectedKind::Symlink, Some(88)));
+    assert_eq!((entry("e/s").kind, entry("e/s").mtime), (ExpectedKind::Symlink, Some(88)));
     assert_eq!(tree.target(b"t/e/s").unwrap(), b"../out");
-    let ExpectedKind::File(Payload { id: Payload::INPUT, offset, length: 4 }) = at(&long).kind
+    let ExpectedKind::File(Payload { id: Payload::INPUT, offset, length: 4 }) = entry(&long).kind
     else {
-        panic!("{:?}", at(&long));
+        panic!("{:?}", entry(&long));
     };
     assert_eq!(&bytes[offset as usize..][..4], b"long");
     assert_eq!((tree.files(), tree.directories()), (4, 3));
     assert_eq!(tree.lookup(b"t/e/x"), None);
-    let memory = prove_input("tarball", SET, 1, Input::new(bytes));
+    let memory = check_workload_with_input("tarball", SET, 1, Input::new(bytes));
     assert_eq!(memory.written, 30_004);
     assert!(memory.paths().is_empty());
 }
@@ -275,7 +275,7 @@ fn a_directory_that_changes_after_it_is_finished_has_an_unspecified_time() {
 }
 
 #[test]
-fn times_before_1970_and_sizes_of_today_are_read_from_pax_headers() {
+fn times_before_1970_and_long_names_are_read_from_pax_headers() {
     let mut bytes = raw(b'x', b"pax", b"", b"16 mtime=-1.500\n14 path=b\xc3\xa4/c\n");
     bytes.extend(raw(b'0', b"other", b"", b""));
     let archive = Archive::read(&Input::new(bytes)).unwrap();
@@ -320,7 +320,7 @@ fn parameters_for_a_generated_archive_contradict_one_of_the_user() {
     let kind = workloads::find("tarball").unwrap();
     let set = kind.resolve(&[("archive", "x.tar"), ("files", "5")]).unwrap();
     let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();
-    assert!(error.contains("files=5") && error.contains("leave one out"), "{error}");
+    assert!(error.contains("files=5") && error.contains("omit one of them"), "{error}");
     let set = kind.resolve(SET).unwrap();
     let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();
     assert!(error.contains("has not been read"), "{error}");
@@ -341,7 +341,7 @@ fn member() -> impl Strategy<Value = (char, String, u32, Vec<u8>)> {
     })
 }
 
-fn built(members: &[(char, String, u32, Vec<u8>)]) -> Vec<u8> {
+fn build_archive(members: &[(char, String, u32, Vec<u8>)]) -> Vec<u8> {
     let specs: Vec<Spec<'_>> = members
         .iter()
         .map(|(kind, path, mode, text)| (*kind, path.as_str(), *mode, text.as_slice()))
@@ -358,16 +358,16 @@ proptest! {
         order in prop::sample::select(vec!["readdir", "inode", "name", "creation", "reverse", "random"]),
         seed: u64,
     ) {
-        let mut taken = Vec::new();
+        let mut accepted = Vec::new();
         for member in members {
-            taken.push(member);
-            if workload(built(&taken)).is_err() {
-                taken.pop();
+            accepted.push(member);
+            if workload(build_archive(&accepted)).is_err() {
+                accepted.pop();
             }
         }
-        if !taken.is_empty() {
+        if !accepted.is_empty() {
             let set = [("archive", "x.tar"), ("order", order)];
-            prove_input("tarball", &set, seed, Input::new(built(&taken)));
+            check_workload_with_input("tarball", &set, seed, Input::new(build_archive(&accepted)));
         }
     }
 
@@ -379,19 +379,19 @@ proptest! {
         let mut members = members;
         members.retain(|(kind, path, ..)| *kind == 'd' || path != ".");
         members.push(('f', deep, 0o600, b"deep".to_vec()));
-        let bytes = built(&members);
-        let ours = Archive::read(&Input::new(bytes.clone())).unwrap();
-        let mut theirs = tar::Archive::new(std::io::Cursor::new(&bytes));
+        let bytes = build_archive(&members);
+        let archive = Archive::read(&Input::new(bytes.clone())).unwrap();
+        let mut expected = tar::Archive::new(std::io::Cursor::new(&bytes));
         let mut count = 0;
-        for (entry, mine) in theirs.entries().unwrap().zip(ours.members()) {
+        for (entry, member) in expected.entries().unwrap().zip(archive.members()) {
             let entry = entry.unwrap();
             count += 1;
             let path = entry.path_bytes().into_owned();
             let path = path.strip_suffix(b"/").unwrap_or(&path);
-            prop_assert_eq!(if path == b"." { b"" } else { path }, &*mine.path);
-            prop_assert_eq!(entry.header().mode().unwrap(), mine.mode);
-            prop_assert_eq!(mine.mtime, TIME as i64);
-            match &mine.kind {
+            prop_assert_eq!(if path == b"." { b"" } else { path }, &*member.path);
+            prop_assert_eq!(entry.header().mode().unwrap(), member.mode);
+            prop_assert_eq!(member.mtime, TIME as i64);
+            match &member.kind {
                 MemberKind::File { data, size } => {
                     prop_assert_eq!((entry.raw_file_position(), entry.size()), (*data, *size));
                 }
@@ -402,17 +402,17 @@ proptest! {
             }
         }
         prop_assert_eq!(count, members.len());
-        prop_assert_eq!(ours.members().len(), members.len());
+        prop_assert_eq!(archive.members().len(), members.len());
     }
 }
 
 #[test]
-fn names_leave_space_for_the_folder_of_unpacking() {
+fn a_path_with_the_unpacking_folder_fits_in_a_name() {
     assert!(fsdyno_workload::tar::archive::MAX_PATH + "t/".len() < Name::CAPACITY);
 }
 
 #[test]
-fn the_last_global_header_counts_and_a_members_own_takes_precedence() {
+fn the_last_global_header_applies_and_a_members_own_takes_precedence() {
     let bytes = [
         raw(b'g', b"pax", b"", b"12 mtime=17\n"),
         raw(b'g', b"pax", b"", b"12 mtime=18\n"),
@@ -426,9 +426,9 @@ fn the_last_global_header_counts_and_a_members_own_takes_precedence() {
     assert_eq!(times, [18, 19, 18]);
 }
 
-/// Far more than it takes, and far less than a hostile archive would take in quadratic time: 25 GB
+/// A limit far above the time needed, and far below that of a hostile archive in quadratic time: 25 GB
 /// of copies here, 3200 million comparisons there.
-const SOON: std::time::Duration = std::time::Duration::from_secs(10);
+const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Processor time of this thread, which other load on the machine hardly changes.
 fn processor_time() -> std::time::Duration {
@@ -441,25 +441,25 @@ fn a_global_header_of_a_mebibyte_is_not_copied_for_every_member() {
     let record = [&b"1048575 linkpath="[..], &vec![b'x'; 1_048_575 - 18], b"\n"].concat();
     let mut bytes = raw(b'g', b"pax", b"", &record);
     bytes.extend(raw(b'0', b"f", b"", b"").repeat(25_000));
-    let began = processor_time();
+    let start = processor_time();
     let archive = Archive::read(&Input::new(bytes)).unwrap();
     assert_eq!(archive.members().len(), 25_000);
-    let took = processor_time() - began;
-    assert!(took < SOON, "{took:?}");
+    let elapsed = processor_time() - start;
+    assert!(elapsed < TIME_LIMIT, "{elapsed:?}");
 }
 
 #[test]
-fn directories_that_wait_for_their_links_and_come_again_are_found_at_once() {
+fn repeated_directories_that_wait_for_links_take_linear_time() {
     let mut bytes = Vec::new();
-    for at in 0..80_000 {
-        bytes.extend(raw(b'5', format!("d{at}").as_bytes(), b"", b""));
-        bytes.extend(raw(b'2', format!("d{at}/s").as_bytes(), b"/", b""));
+    for number in 0..80_000 {
+        bytes.extend(raw(b'5', format!("d{number}").as_bytes(), b"", b""));
+        bytes.extend(raw(b'2', format!("d{number}/s").as_bytes(), b"/", b""));
     }
-    for at in 0..80_000 {
-        bytes.extend(raw(b'5', format!("d{at}").as_bytes(), b"", b""));
+    for number in 0..80_000 {
+        bytes.extend(raw(b'5', format!("d{number}").as_bytes(), b"", b""));
     }
-    let began = processor_time();
+    let start = processor_time();
     Unpack::new(&Input::new(bytes)).unwrap();
-    let took = processor_time() - began;
-    assert!(took < SOON, "{took:?}");
+    let elapsed = processor_time() - start;
+    assert!(elapsed < TIME_LIMIT, "{elapsed:?}");
 }

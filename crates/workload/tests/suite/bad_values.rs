@@ -1,5 +1,5 @@
 //! Every parameter of every workload with garbage values: each is accepted, or refused in one line
-//! that gives the correction, at once, and none ends in a panic or an overflow.
+//! that gives the correction, immediately, and none causes a panic or an overflow.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use fsdyno_record::seed;
 use fsdyno_workload::workloads::{self, Kind};
 use fsdyno_workload::{Domain, Input, Param, ParamError, Setting, Workload};
 
-/// An input without any contents is a case, too.
+/// Values that are invalid for most parameters.
 const GARBAGE: &[&str] = &[
     "",
     " ",
@@ -75,9 +75,9 @@ const GARBAGE: &[&str] = &[
     "auto,auto",
 ];
 
-/// Parameters of the amount of work, whose counting takes a while: for their largest values, only
-/// that they are accepted is checked.
-const LONG: &[(&str, &[&str])] = &[
+/// Parameters of the amount of work, which are slow to count: their largest values are only
+/// resolved, not built.
+const SLOW_TO_COUNT: &[(&str, &[&str])] = &[
     ("calls", &["files"]),
     ("tarball", &["files"]),
     ("source-tree", &["files", "directories"]),
@@ -111,19 +111,19 @@ const SMALL: &[(&str, &[(&str, &str)])] = &[
     ("capacity", &[("most", "20")]),
 ];
 
-/// A user takes a longer wait for a hang; debug builds are some ten times slower.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// A user would mistake a longer wait for a hang; debug builds are about ten times slower.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 fn row<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
-    table.iter().find(|(of, _)| *of == name).map(|(_, value)| *value)
+    table.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
 }
 
-/// Returns true if the largest value of a parameter takes a while.
-fn is_long(kind: &Kind, param: &Param) -> bool {
-    row(LONG, kind.name).is_some_and(|names| names.contains(&param.name))
+/// Returns true if the largest value of a parameter is slow to count.
+fn is_slow_to_count(kind: &Kind, param: &Param) -> bool {
+    row(SLOW_TO_COUNT, kind.name).is_some_and(|names| names.contains(&param.name))
 }
 
-/// The least and the largest values of a domain as text, and their neighbours outside.
+/// The minimum and maximum of a domain as text, and their neighbours outside.
 fn bounds(domain: &Domain) -> (Vec<String>, Vec<String>) {
     let (min, max) = match domain {
         Domain::Whole { min, max }
@@ -158,7 +158,7 @@ fn extremes(domain: &Domain) -> Vec<String> {
 fn query(work: &dyn Workload) {
     for (phase, spec) in work.phases().iter().enumerate() {
         for ranks in [1, 512] {
-            work.counts(phase, spec.threads.of(ranks));
+            work.counts(phase, spec.threads.count_of(ranks));
         }
         work.work_units(phase);
         let tree = work.tree(phase);
@@ -170,21 +170,21 @@ fn query(work: &dyn Workload) {
 }
 
 /// Checks that a refusal is one line that names the mistake and the correction.
-fn check(what: &str, error: &ParamError) {
+fn check(context: &str, error: &ParamError) {
     let message = error.to_string();
-    assert!(!message.is_empty() && message.chars().count() <= 1000, "{what}: {message}");
-    assert!(!message.chars().any(char::is_control), "{what}: {message:?}");
-    let right = ["takes ", "; ", ": ", "or more", "leave", "use ", "set "];
+    assert!(!message.is_empty() && message.chars().count() <= 1000, "{context}: {message}");
+    assert!(!message.chars().any(char::is_control), "{context}: {message:?}");
+    let hints = ["takes ", "; ", ": ", "or more", "omit", "use ", "set "];
     assert!(
-        right.iter().any(|part| message.contains(part)),
-        "{what} does not give the correction: {message}"
+        hints.iter().any(|part| message.contains(part)),
+        "{context} does not give the correction: {message}"
     );
 }
 
 /// Resolves and, with `build`, builds; returns true if it was accepted.
 fn attempt(kind: &Kind, set: &BTreeMap<&str, &str>, build: bool) -> bool {
-    let what = format!("{} {set:.200?}", kind.name);
-    let began = Instant::now();
+    let context = format!("{} {set:.200?}", kind.name);
+    let start = Instant::now();
     let pairs: Vec<(&str, &str)> = set.iter().map(|(key, value)| (*key, *value)).collect();
     let outcome = kind.resolve(&pairs).and_then(|map| {
         if build {
@@ -192,8 +192,8 @@ fn attempt(kind: &Kind, set: &BTreeMap<&str, &str>, build: bool) -> bool {
         }
         Ok(())
     });
-    assert!(began.elapsed() < AT_ONCE, "{what} took {:?}", began.elapsed());
-    outcome.inspect_err(|error| check(&what, error)).is_ok()
+    assert!(start.elapsed() < TIME_LIMIT, "{context} took {:?}", start.elapsed());
+    outcome.inspect_err(|error| check(&context, error)).is_ok()
 }
 
 #[test]
@@ -210,18 +210,18 @@ fn every_parameter_accepts_or_refuses_any_value_at_once_and_in_one_line() {
             for value in GARBAGE.iter().chain([&long.as_str()]) {
                 attempt(value, true);
             }
-            let (within, outside) = bounds(&param.domain);
+            let (accepted, outside) = bounds(&param.domain);
             for value in &outside {
-                assert!(!attempt(value, true), "{} {}={value} was taken", kind.name, param.name);
+                assert!(!attempt(value, true), "{} {}={value} was accepted", kind.name, param.name);
             }
-            for value in within.iter().chain(&extremes(&param.domain)) {
-                attempt(value, !is_long(kind, param));
+            for value in accepted.iter().chain(&extremes(&param.domain)) {
+                attempt(value, !is_slow_to_count(kind, param));
             }
         }
     }
 }
 
-/// Overflows hide where two parameters meet; a debug build finds them.
+/// Some overflows need extreme values of two parameters; a debug build detects them.
 #[test]
 fn extremes_of_many_parameters_at_once_are_accepted_or_refused() {
     for kind in workloads::ALL {
@@ -232,7 +232,7 @@ fn extremes_of_many_parameters_at_once_are_accepted_or_refused() {
             for param in kind.params {
                 let choices = extremes(&param.domain);
                 let small = small.iter().find(|(name, _)| *name == param.name);
-                if choices.is_empty() || is_long(kind, param) || draws.below(3) == 0 {
+                if choices.is_empty() || is_slow_to_count(kind, param) || draws.below(3) == 0 {
                     values.extend(small.map(|(name, value)| (*name, (*value).to_string())));
                     continue;
                 }
@@ -247,13 +247,13 @@ fn extremes_of_many_parameters_at_once_are_accepted_or_refused() {
 
 #[test]
 fn a_file_that_is_not_an_archive_is_refused_by_every_workload() {
-    let mut takers = 0;
+    let mut count = 0;
     for kind in workloads::ALL {
         for param in kind.params.iter().filter(|param| {
             let is_file = |domain: &Domain| matches!(domain, Domain::File | Domain::Trace);
             matches!(param.domain, Domain::Or(_, other) if is_file(other)) || is_file(&param.domain)
         }) {
-            takers += 1;
+            count += 1;
             let map = kind.resolve(&[(param.name, "mine\x1b.tar")]).unwrap();
             for bytes in [Vec::new(), vec![0; 1 << 20], b"no archive".repeat(1000)] {
                 let setting = Setting { seed: 7, input: Some(Input::new(bytes)) };
@@ -263,5 +263,5 @@ fn a_file_that_is_not_an_archive_is_refused_by_every_workload() {
             }
         }
     }
-    assert!(takers >= 4, "tarball, maildir, maildir-read and replay take files");
+    assert!(count >= 4, "tarball, maildir, maildir-read and replay take files");
 }

@@ -1,6 +1,6 @@
 //! bigfile against the file system in memory and against counts computed by hand.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind::{Close, Create, Fallocate, Fsync, Open, Read, Unlink, Write};
 use fsdyno_workload::{
     Call, ExpectedKind, GapKind, Op, OpCounts, Payload, Setting, Share, Threads, workloads,
@@ -20,12 +20,12 @@ proptest! {
         seed: u64,
     ) {
         let unit = unit.min(size);
-        let word = |yes| if yes { "yes" } else { "no" };
-        prove("bigfile", &[
+        let yes_no = |yes| if yes { "yes" } else { "no" };
+        check_workload("bigfile", &[
             ("size", &size.to_string()), ("block", &block.to_string()), ("unit", &unit.to_string()),
             ("reads", &reads.to_string()), ("writes", &writes.to_string()),
-            ("fsync", &fsync.to_string()), ("preallocate", word(preallocate)),
-            ("rewrite", word(rewrite)),
+            ("fsync", &fsync.to_string()), ("preallocate", yes_no(preallocate)),
+            ("rewrite", yes_no(rewrite)),
         ], seed, threads);
     }
 }
@@ -51,17 +51,20 @@ fn the_defaults_and_all_phases_have_the_counts_computed_by_hand() {
     assert_eq!((phases[3].threads, phases[1].threads), (Threads::Any, Threads::One));
     assert_eq!(work.work_units(4)["bytes"], 40_960_000);
     assert_eq!((work.needs().bytes.0, work.stored().0), (5 << 30, 5 << 30));
-    let plain = build("bigfile", &[("reads", "0"), ("writes", "0")], &Setting::seed(1));
-    let names: Vec<&str> = plain.phases().iter().map(|phase| phase.name).collect();
+    let without_random = build("bigfile", &[("reads", "0"), ("writes", "0")], &Setting::seed(1));
+    let names: Vec<&str> = without_random.phases().iter().map(|phase| phase.name).collect();
     assert_eq!(names, ["write", "delete"]);
-    assert_eq!(plain.counts(0, 1), OpCounts::from([(Create, 1), (Write, 5120), (Close, 1)]));
+    assert_eq!(
+        without_random.counts(0, 1),
+        OpCounts::from([(Create, 1), (Write, 5120), (Close, 1)])
+    );
 }
 
 #[test]
-fn no_unit_repeats_before_all_were_used() {
+fn no_unit_repeats_before_all_are_used() {
     let work = build("bigfile", &[("size", "64K"), ("unit", "512")], &Setting::seed(3));
-    let at = work.phases().iter().position(|phase| phase.name == "random-read").unwrap();
-    let (mut ops, mut op, mut seen) = (work.ops(at, Share::WHOLE), Op::default(), Vec::new());
+    let phase = work.phases().iter().position(|phase| phase.name == "random-read").unwrap();
+    let (mut ops, mut op, mut seen) = (work.ops(phase, Share::WHOLE), Op::default(), Vec::new());
     while ops.next(&mut op) {
         if let Call::ReadAt { offset, length, .. } = op.call {
             assert_eq!((offset % 512, length), (0, 512));
@@ -78,7 +81,7 @@ fn no_unit_repeats_before_all_were_used() {
 
 #[test]
 fn an_offline_file_is_only_deleted() {
-    let memory = prove("bigfile", &[("built", "offline"), ("size", "3000000")], 1, 2);
+    let memory = check_workload("bigfile", &[("built", "offline"), ("size", "3000000")], 1, 2);
     assert!(memory.paths().is_empty() && memory.written == 0);
     let set = [("built", "offline"), ("size", "2T")];
     let work = build("bigfile", &set, &Setting::seed(1));
@@ -99,19 +102,19 @@ fn an_offline_file_is_only_deleted() {
 fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
     let work = build("bigfile", &[("built", "offline"), ("size", "2500000")], &Setting::seed(1));
     let mut ops = work.prefill().unwrap().ops;
-    let (mut op, mut at, mut calls) = (Op::default(), 0, Vec::new());
+    let (mut op, mut offset, mut calls) = (Op::default(), 0, Vec::new());
     while ops.next(&mut op) {
         if let Call::Fallocate { .. } = op.call {
             assert!(ops.handle_unsupported());
             continue;
         }
         if let Call::Write { payload, .. } = op.call {
-            assert_eq!((payload.id, payload.offset), (Payload::ZEROS, at));
-            at += u64::from(payload.length);
+            assert_eq!((payload.id, payload.offset), (Payload::ZEROS, offset));
+            offset += u64::from(payload.length);
         }
         calls.push(op.call.kind().unwrap());
     }
-    assert_eq!((at, calls), (2_500_000, vec![Create, Write, Write, Write, Close]));
+    assert_eq!((offset, calls), (2_500_000, vec![Create, Write, Write, Write, Close]));
     assert!(!ops.handle_unsupported(), "only after fallocate");
     let timed = build("bigfile", &[("preallocate", "yes")], &Setting::seed(1));
     let mut ops = timed.ops(0, Share::WHOLE);
@@ -122,9 +125,9 @@ fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
 #[test]
 fn a_file_smaller_than_a_unit_is_refused() {
     let kind = workloads::find("bigfile").unwrap();
-    let wrong = kind.resolve(&[("size", "4095")]).unwrap();
-    let error = kind.build(&wrong, &Setting::default()).err().unwrap().to_string();
+    let invalid = kind.resolve(&[("size", "4095")]).unwrap();
+    let error = kind.build(&invalid, &Setting::default()).err().unwrap().to_string();
     assert!(error.contains("size=4095 is less than unit=4096"), "{error}");
-    let right = kind.resolve(&[("size", "4095"), ("reads", "0"), ("writes", "0")]).unwrap();
-    assert!(kind.build(&right, &Setting::default()).is_ok());
+    let valid = kind.resolve(&[("size", "4095"), ("reads", "0"), ("writes", "0")]).unwrap();
+    assert!(kind.build(&valid, &Setting::default()).is_ok());
 }

@@ -1,7 +1,7 @@
 //! bonnie against the file system in memory, against the originals as observed, and against counts
 //! computed by hand.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, GapKind, Op, OpCounts, Setting, Share, Threads, Workload, workloads};
 use proptest::prelude::*;
@@ -17,13 +17,13 @@ fn names(work: &dyn Workload) -> Vec<&'static str> {
 /// Counts of the phase called `name`.
 fn counts(work: &dyn Workload, name: &str) -> OpCounts {
     let phases = work.phases();
-    let at = phases.iter().position(|phase| phase.name == name).unwrap();
-    work.counts(at, phases[at].threads.of(1))
+    let index = phases.iter().position(|phase| phase.name == name).unwrap();
+    work.counts(index, phases[index].threads.count_of(1))
 }
 
 fn ops(work: &dyn Workload, name: &str) -> Vec<Op> {
-    let at = work.phases().iter().position(|phase| phase.name == name).unwrap();
-    let mut source = work.ops(at, Share::WHOLE);
+    let index = work.phases().iter().position(|phase| phase.name == name).unwrap();
+    let mut source = work.ops(index, Share::WHOLE);
     let (mut op, mut ops) = (Op::default(), Vec::new());
     while source.next(&mut op) {
         ops.push(op.clone());
@@ -31,7 +31,7 @@ fn ops(work: &dyn Workload, name: &str) -> Vec<Op> {
     ops
 }
 
-fn wrong(set: &[(&str, &str)]) -> String {
+fn error_of(set: &[(&str, &str)]) -> String {
     let kind = workloads::find("bonnie").unwrap();
     let values = kind.resolve(set).unwrap();
     kind.build(&values, &Setting::default()).err().unwrap().to_string()
@@ -42,7 +42,7 @@ proptest! {
 
     #[test]
     fn the_large_file_is_as_predicted_after_each_phase_of_both_programs(
-        plus: bool,
+        is_plus_plus: bool,
         (chunk, chunks) in (prop::sample::select(vec![256u64, 1024, 8192]), 1u64..40),
         chars in 0u64..5000,
         (seeks, seekers) in (0u64..700, 1u32..7),
@@ -50,12 +50,12 @@ proptest! {
         seed: u64,
     ) {
         let size = chunk * chunks;
-        let chars = if plus { chars.min(size) } else { size }.to_string();
-        prove("bonnie", &[
-            ("program", if plus { "bonnie++" } else { "bonnie" }),
+        let chars = if is_plus_plus { chars.min(size) } else { size }.to_string();
+        check_workload("bonnie", &[
+            ("program", if is_plus_plus { "bonnie++" } else { "bonnie" }),
             ("file-size", &size.to_string()), ("chunk", &chunk.to_string()), ("char", &chars),
             ("seeks", &seeks.to_string()), ("seekers", &seekers.to_string()), ("files", "0"),
-            ("sync", if plus && sync { "b" } else { "none" }),
+            ("sync", if is_plus_plus && sync { "b" } else { "none" }),
             ("end-sync", if end { "yes" } else { "no" }),
             ("data", if zeros { "zeros" } else { "random" }),
             ("gap", if remount { "remount" } else { "none" }),
@@ -74,10 +74,10 @@ proptest! {
         (sync, end, zeros) in (prop::bool::ANY, prop::bool::ANY, prop::bool::ANY),
         seed: u64,
     ) {
-        let most = max.parse().unwrap_or(0);
-        prove("bonnie", &[
+        let max_size = max.parse().unwrap_or(0);
+        check_workload("bonnie", &[
             ("file-size", "0"), ("files", "1"), ("files-max", max),
-            ("files-min", &min.min(most).to_string()), ("files-chunk", "256"),
+            ("files-min", &min.min(max_size).to_string()), ("files-chunk", "256"),
             ("dirs", &dirs.to_string()),
             ("sync", if sync { "b" } else { "none" }),
             ("end-sync", if end { "yes" } else { "no" }),
@@ -147,21 +147,30 @@ fn only_the_seeks_have_threads_and_these_are_the_programs_own() {
 /// 1,333 and 1,333, of which each writes back the 1st, 11th ... 1,331st: 134 each, 402. Five have
 /// 800 each: the 1st ... 791st, 80 each, 400.
 #[test]
-fn linuxinsight_2006_comes_to_the_counts_done_by_hand() {
+fn linuxinsight_2006_has_the_counts_computed_by_hand() {
     use OpKind::{Close, Create, Open, Read, Unlink, Write};
     let set = [("program", "bonnie"), ("file-size", "1800M")];
     let work = bonnie(&set);
-    let of = |name| counts(work.as_ref(), name);
-    assert_eq!(of("char-write"), OpCounts::from([(Create, 1), (Write, 460_800), (Close, 1)]));
+    let counts_of = |name| counts(work.as_ref(), name);
     assert_eq!(
-        of("rewrite"),
+        counts_of("char-write"),
+        OpCounts::from([(Create, 1), (Write, 460_800), (Close, 1)])
+    );
+    assert_eq!(
+        counts_of("rewrite"),
         OpCounts::from([(Open, 1), (Read, 115_200), (Write, 115_200), (Close, 1)])
     );
-    assert_eq!(of("char-unlink"), OpCounts::from([(Unlink, 1)]));
-    assert_eq!(of("block-write"), OpCounts::from([(Create, 1), (Write, 115_200), (Close, 1)]));
-    assert_eq!(of("char-read"), OpCounts::from([(Open, 1), (Read, 460_800), (Close, 1)]));
-    assert_eq!(of("block-read"), OpCounts::from([(Open, 1), (Read, 115_200), (Close, 1)]));
-    assert_eq!(of("seeks"), OpCounts::from([(Open, 3), (Read, 4000), (Write, 402), (Close, 3)]));
+    assert_eq!(counts_of("char-unlink"), OpCounts::from([(Unlink, 1)]));
+    assert_eq!(
+        counts_of("block-write"),
+        OpCounts::from([(Create, 1), (Write, 115_200), (Close, 1)])
+    );
+    assert_eq!(counts_of("char-read"), OpCounts::from([(Open, 1), (Read, 460_800), (Close, 1)]));
+    assert_eq!(counts_of("block-read"), OpCounts::from([(Open, 1), (Read, 115_200), (Close, 1)]));
+    assert_eq!(
+        counts_of("seeks"),
+        OpCounts::from([(Open, 3), (Read, 4000), (Write, 402), (Close, 3)])
+    );
     let five = bonnie(&[set[0], set[1], ("seekers", "5")]);
     assert_eq!(
         counts(five.as_ref(), "seeks"),
@@ -176,17 +185,17 @@ fn linuxinsight_2006_comes_to_the_counts_done_by_hand() {
 fn bonnie_plus_plus_on_that_file_has_the_counts_computed_by_hand() {
     use OpKind::{Close, Create, Fsync, Open, Read, Write};
     let work = bonnie(&[("file-size", "1800M"), ("files", "0")]);
-    let of = |name| counts(work.as_ref(), name);
+    let counts_of = |name| counts(work.as_ref(), name);
     assert_eq!(
-        of("char-write"),
+        counts_of("char-write"),
         OpCounts::from([(Create, 1), (Write, 3_145_728), (Close, 1), (Fsync, 1)])
     );
     assert_eq!(
-        of("rewrite"),
+        counts_of("rewrite"),
         OpCounts::from([(Open, 1), (Read, 230_400), (Write, 230_400), (Close, 1), (Fsync, 1)])
     );
     assert_eq!(
-        of("seeks"),
+        counts_of("seeks"),
         OpCounts::from([(Open, 5), (Read, 8192), (Write, 820), (Close, 5), (Fsync, 5)])
     );
     let synced = bonnie(&[("file-size", "1800M"), ("files", "0"), ("sync", "b")]);
@@ -217,23 +226,25 @@ fn the_files_of_b_are_synced_as_observed_of_bonnie_plus_plus() {
 #[test]
 fn links_lead_to_the_first_file_by_its_path_below_the_directory() {
     let set = [("file-size", "0"), ("files", "1"), ("dirs", "2")];
-    for (kind, first, second) in [("link", false, true), ("symlink", true, false)] {
+    for (kind, first_is_origin, second_is_origin) in
+        [("link", false, true), ("symlink", true, false)]
+    {
         let work = bonnie(&[set[0], set[1], set[2], ("files-max", kind)]);
-        let made = ops(work.as_ref(), "create-seq");
-        let origin = made.iter().find(|op| matches!(op.call, Call::Create { .. })).unwrap();
+        let created = ops(work.as_ref(), "create-seq");
+        let origin = created.iter().find(|op| matches!(op.call, Call::Create { .. })).unwrap();
         assert!(origin.name.display().starts_with("00000/0000000000"), "{:?}", origin.name);
-        let links: Vec<&Op> = made
+        let links: Vec<&Op> = created
             .iter()
             .filter(|op| matches!(op.call, Call::Link { .. } | Call::Symlink { .. }))
             .collect();
         assert_eq!(links.len(), 1023);
         for link in &links {
-            let (name, other) = (link.name.display(), link.other.display());
-            assert_eq!(name == origin.name.display(), second, "{name}");
-            assert_eq!(other == origin.name.display(), first, "{other}");
+            let (name, second_name) = (link.name.display(), link.second_name.display());
+            assert_eq!(name == origin.name.display(), second_is_origin, "{name}");
+            assert_eq!(second_name == origin.name.display(), first_is_origin, "{second_name}");
         }
         let last = links.last().unwrap();
-        let new = if second { last.other.display() } else { last.name.display() };
+        let new = if second_is_origin { last.second_name.display() } else { last.name.display() };
         assert!(new.starts_with("00001/00000003ff"), "{new}");
     }
 }
@@ -292,47 +303,53 @@ fn nothing_is_read_back_between_phases_that_would_read_it_from_the_cache() {
 fn the_work_units_are_those_of_the_rates() {
     let work =
         bonnie(&[("file-size", "2M"), ("files", "2"), ("files-max", "10"), ("files-min", "10")]);
-    let of = |name: &str| {
-        let at = names(work.as_ref()).iter().position(|phase| *phase == name).unwrap();
-        work.work_units(at)
+    let units_of = |name: &str| {
+        let index = names(work.as_ref()).iter().position(|phase| *phase == name).unwrap();
+        work.work_units(index)
     };
     // 3 MiB byte by byte is more than the file, as observed of bonnie++ with -s 2M.
-    assert_eq!(of("char-write"), [("bytes", 2_097_152)].into());
-    assert_eq!(of("block-write"), [("bytes", 2_097_152)].into());
-    assert_eq!(of("seeks"), [("seeks", 8192), ("chunks updated", 820)].into());
-    assert_eq!(of("stat-random"), [("files", 2048), ("bytes", 20_480)].into());
-    assert_eq!(of("delete-random"), [("files", 2048)].into());
-    assert!(of("unlink").is_empty());
+    assert_eq!(units_of("char-write"), [("bytes", 2_097_152)].into());
+    assert_eq!(units_of("block-write"), [("bytes", 2_097_152)].into());
+    assert_eq!(units_of("seeks"), [("seeks", 8192), ("chunks updated", 820)].into());
+    assert_eq!(units_of("stat-random"), [("files", 2048), ("bytes", 20_480)].into());
+    assert_eq!(units_of("delete-random"), [("files", 2048)].into());
+    assert!(units_of("unlink").is_empty());
 }
 
 #[test]
 fn contradictions_are_refused_with_the_correction() {
-    let plus = |set: &[(&str, &str)]| wrong(set);
-    assert_eq!(plus(&[("chunk", "5000")]), "chunk=5000 is not a power of two; use 8192");
+    let plus_plus_error = |set: &[(&str, &str)]| error_of(set);
+    assert_eq!(plus_plus_error(&[("chunk", "5000")]), "chunk=5000 is not a power of two; use 8192");
     assert_eq!(
-        plus(&[("file-size", "10000")]),
+        plus_plus_error(&[("file-size", "10000")]),
         "file-size=10000 is not a multiple of chunk=8192; use 16384"
     );
     assert_eq!(
-        plus(&[("file-size", "8K"), ("char", "9000")]),
+        plus_plus_error(&[("file-size", "8K"), ("char", "9000")]),
         "char=9000 is more than file-size=8192; use char=8192 or less"
     );
-    assert!(plus(&[("file-size", "0"), ("files", "0")]).contains("set one of them"));
-    assert!(plus(&[("files-max", "link"), ("files-min", "1")]).contains("leave files-min=1 out"));
-    assert!(plus(&[("files-min", "9")]).ends_with("use files-max=9 or more"));
-    assert!(plus(&[("files", "1"), ("dirs", "1025")]).ends_with("use dirs=1024 or fewer"));
-    assert!(plus(&[("sync", "b"), ("dirs", "1001")]).ends_with("use dirs=1000 or fewer"));
-    assert!(plus(&[("char-time", "5")]).contains("putc and getc"));
-    let bray = |key, value| wrong(&[("program", "bonnie"), (key, value)]);
-    assert!(bray("files", "1").ends_with("use files=0, not 1"));
-    assert!(bray("sync", "b").contains("program=bonnie++"));
-    assert!(bray("char", "0").contains("leave char=0 out"));
-    assert!(bray("file-size", "0").contains("file-size=300M"));
+    assert!(plus_plus_error(&[("file-size", "0"), ("files", "0")]).contains("set one of them"));
+    assert!(
+        plus_plus_error(&[("files-max", "link"), ("files-min", "1")]).contains("omit files-min=1")
+    );
+    assert!(plus_plus_error(&[("files-min", "9")]).ends_with("use files-max=9 or more"));
+    assert!(
+        plus_plus_error(&[("files", "1"), ("dirs", "1025")]).ends_with("use dirs=1024 or fewer")
+    );
+    assert!(
+        plus_plus_error(&[("sync", "b"), ("dirs", "1001")]).ends_with("use dirs=1000 or fewer")
+    );
+    assert!(plus_plus_error(&[("char-time", "5")]).contains("putc and getc"));
+    let bonnie_error = |key, value| error_of(&[("program", "bonnie"), (key, value)]);
+    assert!(bonnie_error("files", "1").ends_with("use files=0, not 1"));
+    assert!(bonnie_error("sync", "b").contains("program=bonnie++"));
+    assert!(bonnie_error("char", "0").contains("omit char=0"));
+    assert!(bonnie_error("file-size", "0").contains("file-size=300M"));
 }
 
 #[test]
 fn one_file_has_no_more_links_than_ext4_takes() {
-    let error = wrong(&[("files-max", "link"), ("files", "64")]);
+    let error = error_of(&[("files-max", "link"), ("files", "64")]);
     assert!(error.contains("65536 links") && error.contains("files=63"), "{error}");
     bonnie(&[("files-max", "link"), ("files", "63")]);
 }
@@ -340,16 +357,16 @@ fn one_file_has_no_more_links_than_ext4_takes() {
 #[test]
 fn a_number_of_directories_without_files_is_accepted() {
     bonnie(&[("files", "0"), ("file-size", "1M"), ("sync", "b"), ("dirs", "2000")]);
-    let error = wrong(&[("files", "2"), ("sync", "b"), ("dirs", "2000")]);
+    let error = error_of(&[("files", "2"), ("sync", "b"), ("dirs", "2000")]);
     assert!(error.contains("dirs=1000 or fewer"), "{error}");
 }
 
 #[test]
 fn files_are_removed_in_another_random_order_than_they_are_looked_up() {
     let work = bonnie(&[("files", "1"), ("file-size", "0")]);
-    let order = |phase: &str, wanted: fn(&Call) -> bool| -> Vec<String> {
+    let order = |phase: &str, selects: fn(&Call) -> bool| -> Vec<String> {
         let ops = ops(work.as_ref(), phase);
-        ops.iter().filter(|op| wanted(&op.call)).map(|op| op.name.display()).collect()
+        ops.iter().filter(|op| selects(&op.call)).map(|op| op.name.display()).collect()
     };
     let looked_up = order("stat-random", |call| matches!(call, Call::Stat { .. }));
     let removed = order("delete-random", |call| matches!(call, Call::Unlink { .. }));
@@ -357,5 +374,5 @@ fn files_are_removed_in_another_random_order_than_they_are_looked_up() {
     // Of two random orders about one index has the same file.
     let same =
         looked_up.iter().zip(&removed).filter(|(looked_up, removed)| looked_up == removed).count();
-    assert!(same < 10, "{same} files are at the same place");
+    assert!(same < 10, "{same} files have the same index");
 }

@@ -9,31 +9,31 @@ use fsdyno_workload::{Op, Setting, Share};
 const SET: [(&str, &str); 2] = [("files-per-directory", "3"), ("size", "1-9")];
 
 #[test]
-fn whichever_call_runs_out_of_space_the_work_units_are_of_the_calls_before() {
+fn the_work_units_are_those_of_the_calls_before_space_ran_out() {
     let work = build("capacity", &SET, &Setting::seed(5));
-    assert!(work.fills() && work.counts(0, 1).is_empty() && work.tree(0).files() == 0);
-    for room in 0..40 {
+    assert!(work.fills_file_system() && work.counts(0, 1).is_empty() && work.tree(0).files() == 0);
+    for max_calls in 0..40 {
         let mut source = work.ops(0, Share::WHOLE);
-        let (mut op, mut made, mut bytes) = (Op::default(), BTreeMap::<OpKind, u64>::new(), 0);
-        let (mut calls, mut full) = (0, false);
+        let (mut op, mut counts, mut bytes) = (Op::default(), BTreeMap::<OpKind, u64>::new(), 0);
+        let (mut calls, mut is_full) = (0, false);
         while source.next(&mut op) {
             let kind = op.call.kind().unwrap();
             // A close needs no space.
-            if calls >= room && !full && kind != OpKind::Close {
-                full = true;
-                assert!(source.handle_full(), "{kind} is where it may end");
+            if calls >= max_calls && !is_full && kind != OpKind::Close {
+                is_full = true;
+                assert!(source.handle_full(), "{kind} may run out of space");
                 continue;
             }
             calls += 1;
             if let fsdyno_workload::Call::Write { payload, .. } = op.call {
                 bytes += u64::from(payload.length);
             }
-            *made.entry(kind).or_default() += 1;
+            *counts.entry(kind).or_default() += 1;
         }
-        assert!(full, "it ends for want of room only");
+        assert!(is_full, "it ends only when space runs out");
         let done = [source.done()];
-        assert_eq!(work.counts_after(0, &done), made, "room for {room} calls");
-        let count = |kind| made.get(&kind).copied().unwrap_or(0);
+        assert_eq!(work.counts_after(0, &done), counts, "space for {max_calls} calls");
+        let count = |kind| counts.get(&kind).copied().unwrap_or(0);
         let files = count(OpKind::Create) - count(OpKind::Unlink);
         let tree = work.tree_after(0, &done);
         assert_eq!((tree.files(), tree.directories()), (files, count(OpKind::Mkdir)));

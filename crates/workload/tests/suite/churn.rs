@@ -1,9 +1,9 @@
-//! churn: the steady state holds, the work units are exact whenever it is stopped, and the work is
+//! churn: the steady state holds, the work units are exact for any stop, and the work is
 //! the same for any number of threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::memory::{Memory, build, prove};
+use crate::memory::{Memory, build, check_workload};
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::memory_fs::{Inode, ROOT};
 use fsdyno_workload::{
@@ -13,18 +13,18 @@ use proptest::prelude::*;
 
 const CHURN: usize = 1;
 
-/// The effects of the ops, counted without the generator's help.
+/// The effects of the ops, counted independently of the generator.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     memory: Memory,
     units: BTreeMap<&'static str, u64>,
     directories: u64,
-    most_names: u64,
-    fewest_names: u64,
-    most_links: u32,
+    max_names: u64,
+    min_names: u64,
+    max_links: u32,
 }
 
-impl Seen {
+impl Observed {
     fn count(&mut self, name: &'static str) {
         *self.units.entry(name).or_default() += 1;
     }
@@ -45,8 +45,8 @@ impl Seen {
             Call::Rename { .. } => self.count("names renamed"),
             Call::Link { dir, .. } => {
                 self.count("names linked");
-                let node = self.memory.fs.node(self.memory.at(op, dir)).unwrap();
-                self.most_links = self.most_links.max(node.links);
+                let node = self.memory.fs.node(self.memory.inode_of_op(op, dir)).unwrap();
+                self.max_links = self.max_links.max(node.links);
             }
             Call::Unlink { .. } => self.count("names unlinked"),
             Call::Compound(Compound::Scan { .. }) => self.count("directories read"),
@@ -56,14 +56,14 @@ impl Seen {
     }
 
     /// Resets the counts; the live files stay.
-    fn begin(&mut self) {
+    fn reset(&mut self) {
         self.memory.counts.clear();
         self.units.clear();
         (self.memory.written, self.memory.read) = (0, 0);
     }
 
-    /// The expected work units, with zeros for those of no work.
-    fn right(&self) -> WorkUnits {
+    /// The expected work units, including those that are zero.
+    fn expected_units(&self) -> WorkUnits {
         let mut units: WorkUnits = [
             "files created",
             "files overwritten",
@@ -92,38 +92,44 @@ impl Seen {
     }
 }
 
-/// Runs a phase, the ranks in turn, and after `stop` calls requests all of them to end; returns the
+/// Runs a phase, the ranks in turn, and requests all of them to end after `stop` calls; returns the
 /// work that each reports as done.
-fn run(seen: &mut Seen, work: &dyn Workload, phase: usize, ranks: u32, stop: u64) -> Vec<u64> {
+fn run(
+    observed: &mut Observed,
+    work: &dyn Workload,
+    phase: usize,
+    ranks: u32,
+    stop: u64,
+) -> Vec<u64> {
     let mut sources: Vec<Box<dyn OpSource + Send + '_>> =
         (0..ranks).map(|rank| work.ops(phase, Share { rank, ranks })).collect();
     let mut ops = vec![Op::default(); ranks as usize];
     let mut calls = 0;
-    let mut going = vec![true; ranks as usize];
-    seen.begin();
-    (seen.most_names, seen.fewest_names) = (0, u64::MAX);
-    while going.iter().any(|going| *going) {
+    let mut active = vec![true; ranks as usize];
+    observed.reset();
+    (observed.max_names, observed.min_names) = (0, u64::MAX);
+    while active.iter().any(|active| *active) {
         for (rank, source) in sources.iter_mut().enumerate() {
             if calls == stop {
                 source.finish();
             }
-            going[rank] = going[rank] && source.next(&mut ops[rank]);
-            if going[rank] {
+            active[rank] = active[rank] && source.next(&mut ops[rank]);
+            if active[rank] {
                 ops[rank].thread = rank as u32;
-                seen.apply(&ops[rank]);
+                observed.apply(&ops[rank]);
             }
         }
         if calls < stop || stop == u64::MAX {
             calls += 1;
         }
-        let names = seen.names();
-        seen.most_names = seen.most_names.max(names);
-        seen.fewest_names = seen.fewest_names.min(names);
+        let names = observed.names();
+        observed.max_names = observed.max_names.max(names);
+        observed.min_names = observed.min_names.min(names);
     }
     sources.iter().map(|source| source.done()).collect()
 }
 
-fn words() -> impl Strategy<Value = String> {
+fn mixes() -> impl Strategy<Value = String> {
     let weight = || prop::sample::select(vec![0u32, 1, 5, 50]);
     (prop::array::uniform7(weight()), 1u32..50, 1u32..50).prop_map(|(weights, create, unlink)| {
         let names = ["write", "append", "read", "stat", "rename", "link", "readdir"];
@@ -140,41 +146,51 @@ fn size() -> impl Strategy<Value = &'static str> {
 /// Parameters that affect the work, without the number of operations.
 fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
     let whole = prop::sample::select(vec!["truncate", "whole", "head"]);
-    let text = |value: &'static str| value.to_string();
+    let owned = |value: &'static str| value.to_string();
     (
-        (1u64..120, 1u64..20, words(), size(), size()),
+        (1u64..120, 1u64..20, mixes(), size(), size()),
         (whole, prop::sample::select(vec!["512", "4096", "65536"]), 0u64..101),
         (prop::bool::ANY, 1u64..100, 0u64..50, 0u64..3),
     )
         .prop_map(
-            move |((files, directories, mix, size, append), (overwrite, block, fsync), rest)| {
-                let (hot, share, swing, parts) = rest;
-                let most = files.min(directories);
+            move |(
+                (files, directories, mix, size, append),
+                (overwrite, block, fsync),
+                remaining,
+            )| {
+                let (hot, share, swing, parts) = remaining;
+                let max_parts = files.min(directories);
                 let locality = if hot { "hot" } else { "uniform" };
                 vec![
                     ("files", files.to_string()),
                     ("directories", directories.to_string()),
                     ("mix", mix),
-                    ("size", text(size)),
-                    ("append", text(append)),
-                    ("overwrite", text(overwrite)),
-                    ("block", text(block)),
+                    ("size", owned(size)),
+                    ("append", owned(append)),
+                    ("overwrite", owned(overwrite)),
+                    ("block", owned(block)),
                     ("fsync", fsync.to_string()),
-                    ("locality", text(locality)),
+                    ("locality", owned(locality)),
                     ("hot", if hot { share } else { 20 }.to_string()),
                     ("swing", swing.to_string()),
-                    ("parts", if parts == 0 { text("auto") } else { parts.min(most).to_string() }),
+                    (
+                        "parts",
+                        if parts == 0 { owned("auto") } else { parts.min(max_parts).to_string() },
+                    ),
                 ]
             },
         )
 }
 
-/// With one more setting.
+/// Returns the settings with additional ones.
 fn with<'a>(
     set: &'a [(&'static str, String)],
-    more: &[(&'static str, &'a str)],
+    additional: &[(&'static str, &'a str)],
 ) -> Vec<(&'static str, &'a str)> {
-    set.iter().map(|(key, value)| (*key, value.as_str())).chain(more.iter().copied()).collect()
+    set.iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .chain(additional.iter().copied())
+        .collect()
 }
 
 fn whole(set: &[(&str, String)], key: &str) -> u64 {
@@ -188,7 +204,7 @@ proptest! {
     fn each_call_is_legal_and_counts_and_tree_are_exact(
         set in settings(), ops in 1u64..800, seed: u64, threads in 1u32..5,
     ) {
-        prove("churn", &with(&set, &[("ops", &ops.to_string())]), seed, threads);
+        check_workload("churn", &with(&set, &[("ops", &ops.to_string())]), seed, threads);
     }
 
     #[test]
@@ -196,55 +212,55 @@ proptest! {
         set in settings(), ops in 1u64..800, seed: u64, threads in 1u32..5,
     ) {
         let work = build("churn", &with(&set, &[("ops", &ops.to_string())]), &Setting::seed(seed));
-        let mut seen = Seen::default();
+        let mut observed = Observed::default();
         for phase in 0..2 {
-            let done = run(&mut seen, work.as_ref(), phase, threads, u64::MAX);
-            prop_assert_eq!(&work.work_units(phase), &seen.right());
-            prop_assert_eq!(work.work_units_after(phase, &done), seen.right());
-            prop_assert_eq!(work.counts_after(phase, &done), seen.memory.counts.clone());
+            let done = run(&mut observed, work.as_ref(), phase, threads, u64::MAX);
+            prop_assert_eq!(&work.work_units(phase), &observed.expected_units());
+            prop_assert_eq!(work.work_units_after(phase, &done), observed.expected_units());
+            prop_assert_eq!(work.counts_after(phase, &done), observed.memory.counts.clone());
         }
         prop_assert_eq!(work.work_units(CHURN)["operations"], ops);
     }
 
     #[test]
-    fn stopped_at_any_call_it_ends_with_no_file_open_and_the_work_units_are_exact(
+    fn stopped_at_any_call_no_file_is_open_and_the_work_units_are_exact(
         set in settings(), stop in 0u64..700, seed: u64, threads in 1u32..5,
     ) {
         let work = build("churn", &with(&set, &[("seconds", "1")]), &Setting::seed(seed));
-        let mut seen = Seen::default();
-        run(&mut seen, work.as_ref(), 0, threads, u64::MAX);
-        let done = run(&mut seen, work.as_ref(), CHURN, threads, stop);
-        let counts = seen.memory.counts.clone();
-        let of = |kind| counts.get(&kind).copied().unwrap_or(0);
-        prop_assert_eq!(of(OpKind::Open) + of(OpKind::Create), of(OpKind::Close));
+        let mut observed = Observed::default();
+        run(&mut observed, work.as_ref(), 0, threads, u64::MAX);
+        let done = run(&mut observed, work.as_ref(), CHURN, threads, stop);
+        let counts = observed.memory.counts.clone();
+        let count_of = |kind| counts.get(&kind).copied().unwrap_or(0);
+        prop_assert_eq!(count_of(OpKind::Open) + count_of(OpKind::Create), count_of(OpKind::Close));
         prop_assert_eq!(work.counts_after(CHURN, &done), counts);
-        prop_assert_eq!(work.work_units_after(CHURN, &done), seen.right());
-        seen.memory.check(work.tree_after(CHURN, &done).as_ref());
-        // A call a turn: nothing was begun after the stop.
+        prop_assert_eq!(work.work_units_after(CHURN, &done), observed.expected_units());
+        observed.memory.check(work.tree_after(CHURN, &done).as_ref());
+        // Each turn is one call, so nothing begins after the stop.
         prop_assert!(done.iter().all(|done| *done <= stop));
     }
 
     #[test]
     fn names_and_bytes_stay_within_their_bounds(
         set in settings(), seed: u64,
-        room in prop::option::of(prop::sample::select(vec![0u64, 1, 2, 100, 20_000])),
+        free_bytes in prop::option::of(prop::sample::select(vec![0u64, 1, 2, 100, 20_000])),
     ) {
         let set = with(&set, &[("ops", "1500"), ("parts", "1")]);
-        let owned: Vec<(&str, String)> =
+        let set_as_strings: Vec<(&str, String)> =
             set.iter().map(|(key, value)| (*key, (*value).to_string())).collect();
-        let filled = build("churn", &set, &Setting::seed(seed)).work_units(0)["live bytes"];
-        let space = room.map_or("auto".to_string(), |room| (filled + room).to_string());
-        let work = build("churn", &with(&owned, &[("space", &space)]), &Setting::seed(seed));
-        let (files, swing) = (whole(&owned, "files"), whole(&owned, "swing"));
-        let mut seen = Seen::default();
-        run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
-        prop_assert_eq!(seen.names(), files);
-        run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
-        let away = files * swing / 100;
-        prop_assert!(seen.most_names <= files + away.max(1), "{}", seen.most_names);
-        prop_assert!(seen.fewest_names >= (files - away).max(1), "{}", seen.fewest_names);
-        let most = room.map_or(2 * filled, |room| filled + room);
-        prop_assert!(seen.memory.most.0 <= most, "{} bytes, not {most}", seen.memory.most.0);
+        let fill_bytes = build("churn", &set, &Setting::seed(seed)).work_units(0)["live bytes"];
+        let space = free_bytes.map_or("auto".to_string(), |free_bytes| (fill_bytes + free_bytes).to_string());
+        let work = build("churn", &with(&set_as_strings, &[("space", &space)]), &Setting::seed(seed));
+        let (files, swing) = (whole(&set_as_strings, "files"), whole(&set_as_strings, "swing"));
+        let mut observed = Observed::default();
+        run(&mut observed, work.as_ref(), 0, 1, u64::MAX);
+        prop_assert_eq!(observed.names(), files);
+        run(&mut observed, work.as_ref(), CHURN, 1, u64::MAX);
+        let margin = files * swing / 100;
+        prop_assert!(observed.max_names <= files + margin.max(1), "{}", observed.max_names);
+        prop_assert!(observed.min_names >= (files - margin).max(1), "{}", observed.min_names);
+        let max_bytes = free_bytes.map_or(2 * fill_bytes, |free_bytes| fill_bytes + free_bytes);
+        prop_assert!(observed.memory.peak.0 <= max_bytes, "{} bytes, not {max_bytes}", observed.memory.peak.0);
     }
 
     #[test]
@@ -252,16 +268,16 @@ proptest! {
         set in settings(), seed: u64, threads in 2u32..9,
     ) {
         let set = with(&set, &[("ops", "400")]);
-        let left = |threads| {
-            let memory = prove("churn", &set, seed, threads);
-            let show = |(path, inode): (Vec<u8>, Inode)| {
+        let final_tree = |threads| {
+            let memory = check_workload("churn", &set, seed, threads);
+            let describe = |(path, inode): (Vec<u8>, Inode)| {
                 let node = memory.fs.node(inode).unwrap();
                 let path = String::from_utf8_lossy(&path);
                 format!("{path} {:?} {:o} {}", node.content(), node.mode, node.links)
             };
-            memory.fs.walk(ROOT).map(show).collect::<Vec<String>>()
+            memory.fs.walk(ROOT).map(describe).collect::<Vec<String>>()
         };
-        prop_assert_eq!(left(1), left(threads));
+        prop_assert_eq!(final_tree(1), final_tree(threads));
     }
 }
 
@@ -272,19 +288,19 @@ fn trace(set: &[(&str, &str)], seed: u64) -> Vec<String> {
     let mut op = Op::default();
     let mut trace = Vec::new();
     while ops.next(&mut op) {
-        let other = if matches!(op.call, Call::Rename { .. } | Call::Link { .. }) {
-            op.other.display()
+        let second_name = if matches!(op.call, Call::Rename { .. } | Call::Link { .. }) {
+            op.second_name.display()
         } else {
             String::new()
         };
-        let what = match op.call {
+        let data = match op.call {
             Call::Write { payload, .. } | Call::Append { payload, .. } => {
                 format!("{} {} {}", payload.id, payload.offset, payload.length)
             }
             _ => String::new(),
         };
         let kind = op.call.kind().map(OpKind::name).unwrap_or_default();
-        trace.push(format!("{kind} {} {other} {what} {}", op.name.display(), op.due.0));
+        trace.push(format!("{kind} {} {second_name} {data} {}", op.name.display(), op.due.0));
     }
     trace
 }
@@ -300,7 +316,7 @@ fn a_seed_has_its_ops_on_every_machine_and_another_seed_has_others() {
     });
     assert_eq!(
         hash, 5_894_886_848_814_466_114,
-        "the ops of seed 1 have changed, or this machine draws others"
+        "the ops of seed 1 have changed, or this machine draws different ones"
     );
 }
 
@@ -309,13 +325,14 @@ fn operations_are_as_frequent_as_their_weights() {
     let set = [("mix", "write:1,readdir:2,read:3,stat:4"), ("ops", "100000"), ("fsync", "30")];
     let units = build("churn", &set, &Setting::seed(9)).work_units(CHURN);
     // Four standard deviations of binomial counts of 100,000 are at most 632.
-    let near =
-        |name: &str, right: u64| assert!(units[name].abs_diff(right) < 640, "{name}: {units:?}");
-    near("files overwritten", 10_000);
-    near("directories read", 20_000);
-    near("files read", 30_000);
-    near("status asked for", 40_000);
-    near("files fsynced", 3_000);
+    let assert_near = |name: &str, expected: u64| {
+        assert!(units[name].abs_diff(expected) < 640, "{name}: {units:?}")
+    };
+    assert_near("files overwritten", 10_000);
+    assert_near("directories read", 20_000);
+    assert_near("files read", 30_000);
+    assert_near("status asked for", 40_000);
+    assert_near("files fsynced", 3_000);
     assert_eq!((units["live names"], units["files created"]), (10_000, 0));
 }
 
@@ -369,7 +386,7 @@ fn an_operation_is_due_at_its_time_in_the_schedule_and_its_other_calls_at_once()
         let mut opened = false;
         while ops.next(&mut op) {
             if opened {
-                assert_eq!(op.due, Nanos(0), "within an operation nothing waits");
+                assert_eq!(op.due, Nanos(0), "the later calls of an operation do not wait");
             } else {
                 due.push(op.due.0);
             }
@@ -381,45 +398,45 @@ fn an_operation_is_due_at_its_time_in_the_schedule_and_its_other_calls_at_once()
         }
     }
     due.sort_unstable();
-    let right: Vec<u64> = (0..300).map(|number| number * 1_000_000).collect();
-    assert_eq!(due, right);
+    let expected: Vec<u64> = (0..300).map(|number| number * 1_000_000).collect();
+    assert_eq!(due, expected);
 }
 
 #[test]
-fn a_file_that_gathers_names_never_has_more_than_a_hundred() {
-    // Links and unlinks alone leave ever fewer files with ever more names.
+fn a_file_never_has_more_than_a_hundred_names() {
+    // Links and unlinks alone result in fewer and fewer files with more and more names.
     let mix = "create:1,unlink:2000,link:2000";
     let set = [("files", "300"), ("mix", mix), ("ops", "250000"), ("parts", "1"), ("size", "1")];
     let work = build("churn", &set, &Setting::seed(4));
-    let mut seen = Seen::default();
-    run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
-    run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
-    assert!(seen.most_links <= 100);
-    assert!(seen.units["names renamed"] > 0, "no file reached a hundred: {:?}", seen.units);
-    seen.memory.check(work.tree(CHURN).as_ref());
+    let mut observed = Observed::default();
+    run(&mut observed, work.as_ref(), 0, 1, u64::MAX);
+    run(&mut observed, work.as_ref(), CHURN, 1, u64::MAX);
+    assert!(observed.max_links <= 100);
+    assert!(observed.units["names renamed"] > 0, "no file reached a hundred: {:?}", observed.units);
+    observed.memory.check(work.tree(CHURN).as_ref());
 }
 
 #[test]
 fn a_name_is_in_one_directory_and_in_no_other() {
     let set = [("files", "400"), ("ops", "2000"), ("parts", "1")];
     let work = build("churn", &set, &Setting::seed(4));
-    let mut seen = Seen::default();
-    run(&mut seen, work.as_ref(), 0, 1, u64::MAX);
-    run(&mut seen, work.as_ref(), CHURN, 1, u64::MAX);
+    let mut observed = Observed::default();
+    run(&mut observed, work.as_ref(), 0, 1, u64::MAX);
+    run(&mut observed, work.as_ref(), CHURN, 1, u64::MAX);
     let tree = work.tree(CHURN);
-    let paths: BTreeSet<String> = seen.memory.paths().into_iter().collect();
+    let paths: BTreeSet<String> = observed.memory.paths().into_iter().collect();
     for path in paths.iter().filter(|path| path.contains('/')) {
         let name = path.split('/').nth(1).unwrap();
         for directory in 0..4 {
-            let other = format!("d{directory}/{name}");
-            let exists = paths.contains(&other);
-            assert_eq!(tree.lookup(other.as_bytes()).is_some(), exists, "{other}");
+            let candidate = format!("d{directory}/{name}");
+            let exists = paths.contains(&candidate);
+            assert_eq!(tree.lookup(candidate.as_bytes()).is_some(), exists, "{candidate}");
         }
     }
 }
 
 #[test]
-fn with_a_limit_of_time_nothing_is_known_in_advance() {
+fn with_a_time_limit_no_counts_are_known_in_advance() {
     let work = build("churn", &[("seconds", "3"), ("files", "100")], &Setting::seed(1));
     assert_eq!((work.limit(0), work.limit(CHURN)), (None, Some(Nanos(3_000_000_000))));
     assert!(work.counts(CHURN, 2).is_empty() && work.work_units(CHURN).is_empty());
@@ -443,11 +460,11 @@ fn every_call_is_below_the_root_by_a_path() {
 #[test]
 fn each_contradiction_is_one_line_that_gives_the_correction() {
     let kind = workloads::find("churn").unwrap();
-    let wrong = |set: &[(&str, &str)]| match kind.resolve(set) {
+    let error_of = |set: &[(&str, &str)]| match kind.resolve(set) {
         Err(error) => error.to_string(),
         Ok(params) => kind.build(&params, &Setting::default()).err().unwrap().to_string(),
     };
-    for (set, words) in [
+    for (set, mixes) in [
         (&[("parts", "5"), ("files", "100"), ("directories", "4")][..], "parts=4 or fewer"),
         (&[("ops", "5"), ("seconds", "4")], "ops=5 and seconds=4 both determine when churn ends"),
         (&[("mix", "create:1,read:1")], "give a weight to both create and unlink"),
@@ -459,8 +476,8 @@ fn each_contradiction_is_one_line_that_gives_the_correction() {
         (&[("size", "lognormal:4K")], "lognormal:MEDIAN:SIGMA"),
         (&[("fsync", "101")], "fsync takes a whole number from 0 to 100"),
     ] {
-        let message = wrong(set);
-        assert!(message.contains(words), "{message}");
+        let message = error_of(set);
+        assert!(message.contains(mixes), "{message}");
         assert!(!message.contains('\n'), "{message}");
     }
 }

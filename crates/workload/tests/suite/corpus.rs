@@ -1,5 +1,5 @@
-//! Archives with one mistake each, named for it, and their messages; and valid ones with bytes
-//! changed, none of which may end in a panic.
+//! Archives with one mistake each, named for it, and their messages; and valid ones with changed bytes,
+//! none of which may cause a panic.
 //!
 //! The files in `corpus/tar` are those of the table below, stored so that a fuzzer can begin with
 //! them: `FSDYNO_WRITE_CORPUS=1 cargo test -p fsdyno-workload --test suite corpus` writes them.
@@ -9,7 +9,7 @@ use fsdyno_workload::Input;
 use fsdyno_workload::tar::unpack::Unpack;
 use proptest::prelude::*;
 
-fn good() -> Vec<u8> {
+fn valid_archive() -> Vec<u8> {
     archive(&[
         ('d', "d", 0o755, b""),
         ('f', "d/f", 0o644, b"hello"),
@@ -18,43 +18,43 @@ fn good() -> Vec<u8> {
     ])
 }
 
-fn with(at: usize, byte: u8) -> Vec<u8> {
-    let mut bytes = good();
-    bytes[at] = byte;
+fn with_byte(index: usize, byte: u8) -> Vec<u8> {
+    let mut bytes = valid_archive();
+    bytes[index] = byte;
     bytes
 }
 
-fn cut(length: usize) -> Vec<u8> {
-    good()[..length].to_vec()
+fn truncated(length: usize) -> Vec<u8> {
+    valid_archive()[..length].to_vec()
 }
 
 fn pax(record: &[u8]) -> Vec<u8> {
     [raw(b'x', b"pax", b"", record), raw(b'0', b"f", b"", b"")].concat()
 }
 
-/// File name, contents, and a part of the message; nothing for a good one.
+/// File name, contents, and a part of the message, which is empty for a valid archive.
 #[rustfmt::skip]
 fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let deep = [vec![b'd'; 90], b"/".to_vec()].concat().repeat(12);
     let long = [&deep[..], b"f"].concat();
     vec![
-        ("good.tar", good(), ""),
+        ("good.tar", valid_archive(), ""),
         ("good-without-end.tar", raw(b'0', b"f", b"", b"x"), ""),
         ("good-v7-directory.tar", raw(0, b"d/", b"", b""), ""),
-        ("good-label.tar", [raw(b'V', b"label", b"", b""), good()].concat(), ""),
+        ("good-label.tar", [raw(b'V', b"label", b"", b""), valid_archive()].concat(), ""),
         ("good-global-pax.tar", [raw(b'g', b"pax", b"", b"12 mtime=17\n"), raw(b'0', b"f", b"", b"")].concat(), ""),
         ("empty.tar", Vec::new(), "is not a tar archive"),
         ("not-tar.tar", b"hello, world\n".repeat(100), "is not a tar archive"),
-        ("nothing-in-it.tar", vec![0; 1024], "is empty"),
-        ("bad-checksum.tar", with(512 + 1, b'!'), "at byte 512: the checksum"),
-        ("cut-in-header.tar", cut(700), "ends within a header"),
-        ("cut-in-data.tar", cut(1026), "5 bytes of data were expected, but 2 found"),
-        ("huge-size.tar", pax(b"29 size=18446744073709551615\n"), "it is truncated"),
-        ("size-no-number.tar", pax(b"10 size=x\n"), "the size in the header is not a number"),
+        ("no-members.tar", vec![0; 1024], "is empty"),
+        ("bad-checksum.tar", with_byte(512 + 1, b'!'), "at byte 512: the checksum"),
+        ("cut-in-header.tar", truncated(700), "ends within a header"),
+        ("cut-in-data.tar", truncated(1026), "5 bytes of data were expected, but only 2 exist"),
+        ("huge-size.tar", pax(b"29 size=18446744073709551615\n"), "the archive is truncated"),
+        ("size-no-number.tar", pax(b"10 size=x\n"), "the size in the header is not a valid number"),
         ("pax-length.tar", pax(b"99 path=a\n"), "LENGTH KEY=VALUE"),
         ("pax-sparse.tar", pax(b"22 GNU.sparse.major=1\n"), "sparse"),
         ("pax-nul.tar", pax(b"12 path=a\0b\n"), "NUL"),
-        ("pax-at-end.tar", raw(b'x', b"pax", b"", b"9 path=a\n"), "expected after its extension"),
+        ("pax-at-end.tar", raw(b'x', b"pax", b"", b"9 path=a\n"), "not followed by the header of its member"),
         ("absolute.tar", raw(b'0', b"/etc/passwd", b"", b""), "'/etc/passwd' (at byte 0): has an absolute path"),
         ("dot-dot.tar", raw(b'0', b"a/../../b", b"", b""), "'a/../../b' (at byte 0): has '..'"),
         ("no-name.tar", raw(b'0', b"./.", b"", b""), "has no name"),
@@ -66,7 +66,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("sparse.tar", raw(b'S', b"f", b"", b""), "sparse"),
         ("unknown-kind.tar", raw(b'Z', b"f", b"", b""), "has the type flag 'Z'"),
         ("link-to-nothing.tar", raw(b'2', b"s", b"", b""), "is a link without a target"),
-        ("hard-link-to-what-is-not-there.tar", raw(b'1', b"h", b"f", b""), "hard link to 'f', which is not an earlier file"),
+        ("hard-link-to-missing-file.tar", raw(b'1', b"h", b"f", b""), "hard link to 'f', which is not an earlier file"),
         ("hard-link-out.tar", raw(b'1', b"h", b"../f", b""), "has '..'"),
         ("hard-link-to-itself.tar", [raw(b'0', b"f", b"", b""), raw(b'1', b"f", b"f", b"")].concat(), "to itself"),
         ("hard-link-to-symlink.tar", [raw(b'2', b"s", b"f", b""), raw(b'1', b"h", b"s", b"")].concat(), "which is not an earlier file"),
@@ -98,10 +98,10 @@ fn each_mistake_is_reported_with_the_member_and_its_position() {
         if write {
             std::fs::write(folder.join(name), bytes).unwrap();
         }
-        assert_eq!(&std::fs::read(folder.join(name)).unwrap(), bytes, "{name} is not what it was");
+        assert_eq!(&std::fs::read(folder.join(name)).unwrap(), bytes, "{name} has changed");
         assert!(bytes.len() <= 4096, "{name}");
         match Unpack::new(&Input::new(bytes.clone())) {
-            Ok(_) => assert_eq!(*part, "", "{name} was taken"),
+            Ok(_) => assert_eq!(*part, "", "{name} was accepted"),
             Err(error) => {
                 let message = error.to_string();
                 assert!(!part.is_empty() && message.contains(part), "{name}: {message}");
@@ -113,9 +113,9 @@ fn each_mistake_is_reported_with_the_member_and_its_position() {
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), cases.len(), "a file without a row");
 }
 
-fn mend(bytes: &mut [u8], at: usize) {
-    // Most changed headers would fail at their checksum; half of them get a right one.
-    let start = at / 512 * 512;
+fn fix_checksum(bytes: &mut [u8], offset: usize) {
+    // Most changed headers would fail at their checksum; half of them get a correct one.
+    let start = offset / 512 * 512;
     let Some(block) = bytes.get_mut(start..start + 512) else { return };
     block[148..156].fill(b' ');
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
@@ -126,19 +126,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn changed_archives_are_read_or_refused_and_never_more(
-        which in 0usize..64,
+    fn changed_archives_are_read_or_refused_without_a_panic(
+        case_index in 0usize..64,
         changes in prop::collection::vec((prop::num::u16::ANY, prop::num::u8::ANY, prop::bool::ANY), 0..6),
         length in prop::option::of(prop::num::u16::ANY),
     ) {
         let cases = cases();
-        let mut bytes = cases[which % cases.len()].1.clone();
-        for (at, byte, mended) in changes {
-            let at = usize::from(at) % bytes.len().max(1);
-            if let Some(place) = bytes.get_mut(at) {
-                *place = byte;
-                if mended {
-                    mend(&mut bytes, at);
+        let mut bytes = cases[case_index % cases.len()].1.clone();
+        for (index, byte, has_fixed_checksum) in changes {
+            let index = usize::from(index) % bytes.len().max(1);
+            if let Some(slot) = bytes.get_mut(index) {
+                *slot = byte;
+                if has_fixed_checksum {
+                    fix_checksum(&mut bytes, index);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! everyday against the file system in memory and against counts computed by hand.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind::{
     self, Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
 };
@@ -11,12 +11,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn for_any_number_of_each_kind_the_trees_are_as_predicted_after_each_phase(
+    fn the_trees_are_as_predicted_after_each_phase_for_any_number_of_files(
         (documents, songs, films) in (0u64..120, 0u64..30, 1u64..12),
         size in prop::sample::select(vec!["0", "1", "0-3", "131072", "131073", "1K-300K", "mix"]),
         seed: u64,
     ) {
-        prove("everyday", &[
+        check_workload("everyday", &[
             ("documents", &documents.to_string()), ("songs", &songs.to_string()),
             ("films", &films.to_string()), ("document-size", size), ("song-size", "200K"),
             ("film-size", "1M"),
@@ -68,7 +68,7 @@ fn a_file_is_at_the_path_of_its_number_and_nowhere_else() {
     assert_eq!(tree.lookup(b"in/documents/d0001/f000050"), Some(content(50, 102_400)));
     assert_eq!(tree.lookup(b"copy/songs/d0000/f000011"), Some(content(62, 5_242_880)));
     assert_eq!(tree.lookup(b"in/films/d0000/f000000"), Some(content(91, 734_003_200)));
-    for nothing in [
+    for missing in [
         "in/documents/d0000/f000050",
         "in/documents/d0001/f000051",
         "in/documents/d0002",
@@ -78,7 +78,7 @@ fn a_file_is_at_the_path_of_its_number_and_nowhere_else() {
         "copy2",
         "in/sounds",
     ] {
-        assert_eq!(tree.lookup(nothing.as_bytes()), None, "{nothing}");
+        assert_eq!(tree.lookup(missing.as_bytes()), None, "{missing}");
     }
     assert_eq!(work.tree(0).lookup(b"copy"), None, "it is copied in the second phase");
 }

@@ -1,14 +1,14 @@
-//! fdtree against its published numbers and against the script's recursion, written out plainly.
+//! fdtree against its published numbers and against a plain version of the script's recursion.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::{Nanos, OpKind};
 use fsdyno_workload::{Call, Expected, Op, Payload, Setting, Share, Workload, workloads};
 use proptest::prelude::*;
 
 const ROOT: &str = "LEVEL0.fsdyno.1";
 
-/// Each phase's calls as the script's recursion makes them: call, path, and a mark if a process of
-/// its own starts with it.
+/// Each phase's calls as the script's recursion makes them: command, path, and true if a process
+/// starts with it.
 #[derive(Default)]
 struct Script {
     dirs: u64,
@@ -17,37 +17,44 @@ struct Script {
 }
 
 impl Script {
-    fn call(&mut self, what: &'static str, path: &str, level: u64, k: u64, starts: bool) {
-        let letter = if what.ends_with("dir") { 'D' } else { 'F' };
-        self.calls.push((what, format!("{path}/L{level}{letter}{k}"), starts));
+    fn call(
+        &mut self,
+        command: &'static str,
+        path: &str,
+        level: u64,
+        k: u64,
+        starts_process: bool,
+    ) {
+        let letter = if command.ends_with("dir") { 'D' } else { 'F' };
+        self.calls.push((command, format!("{path}/L{level}{letter}{k}"), starts_process));
     }
 
-    fn below(&self, path: &str, level: u64) -> Vec<String> {
+    fn subdirectories(&self, path: &str, level: u64) -> Vec<String> {
         let dirs = if level == 0 { 0 } else { self.dirs };
         (1..=dirs).rev().map(|k| format!("{path}/L{level}D{k}")).collect()
     }
 
-    fn make_directories(&mut self, path: &str, level: u64) {
+    fn create_directories(&mut self, path: &str, level: u64) {
         if level > 0 {
             (1..=self.dirs).rev().for_each(|k| self.call("mkdir", path, level, k, true));
         }
-        for child in self.below(path, level) {
-            self.make_directories(&child, level - 1);
+        for child in self.subdirectories(path, level) {
+            self.create_directories(&child, level - 1);
         }
     }
 
-    fn files(&mut self, what: &'static str, path: &str, level: u64) {
+    fn file_calls(&mut self, command: &'static str, path: &str, level: u64) {
         for k in (1..=self.files).rev() {
-            let starts = what == "dd" || k == self.files;
-            self.call(what, path, level, k, starts);
+            let starts_process = command == "dd" || k == self.files;
+            self.call(command, path, level, k, starts_process);
         }
-        for child in self.below(path, level) {
-            self.files(what, &child, level - 1);
+        for child in self.subdirectories(path, level) {
+            self.file_calls(command, &child, level - 1);
         }
     }
 
     fn remove_directories(&mut self, path: &str, level: u64) {
-        for child in self.below(path, level) {
+        for child in self.subdirectories(path, level) {
             self.remove_directories(&child, level - 1);
         }
         if level > 0 {
@@ -60,10 +67,10 @@ impl Script {
         match phase {
             0 => {
                 self.calls.push(("mkdir", ROOT.into(), true));
-                self.make_directories(ROOT, levels);
+                self.create_directories(ROOT, levels);
             }
-            1 => self.files("dd", ROOT, levels),
-            2 => self.files("rm", ROOT, levels),
+            1 => self.file_calls("dd", ROOT, levels),
+            2 => self.file_calls("rm", ROOT, levels),
             _ => {
                 self.remove_directories(ROOT, levels);
                 self.calls.push(("rmdir", ROOT.into(), true));
@@ -73,14 +80,14 @@ impl Script {
     }
 }
 
-/// The workload's calls in the same words; writes and closes are checked by the file system in
+/// The workload's calls in the same notation; writes and closes are checked by the file system in
 /// memory.
 fn calls(work: &dyn Workload, phase: usize) -> Vec<(&'static str, String, bool)> {
     let mut ops = work.ops(phase, Share::WHOLE);
     let mut op = Op::default();
     let mut calls = Vec::new();
     while ops.next(&mut op) {
-        let what = match op.call {
+        let command = match op.call {
             Call::Mkdir { .. } => "mkdir",
             Call::Create { .. } => "dd",
             Call::Unlink { .. } => "rm",
@@ -90,7 +97,7 @@ fn calls(work: &dyn Workload, phase: usize) -> Vec<(&'static str, String, bool)>
                 continue;
             }
         };
-        calls.push((what, op.name.display(), op.compute == Nanos(7000)));
+        calls.push((command, op.name.display(), op.compute == Nanos(7000)));
     }
     calls
 }
@@ -110,7 +117,7 @@ proptest! {
             ("levels", &*l), ("dirs", &*d), ("files", &*f), ("size", &*s), ("data", data),
             ("fork-time", "7"),
         ];
-        prove("fdtree", &set, 1, threads);
+        check_workload("fdtree", &set, 1, threads);
         let work = build("fdtree", &set, &Setting::seed(1));
         for phase in 0..4 {
             let script = Script { dirs, files, calls: Vec::new() };
@@ -144,14 +151,14 @@ fn the_four_published_sets_have_the_counts_of_the_tables() {
 #[test]
 fn every_call_of_the_small_shallow_set_is_made_as_counted() {
     let work = build("fdtree", &[("set", "small-shallow")], &Setting::default());
-    let counted = |phase| {
+    let count_ops = |phase| {
         let (mut ops, mut op, mut count) = (work.ops(phase, Share::WHOLE), Op::default(), 0);
         while ops.next(&mut op) {
             count += 1;
         }
         count
     };
-    assert_eq!([0, 1, 2, 3].map(counted), [8_421, 3 * 336_840, 336_840, 8_421]);
+    assert_eq!([0, 1, 2, 3].map(count_ops), [8_421, 3 * 336_840, 336_840, 8_421]);
 }
 
 #[test]
@@ -182,11 +189,11 @@ fn a_hundred_million_files_take_no_memory_and_no_time_to_plan() {
 fn paths_outside_the_tree_are_not_found() {
     let set = [("levels", "2"), ("dirs", "3"), ("files", "2")];
     let work = build("fdtree", &set, &Setting::default());
-    let found = |path: &str| work.tree(1).lookup(format!("{ROOT}{path}").as_bytes()).is_some();
-    for right in ["", "/L2D3", "/L2D3/L1D1", "/L2F1", "/L2D1/L1D2/L0F2"] {
-        assert!(found(right), "{right}");
+    let exists = |path: &str| work.tree(1).lookup(format!("{ROOT}{path}").as_bytes()).is_some();
+    for expected in ["", "/L2D3", "/L2D3/L1D1", "/L2F1", "/L2D1/L1D2/L0F2"] {
+        assert!(exists(expected), "{expected}");
     }
-    for wrong in [
+    for invalid in [
         "x",
         "/",
         "/L2D0",
@@ -205,7 +212,7 @@ fn paths_outside_the_tree_are_not_found() {
         "/2D1",
         "/L2D1/L1D1/L0F9",
     ] {
-        assert!(!found(wrong), "{wrong}");
+        assert!(!exists(invalid), "{invalid}");
     }
     assert!(work.tree(0).lookup(format!("{ROOT}/L2F1").as_bytes()).is_none());
 }

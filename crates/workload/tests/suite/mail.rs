@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::{build, prove, prove_input};
+use crate::memory::{build, check_workload, check_workload_with_input};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{
     Call, Compound, Expect, Input, Op, Payload, Setting, Share, Workload, workloads,
@@ -21,7 +21,7 @@ fn trace(work: &dyn Workload, phase: usize, share: Share) -> Vec<String> {
 }
 
 fn line(op: &Op) -> String {
-    let (name, other) = (op.name.display(), op.other.display());
+    let (name, second_name) = (op.name.display(), op.second_name.display());
     let text = match op.call {
         Call::Mkdir { .. } => format!("mkdir {name}"),
         Call::OpenDir { .. } => format!("opendir {name}"),
@@ -30,12 +30,12 @@ fn line(op: &Op) -> String {
         Call::Compound(Compound::Scan { .. }) => format!("scan {name}"),
         Call::Stat { .. } => format!("stat {name}"),
         Call::Create { flags, mode, .. } => {
-            let how = match (flags.exclusive, flags.truncate) {
+            let flags_text = match (flags.exclusive, flags.truncate) {
                 (true, false) => "exclusive",
                 (false, true) => "truncate",
-                other => panic!("{other:?}"),
+                second_name => panic!("{second_name:?}"),
             };
-            format!("create {name} {how} {mode:o}")
+            format!("create {name} {flags_text} {mode:o}")
         }
         Call::Open { .. } => format!("open {name}"),
         Call::StatFile { .. } => "fstat".to_string(),
@@ -43,19 +43,19 @@ fn line(op: &Op) -> String {
         Call::Read { length, .. } => format!("read {length}"),
         Call::Fsync { .. } => "fsync".to_string(),
         Call::Close { .. } => "close".to_string(),
-        Call::Link { .. } => format!("link {name} {other}"),
-        Call::Rename { .. } => format!("rename {name} {other}"),
+        Call::Link { .. } => format!("link {name} {second_name}"),
+        Call::Rename { .. } => format!("rename {name} {second_name}"),
         Call::Unlink { .. } => format!("unlink {name}"),
         Call::UtimesFile { mtime, .. } => format!("futimens {mtime}"),
         Call::ChownFile { .. } => "fchown".to_string(),
         Call::ChmodFile { mode, .. } => format!("fchmod {mode:o}"),
-        other => panic!("{other:?}"),
+        second_name => panic!("{second_name:?}"),
     };
     match op.expect {
         Expect::Success => text,
         Expect::Missing => format!("{text} ENOENT"),
         Expect::Exists => format!("{text} EEXIST"),
-        Expect::Errno | Expect::Result | Expect::Any => format!("{text} not of mail"),
+        Expect::Errno | Expect::Result | Expect::Any => format!("{text} unexpected"),
     }
 }
 
@@ -63,7 +63,7 @@ fn line(op: &Op) -> String {
 type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// One message of 2,500 bytes for one maildir, and nothing else.
-const ONE: [(&str, &str); 7] = [
+const ONE_MESSAGE: [(&str, &str); 7] = [
     ("ops", "1"),
     ("writes", "100"),
     ("store", "1"),
@@ -73,8 +73,11 @@ const ONE: [(&str, &str); 7] = [
     ("list-source", "none"),
 ];
 
-fn with<'a>(set: &[(&'a str, &'a str)], more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    [set, more].concat()
+fn with<'a>(
+    set: &[(&'a str, &'a str)],
+    additional: &[(&'a str, &'a str)],
+) -> Vec<(&'a str, &'a str)> {
+    [set, additional].concat()
 }
 
 const READ_SOURCE: [&str; 5] =
@@ -147,37 +150,37 @@ fn every_protocol_makes_the_calls_of_its_program() {
             dovecot(&["fsync"], &["opendir maildir0/new", "fsyncdir", "closedir"]),
         ),
     ];
-    for (set, right) in table {
-        let work = build("maildir", &with(&ONE, set), &Setting::seed(1));
+    for (set, expected) in table {
+        let work = build("maildir", &with(&ONE_MESSAGE, set), &Setting::seed(1));
         let read = READ_SOURCE.map(String::from).to_vec();
-        assert_eq!(trace(work.as_ref(), 2, Share::WHOLE), [read, right].concat(), "{set:?}");
+        assert_eq!(trace(work.as_ref(), 2, Share::WHOLE), [read, expected].concat(), "{set:?}");
     }
 }
 
 /// The message has 50 lines, as counted in the writes of `flush=line`, so 2,550 bytes with CR LF.
-fn dovecot(synced: &[&str], at_the_end: &[&str]) -> Vec<String> {
+fn dovecot(after_write: &[&str], after_rename: &[&str]) -> Vec<String> {
     let lines = line_lengths(&[]).len();
     let from = "maildir0/tmp/1099267200.M0P300.mail";
     let to = format!("maildir0/new/1099267200.M0P300.mail,S=2500,W={}", 2500 + lines);
     let mut calls = vec![format!("create {from} exclusive 600"), "write 0+2500".into()];
-    calls.extend(synced.iter().map(ToString::to_string));
+    calls.extend(after_write.iter().map(ToString::to_string));
     calls.extend(["close".into(), format!("rename {from} {to}")]);
-    calls.extend(at_the_end.iter().map(ToString::to_string));
+    calls.extend(after_rename.iter().map(ToString::to_string));
     calls
 }
 
 /// The lengths of the writes of one message with `flush=line`, checked to be contiguous.
 fn line_lengths(set: Set) -> Vec<u64> {
-    let set = with(&with(&ONE, &[("flush", "line")]), set);
+    let set = with(&with(&ONE_MESSAGE, &[("flush", "line")]), set);
     let work = build("maildir", &set, &Setting::seed(1));
-    let mut at = 0;
+    let mut position = 0;
     let mut lengths = Vec::new();
     for call in trace(work.as_ref(), 2, Share::WHOLE) {
         let Some(write) = call.strip_prefix("write ") else { continue };
         let (offset, length) = write.split_once('+').unwrap();
-        assert_eq!(offset.parse::<u64>().unwrap(), at);
+        assert_eq!(offset.parse::<u64>().unwrap(), position);
         lengths.push(length.parse().unwrap());
-        at += lengths.last().unwrap();
+        position += lengths.last().unwrap();
     }
     lengths
 }
@@ -194,7 +197,7 @@ fn a_flushed_line_is_a_write_and_qmail_has_two_lines_of_its_own() {
 
 #[test]
 fn messages_are_unpacked_as_tar_does_and_maildirs_are_four_directories() {
-    let set = with(&ONE, &[("fill", "1"), ("flush", "none"), ("size", "10000")]);
+    let set = with(&ONE_MESSAGE, &[("fill", "1"), ("flush", "none"), ("size", "10000")]);
     let work = build("maildir", &set, &Setting::seed(1));
     let file = |path: &str, writes: [&str; 2]| {
         vec![
@@ -207,16 +210,16 @@ fn messages_are_unpacked_as_tar_does_and_maildirs_are_four_directories() {
             "close".to_string(),
         ]
     };
-    // Of records of 10,240 bytes the first holds the headers of the directory and of the message and
+    // Of records of 10,240 bytes the first contains the headers of the directory and of the message and
     // 9,216 bytes; the other 784, padded to 1,024, two headers more and 8,192 bytes are the second.
-    let right = [
+    let expected = [
         vec!["mkdir write_src".to_string()],
         file("write_src/1099267200.2119_0.mail", ["0+9216", "9216+784"]),
         vec!["mkdir read_src".to_string()],
         file("read_src/1099267200.2119_0.mail", ["0+8192", "8192+1808"]),
     ];
-    assert_eq!(trace(work.as_ref(), 0, Share::WHOLE), right.concat());
-    let right = [
+    assert_eq!(trace(work.as_ref(), 0, Share::WHOLE), expected.concat());
+    let expected = [
         "mkdir maildir0",
         "mkdir maildir0/tmp",
         "mkdir maildir0/new",
@@ -235,7 +238,7 @@ fn messages_are_unpacked_as_tar_does_and_maildirs_are_four_directories() {
         "write 8192+1808",
         "close",
     ];
-    assert_eq!(trace(work.as_ref(), 1, Share::WHOLE), right);
+    assert_eq!(trace(work.as_ref(), 1, Share::WHOLE), expected);
 }
 
 #[test]
@@ -312,17 +315,17 @@ fn the_script_computes_once_before_each_write_and_each_read() {
     );
 }
 
-/// Number of ops of each deliverer that have returned after its last one of each delivery.
-fn ends_of_deliveries(
+/// For each deliverer, the number of its ops that have returned when the last op of each delivery returns.
+fn delivery_ends(
     work: &dyn Workload,
     phase: usize,
     deliverers: u32,
-    last: &str,
+    last_call: &str,
 ) -> Vec<Vec<u64>> {
     let ends = |rank| {
         let calls = trace(work, phase, Share { rank, ranks: deliverers + 1 });
         let numbered = (1..).zip(calls);
-        numbered.filter(|(_, call)| call.starts_with(last)).map(|(number, _)| number).collect()
+        numbered.filter(|(_, call)| call.starts_with(last_call)).map(|(number, _)| number).collect()
     };
     (0..deliverers).map(ends).collect()
 }
@@ -340,10 +343,10 @@ fn a_message_is_retrieved_right_after_its_delivery_and_by_these_calls() {
         let set = [("deliverers", "sweep"), ("protocol", protocol), ("ops", "50"), ("store", "7")];
         let work = build("maildir", &set, &Setting::seed(8));
         let names: Vec<&str> = work.phases().iter().map(|phase| phase.name).collect();
-        let right = ["setup", "deliver-1", "deliver-2", "deliver-4", "deliver-8", "deliver-16"];
-        assert_eq!(names, right);
+        let expected = ["setup", "deliver-1", "deliver-2", "deliver-4", "deliver-8", "deliver-16"];
+        assert_eq!(names, expected);
         for (phase, deliverers) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16)] {
-            let ends = ends_of_deliveries(work.as_ref(), phase, deliverers, last);
+            let ends = delivery_ends(work.as_ref(), phase, deliverers, last);
             let mut ops = work.ops(phase, Share { rank: deliverers, ranks: deliverers + 1 });
             let mut op = Op::default();
             let mut waits = vec![Vec::new(); deliverers as usize];
@@ -372,7 +375,7 @@ fn a_reader_lists_renames_reads_and_deletes() {
         ("retrieve", "delete"),
     ];
     let work = build("maildir", &set, &Setting::seed(1));
-    let right = [
+    let expected = [
         "scan maildir0/new",
         "rename maildir0/new/1099267200.2119_0.mail maildir0/cur/1099267200.2119_0.mail:2,S",
         "open maildir0/cur/1099267200.2119_0.mail:2,S",
@@ -382,7 +385,7 @@ fn a_reader_lists_renames_reads_and_deletes() {
         "close",
         "unlink maildir0/cur/1099267200.2119_0.mail:2,S",
     ];
-    assert_eq!(trace(work.as_ref(), 1, Share { rank: 1, ranks: 2 }), right);
+    assert_eq!(trace(work.as_ref(), 1, Share { rank: 1, ranks: 2 }), expected);
 }
 
 fn choice(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
@@ -409,7 +412,7 @@ proptest! {
         (seed, threads) in (prop::num::u64::ANY, 1u32..4),
     ) {
         let fsync = if protocol == "dovecot" { fsync } else { "optimized" };
-        let memory = prove("maildir", &[
+        let memory = check_workload("maildir", &[
             ("ops", &ops.to_string()), ("writes", &writes.to_string()),
             ("maildirs", &maildirs.to_string()), ("store", &store.to_string()),
             ("read-store", &read_store.to_string()), ("fill", &fill.min(read_store).to_string()),
@@ -433,7 +436,7 @@ proptest! {
         size in choice(&["mix", "0", "1", "3000"]),
         seed: u64,
     ) {
-        let memory = prove("maildir", &[
+        let memory = check_workload("maildir", &[
             ("ops", &ops.to_string()), ("maildirs", &maildirs.to_string()),
             ("store", &store.to_string()), ("fill", &fill.to_string()),
             ("deliverers", deliverers), ("protocol", protocol), ("flush", flush),
@@ -445,13 +448,13 @@ proptest! {
     }
 
     #[test]
-    fn reading_leaves_everything_as_it_was(
+    fn reading_changes_nothing(
         (reads, store) in (1u64..200, 1u64..60),
         gap in choice(&["none", "sync", "drop", "remount"]),
         size in choice(&["mix", "0", "4096", "10000"]),
         seed: u64,
     ) {
-        prove("maildir-read", &[
+        check_workload("maildir-read", &[
             ("reads", &reads.to_string()), ("read-store", &store.to_string()),
             ("gap", gap), ("size", size),
         ], seed, 1);
@@ -459,7 +462,7 @@ proptest! {
 }
 
 #[test]
-fn random_reads_read_each_message_about_as_often_and_whole() {
+fn random_reads_read_each_message_completely_and_about_equally_often() {
     let work = build("maildir-read", &[("read-store", "20"), ("size", "5000")], &Setting::seed(2));
     let mut reads = BTreeMap::<String, u32>::new();
     for call in trace(work.as_ref(), 1, Share::WHOLE) {
@@ -510,7 +513,7 @@ fn archive(files: &[(&str, &[u8])]) -> Input {
     Input::new(bytes)
 }
 
-const REAL: &[(&str, &[u8])] = &[
+const REAL_MAIL: &[(&str, &[u8])] = &[
     ("a", b"From: a\n\nHello,\nworld\n"),
     ("b", b""),
     ("c", b"no newline at the end"),
@@ -518,11 +521,12 @@ const REAL: &[(&str, &[u8])] = &[
 ];
 
 #[test]
-fn real_mail_is_delivered_byte_by_byte_in_its_own_lines() {
+fn real_mail_is_delivered_line_by_line() {
     let writes = |protocol| {
-        let more = [("source", "mail"), ("size", "mix"), ("flush", "line"), ("protocol", protocol)];
-        let setting = Setting { seed: 1, input: Some(archive(REAL)) };
-        let work = build("maildir", &with(&ONE, &more), &setting);
+        let parameters =
+            [("source", "mail"), ("size", "mix"), ("flush", "line"), ("protocol", protocol)];
+        let setting = Setting { seed: 1, input: Some(archive(REAL_MAIL)) };
+        let work = build("maildir", &with(&ONE_MESSAGE, &parameters), &setting);
         let mut ops = work.ops(2, Share::WHOLE);
         let mut op = Op::default();
         let mut writes = Vec::new();
@@ -555,22 +559,27 @@ fn real_mail_is_verified_under_every_protocol_and_repeats_after_its_end() {
                 ("protocol", protocol),
                 ("flush", flush),
             ];
-            prove_input("maildir", &set, 3, archive(REAL));
+            check_workload_with_input("maildir", &set, 3, archive(REAL_MAIL));
         }
     }
-    prove_input("maildir-read", &[("source", "mail"), ("reads", "30")], 3, archive(REAL));
+    check_workload_with_input(
+        "maildir-read",
+        &[("source", "mail"), ("reads", "30")],
+        3,
+        archive(REAL_MAIL),
+    );
 }
 
 #[test]
-fn nothing_but_mail_is_expected_in_maildirs() {
-    let set = with(&ONE, &[("maildirs", "2"), ("ops", "2")]);
+fn only_mail_is_expected_in_maildirs() {
+    let set = with(&ONE_MESSAGE, &[("maildirs", "2"), ("ops", "2")]);
     let work = build("maildir", &set, &Setting::seed(1));
     let tree = work.tree(2);
     let exists = |path: &str| tree.lookup(path.as_bytes()).is_some();
     let name = "1099267200.2119_0.mail";
     assert!(exists(&format!("write_src/{name}")) && exists("maildir1/cur"));
     assert!(exists(&format!("maildir0/new/{name}")) != exists(&format!("maildir1/new/{name}")));
-    for wrong in [
+    for invalid in [
         "write_src/1099267200.2119_1.mail",
         "write_src/1099267200.2119_0.mai",
         "write_src/x/1099267200.2119_0.mail",
@@ -582,7 +591,7 @@ fn nothing_but_mail_is_expected_in_maildirs() {
         "maildir0/new/1099267200.2119_2.mail",
         "maildir0/new/1099267200.2119_0.mail/x",
     ] {
-        assert!(!exists(wrong), "{wrong}");
+        assert!(!exists(invalid), "{invalid}");
     }
     assert!(work.tree(1).lookup(format!("maildir0/new/{name}").as_bytes()).is_none());
 }
@@ -609,9 +618,9 @@ fn contradictions_are_refused_before_any_work_with_the_correction() {
         (&[("deliverers", "2"), ("writes", "50")], "writes=50 applies only to the script"),
         (&[("source", "mail"), ("size", "5")], "real messages have their own sizes"),
     ];
-    for (set, right) in table {
+    for (set, expected) in table {
         let message = error("maildir", set, None);
-        assert!(message.contains(right) && !message.contains('\n'), "{message}");
+        assert!(message.contains(expected) && !message.contains('\n'), "{message}");
     }
     let source = [("source", "mail")];
     let message = error("maildir-read", &source, Some(archive(&[])));

@@ -1,6 +1,6 @@
 //! Tests of the workloads.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod all;
 mod archive;

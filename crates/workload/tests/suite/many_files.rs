@@ -1,6 +1,6 @@
-//! many-files against its published numbers and against nested loops, written out plainly.
+//! many-files against its published numbers and against plain nested loops.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, Op, Setting, Share, workloads};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ proptest! {
         threads in 1u32..7,
     ) {
         let widths: Vec<String> = widths.iter().map(u64::to_string).collect();
-        prove("many-files", &[
+        check_workload("many-files", &[
             ("widths", &widths.join("/")), ("files", &files.to_string()), ("size", size),
             ("data", data), ("order", order),
         ], 1, threads);
@@ -28,12 +28,12 @@ proptest! {
 fn the_calls_are_those_of_nested_loops() {
     let set = [("widths", "2/3"), ("files", "11")];
     let work = build("many-files", &set, &Setting::default());
-    let mut right = Vec::new();
+    let mut expected = Vec::new();
     for i in 0..2 {
-        right.push(format!("{i}"));
+        expected.push(format!("{i}"));
         for j in 0..3 {
-            right.push(format!("{i}/{j}"));
-            (0..11).for_each(|k| right.push(format!("{i}/{j}/{k}")));
+            expected.push(format!("{i}/{j}"));
+            (0..11).for_each(|k| expected.push(format!("{i}/{j}/{k}")));
         }
     }
     let (mut ops, mut op, mut names) = (work.ops(0, Share::WHOLE), Op::default(), Vec::new());
@@ -42,7 +42,7 @@ fn the_calls_are_those_of_nested_loops() {
             names.push(op.name.display());
         }
     }
-    assert_eq!(names, right);
+    assert_eq!(names, expected);
 }
 
 #[test]
@@ -66,10 +66,12 @@ fn every_named_tree_has_its_published_numbers() {
 #[test]
 fn paths_outside_the_tree_are_not_found() {
     let work = build("many-files", &[("widths", "3/12"), ("files", "2")], &Setting::default());
-    let found = |path: &str| work.tree(0).lookup(path.as_bytes()).is_some();
-    ["0", "2", "2/11", "2/11/1", "0/0/0"].iter().for_each(|right| assert!(found(right), "{right}"));
-    for wrong in ["", "3", "00", "2/12", "2/011", "2/11/2", "2/11/1/0", "2/", "/2", "+1", "x"] {
-        assert!(!found(wrong), "{wrong}");
+    let exists = |path: &str| work.tree(0).lookup(path.as_bytes()).is_some();
+    ["0", "2", "2/11", "2/11/1", "0/0/0"]
+        .iter()
+        .for_each(|expected| assert!(exists(expected), "{expected}"));
+    for invalid in ["", "3", "00", "2/12", "2/011", "2/11/2", "2/11/1/0", "2/", "/2", "+1", "x"] {
+        assert!(!exists(invalid), "{invalid}");
     }
     assert!(work.tree(1).lookup(b"0").is_none());
 }

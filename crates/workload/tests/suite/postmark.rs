@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_workload::{Setting, WorkUnits, Workload, workloads};
 use proptest::prelude::*;
 
 /// Work units of all phases.
 fn units(work: &dyn Workload) -> WorkUnits {
-    let mut all = WorkUnits::new();
+    let mut totals = WorkUnits::new();
     for phase in 0..work.phases().len() {
-        for (what, count) in work.work_units(phase) {
-            *all.entry(what).or_default() += count;
+        for (unit, count) in work.work_units(phase) {
+            *totals.entry(unit).or_default() += count;
         }
     }
-    all
+    totals
 }
 
 fn refusal(set: &[(&str, &str)]) -> String {
@@ -38,7 +38,7 @@ fn config(text: &[u8]) -> Result<BTreeMap<String, String>, String> {
 #[test]
 fn the_default_configuration_has_the_counts_that_postmark_reports() {
     let work = build("postmark", &[], &Setting::default());
-    let right = WorkUnits::from([
+    let expected = WorkUnits::from([
         ("files created alone", 500),
         ("files created mixed", 264),
         ("files read", 243),
@@ -49,13 +49,13 @@ fn the_default_configuration_has_the_counts_that_postmark_reports() {
         ("written bytes", 4_662_068),
         ("transactions", 500),
     ]);
-    assert_eq!(units(work.as_ref()), right);
-    let memory = prove("postmark", &[], 1, 1);
+    assert_eq!(units(work.as_ref()), expected);
+    let memory = check_workload("postmark", &[], 1, 1);
     assert_eq!((memory.read, memory.written), (1_430_770, 4_662_068));
 }
 
 #[test]
-fn another_seed_and_subdirectories_have_the_counts_that_postmark_reports() {
+fn another_seed_with_subdirectories_has_the_counts_that_postmark_reports() {
     let set =
         [("number", "1000"), ("transactions", "2000"), ("seed", "7"), ("subdirectories", "10")];
     let units = units(build("postmark", &set, &Setting::default()).as_ref());
@@ -76,7 +76,7 @@ fn the_configuration_of_linuxinsight_has_the_derived_counts() {
         ("write", "4096"),
     ];
     let work = build("postmark", &set, &Setting::default());
-    let right = WorkUnits::from([
+    let expected = WorkUnits::from([
         ("files created alone", 5000),
         ("files created mixed", 4950),
         ("files read", 5026),
@@ -87,7 +87,7 @@ fn the_configuration_of_linuxinsight_has_the_derived_counts() {
         ("written bytes", 3_000_020_798),
         ("transactions", 10_000),
     ]);
-    assert_eq!(units(work.as_ref()), right);
+    assert_eq!(units(work.as_ref()), expected);
     assert_eq!(work.work_units(0)["written bytes"], 1_249_675_699);
 }
 
@@ -98,7 +98,7 @@ fn the_trials_seed_and_the_number_of_threads_change_nothing() {
         (0..3).map(|phase| (work.counts(phase, 8), work.work_units(phase))).collect::<Vec<_>>()
     };
     assert_eq!(ops(1), ops(2));
-    prove("postmark", &[("number", "50")], 1, 3);
+    check_workload("postmark", &[("number", "50")], 1, 3);
 }
 
 #[test]
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn every_call_is_legal_and_leaves_the_predicted_tree(
         (number, transactions, seed) in (1u32..60, 10u32..200, 1u32..i32::MAX as u32),
-        (low, more) in (1u32..9000, prop::sample::select(vec![0u32, 1, 100, 20_000])),
+        (low, range) in (1u32..9000, prop::sample::select(vec![0u32, 1, 100, 20_000])),
         (read, write) in (1u32..20_000, 1u32..20_000),
         (subdirectories, locations) in
             (0u32..5, prop::sample::select(vec!["1", "7", "1,1", "5,1,9"])),
@@ -133,16 +133,16 @@ proptest! {
             prop::sample::select(vec!["none", "sync", "remount"]),
         ),
     ) {
-        // With this many files none runs out, for any bias.
+        // With this many files the pool never runs out of files, for any bias.
         let number = if matches!(bias_create, "0" | "3" | "5") {
             number + transactions
         } else {
             number + 40
         };
-        prove("postmark", &[
+        check_workload("postmark", &[
             ("number", &number.to_string()), ("transactions", &transactions.to_string()),
             ("seed", &seed.to_string()),
-            ("size-low", &low.to_string()), ("size-high", &(low + more).to_string()),
+            ("size-low", &low.to_string()), ("size-high", &(low + range).to_string()),
             ("read", &(read.max(64)).to_string()), ("write", &(write.max(64)).to_string()),
             ("subdirectories", &subdirectories.to_string()), ("locations", locations),
             ("bias-read", bias_read), ("bias-create", bias_create),
@@ -151,14 +151,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_as_a_configuration_or_an_error_names_the_line(
+    fn any_bytes_are_a_configuration_or_an_error_with_the_line_number(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
     ) {
         one_line(config(&bytes))?;
     }
 
     #[test]
-    fn any_text_after_a_command_is_read_or_an_error_names_the_line(
+    fn any_text_after_a_command_is_read_or_an_error_with_the_line_number(
         lines in prop::collection::vec((command(), "[ -~\u{e9}\u{0}\r]{0,12}|[ +-]?[0-9]{0,11}"), 0..12),
     ) {
         let text: Vec<String> = lines.iter().map(|(name, rest)| format!("{name}{rest}")).collect();
@@ -190,13 +190,13 @@ fn command() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// An accepted configuration has all parameters of PostMark; a refusal is one line of this form.
-fn one_line(read: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
-    match read {
+/// An accepted configuration has all parameters of PostMark; an error is one line with the line number.
+fn one_line(result: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
+    match result {
         Ok(map) => prop_assert_eq!(map.len(), 13),
         Err(error) => {
-            let rest = error.strip_prefix("config 'pm' line ").unwrap_or_default();
-            let number = rest.split(':').next().unwrap_or_default();
+            let location = error.strip_prefix("config 'pm' line ").unwrap_or_default();
+            let number = location.split(':').next().unwrap_or_default();
             prop_assert!(number.parse::<u32>().is_ok_and(|line| line > 0), "{}", error);
             prop_assert!(!error.chars().any(char::is_control), "{:?}", error);
         }
@@ -204,12 +204,12 @@ fn one_line(read: Result<BTreeMap<String, String>, String>) -> Result<(), TestCa
     Ok(())
 }
 
-/// Each bad file has its message in an `.error` file; a good one builds.
+/// Each invalid file has its message in an `.error` file; a valid one builds.
 #[test]
 fn the_corpus_is_read_or_refused_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/postmark");
     let kind = workloads::find("postmark").unwrap();
-    let mut seen = (0, 0);
+    let mut counts = (0, 0);
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -220,22 +220,22 @@ fn the_corpus_is_read_or_refused_as_expected() {
         let read = |name: &str| {
             std::fs::read(folder.join(name)).map_err(|_| "there is no such file".to_string())
         };
-        let ended = (kind.config.unwrap())(&name, &read).and_then(|map| {
+        let outcome = (kind.config.unwrap())(&name, &read).and_then(|map| {
             let set: Vec<(&str, &str)> =
                 map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             let built = kind.resolve(&set).and_then(|map| kind.build(&map, &Setting::default()));
             built.map(drop).map_err(|error| error.to_string())
         });
         match std::fs::read_to_string(folder.join(&name).with_extension("error")) {
-            Ok(right) => {
-                assert_eq!(ended.unwrap_err(), right.trim_end(), "{name}");
-                seen.1 += 1;
+            Ok(expected) => {
+                assert_eq!(outcome.unwrap_err(), expected.trim_end(), "{name}");
+                counts.1 += 1;
             }
             Err(_) => {
-                assert_eq!(ended, Ok(()), "{name}");
-                seen.0 += 1;
+                assert_eq!(outcome, Ok(()), "{name}");
+                counts.0 += 1;
             }
         }
     }
-    assert!(seen.0 >= 5 && seen.1 >= 15, "{seen:?}");
+    assert!(counts.0 >= 5 && counts.1 >= 15, "{counts:?}");
 }

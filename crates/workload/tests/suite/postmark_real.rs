@@ -1,4 +1,4 @@
-//! The real PostMark compared with ours: the same configuration file, the same report, the same
+//! Comparison of the model with the real PostMark: the same configuration file, the same report, the same
 //! calls.
 
 use std::collections::BTreeMap;
@@ -69,13 +69,13 @@ fn configuration(draws: &mut SplitMix64, folder: &Path) -> (String, usize) {
 }
 
 /// Runs the real program under strace in fresh directories: returns its output and its calls.
-fn real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
+fn run_real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
     let (config, trace) = (folder.join("config"), folder.join("trace"));
     std::fs::write(&config, format!("{text}run\nquit\n")).unwrap();
     let data = folder.join("data");
     let names = match locations {
         1 => vec!["l".to_string()],
-        _ => (0..locations).map(|at| format!("l{at}")).collect(),
+        _ => (0..locations).map(|index| format!("l{index}")).collect(),
     };
     names.iter().for_each(|name| std::fs::create_dir_all(data.join(name)).unwrap());
     let output = Command::new(STRACE)
@@ -88,15 +88,15 @@ fn real(folder: &Path, text: &str, locations: usize) -> (String, Vec<String>) {
     let trace = std::fs::read_to_string(trace).unwrap();
     // The removal succeeds only if the program left nothing behind.
     names.iter().for_each(|name| std::fs::remove_dir(data.join(name)).unwrap());
-    let below = match locations {
+    let prefix = match locations {
         1 => format!("{}/l/", data.display()),
         _ => format!("{}/", data.display()),
     };
-    (String::from_utf8(output.stdout).unwrap(), calls_of_trace(&trace, &below))
+    (String::from_utf8(output.stdout).unwrap(), calls_of_trace(&trace, &prefix))
 }
 
 /// The calls on files in the locations: `read 4096`, `unlink s1/7`.
-fn calls_of_trace(trace: &str, below: &str) -> Vec<String> {
+fn calls_of_trace(trace: &str, prefix: &str) -> Vec<String> {
     let mut calls = Vec::new();
     let mut file = None;
     for line in trace.lines() {
@@ -104,7 +104,7 @@ fn calls_of_trace(trace: &str, below: &str) -> Vec<String> {
         let (arguments, result) = rest.rsplit_once(" = ").unwrap();
         let arguments = arguments.trim_end().strip_suffix(')').unwrap();
         let path = || {
-            let (_, from) = arguments.split_once(below)?;
+            let (_, from) = arguments.split_once(prefix)?;
             from.split_once('"').map(|(path, rest)| (path.to_string(), rest.to_string()))
         };
         let first = arguments.split(',').next().unwrap();
@@ -133,7 +133,7 @@ fn calls_of_trace(trace: &str, below: &str) -> Vec<String> {
     calls
 }
 
-/// Our ops in the same words, without the directories of several locations: they are fsdyno's own.
+/// The ops of the model in the same notation, without the directories of several locations: they are fsdyno's own.
 fn calls_of_ops(work: &dyn Workload, locations: usize) -> Vec<String> {
     let mut calls = Vec::new();
     for phase in 0..work.phases().len() {
@@ -141,33 +141,33 @@ fn calls_of_ops(work: &dyn Workload, locations: usize) -> Vec<String> {
         let mut op = Op::default();
         while ops.next(&mut op) {
             let name = op.name.display();
-            let own = locations > 1 && !name.contains('/');
+            let is_own = locations > 1 && !name.contains('/');
             calls.push(match op.call {
-                Call::Mkdir { .. } | Call::Rmdir { .. } if own => continue,
+                Call::Mkdir { .. } | Call::Rmdir { .. } if is_own => continue,
                 Call::Mkdir { mode, .. } => format!("mkdir {name}, 0{mode:o}"),
                 Call::Rmdir { .. } => format!("rmdir {name}"),
                 Call::Unlink { .. } => format!("unlink {name}"),
                 Call::Create { flags, mode, .. } => {
-                    format!("openat {name}, {}, 0{mode:o}", words(flags, true))
+                    format!("openat {name}, {}, 0{mode:o}", flag_names(flags, true))
                 }
                 Call::Open { flags, .. } if flags.create => {
-                    format!("openat {name}, {}, 0666", words(flags, true))
+                    format!("openat {name}, {}, 0666", flag_names(flags, true))
                 }
-                Call::Open { flags, .. } => format!("openat {name}, {}", words(flags, false)),
+                Call::Open { flags, .. } => format!("openat {name}, {}", flag_names(flags, false)),
                 Call::Write { payload, .. } | Call::Append { payload, .. } => {
                     format!("write {}", payload.length)
                 }
                 Call::Read { length, .. } => format!("read {length}"),
                 Call::StatFile { .. } => "fstat".to_string(),
                 Call::Close { .. } => "close".to_string(),
-                other => panic!("{other:?}"),
+                call => panic!("{call:?}"),
             });
         }
     }
     calls
 }
 
-fn words(flags: OpenFlags, create: bool) -> String {
+fn flag_names(flags: OpenFlags, create: bool) -> String {
     let access = match (flags.read, flags.write) {
         (true, true) => "O_RDWR",
         (false, true) => "O_WRONLY",
@@ -189,7 +189,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 #[test]
-fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
+fn random_configurations_have_the_report_and_calls_of_the_real_program() {
     if is_missing(POSTMARK) || is_missing(STRACE) {
         return;
     }
@@ -199,7 +199,7 @@ fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
     let (mut reported, mut ran_out, mut seen) = (0, 0, BTreeMap::<String, u64>::new());
     for case in 0..CASES {
         let (text, locations) = configuration(&mut draws, &folder.0);
-        let (report, calls) = real(&folder.0, &text, locations);
+        let (report, calls) = run_real(&folder.0, &text, locations);
         let map = kind.config.unwrap()("config", &|_| Ok(text.clone().into_bytes())).unwrap();
         let set: Vec<(&str, &str)> = map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         let built = kind.build(&kind.resolve(&set).unwrap(), &Setting::default());
@@ -213,7 +213,7 @@ fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
         for phase in 0..work.phases().len() {
             work.work_units(phase)
                 .iter()
-                .for_each(|(what, n)| *units.entry(*what).or_insert(0) += n);
+                .for_each(|(unit, n)| *units.entry(*unit).or_insert(0) += n);
         }
         let (alone, mixed) = (units["files created alone"], units["files created mixed"]);
         let (last, deleted) = (units["files deleted alone"], units["files deleted mixed"]);
@@ -231,20 +231,22 @@ fn random_configurations_have_the_report_and_the_calls_of_the_real_program() {
         ] {
             assert!(report.contains(&line), "no '{line}'\n{text}{report}");
         }
-        let ours = calls_of_ops(work.as_ref(), locations);
-        let differs = ours.iter().zip(&calls).position(|(ours, real)| ours != real);
-        if let Some(at) = differs {
-            let upto =
-                |calls: &[String]| calls[at.saturating_sub(3)..calls.len().min(at + 3)].to_vec();
-            panic!("case {case}\n{text}ours {:?}\nreal {:?}", upto(&ours), upto(&calls));
+        let model_calls = calls_of_ops(work.as_ref(), locations);
+        let differs =
+            model_calls.iter().zip(&calls).position(|(model_calls, real)| model_calls != real);
+        if let Some(index) = differs {
+            let around = |calls: &[String]| {
+                calls[index.saturating_sub(3)..calls.len().min(index + 3)].to_vec()
+            };
+            panic!("case {case}\n{text}ours {:?}\nreal {:?}", around(&model_calls), around(&calls));
         }
-        assert_eq!(ours.len(), calls.len(), "{text}");
+        assert_eq!(model_calls.len(), calls.len(), "{text}");
         for call in calls {
             *seen.entry(call.split(' ').next().unwrap().to_string()).or_default() += 1;
         }
         reported += 1;
     }
-    eprintln!("{reported} runs alike, {ran_out} ran out of files alike; calls {seen:?}");
+    eprintln!("{reported} equal runs, {ran_out} runs out of files in both; calls {seen:?}");
     assert!(reported >= 20 && ran_out > 0, "{reported} reports, {ran_out} ran out of files");
     assert_eq!(seen.len(), 8, "each call was seen: {seen:?}");
 }

@@ -1,7 +1,7 @@
 //! Every workload against a file system in memory: each op is legal, the counts are exact, and the
 //! tree it leaves is the predicted one.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_workload::{Call, Op, OpenFlags, Setting, Share};
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ proptest! {
         length in prop::sample::select(vec!["auto", "13", "60", "255"]),
         (seed, threads) in (prop::num::u64::ANY, 1u32..4),
     ) {
-        prove("dirops", &[
+        check_workload("dirops", &[
             ("files", &files.to_string()),
             ("create-order", create), ("order", delete),
             ("stat-order", if with_stat { stat } else { "random" }),
@@ -43,7 +43,7 @@ proptest! {
         order in prop::sample::select(vec!["readdir", "inode", "name", "creation", "reverse", "random"]),
         seed: u64,
     ) {
-        prove("tarball", &[
+        check_workload("tarball", &[
             ("files", &files.to_string()),
             ("directories", &directories.min(files).to_string()),
             ("size", size), ("order", order),
@@ -52,7 +52,7 @@ proptest! {
 }
 
 #[test]
-fn the_shares_of_dirops_together_are_the_whole() {
+fn the_shares_of_dirops_together_create_every_file() {
     let set = [("files", "1000"), ("create-order", "random")];
     let work = build("dirops", &set, &Setting::seed(3));
     let mut created = Vec::new();
@@ -71,7 +71,7 @@ fn the_shares_of_dirops_together_are_the_whole() {
 }
 
 #[test]
-fn another_seed_is_another_order_and_the_same_seed_the_same() {
+fn the_order_depends_on_the_seed_alone() {
     let names = |seed| {
         let work = build("tarball", &[("files", "50")], &Setting::seed(seed));
         let mut ops = work.ops(0, Share::WHOLE);
@@ -106,8 +106,8 @@ fn names_of_dirops_that_are_too_short_are_refused_and_the_proposed_length_is_acc
     assert!(refusal("dirops", &hex).contains("use name-length=4 or more"));
     let numbered = [("files", "1000"), ("digits", "1"), ("name-length", "3")];
     assert!(refusal("dirops", &numbered).contains("use name-length=4 or more"));
-    prove("dirops", &[("files", "1000"), ("names", "hex"), ("name-length", "4")], 1, 1);
-    prove("dirops", &[("files", "1000"), ("digits", "1"), ("name-length", "4")], 1, 1);
+    check_workload("dirops", &[("files", "1000"), ("names", "hex"), ("name-length", "4")], 1, 1);
+    check_workload("dirops", &[("files", "1000"), ("digits", "1"), ("name-length", "4")], 1, 1);
 }
 
 #[test]

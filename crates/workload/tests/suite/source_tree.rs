@@ -1,7 +1,7 @@
 //! source-tree: every phase against the file system in memory, and its defaults against the
 //! published ones.
 
-use crate::memory::{build, prove};
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind;
 use fsdyno_workload::{Call, Op, Setting, Share};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ proptest! {
         order in prop::sample::select(vec!["readdir", "inode", "name"]),
         (seed, threads) in (prop::num::u64::ANY, 1u32..3),
     ) {
-        prove("source-tree", &[
+        check_workload("source-tree", &[
             ("trees", &trees.to_string()), ("files", &files.to_string()),
             ("directories", &directories.to_string()), ("size", size), ("order", order),
         ], seed, threads);
@@ -40,20 +40,20 @@ fn a_directory_gets_its_time_when_it_is_complete() {
     let set = [("trees", "1"), ("files", "30"), ("directories", "12")];
     let work = build("source-tree", &set, &Setting::seed(5));
     let (mut ops, mut op) = (work.ops(0, Share::WHOLE), Op::default());
-    let mut settled: Vec<String> = Vec::new();
+    let mut complete: Vec<String> = Vec::new();
     while ops.next(&mut op) {
         let path = op.name.display();
         match op.call {
-            Call::Utimes { .. } => settled.push(path),
+            Call::Utimes { .. } => complete.push(path),
             Call::Mkdir { .. } | Call::Create { .. } => {
                 let below = |top: &String| path.starts_with(&format!("{top}/"));
-                assert!(!settled.iter().any(below), "{path} comes too late");
+                assert!(!complete.iter().any(below), "{path} comes too late");
             }
             _ => {}
         }
     }
-    assert_eq!(settled.len(), 12);
-    assert_eq!(settled.last().unwrap(), "in/tree0");
+    assert_eq!(complete.len(), 12);
+    assert_eq!(complete.last().unwrap(), "in/tree0");
 }
 
 #[test]
@@ -66,12 +66,13 @@ fn paths_outside_the_trees_are_not_found() {
     assert!(exists(2, "archive.tar") && !exists(2, "out"));
     assert!(exists(3, "out/in/tree0") && exists(3, "out") && exists(3, "out/in"));
     assert!(!exists(4, "in"));
-    for wrong in
+    for invalid in
         ["in/", "in/tree2", "in/tree0/", "in/f00", "in/tree0/x", "in/tree0/d00", "out/tree0"]
     {
-        assert!(!exists(3, wrong), "{wrong}");
+        assert!(!exists(3, invalid), "{invalid}");
     }
     // A file is in one directory only.
-    let homes = (1..12).filter(|directory| exists(0, &format!("in/tree0/d{directory:02}/f29")));
-    assert!(homes.count() <= 1);
+    let directories =
+        (1..12).filter(|directory| exists(0, &format!("in/tree0/d{directory:02}/f29")));
+    assert!(directories.count() <= 1);
 }

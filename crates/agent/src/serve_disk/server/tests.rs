@@ -37,7 +37,7 @@ fn driver(spec: DiskSpec, stored: u64) -> Driver {
     };
     let (bytes, log) = (file(region_size(spec.capacity, Bytes(stored))), file(1 << 20));
     let data = file(256 << 20);
-    let (ours, socket) = UnixStream::pair().unwrap();
+    let (server_socket, socket) = UnixStream::pair().unwrap();
     let shared = Shared::new().unwrap();
     let (region, log_region) = (bytes.try_clone().unwrap(), log.try_clone().unwrap());
     let data_region = data.try_clone().unwrap();
@@ -49,7 +49,7 @@ fn driver(spec: DiskSpec, stored: u64) -> Driver {
         let log = Writer::create(Windows::new(log_region)?, 0);
         let partition = Partition { start: Bytes(START), size: Bytes(SIZE) };
         let data = data::Writer::create(Windows::new(data_region)?, 256 << 20, spec.capacity);
-        let server = Server::new(ours, disk, store, log, shared, mailbox, partition);
+        let server = Server::new(server_socket, disk, store, log, shared, mailbox, partition);
         server.with_data(Some(data)).run()
     });
     Driver { socket, server, bytes, log, data, shared }
@@ -60,11 +60,11 @@ fn disk() -> DiskSpec {
 }
 
 impl Driver {
-    fn send(&mut self, word: u32, id: u64, from: u64, length: u32) {
+    fn send(&mut self, type_word: u32, id: u64, offset: u64, length: u32) {
         let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
-        bytes.extend(word.to_be_bytes());
+        bytes.extend(type_word.to_be_bytes());
         bytes.extend(id.to_be_bytes());
-        bytes.extend(from.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
         bytes.extend(length.to_be_bytes());
         self.socket.write_all(&bytes).unwrap();
     }
@@ -78,13 +78,13 @@ impl Driver {
         (u64::from_be_bytes(bytes[8..].try_into().unwrap()), errno)
     }
 
-    fn write(&mut self, id: u64, from: u64, bytes: &[u8]) {
-        self.send(1, id, from, bytes.len() as u32);
+    fn write(&mut self, id: u64, offset: u64, bytes: &[u8]) {
+        self.send(1, id, offset, bytes.len() as u32);
         self.socket.write_all(bytes).unwrap();
     }
 
-    fn read(&mut self, id: u64, from: u64, length: u32) -> Vec<u8> {
-        self.send(0, id, from, length);
+    fn read(&mut self, id: u64, offset: u64, length: u32) -> Vec<u8> {
+        self.send(0, id, offset, length);
         assert_eq!(self.reply(), (id, 0));
         let mut bytes = vec![0; length as usize];
         self.socket.read_exact(&mut bytes).unwrap();
@@ -103,13 +103,13 @@ impl Driver {
         self.send(2, 0, 0, 0);
         self.server.join().unwrap().unwrap();
         let windows = |file: &File| Windows::new(file.try_clone().unwrap()).unwrap();
-        let mut left = Store::open(windows(&self.bytes)).unwrap();
+        let mut remaining = Store::open(windows(&self.bytes)).unwrap();
         let mut log = DataLog::open(windows(&self.data)).unwrap();
         let size = region_size(log.capacity(), Bytes(4 * SIZE)) as usize;
-        let mut again = Store::create(vec![0; size], log.capacity()).unwrap();
-        log.replay(0..log.events().len(), &mut again).unwrap();
+        let mut replayed = Store::create(vec![0; size], log.capacity()).unwrap();
+        log.replay(0..log.events().len(), &mut replayed).unwrap();
         for view in [View::Visible, View::Medium] {
-            assert!(image(&mut left, view) == image(&mut again, view), "{view:?}");
+            assert!(image(&mut remaining, view) == image(&mut replayed, view), "{view:?}");
         }
         let logged = region::read(&mut windows(&self.log)).unwrap();
         assert_eq!(logged.entries.len() + logged.lost as usize, log.requests());
@@ -118,8 +118,8 @@ impl Driver {
 
 fn image(store: &mut Store<impl fsdyno_disk::store::Memory>, view: View) -> Vec<u8> {
     let mut image = vec![0; SIZE as usize];
-    store.export(view, &mut |at, bytes| {
-        image[(at - START) as usize..][..bytes.len()].copy_from_slice(bytes);
+    store.export(view, &mut |offset, bytes| {
+        image[(offset - START) as usize..][..bytes.len()].copy_from_slice(bytes);
     });
     image
 }
@@ -130,29 +130,29 @@ fn pattern(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_past_the_end_is_an_error_and_the_next_is_none() {
+fn a_request_past_the_end_is_an_error_and_the_next_one_succeeds() {
     let mut driver = driver(disk(), 1 << 20);
     driver.send(0, 1, SIZE, 4096);
     assert_eq!(driver.reply(), (1, EINVAL));
     driver.write(2, SIZE - 512, &[7; 4096]);
     assert_eq!(driver.reply(), (2, EINVAL));
     assert_eq!(driver.read(3, SIZE - 4096, 4096), vec![0; 4096]);
-    assert!(driver.shared.failed().is_none(), "a wrong request is no fault of the lab's");
+    assert!(driver.shared.failed().is_none(), "an invalid request is not an error of the lab");
     driver.disconnect();
 }
 
 #[test]
-fn what_was_written_before_a_flush_is_on_the_medium_when_it_is_answered() {
+fn data_written_before_a_flush_is_on_the_medium_when_the_flush_is_answered() {
     let mut driver = driver(disk(), 16 << 20);
     let mut image = vec![0; SIZE as usize];
     let mut draws = fsdyno_record::seed::stream(5, "writes");
     for round in 0..12u64 {
         for id in 0..8 {
-            let (from, length) = (draws.below(400) * 512, (1 + draws.below(64)) as usize * 512);
+            let (offset, length) = (draws.below(400) * 512, (1 + draws.below(64)) as usize * 512);
             let bytes = pattern(round * 8 + id, length);
-            driver.write(id, from, &bytes);
+            driver.write(id, offset, &bytes);
             assert_eq!(driver.reply(), (id, 0));
-            image[from as usize..][..length].copy_from_slice(&bytes);
+            image[offset as usize..][..length].copy_from_slice(&bytes);
         }
         driver.send(3, 99, 0, 0);
         assert_eq!(driver.reply(), (99, 0));
@@ -216,7 +216,7 @@ fn a_full_region_is_an_error_for_the_write_and_for_the_trial() {
 }
 
 #[test]
-fn a_driver_that_goes_away_in_the_middle_of_a_write_leaves_what_was_there() {
+fn a_driver_that_disconnects_during_a_write_leaves_the_previous_bytes() {
     let mut driver = driver(disk(), 1 << 20);
     driver.shared.set_timed(false);
     driver.write(1, 0, &pattern(1, 4096));
@@ -226,22 +226,22 @@ fn a_driver_that_goes_away_in_the_middle_of_a_write_leaves_what_was_there() {
     driver.socket.write_all(&[7; 5000]).unwrap();
     driver.socket.shutdown(std::net::Shutdown::Both).unwrap();
     let Driver { server, bytes, socket, log, shared, data } = driver;
-    let ended = server.join().unwrap().unwrap_err();
-    assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
+    let error = server.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     let (_, idle) = UnixStream::pair().unwrap();
     drop(socket);
     let server = std::thread::spawn(|| Ok(()));
-    let left = Driver { socket: idle, server, bytes, log, shared, data };
-    assert!(left.medium()[..4096] == pattern(1, 4096));
-    assert!(left.medium()[4096..].iter().all(|byte| *byte == 0));
+    let remaining = Driver { socket: idle, server, bytes, log, shared, data };
+    assert!(remaining.medium()[..4096] == pattern(1, 4096));
+    assert!(remaining.medium()[4096..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
-fn a_stream_out_of_step_ends_the_server_with_the_reason() {
+fn a_stream_out_of_sync_ends_the_server_with_the_reason() {
     let mut driver = driver(disk(), 1 << 20);
     driver.socket.write_all(&[9; REQUEST_LENGTH]).unwrap();
-    let ended = driver.server.join().unwrap().unwrap_err();
-    assert_eq!(ended.kind(), io::ErrorKind::InvalidData);
+    let error = driver.server.join().unwrap().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
 }
 
 proptest! {
@@ -254,16 +254,16 @@ proptest! {
     ) {
         let mut driver = driver(disk(), 1 << 20);
         driver.shared.set_timed(false);
-        let mut ears = driver.socket.try_clone().unwrap();
-        let heard = std::thread::spawn(move || ears.read_to_end(&mut Vec::new()));
-        for (action, from, length) in requests {
+        let mut reader = driver.socket.try_clone().unwrap();
+        let reading = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()));
+        for (action, offset, length) in requests {
             // Most are within the disk, some are past the end, some are neither.
-            let (from, length) = (u64::from(from) * 1024, u32::from(length) * 2);
+            let (offset, length) = (u64::from(offset) * 1024, u32::from(length) * 2);
             let payload = if action == 1 { length as usize } else { 0 };
             let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
             bytes.extend(action.to_be_bytes());
             bytes.extend(1u64.to_be_bytes());
-            bytes.extend(from.to_be_bytes());
+            bytes.extend(offset.to_be_bytes());
             bytes.extend(length.to_be_bytes());
             bytes.resize(bytes.len() + payload, 3);
             if driver.socket.write_all(&bytes).is_err() {
@@ -274,6 +274,6 @@ proptest! {
         driver.socket.shutdown(std::net::Shutdown::Write).unwrap();
         // It ends, successfully or with a reason; a panic would surface in the join.
         let _ = driver.server.join().unwrap();
-        let _ = heard.join().unwrap();
+        let _ = reading.join().unwrap();
     }
 }

@@ -1,5 +1,5 @@
 //! Helpers of the model's tests: a volume, and runs of dirops on it.
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) 
     let job = Job {
         trial_id: "t".into(),
         seed,
-        plan: plan.sealed(),
+        plan: plan.with_hash(),
         deadline: Nanos(u64::MAX),
         task: Default::default(),
     };

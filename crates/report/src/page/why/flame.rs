@@ -61,14 +61,14 @@ impl By {
         let tree = phase.executed.get(&Task::Ops)?;
         match self {
             By::Instructions => Some(tree.clone()),
-            By::Time => Some(tree.timed(phase.instruction_ns?)),
+            By::Time => Some(tree.with_times(phase.instruction_ns?)),
         }
     }
 }
 
 /// The instructions or the time per op in a frame and all frames below it.
 fn width(frame: Option<&Frame>, ops: f64) -> f64 {
-    frame.map_or(0.0, |frame| frame.whole() as f64 / ops)
+    frame.map_or(0.0, |frame| frame.total() as f64 / ops)
 }
 
 struct Graph {

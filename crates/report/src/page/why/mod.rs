@@ -3,7 +3,7 @@
 mod flame;
 mod picture;
 
-use fsdyno_why::{Explained, Phase, StoredExplanation, say};
+use fsdyno_why::{Explained, Phase, StoredExplanation, sentences};
 use minijinja::Value;
 use serde::Serialize;
 
@@ -48,10 +48,10 @@ pub fn views(
         if !budget.next_part() {
             break;
         }
-        let (it, against) = (&explanation.it, explanation.against.as_ref());
+        let (it, against) = (&explanation.explained, explanation.baseline.as_ref());
         let id = format!("w{index}");
         let place = places.get(index).map(|place| format!(" ({place})")).unwrap_or_default();
-        let mut lines = say::sentences(it, against);
+        let mut lines = sentences::sentences(it, against);
         lines.extend(it.account.iter().map(|_| rows::sums(it)));
         lines.extend(it.notes.iter().map(|note| format!("{note}.")));
         let lines = budget::lines(lines.iter().map(|line| sanitize(line)).collect());
@@ -140,7 +140,7 @@ mod tests {
 
     fn explanation(against: bool) -> StoredExplanation {
         let against = against.then(|| explained("other"));
-        StoredExplanation { schema: 1, it: explained(HOSTILE), against }
+        StoredExplanation { schema: 1, explained: explained(HOSTILE), baseline: against }
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
     }
     chart.put(format_args!("</svg>"));
     let row = HEIGHT / f64::from(ROWS);
-    for band in disk.parts() {
+    for band in disk.bands_or_whole() {
         let (low, high) = (f64::from(band.rows.0), f64::from(band.rows.1 + 1));
         let (bottom, top) = (top + HEIGHT - low * row, top + HEIGHT - high * row);
         chart.horizontal_line(bottom, &gibibytes(band.bytes.0));

@@ -1,7 +1,7 @@
 //! Many small files, hard links or symbolic links, in one directory or spread evenly over several: created in order,
 //! then looked up and removed in readdir order or in random order.
 
-mod one_by_one;
+mod file_ops;
 
 use std::sync::OnceLock;
 
@@ -14,12 +14,12 @@ use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload,
 use crate::op_source::OpSource;
 use crate::permutation::Permutation;
 use crate::workload::{Expected, Links, OpCounts};
-use one_by_one::{OneByOne, Step};
+use file_ops::{FileOps, Step};
 
 const TOP: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
-const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
-const OLD: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
+const CREATE: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 /// The first subdirectory's slot; each subdirectory has its own slot if directories are synced.
@@ -56,7 +56,7 @@ pub struct FileSet {
     pub chunk: u32,
     /// True if contents are zeros instead of incompressible data.
     pub zeros: bool,
-    /// True to sync each file that is created, and its directory after each file that is created or removed.
+    /// True to sync each created file, and its directory after each file that is created or removed.
     pub fsync: bool,
     /// True if a phase that creates or removes files ends with syncfs(2).
     pub end_sync: bool,
@@ -78,7 +78,7 @@ pub struct Totals {
     /// Calls that write or read those bytes.
     pub chunks: u64,
     /// Non-empty files.
-    pub filled: u64,
+    pub non_empty: u64,
 }
 
 /// A task on all files.
@@ -141,7 +141,7 @@ impl FileSet {
     }
 
     /// Returns the content of one call on a file, from byte `offset` on.
-    fn part(&self, file: u64, offset: u64) -> Payload {
+    fn part_payload(&self, file: u64, offset: u64) -> Payload {
         let length = (self.size_of(file) - offset).min(u64::from(self.chunk)) as u32;
         if self.zeros {
             return Payload::zeros(offset, length);
@@ -157,7 +157,7 @@ impl FileSet {
                 for size in (0..self.files).map(|file| self.size_of(file)) {
                     totals.bytes += size;
                     totals.chunks += size.div_ceil(u64::from(self.chunk));
-                    totals.filled += u64::from(size > 0);
+                    totals.non_empty += u64::from(size > 0);
                 }
             }
             totals
@@ -169,7 +169,7 @@ impl FileSet {
     }
 
     /// Writes the file's path below the top directory: `0000000000Ab` or `00001/0000000200x`.
-    fn name(&self, name: &mut Name, file: u64) {
+    fn write_name(&self, name: &mut Name, file: u64) {
         name.clear();
         if self.directories > 0 {
             self.subdirectories.push(name, self.subdirectory_of(file));
@@ -187,7 +187,7 @@ impl FileSet {
     }
 
     /// Writes the path below the root of the top directory, or of a subdirectory of it.
-    fn name_directory(&self, name: &mut Name, subdirectory: Option<u64>) {
+    fn write_directory_name(&self, name: &mut Name, subdirectory: Option<u64>) {
         name.clear();
         name.push(self.top);
         if let Some(number) = subdirectory {
@@ -207,13 +207,13 @@ impl FileSet {
         let mut subdirectory = 0;
         if self.directories > 0 {
             let mut parts = name.splitn(2, |byte| *byte == b'/');
-            subdirectory = self.subdirectories.read(parts.next()?)?;
-            let Some(below) = parts.next() else {
+            subdirectory = self.subdirectories.parse(parts.next()?)?;
+            let Some(name_in_subdirectory) = parts.next() else {
                 return (subdirectory < self.directories).then_some(directory);
             };
-            name = below;
+            name = name_in_subdirectory;
         }
-        let file = self.names.read(name).filter(|file| *file < self.files)?;
+        let file = self.names.parse(name).filter(|file| *file < self.files)?;
         (self.subdirectory_of(file) == subdirectory).then(|| self.expected(file))
     }
 
@@ -229,19 +229,19 @@ impl FileSet {
     /// Returns the expected content at byte `offset` of the file at `path`.
     pub fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
         let name = path.rsplit(|byte| *byte == b'/').next()?;
-        let file = self.names.read(name).filter(|file| *file < self.files)?;
-        (offset < self.size_of(file)).then(|| self.part(file, offset))
+        let file = self.names.parse(name).filter(|file| *file < self.files)?;
+        (offset < self.size_of(file)).then(|| self.part_payload(file, offset))
     }
 
     /// Returns the target of the symbolic links: the first file, by its path below the top directory.
     pub fn target(&self) -> Vec<u8> {
         let mut name = Name::default();
-        self.name(&mut name, 0);
+        self.write_name(&mut name, 0);
         name.as_bytes().to_vec()
     }
 
     /// Returns the number of directories, including the top directory.
-    pub fn all_directories(&self) -> u64 {
+    pub fn directory_count(&self) -> u64 {
         self.directories + 1
     }
 
@@ -249,63 +249,63 @@ impl FileSet {
     pub fn ops(&self, task: Task) -> Box<dyn OpSource + Send + '_> {
         match task {
             Task::StatEach | Task::DeleteEach => {
-                Box::new(Each { set: self, task, step: EachStep::Directory(0) })
+                Box::new(ReaddirOps { set: self, task, step: ReaddirStep::Directory(0) })
             }
             Task::Create | Task::StatRandom | Task::DeleteRandom => {
-                Box::new(OneByOne { set: self, task, index: 0, file: 0, step: Step::first(task) })
+                Box::new(FileOps { set: self, task, index: 0, file: 0, step: Step::first(task) })
             }
         }
     }
 
     /// Returns the exact op counts of a task, without getdents64(2) calls, whose number depends on the file system.
     pub fn counts(&self, task: Task) -> OpCounts {
-        let (files, all) = (self.files, self.all_directories());
-        let Totals { chunks, filled, .. } = self.totals();
+        let (files, directories) = (self.files, self.directory_count());
+        let Totals { chunks, non_empty, .. } = self.totals();
         let sync = u64::from(self.end_sync);
         let opened = 1 + if self.fsync { self.directories } else { 0 };
         let synced = if self.fsync { files } else { 0 };
-        let (made, links) = match self.kind {
+        let (created, links) = match self.kind {
             FileKind::Regular { .. } => (files, 0),
             FileKind::Link | FileKind::Symlink => (1, files - 1),
         };
         let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
         // Directories that contain files: the top directory, or all subdirectories.
-        let holding = self.directories.max(1);
+        let with_files = self.directories.max(1);
         let mut counts = match task {
             Task::Create => OpCounts::from([
-                (OpKind::Mkdir, all),
+                (OpKind::Mkdir, directories),
                 (OpKind::Open, opened),
-                (OpKind::Create, made),
+                (OpKind::Create, created),
                 (OpKind::Write, chunks),
                 (link, links),
-                (OpKind::Fsync, if self.fsync { made + files } else { 0 }),
-                (OpKind::Close, made + opened),
+                (OpKind::Fsync, if self.fsync { created + files } else { 0 }),
+                (OpKind::Close, created + opened),
                 (OpKind::Sync, sync),
             ]),
             Task::StatEach => {
                 // Each file is opened, and one more read finds its end.
                 let read = if self.is_read() { files } else { 0 };
                 OpCounts::from([
-                    (OpKind::Open, holding + read),
+                    (OpKind::Open, with_files + read),
                     (OpKind::Stat, files),
                     (OpKind::Read, chunks + read),
-                    (OpKind::Close, holding + read),
+                    (OpKind::Close, with_files + read),
                 ])
             }
             Task::StatRandom => OpCounts::from([
-                (OpKind::Open, 1 + filled),
+                (OpKind::Open, 1 + non_empty),
                 (OpKind::Stat, files),
                 (OpKind::Read, chunks),
-                (OpKind::Close, 1 + filled),
+                (OpKind::Close, 1 + non_empty),
             ]),
             Task::DeleteEach | Task::DeleteRandom => {
-                let opened = if task == Task::DeleteEach { holding } else { opened };
+                let opened = if task == Task::DeleteEach { with_files } else { opened };
                 OpCounts::from([
                     (OpKind::Open, opened),
                     (OpKind::Unlink, files),
                     (OpKind::Fsync, synced),
                     (OpKind::Close, opened),
-                    (OpKind::Rmdir, all),
+                    (OpKind::Rmdir, directories),
                     (OpKind::Sync, sync),
                 ])
             }
@@ -316,7 +316,7 @@ impl FileSet {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EachStep {
+enum ReaddirStep {
     /// The directory with this number, which contains files.
     Directory(u64),
     Top,
@@ -325,17 +325,17 @@ enum EachStep {
 }
 
 /// A task in readdir order: one op per directory.
-struct Each<'a> {
+struct ReaddirOps<'a> {
     set: &'a FileSet,
     task: Task,
-    step: EachStep,
+    step: ReaddirStep,
 }
 
-impl Each<'_> {
-    fn directory(&mut self, op: &mut Op, number: u64) {
+impl ReaddirOps<'_> {
+    fn directory_op(&mut self, op: &mut Op, number: u64) {
         let set = self.set;
         let (dir, order) = (DirSlot::ROOT, RemoveOrder::Readdir);
-        set.name_directory(&mut op.name, (set.directories > 0).then_some(number));
+        set.write_directory_name(&mut op.name, (set.directories > 0).then_some(number));
         op.call = match (self.task, set.fsync) {
             (Task::StatEach, _) => {
                 Call::Compound(Compound::StatEach { dir, read: set.is_read().then_some(set.chunk) })
@@ -343,28 +343,28 @@ impl Each<'_> {
             (_, synced) => Call::Compound(Compound::RemoveTree { dir, order, synced }),
         };
         self.step = match self.task {
-            _ if number + 1 < set.directories => EachStep::Directory(number + 1),
-            Task::StatEach => EachStep::End,
-            _ if set.directories > 0 => EachStep::Top,
-            _ => EachStep::Sync,
+            _ if number + 1 < set.directories => ReaddirStep::Directory(number + 1),
+            Task::StatEach => ReaddirStep::End,
+            _ if set.directories > 0 => ReaddirStep::Top,
+            _ => ReaddirStep::Sync,
         };
     }
 }
 
-impl OpSource for Each<'_> {
+impl OpSource for ReaddirOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
-            EachStep::Directory(number) => self.directory(op, number),
-            EachStep::Top => {
-                self.set.name_directory(&mut op.name, None);
+            ReaddirStep::Directory(number) => self.directory_op(op, number),
+            ReaddirStep::Top => {
+                self.set.write_directory_name(&mut op.name, None);
                 op.call = Call::Rmdir { dir: DirSlot::ROOT };
-                self.step = EachStep::Sync;
+                self.step = ReaddirStep::Sync;
             }
-            EachStep::Sync if self.set.end_sync => {
+            ReaddirStep::Sync if self.set.end_sync => {
                 op.call = Call::Sync;
-                self.step = EachStep::End;
+                self.step = ReaddirStep::End;
             }
-            EachStep::Sync | EachStep::End => return false,
+            ReaddirStep::Sync | ReaddirStep::End => return false,
         }
         true
     }

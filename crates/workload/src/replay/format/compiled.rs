@@ -27,17 +27,17 @@ impl Compiled {
     pub fn new(input: &Input) -> Result<Compiled, String> {
         let bytes = input.bytes();
         if bytes.get(..8) != Some(MAGIC) {
-            return Err("is not a trace that has been prepared for a replay".to_string());
+            return Err("is not a trace compiled for replay".to_string());
         }
-        let number = |at: usize| {
-            let bytes = bytes.get(at..at + 8).and_then(|it| it.try_into().ok());
+        let number = |offset: usize| {
+            let bytes = bytes.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
             usize::try_from(bytes.map_or(u64::MAX, u64::from_le_bytes)).unwrap_or(usize::MAX)
         };
         let mut sections = [(0, 0); SECTIONS];
         for (index, section) in sections.iter_mut().enumerate() {
-            let (from, length) = (number(8 + 16 * index), number(16 + 16 * index));
-            let end = from.checked_add(length).filter(|end| *end <= bytes.len());
-            *section = (from, end.ok_or("has a section that ends past its end")?);
+            let (start, length) = (number(8 + 16 * index), number(16 + 16 * index));
+            let end = start.checked_add(length).filter(|end| *end <= bytes.len());
+            *section = (start, end.ok_or("has a section that ends past its end")?);
         }
         let mut compiled = Compiled { input: input.clone(), sections, facts: BTreeMap::new() };
         compiled.check_strings()?;
@@ -52,19 +52,19 @@ impl Compiled {
     /// order the calls are made.
     fn check_strings(&self) -> Result<(), String> {
         let strings = self.section(Section::Strings);
-        let mut at = 0;
-        while at < strings.len() {
-            let text = self.string(at as u32);
+        let mut offset = 0;
+        while offset < strings.len() {
+            let text = self.string(offset as u32);
             let stored = strings
-                .get(at..at + 2)
-                .map_or(0, |it| usize::from(it[0]) | usize::from(it[1]) << 8);
+                .get(offset..offset + 2)
+                .map_or(0, |bytes| usize::from(bytes[0]) | usize::from(bytes[1]) << 8);
             if stored != text.len() || !stays_below(text) {
                 return Err(format!(
                     "has the path '{}', which could lead out of the trial's directory",
                     String::from_utf8_lossy(text).escape_debug()
                 ));
             }
-            at += 2 + stored;
+            offset += 2 + stored;
         }
         Ok(())
     }
@@ -99,31 +99,31 @@ impl Compiled {
 
     /// Returns the string at this offset.
     #[inline]
-    pub fn string(&self, at: u32) -> &[u8] {
+    pub fn string(&self, offset: u32) -> &[u8] {
         let strings = self.section(Section::Strings);
-        let at = at as usize;
-        let length = match strings.get(at..at + 2) {
-            Some(it) => usize::from(it[0]) | usize::from(it[1]) << 8,
+        let offset = offset as usize;
+        let length = match strings.get(offset..offset + 2) {
+            Some(bytes) => usize::from(bytes[0]) | usize::from(bytes[1]) << 8,
             None => 0,
         };
-        strings.get(at + 2..at + 2 + length).unwrap_or_default()
+        strings.get(offset + 2..offset + 2 + length).unwrap_or_default()
     }
 
     /// Returns the number of ranks.
-    pub fn ranks(&self) -> u32 {
+    pub fn rank_count(&self) -> u32 {
         (self.section(Section::Ranks).len() / RANK_SIZE) as u32
     }
 
     /// Returns the ops of a rank.
-    pub fn ops(&self, rank: u32) -> &[u8] {
+    pub fn rank_ops(&self, rank: u32) -> &[u8] {
         let ranks = self.section(Section::Ranks);
-        let at = rank as usize * RANK_SIZE;
-        let long = |at: usize| {
-            let bytes = ranks.get(at..at + 8).and_then(|it| it.try_into().ok());
+        let offset = rank as usize * RANK_SIZE;
+        let long = |offset: usize| {
+            let bytes = ranks.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
             bytes.map_or(0, u64::from_le_bytes) as usize
         };
         let (first, count) =
-            (long(at).saturating_mul(OP_SIZE), long(at + 8).saturating_mul(OP_SIZE));
+            (long(offset).saturating_mul(OP_SIZE), long(offset + 8).saturating_mul(OP_SIZE));
         let ops = self.section(Section::Ops);
         ops.get(first..first.saturating_add(count)).unwrap_or_default()
     }
@@ -131,13 +131,13 @@ impl Compiled {
     /// Returns the point with this index that an op waits for: a rank, a number of its ops, and true for the last point
     /// of an op.
     #[inline]
-    pub fn wait(&self, index: u32) -> (u16, u32, bool) {
-        let at = index as usize * WAIT_SIZE;
-        match self.section(Section::Waits).get(at..at + WAIT_SIZE) {
-            Some(it) => (
-                u16::from_le_bytes([it[0], it[1]]),
-                u32::from_le_bytes([it[4], it[5], it[6], it[7]]),
-                it[2] != 0,
+    pub fn wait_point(&self, index: u32) -> (u16, u32, bool) {
+        let offset = index as usize * WAIT_SIZE;
+        match self.section(Section::Waits).get(offset..offset + WAIT_SIZE) {
+            Some(bytes) => (
+                u16::from_le_bytes([bytes[0], bytes[1]]),
+                u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+                bytes[2] != 0,
             ),
             None => (0, 0, true),
         }
@@ -145,12 +145,12 @@ impl Compiled {
 
     /// Returns the points at which a phase can begin.
     pub fn boundaries(&self) -> impl Iterator<Item = Boundary<'_>> {
-        let length = Boundary::length(self.ranks() as usize);
+        let length = Boundary::length(self.rank_count() as usize);
         self.section(Section::Boundaries).chunks_exact(length).map(|bytes| Boundary { bytes })
     }
 
     /// Returns the number of nodes of a tree.
-    pub fn nodes(&self, tree: Section) -> usize {
+    pub fn node_count(&self, tree: Section) -> usize {
         self.section(tree).len() / NODE_SIZE
     }
 
@@ -160,10 +160,12 @@ impl Compiled {
     }
 
     /// Returns a piece of a file: offset in the file, content, offset in the content, and length.
-    pub fn piece(&self, index: usize) -> [u64; 4] {
-        let bytes = self.section(Section::Pieces).get(index * PIECE_SIZE..).unwrap_or_default();
-        let long = |at: usize| {
-            u64::from_le_bytes(std::array::from_fn(|k| bytes.get(8 * at + k).copied().unwrap_or(0)))
+    pub fn piece(&self, piece: usize) -> [u64; 4] {
+        let bytes = self.section(Section::Pieces).get(piece * PIECE_SIZE..).unwrap_or_default();
+        let long = |index: usize| {
+            u64::from_le_bytes(std::array::from_fn(|k| {
+                bytes.get(8 * index + k).copied().unwrap_or(0)
+            }))
         };
         std::array::from_fn(long)
     }

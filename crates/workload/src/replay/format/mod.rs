@@ -78,7 +78,7 @@ pub struct OpRecord {
     pub file: u16,
     /// Slot of the directory of `name`, or of the source file of a copy.
     pub dir: u16,
-    /// Slot of the directory of `other`.
+    /// Slot of the directory of `second_name`.
     pub to: u16,
     /// Rank of the previous call in the recording.
     pub before_rank: u16,
@@ -87,7 +87,7 @@ pub struct OpRecord {
     /// Offset of the name in the section of strings.
     pub name: u32,
     /// Offset of the second name in the section of strings.
-    pub other: u32,
+    pub second_name: u32,
     /// Index in the section of waits of the first point that the op waits for.
     pub first_wait: u32,
     /// An offset in bytes.
@@ -114,7 +114,7 @@ pub const ZEROS: u8 = 255;
 pub fn encode_time(nanoseconds: u64) -> u32 {
     match nanoseconds {
         0..0x8000_0000 => nanoseconds as u32,
-        more => 1 << 31 | (more / 1000).min(0x7fff_ffff) as u32,
+        long => 1 << 31 | (long / 1000).min(0x7fff_ffff) as u32,
     }
 }
 
@@ -130,23 +130,23 @@ impl OpRecord {
     /// Returns the record as bytes.
     pub fn bytes(&self) -> [u8; OP_SIZE] {
         let mut out = [0; OP_SIZE];
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
+        let mut start = 0;
+        let mut append = |bytes: &[u8]| {
+            out[start..start + bytes.len()].copy_from_slice(bytes);
+            start += bytes.len();
         };
-        put(&[self.code, self.expect, self.class, self.waits]);
+        append(&[self.code, self.expect, self.class, self.waits]);
         for number in [self.file, self.dir, self.to, self.before_rank] {
-            put(&number.to_le_bytes());
+            append(&number.to_le_bytes());
         }
-        for number in [self.before_ops, self.name, self.other, self.first_wait] {
-            put(&number.to_le_bytes());
+        for number in [self.before_ops, self.name, self.second_name, self.first_wait] {
+            append(&number.to_le_bytes());
         }
         for number in [self.offset, self.length, self.result] {
-            put(&number.to_le_bytes());
+            append(&number.to_le_bytes());
         }
         for number in [self.content, self.number, self.compute, self.wall] {
-            put(&number.to_le_bytes());
+            append(&number.to_le_bytes());
         }
         out
     }
@@ -154,9 +154,9 @@ impl OpRecord {
     /// Reads the record from its bytes.
     #[inline]
     pub fn read(bytes: &[u8; OP_SIZE]) -> OpRecord {
-        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
-        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
+        let short = |index: usize| u16::from_le_bytes([bytes[index], bytes[index + 1]]);
+        let word = |index: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[index + k]));
+        let long = |index: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[index + k]));
         OpRecord {
             code: bytes[0],
             expect: bytes[1],
@@ -168,7 +168,7 @@ impl OpRecord {
             before_rank: short(10),
             before_ops: word(12),
             name: word(16),
-            other: word(20),
+            second_name: word(20),
             first_wait: word(24),
             offset: long(28),
             length: long(36),
@@ -220,15 +220,17 @@ impl TreeNode {
             self.first_piece,
             self.pieces,
         ];
-        for (at, word) in words.into_iter().enumerate() {
-            out[4 * at..4 * at + 4].copy_from_slice(&word.to_le_bytes());
+        for (index, word) in words.into_iter().enumerate() {
+            out[4 * index..4 * index + 4].copy_from_slice(&word.to_le_bytes());
         }
         out
     }
 
     fn read(bytes: &[u8]) -> TreeNode {
-        let word = |at: usize| {
-            u32::from_le_bytes(std::array::from_fn(|k| bytes.get(4 * at + k).copied().unwrap_or(0)))
+        let word = |index: usize| {
+            u32::from_le_bytes(std::array::from_fn(|k| {
+                bytes.get(4 * index + k).copied().unwrap_or(0)
+            }))
         };
         TreeNode {
             path: word(0),
@@ -268,8 +270,8 @@ impl Boundary<'_> {
         out
     }
 
-    fn word(&self, at: usize) -> u32 {
-        let bytes = self.bytes.get(at..at + 4).and_then(|it| it.try_into().ok());
+    fn word(&self, offset: usize) -> u32 {
+        let bytes = self.bytes.get(offset..offset + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u32::from_le_bytes)
     }
 
@@ -292,10 +294,11 @@ impl Boundary<'_> {
     /// Returns the number of ops of each kind before the boundary.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
         let from = self.bytes.len().saturating_sub(8 * OpKind::ALL.len());
-        let count = |at: usize| {
-            u64::from(self.word(from + 8 * at)) | u64::from(self.word(from + 8 * at + 4)) << 32
+        let count = |index: usize| {
+            u64::from(self.word(from + 8 * index))
+                | u64::from(self.word(from + 8 * index + 4)) << 32
         };
-        (0..).zip(OpKind::ALL).map(|(at, kind)| (*kind, count(at))).collect()
+        (0..).zip(OpKind::ALL).map(|(index, kind)| (*kind, count(index))).collect()
     }
 }
 
@@ -325,7 +328,7 @@ mod tests {
             before_rank: 300,
             before_ops: 70_000,
             name: 80_000,
-            other: 90_000,
+            second_name: 90_000,
             first_wait: 100_000,
             offset: 1 << 40,
             length: 1 << 41,
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn long_times_keep_their_microseconds() {
+    fn long_times_are_rounded_down_to_microseconds() {
         for exact in [0, 1, 0x7fff_ffff] {
             assert_eq!(decode_time(encode_time(exact)), exact);
         }

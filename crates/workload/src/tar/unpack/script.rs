@@ -132,7 +132,7 @@ struct Writer<'a> {
     /// Node by path, for the current entries.
     by_path: HashMap<&'a [u8], usize>,
     /// For each node, true if it still exists.
-    live: Vec<bool>,
+    is_live: Vec<bool>,
     delayed: Vec<Delayed>,
     /// Index in `delayed` by node: an archive can contain all its directories twice.
     delayed_index: HashMap<usize, usize>,
@@ -150,17 +150,17 @@ pub fn write(archive: &Archive) -> Result<Script, ArchiveError> {
         members,
         script: Script::default(),
         by_path: HashMap::with_capacity(members.len() + 1),
-        live: Vec::with_capacity(members.len() + 1),
+        is_live: Vec::with_capacity(members.len() + 1),
         delayed: Vec::new(),
         delayed_index: HashMap::new(),
         placeholders: Vec::new(),
     };
     // The folder to unpack into exists from the start.
     writer.add(0, 0, NodeKind::Directory, PARENT_MODE);
-    for (at, member) in members.iter().enumerate() {
-        let wrong = |fault| ArchiveError::member(member, fault);
-        let at = u32::try_from(at).map_err(|_| wrong(Fault::TooMany(u32::MAX)))?;
-        writer.member(at).map_err(wrong)?;
+    for (index, member) in members.iter().enumerate() {
+        let error = |fault| ArchiveError::in_member(member, fault);
+        let index = u32::try_from(index).map_err(|_| error(Fault::TooMany(u32::MAX)))?;
+        writer.unpack_member(index).map_err(error)?;
     }
     Ok(writer.finish())
 }
@@ -175,8 +175,8 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// Returns true if a symbolic link may lead out of its folder, by GNU tar's rule.
-fn leads_out(target: &[u8]) -> bool {
+/// Returns true if a symbolic link may lead outside its folder, by GNU tar's rule.
+fn leads_outside(target: &[u8]) -> bool {
     target.first() == Some(&b'/') || target.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
 
@@ -185,13 +185,13 @@ impl<'a> Writer<'a> {
         &self.members[member as usize].path
     }
 
-    fn call(&mut self, member: u32, kind: CallKind, expect: Expect) {
+    fn push_call(&mut self, member: u32, kind: CallKind, expect: Expect) {
         let length = self.path_of(member).len() as u16;
         self.script.calls.push(TarCall { member, length, kind, expect });
     }
 
-    fn succeed(&mut self, member: u32, kind: CallKind) {
-        self.call(member, kind, Expect::Success);
+    fn add_call(&mut self, member: u32, kind: CallKind) {
+        self.push_call(member, kind, Expect::Success);
     }
 
     /// Adds a node at the first `length` bytes of a member's path.
@@ -199,17 +199,17 @@ impl<'a> Writer<'a> {
         let path = &self.path_of(member)[..length];
         let node = Node { member, length: length as u16, kind, mode, has_mode: false, mtime: None };
         self.script.nodes.push(node);
-        self.live.push(true);
+        self.is_live.push(true);
         let index = self.script.nodes.len() - 1;
         self.by_path.insert(path, index);
         if index > 0 {
-            self.touch(path);
+            self.clear_mtime(path);
         }
         index
     }
 
     /// Clears the modification time of the directory in which a name was added or removed.
-    fn touch(&mut self, path: &[u8]) {
+    fn clear_mtime(&mut self, path: &[u8]) {
         if let Some(index) = self.by_path.get(parent(path)) {
             self.script.nodes[*index].mtime = None;
         }
@@ -217,146 +217,154 @@ impl<'a> Writer<'a> {
 
     fn unlink(&mut self, member: u32) {
         let path = self.path_of(member);
-        self.succeed(member, CallKind::Unlink);
+        self.add_call(member, CallKind::Unlink);
         if let Some(index) = self.by_path.remove(path) {
-            self.live[index] = false;
+            self.is_live[index] = false;
         }
-        self.touch(path);
+        self.clear_mtime(path);
     }
 
-    fn member(&mut self, at: u32) -> Result<(), Fault> {
-        let member = &self.members[at as usize];
-        self.leave(Some(&member.path));
+    fn unpack_member(&mut self, index: u32) -> Result<(), Fault> {
+        let member = &self.members[index as usize];
+        self.finish_directories_outside(Some(&member.path));
         self.check_parents(&member.path)?;
         let existing = self.by_path.get(&*member.path).copied();
         let existing = existing.map(|index| self.script.nodes[index].kind);
         match (&member.kind, existing) {
             (_, Some(NodeKind::Placeholder(_))) => return Err(Fault::OverPlaceholder),
-            (MemberKind::Directory, existing) => self.directory(at, existing),
+            (MemberKind::Directory, existing) => self.unpack_directory(index, existing),
             (_, Some(NodeKind::Directory)) => return Err(Fault::OverDirectory),
             (MemberKind::File { .. }, existing) => {
-                self.retry(at, CallKind::TryFile, existing.is_some(), &[]);
-                self.succeed(at, CallKind::File);
-                let node = self.add(at, member.path.len(), NodeKind::File(at), member.mode as u16);
+                self.fail_first(index, CallKind::TryFile, existing.is_some(), &[]);
+                self.add_call(index, CallKind::File);
+                let node =
+                    self.add(index, member.path.len(), NodeKind::File(index), member.mode as u16);
                 self.script.nodes[node].mtime = Some(member.mtime);
                 self.script.nodes[node].has_mode = true;
             }
-            (MemberKind::Symlink(target), existing) if leads_out(target) => {
-                self.placeholder(at, existing.is_some());
+            (MemberKind::Symlink(target), existing) if leads_outside(target) => {
+                self.create_placeholder(index, existing.is_some());
             }
             (MemberKind::Symlink(_), existing) => {
-                self.retry(at, CallKind::Symlink, existing.is_some(), &[]);
-                self.symlink(at);
-                self.add(at, member.path.len(), NodeKind::Symlink(at), 0o777);
+                self.fail_first(index, CallKind::Symlink, existing.is_some(), &[]);
+                self.symlink_calls(index);
+                self.add(index, member.path.len(), NodeKind::Symlink(index), 0o777);
             }
-            (MemberKind::Link(target), existing) => self.link(at, target, existing)?,
+            (MemberKind::Link(target), existing) => self.unpack_link(index, target, existing)?,
         }
         Ok(())
     }
 
     /// Checks that everything above a path is a directory or missing.
     fn check_parents(&self, path: &[u8]) -> Result<(), Fault> {
-        let mut above = parent(path);
-        while !above.is_empty() {
-            let what = match self.by_path.get(above).map(|index| self.script.nodes[*index].kind) {
-                Some(NodeKind::Symlink(_) | NodeKind::Placeholder(_)) => "a symbolic link",
-                Some(NodeKind::File(_)) => "a file",
-                Some(NodeKind::Directory) => return Ok(()),
-                None => {
-                    above = parent(above);
-                    continue;
-                }
-            };
-            let parent = String::from_utf8_lossy(above).into_owned();
-            return Err(Fault::Below { parent, what });
+        let mut ancestor = parent(path);
+        while !ancestor.is_empty() {
+            let ancestor_kind =
+                match self.by_path.get(ancestor).map(|index| self.script.nodes[*index].kind) {
+                    Some(NodeKind::Symlink(_) | NodeKind::Placeholder(_)) => "a symbolic link",
+                    Some(NodeKind::File(_)) => "a file",
+                    Some(NodeKind::Directory) => return Ok(()),
+                    None => {
+                        ancestor = parent(ancestor);
+                        continue;
+                    }
+                };
+            let parent = String::from_utf8_lossy(ancestor).into_owned();
+            return Err(Fault::Below { parent, what: ancestor_kind });
         }
         Ok(())
     }
 
     /// Adds the first attempt if it fails, and the calls that let the second one succeed: parents, or an unlink.
     /// `stats` are the stat calls after the first attempt.
-    fn retry(&mut self, at: u32, kind: CallKind, existing: bool, stats: &[(CallKind, Expect)]) {
-        let path = self.path_of(at);
+    fn fail_first(
+        &mut self,
+        index: u32,
+        kind: CallKind,
+        existing: bool,
+        stats: &[(CallKind, Expect)],
+    ) {
+        let path = self.path_of(index);
         let missing = !self.by_path.contains_key(parent(path));
         if !missing && !existing {
             return;
         }
-        self.call(at, kind, if missing { Expect::Missing } else { Expect::Exists });
+        self.push_call(index, kind, if missing { Expect::Missing } else { Expect::Exists });
         for (kind, expect) in stats {
-            self.call(at, *kind, *expect);
+            self.push_call(index, *kind, *expect);
         }
         if missing {
-            self.make_parents(at);
+            self.create_parents(index);
         } else {
-            self.unlink(at);
+            self.unlink(index);
         }
     }
 
-    fn make_parents(&mut self, at: u32) {
-        let path = self.path_of(at);
+    fn create_parents(&mut self, member: u32) {
+        let path = self.path_of(member);
         let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         for (length, _) in slashes {
             let existing = self.by_path.contains_key(&path[..length]);
             let expect = if existing { Expect::Exists } else { Expect::Success };
             self.script.calls.push(TarCall {
-                member: at,
+                member,
                 length: length as u16,
                 kind: CallKind::Parent,
                 expect,
             });
             if !existing {
-                let node = self.add(at, length, NodeKind::Directory, PARENT_MODE);
+                let node = self.add(member, length, NodeKind::Directory, PARENT_MODE);
                 self.delay(Delayed { node, member: None, after_links: false });
             }
         }
     }
 
-    fn directory(&mut self, at: u32, existing: Option<NodeKind>) {
+    fn unpack_directory(&mut self, index: u32, existing: Option<NodeKind>) {
         if existing == Some(NodeKind::Directory) {
-            return self.directory_again(at);
+            return self.reuse_directory(index);
         }
         let stats = if existing.is_some() { STAT } else { &[] };
-        self.retry(at, CallKind::Mkdir, existing.is_some(), stats);
-        self.succeed(at, CallKind::Mkdir);
-        let (path, mode) = (self.path_of(at), self.members[at as usize].mode);
-        let node = self.add(at, path.len(), NodeKind::Directory, mode as u16 & 0o700);
-        self.delay(Delayed { node, member: Some(at), after_links: false });
+        self.fail_first(index, CallKind::Mkdir, existing.is_some(), stats);
+        self.add_call(index, CallKind::Mkdir);
+        let (path, mode) = (self.path_of(index), self.members[index as usize].mode);
+        let node = self.add(index, path.len(), NodeKind::Directory, mode as u16 & 0o700);
+        self.delay(Delayed { node, member: Some(index), after_links: false });
     }
 
-    fn directory_again(&mut self, at: u32) {
-        let path = self.path_of(at);
-        self.call(at, CallKind::Mkdir, Expect::Exists);
-        self.succeed(at, CallKind::Stat);
+    fn reuse_directory(&mut self, index: u32) {
+        let path = self.path_of(index);
+        self.push_call(index, CallKind::Mkdir, Expect::Exists);
+        self.add_call(index, CallKind::Stat);
         let Some(node) = self.by_path.get(path).copied() else { return };
         match self.delayed_index.get(&node) {
-            Some(index) => self.delayed[*index].member = Some(at),
+            Some(delayed) => self.delayed[*delayed].member = Some(index),
             None => {
                 // The folder itself gets one more stat and is finished last.
                 let after_links = path.is_empty();
                 if after_links {
-                    self.succeed(at, CallKind::Stat);
+                    self.add_call(index, CallKind::Stat);
                 }
-                self.delay(Delayed { node, member: Some(at), after_links });
+                self.delay(Delayed { node, member: Some(index), after_links });
             }
         }
     }
 
-    fn symlink(&mut self, at: u32) {
+    fn symlink_calls(&mut self, index: u32) {
         for kind in [CallKind::Symlink, CallKind::Utimes, CallKind::Chown] {
-            self.succeed(at, kind);
+            self.add_call(index, kind);
         }
     }
 
-    fn placeholder(&mut self, at: u32, existing: bool) {
-        self.retry(at, CallKind::Placeholder, existing, if existing { STAT } else { &[] });
+    fn create_placeholder(&mut self, index: u32, existing: bool) {
+        self.fail_first(index, CallKind::Placeholder, existing, if existing { STAT } else { &[] });
         for kind in [CallKind::Placeholder, CallKind::StatPlaceholder, CallKind::ClosePlaceholder] {
-            self.succeed(at, kind);
+            self.add_call(index, kind);
         }
-        let path = self.path_of(at);
-        self.add(at, path.len(), NodeKind::Placeholder(at), 0);
-        self.placeholders.push(at);
-        let Some(holder) = self.by_path.get(parent(path)).copied() else { return };
-        if self.delayed.last().is_none_or(|last| last.node != holder) {
+        let path = self.path_of(index);
+        self.add(index, path.len(), NodeKind::Placeholder(index), 0);
+        self.placeholders.push(index);
+        let Some(parent_node) = self.by_path.get(parent(path)).copied() else { return };
+        if self.delayed.last().is_none_or(|last| last.node != parent_node) {
             return;
         }
         for index in (0..self.delayed.len()).rev() {
@@ -375,8 +383,13 @@ impl<'a> Writer<'a> {
         self.script.calls.push(TarCall { member, length, kind: CallKind::Stat, expect });
     }
 
-    fn link(&mut self, at: u32, target: &[u8], existing: Option<NodeKind>) -> Result<(), Fault> {
-        let path = self.path_of(at);
+    fn unpack_link(
+        &mut self,
+        index: u32,
+        target: &[u8],
+        existing: Option<NodeKind>,
+    ) -> Result<(), Fault> {
+        let path = self.path_of(index);
         if target == path {
             return Err(Fault::SelfLink);
         }
@@ -384,31 +397,31 @@ impl<'a> Writer<'a> {
         let Some(Node { kind: NodeKind::File(file), mode, mtime, .. }) = node else {
             return Err(Fault::DeadLink(String::from_utf8_lossy(target).into_owned()));
         };
-        let watched = !self.placeholders.is_empty();
-        if watched {
-            self.succeed(at, CallKind::StatTarget);
+        let has_placeholders = !self.placeholders.is_empty();
+        if has_placeholders {
+            self.add_call(index, CallKind::StatTarget);
         }
         if existing == Some(NodeKind::File(file)) {
-            self.call(at, CallKind::Link, Expect::Exists);
-            self.succeed(at, CallKind::StatTarget);
-            self.succeed(at, CallKind::Stat);
+            self.push_call(index, CallKind::Link, Expect::Exists);
+            self.add_call(index, CallKind::StatTarget);
+            self.add_call(index, CallKind::Stat);
             return Ok(());
         }
         let expect = if existing.is_some() { Expect::Success } else { Expect::Missing };
         let stats = [(CallKind::StatTarget, Expect::Success), (CallKind::Stat, expect)];
-        self.retry(at, CallKind::Link, existing.is_some(), &stats);
-        self.succeed(at, CallKind::Link);
-        if watched {
-            self.succeed(at, CallKind::StatTarget);
+        self.fail_first(index, CallKind::Link, existing.is_some(), &stats);
+        self.add_call(index, CallKind::Link);
+        if has_placeholders {
+            self.add_call(index, CallKind::StatTarget);
         }
-        let node = self.add(at, path.len(), NodeKind::File(file), mode);
+        let node = self.add(index, path.len(), NodeKind::File(file), mode);
         self.script.nodes[node].mtime = mtime;
         self.script.nodes[node].has_mode = true;
         Ok(())
     }
 
     /// Finishes the directories that do not contain the next path; all directories if there is no next path.
-    fn leave(&mut self, next: Option<&[u8]>) {
+    fn finish_directories_outside(&mut self, next: Option<&[u8]>) {
         while let Some(last) = self.delayed.last().copied() {
             let Node { member, length, .. } = self.script.nodes[last.node];
             let path = &self.path_of(member)[..usize::from(length)];
@@ -428,25 +441,25 @@ impl<'a> Writer<'a> {
 
     /// Sets the time, owner and mode of a directory.
     fn set_attributes(&mut self, Delayed { node, member, .. }: Delayed) {
-        let Some(at) = member else { return };
-        let Member { mode, mtime, .. } = self.members[at as usize];
-        self.succeed(at, CallKind::Utimes);
-        self.succeed(at, CallKind::Chown);
+        let Some(index) = member else { return };
+        let Member { mode, mtime, .. } = self.members[index as usize];
+        self.add_call(index, CallKind::Utimes);
+        self.add_call(index, CallKind::Chown);
         if self.script.nodes[node].mode != mode as u16 {
-            self.succeed(at, CallKind::Chmod);
+            self.add_call(index, CallKind::Chmod);
         }
         let node = &mut self.script.nodes[node];
         (node.mode, node.mtime, node.has_mode) = (mode as u16, Some(mtime), true);
     }
 
-    /// Creates the links that lead out, last one first, and finishes the directories that had to wait for them.
+    /// Creates the links that lead outside, last one first, and finishes the directories that had to wait for them.
     fn finish(mut self) -> Script {
-        self.leave(None);
-        for at in std::mem::take(&mut self.placeholders).into_iter().rev() {
-            self.succeed(at, CallKind::Stat);
-            self.unlink(at);
-            self.symlink(at);
-            self.add(at, self.path_of(at).len(), NodeKind::Symlink(at), 0o777);
+        self.finish_directories_outside(None);
+        for index in std::mem::take(&mut self.placeholders).into_iter().rev() {
+            self.add_call(index, CallKind::Stat);
+            self.unlink(index);
+            self.symlink_calls(index);
+            self.add(index, self.path_of(index).len(), NodeKind::Symlink(index), 0o777);
         }
         while let Some(last) = self.delayed.pop() {
             if last.after_links {
@@ -455,15 +468,15 @@ impl<'a> Writer<'a> {
             self.set_attributes(last);
         }
         self.count_links();
-        let live = std::mem::take(&mut self.live);
-        let mut live = live.into_iter();
-        self.script.nodes.retain(|_| live.next().unwrap_or(false));
+        let is_live = std::mem::take(&mut self.is_live);
+        let mut is_live = is_live.into_iter();
+        self.script.nodes.retain(|_| is_live.next().unwrap_or(false));
         self.script
     }
 
     fn count_links(&mut self) {
         let links = &mut self.script.links;
-        let files = self.script.nodes.iter().zip(&self.live).filter(|(_, live)| **live);
+        let files = self.script.nodes.iter().zip(&self.is_live).filter(|(_, is_live)| **is_live);
         for (node, _) in files {
             if let NodeKind::File(file) = node.kind {
                 *links.entry(file).or_insert(0) += 1;

@@ -35,9 +35,9 @@ const NAME: &[u8] = b"Bonnie.1";
 /// Number of files per unit of `files`.
 const FILES_UNIT: u64 = 1024;
 /// Maximum number of units of hard links: all are links to one file, and ext4 allows 65,000 of them.
-const MAX_LINKED: u64 = 63;
+const MAX_LINK_UNITS: u64 = 63;
 /// Default number of bytes that bonnie++ transfers one by one.
-const CHARS: u64 = 3 << 20;
+const DEFAULT_CHARS: u64 = 3 << 20;
 /// Size of stdio's buffer, and so of its calls, in bytes.
 const STDIO_BUFFER: u32 = 4096;
 /// Maximum number of directories with sync=b, which keeps each one open; the default limit of a process is 1024.
@@ -70,7 +70,7 @@ struct Bonnie {
 /// The parameters in which the two programs differ, resolved.
 #[derive(Debug)]
 struct Resolved {
-    plus: bool,
+    is_plus_plus: bool,
     file_size: u64,
     chunk: u64,
     chars: u64,
@@ -82,21 +82,25 @@ struct Resolved {
 
 impl Resolved {
     fn new(values: &Values) -> Resolved {
-        let plus = values.text("program") == "bonnie++";
-        let of = |key: &str, ours: u64, bray: u64| {
-            values.number(key).unwrap_or(if plus { ours } else { bray })
+        let is_plus_plus = values.text("program") == "bonnie++";
+        let value_or_default = |key: &str, default_of_plus_plus: u64, default_of_bonnie: u64| {
+            values.number(key).unwrap_or(if is_plus_plus {
+                default_of_plus_plus
+            } else {
+                default_of_bonnie
+            })
         };
         let file_size = values.number_or_zero("file-size");
         Resolved {
-            plus,
+            is_plus_plus,
             file_size,
-            chunk: of("chunk", 8192, 16384),
-            chars: of("char", CHARS.min(file_size), file_size),
-            seeks: of("seeks", 8192, 4000),
-            seekers: of("seekers", 5, 3),
-            files: of("files", 16, 0),
+            chunk: value_or_default("chunk", 8192, 16384),
+            chars: value_or_default("char", DEFAULT_CHARS.min(file_size), file_size),
+            seeks: value_or_default("seeks", 8192, 4000),
+            seekers: value_or_default("seekers", 5, 3),
+            files: value_or_default("files", 16, 0),
             end_sync: match values.text("end-sync") {
-                "auto" => plus,
+                "auto" => is_plus_plus,
                 word => word == "yes",
             },
         }
@@ -104,56 +108,58 @@ impl Resolved {
 
     /// Reports the first contradiction between parameters in one line.
     fn check(&self, values: &Values) -> Result<(), ParamError> {
-        let Resolved { plus, file_size, chunk, chars, files, .. } = *self;
+        let Resolved { is_plus_plus, file_size, chunk, chars, files, .. } = *self;
         let dirs = values.number_or_zero("dirs");
         let kind = values.text("files-max");
         let (min, max) = (values.number_or_zero("files-min"), values.number_or_zero("files-max"));
-        let makes = plus && files > 0;
-        let wrong = if !chunk.is_power_of_two() {
+        let has_files = is_plus_plus && files > 0;
+        let message = if !chunk.is_power_of_two() {
             format!("chunk={chunk} is not a power of two; use {}", chunk.next_power_of_two())
         } else if file_size % chunk != 0 {
-            let right = file_size.next_multiple_of(chunk);
-            format!("file-size={file_size} is not a multiple of chunk={chunk}; use {right}")
+            let expected = file_size.next_multiple_of(chunk);
+            format!("file-size={file_size} is not a multiple of chunk={chunk}; use {expected}")
         } else if chars > file_size {
             format!("char={chars} is more than file-size={file_size}; use char={file_size} or less")
-        } else if !plus && file_size == 0 {
-            "file-size=0 leaves program=bonnie nothing to do; use file-size=300M".to_string()
-        } else if !plus && chars != file_size {
-            format!("program=bonnie writes the whole file by characters; leave char={chars} out")
-        } else if !plus && files > 0 {
+        } else if !is_plus_plus && file_size == 0 {
+            "file-size=0 leaves nothing to do for program=bonnie; use file-size=300M".to_string()
+        } else if !is_plus_plus && chars != file_size {
+            format!("program=bonnie writes the whole file by characters; omit char={chars}")
+        } else if !is_plus_plus && files > 0 {
             format!("program=bonnie has no test of many files; use files=0, not {files}")
-        } else if !plus && values.text("sync") == "b" {
+        } else if !is_plus_plus && values.text("sync") == "b" {
             "sync=b is an option of bonnie++; use program=bonnie++ or sync=none".to_string()
-        } else if plus && values.number_or_zero("char-time") > 0 {
-            "char-time is for putc and getc, which bonnie++ does not use; leave it out".to_string()
+        } else if is_plus_plus && values.number_or_zero("char-time") > 0 {
+            "char-time is for putc and getc, which bonnie++ does not use; omit it".to_string()
         } else if file_size == 0 && files == 0 {
             "file-size=0 and files=0 leave nothing to do; set one of them".to_string()
         } else if matches!(kind, "link" | "symlink") && min > 0 {
-            format!("files-max={kind} makes links, which have no size; leave files-min={min} out")
+            format!("files-max={kind} makes links, which have no size; omit files-min={min}")
         } else if !matches!(kind, "link" | "symlink") && min > max {
             format!("files-min={min} is more than files-max={max}; use files-max={min} or more")
-        } else if kind == "link" && files > MAX_LINKED {
+        } else if kind == "link" && files > MAX_LINK_UNITS {
             format!(
-                "files-max=link with files={files} makes {} links to one file, and ext4 takes 65,000; \
-                 use files={MAX_LINKED} or fewer",
+                "files-max=link with files={files} makes {} links to one file, and ext4 allows 65,000; \
+                 use files={MAX_LINK_UNITS} or fewer",
                 files * FILES_UNIT
             )
-        } else if makes && dirs > files * FILES_UNIT {
-            let most = files * FILES_UNIT;
-            format!("dirs={dirs} is more than the number of files; use dirs={most} or fewer")
-        } else if makes && values.text("sync") == "b" && dirs > MAX_SYNCED_DIRECTORIES {
+        } else if has_files && dirs > files * FILES_UNIT {
+            let max_directories = files * FILES_UNIT;
             format!(
-                "sync=b holds each of dirs={dirs} open; use dirs={MAX_SYNCED_DIRECTORIES} or fewer"
+                "dirs={dirs} is more than the number of files; use dirs={max_directories} or fewer"
+            )
+        } else if has_files && values.text("sync") == "b" && dirs > MAX_SYNCED_DIRECTORIES {
+            format!(
+                "sync=b keeps each of dirs={dirs} open; use dirs={MAX_SYNCED_DIRECTORIES} or fewer"
             )
         } else {
             return Ok(());
         };
-        Err(ParamError::Conflict(wrong))
+        Err(ParamError::Conflict(message))
     }
 
     /// Returns the phases in the program's order.
     fn phases(&self, char_time: u64) -> Vec<Phase> {
-        let unit = if self.plus { 1 } else { STDIO_BUFFER };
+        let unit = if self.is_plus_plus { 1 } else { STDIO_BUFFER };
         let chars = |kind| Pass { kind, unit, bytes: self.chars, compute: char_time };
         let blocks =
             |kind| Pass { kind, unit: self.chunk as u32, bytes: self.file_size, compute: 0 };
@@ -161,7 +167,7 @@ impl Resolved {
         let char_unlink = Phase::Unlink("char-unlink");
         let block_write = Phase::Pass("block-write", blocks(PassKind::Write(Writer::Block)));
         let rewrite = Phase::Pass("rewrite", blocks(PassKind::Rewrite));
-        let mut phases = match (self.plus, self.chars > 0) {
+        let mut phases = match (self.is_plus_plus, self.chars > 0) {
             (true, true) => vec![char_write, char_unlink, block_write, rewrite],
             (true, false) => vec![block_write, rewrite],
             (false, _) => vec![char_write, rewrite, char_unlink, block_write],
@@ -196,7 +202,8 @@ impl Bonnie {
         let resolved = Resolved::new(values);
         resolved.check(values)?;
         let (zeros, fsync) = (values.text("data") == "zeros", values.text("sync") == "b");
-        let rule = if resolved.plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
+        let rule =
+            if resolved.is_plus_plus { UpdateRule::TenthOfAll } else { UpdateRule::TenthOfEach };
         let chunks = resolved.file_size / resolved.chunk;
         let seekers = resolved.seekers as u32;
         let mut seeks = Seeks::new(resolved.seeks, seekers, rule, chunks, seed);
@@ -233,7 +240,7 @@ impl Bonnie {
         })
     }
 
-    fn set(&self, names: NameOrder) -> &FileSet {
+    fn file_set(&self, names: NameOrder) -> &FileSet {
         match names {
             NameOrder::Sequence => &self.sequence,
             NameOrder::Random => &self.random,
@@ -241,7 +248,7 @@ impl Bonnie {
     }
 
     /// Returns the file and the set after a phase.
-    fn tree_of(&self, phase: usize) -> BonnieTree<'_> {
+    fn tree_after_phase(&self, phase: usize) -> BonnieTree<'_> {
         let mut tree = BonnieTree { work: self, file: None, set: None };
         for phase in self.phases.iter().take(phase + 1) {
             match *phase {
@@ -256,7 +263,7 @@ impl Bonnie {
                     tree.file = tree.file.map(|file| State { seeks_done: true, ..file });
                 }
                 Phase::Unlink(_) => tree.file = None,
-                Phase::Files(_, Task::Create, names) => tree.set = Some(self.set(names)),
+                Phase::Files(_, Task::Create, names) => tree.set = Some(self.file_set(names)),
                 Phase::Files(_, Task::DeleteEach | Task::DeleteRandom, _) => tree.set = None,
                 Phase::Files(..) => {}
             }
@@ -265,7 +272,7 @@ impl Bonnie {
     }
 
     /// Returns true if the tree is verified after a phase; see the last paragraph of [`DOC`].
-    fn verified(&self, index: usize) -> bool {
+    fn is_verified(&self, index: usize) -> bool {
         let writes = match self.phases[index] {
             Phase::Pass(_, pass) => pass.kind != PassKind::Read,
             Phase::Seeks | Phase::Unlink(_) => true,
@@ -275,9 +282,9 @@ impl Bonnie {
             use Task::{DeleteEach, DeleteRandom};
             matches!(phase, Phase::Unlink(_) | Phase::Files(_, DeleteEach | DeleteRandom, _))
         };
-        let before_removal = self.phases.get(index + 1).is_some_and(removes);
+        let is_before_removal = self.phases.get(index + 1).is_some_and(removes);
         match self.gap {
-            GapKind::None => before_removal || removes(&self.phases[index]),
+            GapKind::None => is_before_removal || removes(&self.phases[index]),
             _ => writes,
         }
     }
@@ -293,7 +300,7 @@ impl Workload for Bonnie {
                 Phase::Seeks => ("seeks", Threads::Exactly(self.file.seeks.seekers)),
             };
             let gap = if index == 0 { GapKind::None } else { self.gap };
-            PhaseSpec { name, gap, verify: self.verified(index), threads }
+            PhaseSpec { name, gap, verify: self.is_verified(index), threads }
         };
         PhaseSpec::chained(self.phases.iter().enumerate().map(spec).collect())
     }
@@ -304,8 +311,10 @@ impl Workload for Bonnie {
                 Box::new(self.file.seeker(share.rank))
             }
             Some(Phase::Pass(_, pass)) if share.rank == 0 => Box::new(self.file.pass(*pass)),
-            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink::of(NAME)),
-            Some(Phase::Files(_, task, names)) if share.rank == 0 => self.set(*names).ops(*task),
+            Some(Phase::Unlink(_)) if share.rank == 0 => Box::new(Unlink::new(NAME)),
+            Some(Phase::Files(_, task, names)) if share.rank == 0 => {
+                self.file_set(*names).ops(*task)
+            }
             _ => Box::new(NoOps),
         }
     }
@@ -315,7 +324,7 @@ impl Workload for Bonnie {
             Some(Phase::Pass(_, pass)) => self.file.pass_counts(*pass),
             Some(Phase::Seeks) => self.file.seek_counts(),
             Some(Phase::Unlink(_)) => OpCounts::from([(OpKind::Unlink, 1)]),
-            Some(Phase::Files(_, task, names)) => self.set(*names).counts(*task),
+            Some(Phase::Files(_, task, names)) => self.file_set(*names).counts(*task),
             None => OpCounts::new(),
         }
     }
@@ -329,7 +338,7 @@ impl Workload for Bonnie {
                 WorkUnits::from([("seeks", seeks.tickets), ("chunks updated", seeks.updates())])
             }
             Some(Phase::Files(_, task, names)) => {
-                let set = self.set(*names);
+                let set = self.file_set(*names);
                 match task {
                     Task::DeleteEach | Task::DeleteRandom => {
                         WorkUnits::from([("files", set.files)])
@@ -346,16 +355,16 @@ impl Workload for Bonnie {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        Box::new(self.tree_of(phase))
+        Box::new(self.tree_after_phase(phase))
     }
 
     fn needs(&self) -> Needs {
         let (sequence, random) = (self.sequence.totals().bytes, self.random.totals().bytes);
-        let small = self.sequence.files + self.sequence.all_directories();
+        let small = self.sequence.files + self.sequence.directory_count();
         Needs {
             bytes: Bytes(self.file.size.max(sequence).max(random)),
             inodes: if self.sequence.files > 0 { small } else { 1 },
-            longest_name: AlnumNames::LONGEST,
+            longest_name: AlnumNames::MAX_LENGTH,
         }
     }
 }
@@ -380,7 +389,7 @@ impl Tree for BonnieTree<'_> {
     }
 
     fn directories(&self) -> u64 {
-        self.set.map_or(0, FileSet::all_directories)
+        self.set.map_or(0, FileSet::directory_count)
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {

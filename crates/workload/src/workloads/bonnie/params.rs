@@ -29,7 +29,7 @@ read(2) are one pread(2) here, lseek(2) and write(2) one pwrite(2).
 
 Files: names, flags, modes, links to the first file, subdirectories and the order of calls are as \
 observed [RUN]. The sequential part stats and removes names as the directory is read; the random part \
-in a random order, another one for each of the two, and not the original's draws. Omitted: chdir(2); names are \
+in a random order, a different one for each of the two, and not the original's draws. Omitted: chdir(2); names are \
 resolved below an open directory instead. stat here does not follow symbolic links, the original's \
 does. Reading a file in `stat-seq` takes one more read(2), which finds the end, and there empty files \
 are opened too. Files are spread evenly over subdirectories [DER]; 2.00a was seen to put one more \
@@ -63,7 +63,7 @@ pub(super) const PARAMS: &[Param] = &[
         domain: Domain::Size { min: 0, max: 16 << 40 },
         about: "Size of the large file; 0 skips its phases; to measure the disk, not memory, take \
                 twice the RAM.",
-        source: "[SRC] the least that bonnie++ takes, 300 MiB, and twice the RAM where that is more",
+        source: "[SRC] the minimum of bonnie++: 300 MiB, or twice the RAM if that is more",
     },
     Param {
         name: "chunk",
@@ -128,7 +128,7 @@ pub(super) const PARAMS: &[Param] = &[
         name: "files-chunk",
         default: "8192",
         domain: Domain::Size { min: 256, max: 1 << 20 },
-        about: "Most bytes that one call writes to or reads from such a file.",
+        about: "Maximum number of bytes that one call writes to or reads from such a file.",
         source: "[RUN] 8192",
     },
     Param {

@@ -34,15 +34,15 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),
 };
 
-/// The directory that holds the files.
+/// The directory that contains the files.
 const DIRECTORY: &[u8] = b"d";
-const SLOT: DirSlot = DirSlot(1);
+const DIRECTORY_SLOT: DirSlot = DirSlot(1);
 const FILE: FileSlot = FileSlot(0);
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 
 const CREATE_EMPTY: Call =
-    Call::Create { dir: SLOT, file: FILE, flags: OpenFlags::NONE, mode: 0o644 };
-const CREATE: Call = Call::Create { dir: SLOT, file: FILE, flags: WRITE, mode: 0o644 };
+    Call::Create { dir: DIRECTORY_SLOT, file: FILE, flags: OpenFlags::NONE, mode: 0o644 };
+const CREATE: Call = Call::Create { dir: DIRECTORY_SLOT, file: FILE, flags: WRITE, mode: 0o644 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -76,43 +76,43 @@ impl NamePattern {
         let alphabet = match values.text("names") {
             "hex" => Alphabet::Hex,
             "random" => Alphabet::Alphanumeric,
-            _ => return NamePattern::numbered(prefix, digits, length, files),
+            _ => return NamePattern::new_numbered(prefix, digits, length, files),
         };
         let length = length.unwrap_or(prefix.len() + digits);
         let letters = length.saturating_sub(prefix.len());
         if letters == 0 || alphabet.names(letters) < files {
-            let least = (1..).find(|letters| alphabet.names(*letters) >= files).unwrap_or(1);
+            let min_letters = (1..).find(|letters| alphabet.names(*letters) >= files).unwrap_or(1);
             return Err(ParamError::Conflict(format!(
                 "names of {length} bytes with prefix={prefix} are too short to distinguish files={files} \
                  with names={}; use name-length={} or more",
                 values.text("names"),
-                prefix.len() + least
+                prefix.len() + min_letters
             )));
         }
         Ok(NamePattern::Scrambled(Scrambled::new(prefix, alphabet, letters, seed)))
     }
 
-    fn numbered(
+    fn new_numbered(
         prefix: &str,
         digits: usize,
         length: Option<usize>,
         files: u64,
     ) -> Result<NamePattern, ParamError> {
-        let plain = Numbered::new(prefix, digits);
-        let longest = plain.length_of(files - 1);
-        let Some(length) = length else { return Ok(NamePattern::Numbered(plain)) };
+        let unpadded = Numbered::new(prefix, digits);
+        let longest = unpadded.length_of(files - 1);
+        let Some(length) = length else { return Ok(NamePattern::Numbered(unpadded)) };
         if length < longest {
             return Err(ParamError::Conflict(format!(
                 "name-length={length} is too short for prefix={prefix} and the digits of \
                  files={files}; use name-length={longest} or more"
             )));
         }
-        let filled = format!("{prefix}{}", "x".repeat(length - longest));
-        Ok(NamePattern::Numbered(Numbered::new(&filled, longest - prefix.len())))
+        let padded_prefix = format!("{prefix}{}", "x".repeat(length - longest));
+        Ok(NamePattern::Numbered(Numbered::new(&padded_prefix, longest - prefix.len())))
     }
 
     /// Returns the length of the longest name of `files` files, in bytes.
-    fn longest(&self, files: u64) -> usize {
+    fn max_length(&self, files: u64) -> usize {
         match self {
             NamePattern::Numbered(names) => names.length_of(files - 1),
             NamePattern::Scrambled(names) => names.length(),
@@ -120,24 +120,24 @@ impl NamePattern {
     }
 
     /// Writes the common part of all names; called once.
-    fn begin(&self, name: &mut Name) {
+    fn write_prefix(&self, name: &mut Name) {
         if let NamePattern::Numbered(names) = self {
             names.begin(name, 0);
         }
     }
 
     #[inline]
-    fn finish(&self, name: &mut Name, number: u64) {
+    fn write_number(&self, name: &mut Name, number: u64) {
         match self {
             NamePattern::Numbered(names) => names.finish(name, 0, number),
             NamePattern::Scrambled(names) => names.write(name, 0, number),
         }
     }
 
-    fn read(&self, text: &[u8]) -> Option<u64> {
+    fn parse(&self, text: &[u8]) -> Option<u64> {
         match self {
-            NamePattern::Numbered(names) => names.read(text),
-            NamePattern::Scrambled(names) => names.read(text),
+            NamePattern::Numbered(names) => names.parse(text),
+            NamePattern::Scrambled(names) => names.parse(text),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Dirops {
 
     /// Divides the order into equal ranges, one for each share; rank 0 creates the directory, and the
     /// other ranks wait for it.
-    fn sharing(&self, phase: usize, share: Share) -> Option<Ops<'_>> {
+    fn ops_of_share(&self, phase: usize, share: Share) -> Option<Ops<'_>> {
         let part = |rank: u32| self.files * u64::from(rank) / u64::from(share.ranks.max(1));
         let (from, to) = (part(share.rank), part(share.rank + 1));
         let (phase, order) = self.phases.get(phase)?;
@@ -188,18 +188,21 @@ impl Dirops {
             Phase::Create if share.rank == 0 => Step::Mkdir,
             _ => Step::OpenDir,
         };
-        let (call, then) = match phase {
+        let (call, next_step) = match phase {
             Phase::Create if self.size > 0 => (CREATE, Step::Write),
             Phase::Create => (CREATE_EMPTY, Step::Close),
-            Phase::Stat => (Call::Stat { dir: SLOT }, Step::File),
-            Phase::Delete => (Call::Unlink { dir: SLOT }, Step::File),
+            Phase::Stat => (Call::Stat { dir: DIRECTORY_SLOT }, Step::File),
+            Phase::Delete => (Call::Unlink { dir: DIRECTORY_SLOT }, Step::File),
         };
         Some(Ops {
             work: self,
             order,
-            in_sequence: matches!((order, &self.names), (Order::Forward, NamePattern::Numbered(_))),
+            is_in_sequence: matches!(
+                (order, &self.names),
+                (Order::Forward, NamePattern::Numbered(_))
+            ),
             call,
-            then,
+            next_step,
             index: from,
             end: to,
             stride: 1,
@@ -217,16 +220,16 @@ impl Dirops {
 /// Returns true if the name of a file is the same for a smaller number of files: numbered names of a given length are
 /// padded in front of as many digits as the largest number has.
 fn has_fixed_names(values: &Values, files: u64) -> bool {
-    let padded = values.text("names") == "numbered" && values.number("name-length").is_some();
+    let is_padded = values.text("names") == "numbered" && values.number("name-length").is_some();
     let digits = values.number_or_zero("digits") as usize;
-    !padded || Numbered::new("", digits).length_of(files - 1) == digits
+    !is_padded || Numbered::new("", digits).length_of(files - 1) == digits
 }
 
 /// Refuses parameters that would have no effect.
 fn check_unused(values: &Values) -> Result<(), ParamError> {
     let (stat_order, digits) = (values.text("stat-order"), values.text("digits"));
     let (names, length) = (values.text("names"), values.text("name-length"));
-    let wrong = if !values.is_yes("stat") && stat_order != "random" {
+    let message = if !values.is_yes("stat") && stat_order != "random" {
         format!("stat-order={stat_order} is the order of a phase that stat=no omits; use stat=yes")
     } else if names != "numbered" && length != "auto" && digits != "7" {
         format!(
@@ -236,7 +239,7 @@ fn check_unused(values: &Values) -> Result<(), ParamError> {
     } else {
         return Ok(());
     };
-    Err(ParamError::Conflict(wrong))
+    Err(ParamError::Conflict(message))
 }
 
 impl Workload for Dirops {
@@ -258,7 +261,7 @@ impl Workload for Dirops {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        match self.sharing(phase, share) {
+        match self.ops_of_share(phase, share) {
             Some(ops) => Box::new(ops),
             None => Box::new(NoOps),
         }
@@ -269,8 +272,8 @@ impl Workload for Dirops {
         (in_order && self.fixed_names).then_some((0, "files"))
     }
 
-    fn after_stonewall(&self, most: u64, shares: u32) -> Option<Box<dyn Workload>> {
-        let files = most.saturating_mul(u64::from(shares)).min(self.files);
+    fn after_stonewall(&self, max_items: u64, shares: u32) -> Option<Box<dyn Workload>> {
+        let files = max_items.saturating_mul(u64::from(shares)).min(self.files);
         let order = |(phase, order): &(Phase, Order)| {
             (*phase, order.of_length(files, self.seed, phase.order_key()))
         };
@@ -282,7 +285,7 @@ impl Workload for Dirops {
     /// Assigns the files `r`, `r + n`, `r + 2 n` and so on to share `r` of `n`.
     fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
         let (phase, _) = self.stonewalled()?;
-        Some(Box::new(self.sharing(phase, share)?.every(share)))
+        Some(Box::new(self.ops_of_share(phase, share)?.interleaved(share)))
     }
 
     fn counts(&self, phase: usize, ranks: u32) -> OpCounts {
@@ -304,15 +307,15 @@ impl Workload for Dirops {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        let deleted = self.phases.get(phase).is_some_and(|(phase, _)| *phase == Phase::Delete);
-        Box::new(Directory { work: self, files: if deleted { 0 } else { self.files } })
+        let is_deleted = self.phases.get(phase).is_some_and(|(phase, _)| *phase == Phase::Delete);
+        Box::new(Directory { work: self, files: if is_deleted { 0 } else { self.files } })
     }
 
     fn needs(&self) -> Needs {
         Needs {
             bytes: Bytes(self.files * u64::from(self.size)),
             inodes: self.files + 1,
-            longest_name: self.names.longest(self.files).max(DIRECTORY.len()),
+            longest_name: self.names.max_length(self.files).max(DIRECTORY.len()),
         }
     }
 }
@@ -329,7 +332,7 @@ impl Tree for Directory<'_> {
         if rest.is_empty() {
             return Some(Expected::DIRECTORY);
         }
-        let number = self.work.names.read(rest.strip_prefix(b"/")?)?;
+        let number = self.work.names.parse(rest.strip_prefix(b"/")?)?;
         (number < self.files).then(|| Expected::file(self.work.payload(number)))
     }
 

@@ -25,7 +25,7 @@ use params::{DOC, PARAMS};
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "everyday",
-    about: "Write documents, songs and films, copy them within, read them back, delete them.",
+    about: "Write documents, songs and films, copy them within the file system, read them back, delete them.",
     source: "readers of linuxinsight, 2006: files of 100 KB, 5 MB and 700 MB",
     params: PARAMS,
     doc: DOC,
@@ -33,11 +33,11 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(Everyday::new(values, setting.seed)?)),
 };
 
-const IN: &[u8] = b"in";
+const ORIGINAL: &[u8] = b"in";
 const COPY: &[u8] = b"copy";
 const ROOT: DirSlot = DirSlot::ROOT;
 const FILE: FileSlot = FileSlot(0);
-const NEW: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const CREATE: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
 const READ: OpenFlags = OpenFlags { read: true, ..OpenFlags::NONE };
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -65,26 +65,26 @@ const PHASES: [(Phase, &str); 4] = [
     (Phase::Delete, "delete"),
 ];
 
-fn phase_of(index: usize) -> Option<Phase> {
+fn phase_at(index: usize) -> Option<Phase> {
     PHASES.get(index).map(|(phase, _)| *phase)
 }
 
 /// The files of one kind.
 #[derive(Debug)]
-struct Class {
+struct FileClass {
     /// Its directory.
     name: &'static str,
     /// Number of files per folder.
-    each: u64,
+    files_per_folder: u64,
     files: u64,
     /// The number of its first file among the files of all kinds.
     first: u64,
     sizes: Sizes,
 }
 
-impl Class {
+impl FileClass {
     fn folders(&self) -> u64 {
-        self.files.div_ceil(self.each)
+        self.files.div_ceil(self.files_per_folder)
     }
 }
 
@@ -92,7 +92,7 @@ impl Class {
 #[derive(Debug)]
 struct Everyday {
     /// The classes that have files.
-    classes: Vec<Class>,
+    classes: Vec<FileClass>,
     zeros: u64,
     gap: GapKind,
     seed: u64,
@@ -113,11 +113,11 @@ impl Everyday {
     fn new(values: &Values, seed: u64) -> Result<Everyday, ParamError> {
         let mut classes = Vec::new();
         let mut first = 0;
-        for (count, size, name, each) in KINDS {
+        for (count, size, name, files_per_folder) in KINDS {
             let (files, sizes) = (values.number_or_zero(count), values.text(size));
             let sizes = sizes.parse().unwrap_or(Sizes::Fixed(0));
             if files > 0 {
-                classes.push(Class { name, each, files, first, sizes });
+                classes.push(FileClass { name, files_per_folder, files, first, sizes });
             }
             first += files;
         }
@@ -139,7 +139,7 @@ impl Everyday {
     }
 
     /// Returns the content of a file of a class.
-    fn payload(&self, class: &Class, file: u64) -> Payload {
+    fn payload(&self, class: &FileClass, file: u64) -> Payload {
         let number = class.first + file;
         let mut draws = SplitMix64::new(mix(self.seed ^ mix(number)));
         Payload { id: number, offset: 0, length: class.sizes.draw(&mut draws) as u32 }
@@ -169,9 +169,15 @@ impl Everyday {
     }
 
     /// Writes `in/songs`; with a folder, `in/songs/d0003`; with a file, `in/songs/d0003/f000041`.
-    fn name(&self, name: &mut Name, class: &Class, folder: Option<u64>, file: Option<u64>) {
+    fn write_path(
+        &self,
+        name: &mut Name,
+        class: &FileClass,
+        folder: Option<u64>,
+        file: Option<u64>,
+    ) {
         name.clear();
-        name.push(IN);
+        name.push(ORIGINAL);
         name.push(b"/");
         name.push(class.name.as_bytes());
         if let Some(folder) = folder {
@@ -184,8 +190,8 @@ impl Everyday {
         }
     }
 
-    fn name_file(&self, name: &mut Name, class: &Class, file: u64) {
-        self.name(name, class, Some(file / class.each), Some(file));
+    fn write_file_path(&self, name: &mut Name, class: &FileClass, file: u64) {
+        self.write_path(name, class, Some(file / class.files_per_folder), Some(file));
     }
 
     /// Returns the entry at a path below `in` or `copy`.
@@ -195,10 +201,11 @@ impl Everyday {
         let name = parts.next()?;
         let class = self.classes.iter().find(|class| class.name.as_bytes() == name)?;
         let Some(folder) = parts.next() else { return Some(directory) };
-        let folder = self.folders.read(folder).filter(|folder| *folder < class.folders())?;
+        let folder = self.folders.parse(folder).filter(|folder| *folder < class.folders())?;
         let Some(name) = parts.next() else { return Some(directory) };
-        let file = self.names.read(name)?;
-        let exists = file < class.files && file / class.each == folder && parts.next().is_none();
+        let file = self.names.parse(name)?;
+        let exists =
+            file < class.files && file / class.files_per_folder == folder && parts.next().is_none();
         exists.then(|| Expected::file(self.payload(class, file)).with_mode(FILE_MODE))
     }
 }
@@ -220,20 +227,20 @@ impl Workload for Everyday {
             order: RemoveOrder::Readdir,
             synced: false,
         });
-        match phase_of(phase).filter(|_| share.rank == 0) {
+        match phase_at(phase).filter(|_| share.rank == 0) {
             None => Box::new(NoOps),
             Some(Phase::Write) => {
-                Box::new(Write { work: self, at: FileIndex::default(), step: Step::Top })
+                Box::new(Write { work: self, position: FileIndex::default(), step: Step::Top })
             }
             Some(Phase::Copy) => {
                 let copy = Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT });
-                Box::new(WholeTrees::new(vec![(copy, IN, COPY)]))
+                Box::new(WholeTrees::new(vec![(copy, ORIGINAL, COPY)]))
             }
             Some(Phase::Read) => {
-                Box::new(Read { work: self, at: FileIndex::default(), step: ReadStep::Open })
+                Box::new(Read { work: self, position: FileIndex::default(), step: ReadStep::Open })
             }
             Some(Phase::Delete) => {
-                Box::new(WholeTrees::new(vec![(remove, IN, b""), (remove, COPY, b"")]))
+                Box::new(WholeTrees::new(vec![(remove, ORIGINAL, b""), (remove, COPY, b"")]))
             }
         }
     }
@@ -244,8 +251,8 @@ impl Workload for Everyday {
             Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
         };
         let (files, directories) = (self.files(), self.directories());
-        let (all, pieces) = (files + directories, self.totals().pieces);
-        let mut counts = match phase_of(phase) {
+        let (entries, pieces) = (files + directories, self.totals().pieces);
+        let mut counts = match phase_at(phase) {
             None => OpCounts::new(),
             Some(Phase::Write) => OpCounts::from([
                 (Mkdir, directories),
@@ -254,16 +261,16 @@ impl Workload for Everyday {
                 (Close, files),
             ]),
             Some(Phase::Copy) => OpCounts::from([
-                (Stat, all),
-                (Open, all),
+                (Stat, entries),
+                (Open, entries),
                 (Mkdir, directories),
                 (Create, files),
                 (Read, pieces + files),
                 (Write, pieces),
-                (Utimes, all),
-                (Chown, all),
-                (Chmod, all),
-                (Close, all + files),
+                (Utimes, entries),
+                (Chown, entries),
+                (Chmod, entries),
+                (Close, entries + files),
             ]),
             Some(Phase::Read) => {
                 OpCounts::from([(Open, files), (Read, pieces + files), (Close, files)])
@@ -280,7 +287,7 @@ impl Workload for Everyday {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        match phase_of(phase) {
+        match phase_at(phase) {
             None => WorkUnits::new(),
             Some(Phase::Delete) => WorkUnits::from([("files", 2 * self.files())]),
             Some(_) => WorkUnits::from([("files", self.files()), ("bytes", self.totals().bytes)]),
@@ -288,7 +295,7 @@ impl Workload for Everyday {
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        let copies = match phase_of(phase) {
+        let copies = match phase_at(phase) {
             Some(Phase::Write) => 1,
             Some(Phase::Copy | Phase::Read) => 2,
             Some(Phase::Delete) | None => 0,
@@ -322,11 +329,11 @@ struct EverydayTree<'a> {
 
 impl Tree for EverydayTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let tops = [IN, COPY].into_iter().take(self.copies as usize);
-        let below = tops.filter_map(|top| path.strip_prefix(top)).next()?;
-        match below {
+        let tops = [ORIGINAL, COPY].into_iter().take(self.copies as usize);
+        let rest = tops.filter_map(|top| path.strip_prefix(top)).next()?;
+        match rest {
             [] => Some(Expected::DIRECTORY.with_mode(DIRECTORY_MODE)),
-            [b'/', below @ ..] => self.work.lookup(below),
+            [b'/', rest @ ..] => self.work.lookup(rest),
             _ => None,
         }
     }
@@ -349,13 +356,13 @@ struct FileIndex {
 
 impl FileIndex {
     /// Advances to the next file; returns true if that file is of the next kind.
-    fn forward(&mut self, class: &Class) -> bool {
+    fn advance(&mut self, class: &FileClass) -> bool {
         self.file += 1;
-        let over = self.file == class.files;
-        if over {
+        let is_end = self.file == class.files;
+        if is_end {
             *self = FileIndex { class: self.class + 1, file: 0 };
         }
-        over
+        is_end
     }
 }
 
@@ -365,7 +372,7 @@ enum Step {
     /// The top directory.
     Top,
     /// The directory of a kind.
-    Class,
+    FileClass,
     /// The folder if the file is its first, else the file.
     Next,
     Create,
@@ -375,43 +382,44 @@ enum Step {
 
 struct Write<'a> {
     work: &'a Everyday,
-    at: FileIndex,
+    position: FileIndex,
     step: Step,
 }
 
 impl OpSource for Write<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let (work, file) = (self.work, self.at.file);
-        let Some(class) = work.classes.get(self.at.class) else { return false };
+        let (work, file) = (self.work, self.position.file);
+        let Some(class) = work.classes.get(self.position.class) else { return false };
         (op.call, self.step) = match self.step {
             Step::Top => {
                 op.name.clear();
-                op.name.push(IN);
-                (MKDIR, Step::Class)
+                op.name.push(ORIGINAL);
+                (MKDIR, Step::FileClass)
             }
-            Step::Class => {
-                work.name(&mut op.name, class, None, None);
+            Step::FileClass => {
+                work.write_path(&mut op.name, class, None, None);
                 (MKDIR, Step::Next)
             }
-            Step::Next if file % class.each == 0 => {
-                work.name(&mut op.name, class, Some(file / class.each), None);
+            Step::Next if file % class.files_per_folder == 0 => {
+                work.write_path(&mut op.name, class, Some(file / class.files_per_folder), None);
                 (MKDIR, Step::Create)
             }
             Step::Next | Step::Create => {
-                work.name_file(&mut op.name, class, file);
+                work.write_file_path(&mut op.name, class, file);
                 let payload = work.payload(class, file);
-                let then = if payload.length > 0 { Step::Write(payload) } else { Step::Close };
-                (Call::Create { dir: ROOT, file: FILE, flags: NEW, mode: FILE_MODE }, then)
+                let next_step = if payload.length > 0 { Step::Write(payload) } else { Step::Close };
+                (Call::Create { dir: ROOT, file: FILE, flags: CREATE, mode: FILE_MODE }, next_step)
             }
-            Step::Write(left) => {
-                let length = u64::from(left.length).min(COPY_BUFFER) as u32;
-                let rest = Contents::rest(left, length);
-                let then = if rest.length > 0 { Step::Write(rest) } else { Step::Close };
-                (Call::Write { file: FILE, payload: Payload { length, ..left } }, then)
+            Step::Write(remaining) => {
+                let length = u64::from(remaining.length).min(COPY_BUFFER) as u32;
+                let rest = Contents::rest(remaining, length);
+                let next_step = if rest.length > 0 { Step::Write(rest) } else { Step::Close };
+                (Call::Write { file: FILE, payload: Payload { length, ..remaining } }, next_step)
             }
             Step::Close => {
-                let then = if self.at.forward(class) { Step::Class } else { Step::Next };
-                (Call::Close { file: FILE }, then)
+                let next_step =
+                    if self.position.advance(class) { Step::FileClass } else { Step::Next };
+                (Call::Close { file: FILE }, next_step)
             }
         };
         true
@@ -422,33 +430,33 @@ impl OpSource for Write<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadStep {
     Open,
-    /// A read, after which this many are left.
+    /// A read; the number of reads that remain, including this one.
     Read(u64),
     Close,
 }
 
 struct Read<'a> {
     work: &'a Everyday,
-    at: FileIndex,
+    position: FileIndex,
     step: ReadStep,
 }
 
 impl OpSource for Read<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
-        let Some(class) = self.work.classes.get(self.at.class) else { return false };
+        let Some(class) = self.work.classes.get(self.position.class) else { return false };
         (op.call, self.step) = match self.step {
             ReadStep::Open => {
-                self.work.name_file(&mut op.name, class, self.at.file);
-                let size = u64::from(self.work.payload(class, self.at.file).length);
+                self.work.write_file_path(&mut op.name, class, self.position.file);
+                let size = u64::from(self.work.payload(class, self.position.file).length);
                 let reads = size.div_ceil(COPY_BUFFER) + 1;
                 (Call::Open { dir: ROOT, file: FILE, flags: READ }, ReadStep::Read(reads))
             }
             ReadStep::Read(reads) => {
-                let then = if reads > 1 { ReadStep::Read(reads - 1) } else { ReadStep::Close };
-                (Call::Read { file: FILE, length: COPY_BUFFER as u32 }, then)
+                let next_step = if reads > 1 { ReadStep::Read(reads - 1) } else { ReadStep::Close };
+                (Call::Read { file: FILE, length: COPY_BUFFER as u32 }, next_step)
             }
             ReadStep::Close => {
-                self.at.forward(class);
+                self.position.advance(class);
                 (Call::Close { file: FILE }, ReadStep::Open)
             }
         };

@@ -5,7 +5,7 @@ use crate::params::{Domain, Param};
 /// The description of the model, shown by `fsdyno show workload`.
 pub(super) const DOC: &str = "\
 A reader of 2006 missed everyday files among the tests: documents of 100 KB, songs of 5 MB, a film of \
-700 MB [PUB]. The numbers are ours: as many bytes of documents as of songs, and one film [OWN].
+700 MB [PUB]. The numbers are ours: the same number of bytes of documents as of songs, and one film [OWN].
 
 write: the tree `in`: for each kind its directory, folders of it (50 documents, 12 songs, 10 films \
 each [OWN]) and in them the files: mkdir; open O_CREAT|O_EXCL, writes of 128 KiB, close, as cp does from \

@@ -75,9 +75,9 @@ struct Fdtree {
     gap: GapKind,
     phases: &'static [(Phase, &'static str)],
     /// Number of directories of a subtree, including its root, by the level of the root.
-    nodes: Vec<u64>,
+    subtree_sizes: Vec<u64>,
     /// Maximum number of files, if a stonewall ended their creation.
-    most: u64,
+    max_files: u64,
 }
 
 impl Fdtree {
@@ -86,8 +86,11 @@ impl Fdtree {
         let number = |key: &str, index: usize| values.or_published(key, "set", set.1[index]);
         let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
         let (files, blocks) = (number("files", 2)?, number("size", 3)?);
-        let nodes = nodes(levels, dirs).filter(|nodes| {
-            nodes.last().and_then(|all| all.checked_mul(files)).is_some_and(|n| n <= MAX_FILES)
+        let nodes = subtree_sizes(levels, dirs).filter(|nodes| {
+            nodes
+                .last()
+                .and_then(|directories| directories.checked_mul(files))
+                .is_some_and(|files| files <= MAX_FILES)
         });
         let Some(nodes) = nodes else {
             return Err(ParamError::Conflict(format!(
@@ -104,22 +107,22 @@ impl Fdtree {
             fork_time: Nanos(values.number_or_zero("fork-time") * 1000),
             gap: GapKind::named(values.text("gap")),
             phases: if values.text("mode") == "create" { &PHASES[..2] } else { &PHASES },
-            nodes,
-            most: u64::MAX,
+            subtree_sizes: nodes,
+            max_files: u64::MAX,
         })
     }
 
-    fn directories(&self) -> u64 {
-        self.nodes.last().copied().unwrap_or(1)
+    fn directory_count(&self) -> u64 {
+        self.subtree_sizes.last().copied().unwrap_or(1)
     }
 
-    fn all_files(&self) -> u64 {
-        (self.directories() * self.files).min(self.most)
+    fn file_count(&self) -> u64 {
+        (self.directory_count() * self.files).min(self.max_files)
     }
 
     /// Returns the ops that create the files.
-    fn writes(&self) -> WriteFiles<'_> {
-        WriteFiles { walk: Walk::new(self), begun: 0, end: self.all_files(), left: None }
+    fn write_ops(&self) -> WriteFiles<'_> {
+        WriteFiles { walk: Walk::new(self), started: 0, end: self.file_count(), unwritten: None }
     }
 
     /// Returns the content of file `k` of node number `node` in walk order.
@@ -130,13 +133,13 @@ impl Fdtree {
 
     /// Returns the distance from a node at `level` to its child `k` in walk order, in which the last child
     /// comes first.
-    fn steps_to(&self, level: usize, k: u64) -> u64 {
-        1 + (self.dirs - k) * self.nodes[level - 1]
+    fn child_distance(&self, level: usize, k: u64) -> u64 {
+        1 + (self.dirs - k) * self.subtree_sizes[level - 1]
     }
 }
 
 /// Returns the number of directories of a subtree for each level of its root, from 0 up; none if there are too many.
-fn nodes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
+fn subtree_sizes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
     let next = |below: &Option<u64>| Some(below.and_then(|n| n.checked_mul(dirs)?.checked_add(1)));
     std::iter::successors(Some(Some(1)), next).take(levels as usize + 1).collect()
 }
@@ -159,12 +162,12 @@ impl Workload for Fdtree {
             return Box::new(NoOps);
         };
         match phase {
-            Phase::FileCreate => Box::new(self.writes()),
+            Phase::FileCreate => Box::new(self.write_ops()),
             _ => Box::new(NameOps {
                 walk: Walk::new(self),
                 phase: *phase,
-                files: self.all_files(),
-                ended: false,
+                files: self.file_count(),
+                has_ended: false,
             }),
         }
     }
@@ -174,16 +177,16 @@ impl Workload for Fdtree {
         self.phases.iter().position(creates).map(|phase| (phase, "files"))
     }
 
-    fn after_stonewall(&self, most: u64, _: u32) -> Option<Box<dyn Workload>> {
-        Some(Box::new(Fdtree { most, ..self.clone() }))
+    fn after_stonewall(&self, max_files: u64, _: u32) -> Option<Box<dyn Workload>> {
+        Some(Box::new(Fdtree { max_files, ..self.clone() }))
     }
 
     fn items(&self, share: Share) -> Option<Box<dyn Items + Send + '_>> {
-        (share.rank == 0).then(|| Box::new(self.writes()) as Box<dyn Items + Send>)
+        (share.rank == 0).then(|| Box::new(self.write_ops()) as Box<dyn Items + Send>)
     }
 
     fn counts(&self, phase: usize, _: u32) -> OpCounts {
-        let (directories, files) = (self.directories(), self.all_files());
+        let (directories, files) = (self.directory_count(), self.file_count());
         let counts = match self.phases.get(phase).map(|(phase, _)| phase) {
             None => vec![],
             Some(Phase::DirectoryCreate) => vec![(OpKind::Mkdir, directories)],
@@ -199,7 +202,7 @@ impl Workload for Fdtree {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        let (directories, files) = (self.directories(), self.all_files());
+        let (directories, files) = (self.directory_count(), self.file_count());
         match self.phases.get(phase).map(|(phase, _)| phase) {
             None => WorkUnits::new(),
             Some(Phase::FileCreate) => {
@@ -222,8 +225,8 @@ impl Workload for Fdtree {
     fn needs(&self) -> Needs {
         let longest = format!("L{}F{}", self.levels, self.files.max(self.dirs)).len();
         Needs {
-            bytes: Bytes(self.all_files() * u64::from(self.blocks * BLOCK)),
-            inodes: self.directories() + self.all_files(),
+            bytes: Bytes(self.file_count() * u64::from(self.blocks * BLOCK)),
+            inodes: self.directory_count() + self.file_count(),
             longest_name: longest.max(ROOT.len()),
         }
     }
@@ -244,13 +247,13 @@ impl Tree for FdtreeTree<'_> {
         }
         let (mut level, mut node) = (self.work.levels, 0);
         while let Some(part) = parts.next() {
-            if let Some(k) = read(part, level, b'D', self.work.dirs).filter(|_| level > 0) {
-                node += self.work.steps_to(level, k);
+            if let Some(k) = parse_number(part, level, b'D', self.work.dirs).filter(|_| level > 0) {
+                node += self.work.child_distance(level, k);
                 level -= 1;
             } else {
-                let k = read(part, level, b'F', self.work.files)?;
+                let k = parse_number(part, level, b'F', self.work.files)?;
                 let number = node * self.work.files + self.work.files - k;
-                let exists = self.files && parts.next().is_none() && number < self.work.most;
+                let exists = self.files && parts.next().is_none() && number < self.work.max_files;
                 return exists.then(|| Expected::file(self.work.payload(node, k)));
             }
         }
@@ -258,56 +261,56 @@ impl Tree for FdtreeTree<'_> {
     }
 
     fn files(&self) -> u64 {
-        if self.files { self.work.all_files() } else { 0 }
+        if self.files { self.work.file_count() } else { 0 }
     }
 
     fn directories(&self) -> u64 {
-        if self.directories { self.work.directories() } else { 0 }
+        if self.directories { self.work.directory_count() } else { 0 }
     }
 }
 
-/// Parses the number `k`, from 1 to `most`, in the name `L<level><letter><k>`.
-fn read(name: &[u8], level: usize, letter: u8, most: u64) -> Option<u64> {
+/// Parses the number `k`, from 1 to `max_files`, in the name `L<level><letter><k>`.
+fn parse_number(name: &[u8], level: usize, letter: u8, max_files: u64) -> Option<u64> {
     let rest = name.strip_prefix(b"L")?;
-    let at = rest.iter().position(|byte| *byte == letter)?;
+    let offset = rest.iter().position(|byte| *byte == letter)?;
     let number = |digits: &[u8]| {
-        let plain = digits.iter().all(u8::is_ascii_digit);
-        let canonical = plain && (digits.len() == 1 || digits.first() != Some(&b'0'));
-        std::str::from_utf8(digits).ok().filter(|_| canonical)?.parse::<u64>().ok()
+        let is_digits = digits.iter().all(u8::is_ascii_digit);
+        let is_canonical = is_digits && (digits.len() == 1 || digits.first() != Some(&b'0'));
+        std::str::from_utf8(digits).ok().filter(|_| is_canonical)?.parse::<u64>().ok()
     };
-    let right = number(&rest[..at])? == level as u64;
-    number(&rest[at + 1..]).filter(|k| right && (1..=most).contains(k))
+    let is_level = number(&rest[..offset])? == level as u64;
+    number(&rest[offset + 1..]).filter(|k| is_level && (1..=max_files).contains(k))
 }
 
 /// The ops of a phase that makes one call per name.
 struct NameOps<'a> {
     walk: Walk<'a>,
     phase: Phase,
-    /// Number of files left to remove.
+    /// Number of files that remain to be removed.
     files: u64,
-    ended: bool,
+    has_ended: bool,
 }
 
 impl OpSource for NameOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         let (name, walk) = (&mut op.name, &mut self.walk);
         let (call, first) = match self.phase {
-            Phase::DirectoryCreate => (MKDIR, walk.directory_to_make(name).then_some(true)),
+            Phase::DirectoryCreate => (MKDIR, walk.next_directory_to_create(name).then_some(true)),
             Phase::DirectoryRemove => {
-                (Call::Rmdir { dir: DirSlot::ROOT }, walk.directory_to_remove(name))
+                (Call::Rmdir { dir: DirSlot::ROOT }, walk.next_directory_to_remove(name))
             }
             _ => {
-                let Some(left) = self.files.checked_sub(1) else { return false };
-                self.files = left;
-                (Call::Unlink { dir: DirSlot::ROOT }, walk.file(name))
+                let Some(unwritten) = self.files.checked_sub(1) else { return false };
+                self.files = unwritten;
+                (Call::Unlink { dir: DirSlot::ROOT }, walk.next_file(name))
             }
         };
         op.call = call;
         // In the original, one process makes all the calls on the names in a directory, but each mkdir is a process.
         op.compute = if first == Some(false) { Nanos(0) } else { walk.work.fork_time };
-        if first.is_none() && self.phase == Phase::DirectoryRemove && !self.ended {
+        if first.is_none() && self.phase == Phase::DirectoryRemove && !self.has_ended {
             name.truncate(ROOT.len());
-            self.ended = true;
+            self.has_ended = true;
             return true;
         }
         first.is_some()
@@ -317,44 +320,45 @@ impl OpSource for NameOps<'_> {
 /// The calls of dd for each file: open, a write per block, close.
 struct WriteFiles<'a> {
     walk: Walk<'a>,
-    begun: u64,
+    started: u64,
     end: u64,
-    /// The rest to be written of the open file.
-    left: Option<Payload>,
+    /// The part of the open file that is not written yet.
+    unwritten: Option<Payload>,
 }
 
 /// An item is a file.
 impl Items for WriteFiles<'_> {
     fn item_boundary(&mut self) -> Option<(u64, bool)> {
-        self.left.is_none().then_some((self.begun, self.begun < self.end))
+        self.unwritten.is_none().then_some((self.started, self.started < self.end))
     }
 
-    fn end_after(&mut self, most: u64) {
-        self.end = self.end.min(most);
+    fn set_max_items(&mut self, max_files: u64) {
+        self.end = self.end.min(max_files);
     }
 }
 
 impl OpSource for WriteFiles<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         op.compute = Nanos(0);
-        match self.left {
-            Some(left) if left.length > 0 => {
-                op.call = Call::Write { file: FILE, payload: Payload { length: BLOCK, ..left } };
-                self.left = Some(Contents::rest(left, BLOCK));
+        match self.unwritten {
+            Some(unwritten) if unwritten.length > 0 => {
+                op.call =
+                    Call::Write { file: FILE, payload: Payload { length: BLOCK, ..unwritten } };
+                self.unwritten = Some(Contents::rest(unwritten, BLOCK));
             }
             Some(_) => {
                 op.call = Call::Close { file: FILE };
-                self.left = None;
+                self.unwritten = None;
             }
             None => {
-                if self.begun == self.end || self.walk.file(&mut op.name).is_none() {
+                if self.started == self.end || self.walk.next_file(&mut op.name).is_none() {
                     return false;
                 }
-                self.begun += 1;
+                self.started += 1;
                 let work = self.walk.work;
                 op.call = CREATE;
                 op.compute = work.fork_time;
-                self.left = Some(work.payload(self.walk.number(), self.walk.k + 1));
+                self.unwritten = Some(work.payload(self.walk.number(), self.walk.k + 1));
             }
         }
         true

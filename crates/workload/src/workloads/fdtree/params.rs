@@ -7,13 +7,13 @@ pub(super) const DOC: &str = "\
 The four phases of the shell script fdtree 1.0.2, its calls in its order [SRC]. Every directory down \
 to the last level has `dirs` directories, and every directory, leaves too, has `files` files of `size` \
 blocks of 4,096 bytes. Levels are counted down: a child of a node at level n is L<n>D<k>, its file \
-L<n>F<k>, and k goes from the most down to 1. Paths are whole, as the script gives them to mkdir, dd, \
+L<n>F<k>, and k goes from the maximum down to 1. Paths are whole, as the script gives them to mkdir, dd, \
 rm and rmdir [SRC]; the root is LEVEL0.<host>.<pid> there and LEVEL0.fsdyno.1 here.
 
 directory-create: mkdir of the root; then in a node all its directories, then down into each. \
-file-create: in a node each file as dd does it (open O_WRONLY|O_CREAT|O_TRUNC, one write a block, \
+file-create: in a node each file as dd does it (open O_WRONLY|O_CREAT|O_TRUNC, one write per block, \
 close), then down. file-remove: unlink of each file, then down. directory-remove: a node's directories \
-with rmdir when all below them is gone; last the root. One thread, no fsync, nothing between phases \
+with rmdir when everything below them is removed; the root last. One thread, no fsync, nothing between phases \
 [SRC]. With gap=none fsdyno still syncs the file system after each phase, after the time of the last \
 call was taken, and reads the files back after file-create, before the next begins; gap=back-to-back is \
 what the original did, and only the last phase is verified.
@@ -27,10 +27,10 @@ Other calls of those processes (fstatat before an unlink, for one) are omitted.
 The sets are those of Layton's articles on journal sizes, found by arithmetic from his tables; they \
 fit their KiB within 0.15 % in all 16 rows [DER, MEM]; small-shallow is confirmed by a second source \
 [PUB]. `mode=create` is option -C. Option -R alone cannot find an older tree in the original either, \
-for its root has the number of a process in its name [SRC], and a trial's file system is new: it is \
+because its root has a process number in its name [SRC], and a trial's file system is new: it is \
 omitted. Work units: directories, files, KiB.
 
-With data=zeros a file's expected content equals a hole: lost data whose size is right is not seen; with \
+With data=zeros a file's expected content equals a hole: lost data in a file of the correct size is not detected; with \
 data=random it is.";
 
 pub(super) const PARAMS: &[Param] = &[
@@ -44,7 +44,7 @@ pub(super) const PARAMS: &[Param] = &[
             "medium-shallow",
             "medium-deep",
         ]),
-        about: "A published set of levels, dirs, files and size; these are then left at auto.",
+        about: "A published set of levels, dirs, files and size, which must then be auto.",
         source: "[PUB] small-shallow; [DER, MEM] the others, computed from Layton's tables",
     },
     Param {

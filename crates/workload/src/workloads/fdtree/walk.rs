@@ -8,36 +8,36 @@ use crate::op::Name;
 pub(super) struct Walk<'a> {
     pub(super) work: &'a Fdtree,
     /// Path length and number of the child that was taken, for each directory above this one.
-    above: Vec<(usize, u64)>,
+    ancestors: Vec<(usize, u64)>,
     /// Length of this directory's path; zero before the start.
     length: usize,
-    /// The number of the next file or directory of this directory, counting down; 0 if none is left.
+    /// The number of the next file or directory of this directory, counting down; 0 if there is none.
     pub(super) k: u64,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(work: &'a Fdtree) -> Walk<'a> {
-        Walk { work, above: Vec::with_capacity(work.levels), length: 0, k: 0 }
+        Walk { work, ancestors: Vec::with_capacity(work.levels), length: 0, k: 0 }
     }
 
     fn level(&self) -> usize {
-        self.work.levels - self.above.len()
+        self.work.levels - self.ancestors.len()
     }
 
     /// Enters the root and returns true if the walk has not begun.
     fn start(&mut self, name: &mut Name) -> bool {
-        let new = self.length == 0;
-        if new {
+        let is_new = self.length == 0;
+        if is_new {
             name.clear();
             name.push(ROOT);
             self.length = ROOT.len();
         }
-        new
+        is_new
     }
 
     /// Writes the name of file or directory `k` of this directory.
     #[inline]
-    fn name(&self, name: &mut Name, letter: &[u8], k: u64) {
+    fn write_child_name(&self, name: &mut Name, letter: &[u8], k: u64) {
         name.truncate(self.length);
         name.push(b"/L");
         name.push_number(self.level() as u64, 1);
@@ -46,27 +46,27 @@ impl<'a> Walk<'a> {
     }
 
     fn descend(&mut self, name: &mut Name, k: u64) {
-        self.name(name, b"D", k);
-        self.above.push((self.length, k));
+        self.write_child_name(name, b"D", k);
+        self.ancestors.push((self.length, k));
         self.length = name.as_bytes().len();
     }
 
     /// Ascends to the parent; returns the number of the child from which it came, or none at the root.
     fn ascend(&mut self) -> Option<u64> {
-        let (length, k) = self.above.pop()?;
+        let (length, k) = self.ancestors.pop()?;
         self.length = length;
         Some(k)
     }
 
     /// Returns the number of this directory in walk order from the root.
     pub(super) fn number(&self) -> u64 {
-        let steps = self.above.iter().enumerate();
-        steps.map(|(depth, (_, k))| self.work.steps_to(self.work.levels - depth, *k)).sum()
+        let steps = self.ancestors.iter().enumerate();
+        steps.map(|(depth, (_, k))| self.work.child_distance(self.work.levels - depth, *k)).sum()
     }
 
     /// Moves to the next directory, parents before children and the last child first; returns false
     /// at the end.
-    fn next(&mut self, name: &mut Name) -> bool {
+    fn next_directory(&mut self, name: &mut Name) -> bool {
         if self.level() > 0 {
             self.descend(name, self.work.dirs);
             return true;
@@ -89,42 +89,42 @@ impl<'a> Walk<'a> {
 
     /// Writes the name of the next file: first those in a directory, then those in the directories below it.
     /// Returns true if it is the first file of its directory; none at the end.
-    pub(super) fn file(&mut self, name: &mut Name) -> Option<bool> {
-        let first = self.k == 0;
-        if first {
-            if !self.start(name) && !self.next(name) {
+    pub(super) fn next_file(&mut self, name: &mut Name) -> Option<bool> {
+        let is_first = self.k == 0;
+        if is_first {
+            if !self.start(name) && !self.next_directory(name) {
                 return None;
             }
             self.k = self.work.files;
         }
-        self.name(name, b"F", self.k);
+        self.write_child_name(name, b"F", self.k);
         self.k -= 1;
-        Some(first)
+        Some(is_first)
     }
 
     /// Writes the name of the next directory to create: the root, the directories of a node, then those below.
-    pub(super) fn directory_to_make(&mut self, name: &mut Name) -> bool {
+    pub(super) fn next_directory_to_create(&mut self, name: &mut Name) -> bool {
         if self.start(name) {
             self.k = self.work.dirs;
             return true;
         }
         while self.k == 0 || self.level() == 0 {
-            if !self.next(name) {
+            if !self.next_directory(name) {
                 return false;
             }
             self.k = self.work.dirs;
         }
-        self.name(name, b"D", self.k);
+        self.write_child_name(name, b"D", self.k);
         self.k -= 1;
         true
     }
 
     /// Writes the name of the next directory to remove: those of a node after everything below them, and the
     /// root last. Returns true if it is the first directory that a process of the script removes; none when only
-    /// the root is left.
-    pub(super) fn directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
-        let first = self.k == 0;
-        if first {
+    /// the root remains.
+    pub(super) fn next_directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
+        let is_first = self.k == 0;
+        if is_first {
             if self.work.levels == 0 {
                 self.start(name);
                 return None;
@@ -140,8 +140,8 @@ impl<'a> Walk<'a> {
             }
             self.k = self.work.dirs;
         }
-        self.name(name, b"D", self.k);
+        self.write_child_name(name, b"D", self.k);
         self.k -= 1;
-        Some(first)
+        Some(is_first)
     }
 }

@@ -1,5 +1,6 @@
 //! source-tree: copy source trees in, copy them within, pack, unpack and remove them.
 
+mod copy_in;
 mod params;
 
 use std::sync::OnceLock;
@@ -7,11 +8,9 @@ use std::sync::OnceLock;
 use fsdyno_record::seed::mix;
 use fsdyno_record::{Bytes, Nanos, OpKind};
 
-use crate::contents::Contents;
-use crate::forest::{Forest, Leaf, Shape, size_of};
+use crate::forest::{Forest, ForestEntry, Shape, size_of};
 use crate::op::{
-    COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload, RECORD,
-    RemoveOrder,
+    COPY_BUFFER, Call, Compound, DirSlot, FileSlot, Name, OpenFlags, Payload, RECORD, RemoveOrder,
 };
 use crate::op_source::{NoOps, OpSource, WorkUnits};
 use crate::params::{ParamError, Values};
@@ -20,12 +19,13 @@ use crate::workload::{
     Expected, ExpectedKind, GapKind, Needs, OpCounts, PhaseSpec, Share, Threads, Tree, Workload,
 };
 use crate::workloads::Kind;
+use copy_in::CopyIn;
 use params::{DOC, PARAMS};
 
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "source-tree",
-    about: "Copy source trees in, copy them within, pack and unpack them with tar, remove them.",
+    about: "Copy source trees in, copy them within the file system, pack and unpack them with tar, remove them.",
     source: "a table by reiser4 advocates, posted to the linuxinsight article of 2006 and to phoronix, 2007",
     params: PARAMS,
     doc: DOC,
@@ -33,10 +33,10 @@ pub const KIND: Kind = Kind {
     build: |values, setting| Ok(Box::new(SourceTree::new(values, setting.seed)?)),
 };
 
-const IN: &[u8] = b"in";
+const ORIGINAL: &[u8] = b"in";
 const COPY: &[u8] = b"copy";
 const ARCHIVE: &[u8] = b"archive.tar";
-const OUT: &[u8] = b"out";
+const UNPACK_DIRECTORY: &[u8] = b"out";
 /// Directory of the archive's unpacked members.
 const UNPACKED: &[u8] = b"out/in";
 
@@ -46,7 +46,7 @@ const MTIME: i64 = 1_158_710_400;
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const FILE: FileSlot = FileSlot(0);
-const FLAGS: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
+const CREATE_FLAGS: OpenFlags = OpenFlags { write: true, exclusive: true, ..OpenFlags::NONE };
 const ROOT: DirSlot = DirSlot::ROOT;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ const PHASES: [(Phase, &str); 5] = [
     (Phase::Remove, "remove"),
 ];
 
-fn phase_of(index: usize) -> Option<Phase> {
+fn phase_at(index: usize) -> Option<Phase> {
     PHASES.get(index).map(|(phase, _)| *phase)
 }
 
@@ -80,7 +80,7 @@ struct SourceTree {
     order: RemoveOrder,
     gap: GapKind,
     /// Processor time for each record that is packed and for each that is unpacked.
-    per_record: (Nanos, Nanos),
+    compute_per_record: (Nanos, Nanos),
     totals: OnceLock<Totals>,
 }
 
@@ -111,7 +111,7 @@ impl SourceTree {
                 _ => RemoveOrder::Readdir,
             },
             gap: GapKind::named(values.text("gap")),
-            per_record: (micros("gzip-time"), micros("gunzip-time")),
+            compute_per_record: (micros("gzip-time"), micros("gunzip-time")),
             totals: OnceLock::new(),
         })
     }
@@ -122,7 +122,7 @@ impl SourceTree {
     }
 
     /// Returns the number of a file among the files of all trees.
-    fn number(&self, tree: u64, file: u32) -> u64 {
+    fn file_number(&self, tree: u64, file: u32) -> u64 {
         tree * u64::from(self.forest.shape.files()) + u64::from(file)
     }
 
@@ -131,11 +131,11 @@ impl SourceTree {
         Payload { id: number, offset: 0, length: size as u32 }
     }
 
-    fn file_time(&self, number: u64) -> i64 {
+    fn file_mtime(&self, number: u64) -> i64 {
         MTIME + number as i64
     }
 
-    fn directory_time(&self, tree: u64, directory: u32) -> i64 {
+    fn directory_mtime(&self, tree: u64, directory: u32) -> i64 {
         MTIME
             - 1
             - (tree * u64::from(self.forest.shape.directories()) + u64::from(directory)) as i64
@@ -159,24 +159,24 @@ impl SourceTree {
     }
 
     /// Writes a path below `top`: `in/tree0/d001/d007`.
-    fn name(&self, name: &mut Name, top: &[u8], tree: u64, leaf: Leaf) {
+    fn write_path(&self, name: &mut Name, top: &[u8], tree: u64, entry: ForestEntry) {
         name.clear();
         name.push(top);
         name.push(b"/");
-        self.forest.push(name, tree, leaf);
+        self.forest.push(name, tree, entry);
     }
 
     /// Returns the entry at a path in one of the trees.
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        Some(match self.forest.read(path)? {
-            (tree, Leaf::Directory(directory)) => Expected::DIRECTORY
+        Some(match self.forest.parse(path)? {
+            (tree, ForestEntry::Directory(directory)) => Expected::DIRECTORY
                 .with_mode(DIRECTORY_MODE)
-                .with_mtime(self.directory_time(tree, directory)),
-            (tree, Leaf::File(file)) => {
-                let number = self.number(tree, file);
+                .with_mtime(self.directory_mtime(tree, directory)),
+            (tree, ForestEntry::File(file)) => {
+                let number = self.file_number(tree, file);
                 Expected::file(self.payload(number))
                     .with_mode(FILE_MODE)
-                    .with_mtime(self.file_time(number))
+                    .with_mtime(self.file_mtime(number))
             }
         })
     }
@@ -194,10 +194,10 @@ impl Workload for SourceTree {
     }
 
     fn ops(&self, phase: usize, share: Share) -> Box<dyn OpSource + Send + '_> {
-        let tree = |call, name, other| -> WholeTree { (call, name, other) };
-        let (gzip, gunzip) = self.per_record;
+        let whole_tree = |call, name, second_name| -> WholeTree { (call, name, second_name) };
+        let (gzip, gunzip) = self.compute_per_record;
         let remove = |name| {
-            tree(
+            whole_tree(
                 Call::Compound(Compound::RemoveTree {
                     dir: ROOT,
                     order: self.order,
@@ -207,32 +207,36 @@ impl Workload for SourceTree {
                 b"",
             )
         };
-        let calls = match phase_of(phase).filter(|_| share.rank == 0) {
+        let calls = match phase_at(phase).filter(|_| share.rank == 0) {
             None => return Box::new(NoOps),
             Some(Phase::CopyIn) => return Box::new(CopyIn::new(self)),
             Some(Phase::CopyWithin) => {
-                vec![tree(Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }), IN, COPY)]
+                vec![whole_tree(
+                    Call::Compound(Compound::CopyTree { dir: ROOT, to: ROOT }),
+                    ORIGINAL,
+                    COPY,
+                )]
             }
             Some(Phase::Pack) => {
-                vec![tree(
+                vec![whole_tree(
                     Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute: gzip }),
-                    IN,
+                    ORIGINAL,
                     ARCHIVE,
                 )]
             }
             Some(Phase::Unpack) => vec![
-                tree(Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE }, OUT, b""),
-                tree(
+                whole_tree(Call::Mkdir { dir: ROOT, mode: DIRECTORY_MODE }, UNPACK_DIRECTORY, b""),
+                whole_tree(
                     Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: gunzip }),
                     ARCHIVE,
-                    OUT,
+                    UNPACK_DIRECTORY,
                 ),
             ],
             Some(Phase::Remove) => vec![
-                remove(IN),
+                remove(ORIGINAL),
                 remove(COPY),
-                remove(OUT),
-                tree(Call::Unlink { dir: ROOT }, ARCHIVE, b""),
+                remove(UNPACK_DIRECTORY),
+                whole_tree(Call::Unlink { dir: ROOT }, ARCHIVE, b""),
             ],
         };
         Box::new(WholeTrees::new(calls))
@@ -244,30 +248,40 @@ impl Workload for SourceTree {
             Chmod, Chown, Close, Create, Mkdir, Open, Read, Rmdir, Stat, Unlink, Utimes, Write,
         };
         let (files, directories, totals) = (self.forest.files(), self.directories(), self.totals());
-        let all = files + directories;
+        let entries = files + directories;
         let attributes = |count| [(Utimes, count), (Chown, count), (Chmod, count)];
         let mut counts = OpCounts::new();
-        match phase_of(phase) {
+        match phase_at(phase) {
             None => {}
             Some(Phase::CopyIn) => {
                 counts.extend([(Mkdir, directories), (Create, files), (Close, files)]);
                 counts.insert(Write, totals.copied);
-                counts.extend(attributes(all - 1));
+                counts.extend(attributes(entries - 1));
             }
             Some(Phase::CopyWithin) => {
-                counts.extend([(Stat, all), (Open, all), (Mkdir, directories), (Create, files)]);
+                counts.extend([
+                    (Stat, entries),
+                    (Open, entries),
+                    (Mkdir, directories),
+                    (Create, files),
+                ]);
                 counts.extend([(Read, totals.copied + files), (Write, totals.copied)]);
-                counts.extend(attributes(all));
-                counts.insert(Close, all + files);
+                counts.extend(attributes(entries));
+                counts.insert(Close, entries + files);
             }
             Some(Phase::Pack) => {
-                counts.extend([(Stat, all), (Open, all), (Create, 1), (Close, all + 1)]);
+                counts.extend([
+                    (Stat, entries),
+                    (Open, entries),
+                    (Create, 1),
+                    (Close, entries + 1),
+                ]);
                 counts.extend([(Read, totals.packed), (Write, totals.records)]);
             }
             Some(Phase::Unpack) => {
                 counts.extend([(Mkdir, directories + 1), (Create, files), (Open, 1)]);
                 counts.extend([(Read, totals.records), (Write, totals.packed)]);
-                counts.extend(attributes(all));
+                counts.extend(attributes(entries));
                 counts.insert(Close, files + 1);
             }
             Some(Phase::Remove) => {
@@ -281,7 +295,7 @@ impl Workload for SourceTree {
     }
 
     fn work_units(&self, phase: usize) -> WorkUnits {
-        match phase_of(phase) {
+        match phase_at(phase) {
             None | Some(Phase::Remove) => WorkUnits::new(),
             Some(_) => {
                 WorkUnits::from([("files", self.forest.files()), ("bytes", self.totals().bytes)])
@@ -290,11 +304,11 @@ impl Workload for SourceTree {
     }
 
     fn unit(&self, phase: usize) -> Option<&'static str> {
-        phase_of(phase).filter(|phase| *phase != Phase::Remove).map(|_| "files")
+        phase_at(phase).filter(|phase| *phase != Phase::Remove).map(|_| "files")
     }
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
-        Box::new(SourceTrees { work: self, after: phase_of(phase).unwrap_or(Phase::Remove) })
+        Box::new(SourceTrees { work: self, after: phase_at(phase).unwrap_or(Phase::Remove) })
     }
 
     fn needs(&self) -> Needs {
@@ -324,25 +338,25 @@ impl SourceTrees<'_> {
         }
     }
 
-    fn archived(&self) -> bool {
+    fn has_archive(&self) -> bool {
         matches!(self.after, Phase::Pack | Phase::Unpack)
     }
 }
 
 impl Tree for SourceTrees<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        if self.archived() && path == ARCHIVE {
+        if self.has_archive() && path == ARCHIVE {
             let size = self.work.totals().records * RECORD;
             return Some(Expected::new(ExpectedKind::Sized(size)));
         }
-        if self.after == Phase::Unpack && path == OUT {
+        if self.after == Phase::Unpack && path == UNPACK_DIRECTORY {
             return Some(Expected::DIRECTORY);
         }
-        let tops = [IN, COPY, UNPACKED].into_iter().take(self.copies() as usize);
+        let tops = [ORIGINAL, COPY, UNPACKED].into_iter().take(self.copies() as usize);
         for top in tops {
             match path.strip_prefix(top) {
                 Some(b"") => return Some(Expected::DIRECTORY),
-                Some([b'/', below @ ..]) => return self.work.lookup(below),
+                Some([b'/', rest @ ..]) => return self.work.lookup(rest),
                 _ => {}
             }
         }
@@ -350,148 +364,10 @@ impl Tree for SourceTrees<'_> {
     }
 
     fn files(&self) -> u64 {
-        self.copies() * self.work.forest.files() + u64::from(self.archived())
+        self.copies() * self.work.forest.files() + u64::from(self.has_archive())
     }
 
     fn directories(&self) -> u64 {
         self.copies() * self.work.directories() + u64::from(self.after == Phase::Unpack)
-    }
-}
-
-/// The next op of the copy from outside the file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// mkdir of the directory that holds the trees.
-    Top,
-    /// mkdir of the current directory.
-    Enter,
-    /// The next file of the directory, or its end.
-    File,
-    Write(Payload),
-    FileTime,
-    FileOwner,
-    FileMode,
-    Close,
-    /// The first of the attributes of a complete directory.
-    Time(u32),
-    Owner(u32),
-    Mode(u32),
-}
-
-/// `cp -a` from a source that costs nothing.
-struct CopyIn<'a> {
-    work: &'a SourceTree,
-    tree: u64,
-    directory: u32,
-    /// The next file, or the current one; numbers continue from directory to directory.
-    file: u32,
-    step: Step,
-}
-
-impl<'a> CopyIn<'a> {
-    fn new(work: &'a SourceTree) -> CopyIn<'a> {
-        CopyIn { work, tree: 0, directory: 0, file: 0, step: Step::Top }
-    }
-
-    fn number(&self) -> u64 {
-        self.work.number(self.tree, self.file)
-    }
-
-    /// Returns the step after the last file of a directory, or after the attributes of `completed`: the next
-    /// directory, or the attributes of the next complete directory.
-    fn after(&mut self, completed: Option<u32>) -> Step {
-        let shape = &self.work.forest.shape;
-        let next = self.directory + 1;
-        let goes_on = next < shape.directories();
-        match completed {
-            None if goes_on && shape.parent(next) == self.directory => {}
-            None => return Step::Time(self.directory),
-            // The tree's top directory is completed last.
-            Some(0) => {
-                (self.tree, self.directory, self.file) = (self.tree + 1, 0, 0);
-                return Step::Enter;
-            }
-            Some(completed) if goes_on && shape.parent(next) == shape.parent(completed) => {}
-            Some(completed) => return Step::Time(shape.parent(completed)),
-        }
-        self.directory = next;
-        Step::Enter
-    }
-
-    fn name_directory(&self, op: &mut Op, directory: u32) {
-        self.work.name(&mut op.name, IN, self.tree, Leaf::Directory(directory));
-    }
-
-    fn of_file(&mut self, op: &mut Op) {
-        let file = FILE;
-        (op.call, self.step) = match self.step {
-            Step::Write(left) => {
-                let length = u64::from(left.length).min(COPY_BUFFER) as u32;
-                let rest = Contents::rest(left, length);
-                let then = if rest.length > 0 { Step::Write(rest) } else { Step::FileTime };
-                (Call::Write { file, payload: Payload { length, ..left } }, then)
-            }
-            Step::FileTime => {
-                let mtime = self.work.file_time(self.number());
-                (Call::UtimesFile { file, mtime }, Step::FileOwner)
-            }
-            Step::FileOwner => (Call::ChownFile { file }, Step::FileMode),
-            Step::FileMode => (Call::ChmodFile { file, mode: FILE_MODE }, Step::Close),
-            _ => {
-                self.file += 1;
-                (Call::Close { file }, Step::File)
-            }
-        };
-    }
-
-    fn create(&mut self, op: &mut Op) {
-        self.work.name(&mut op.name, IN, self.tree, Leaf::File(self.file));
-        op.call = Call::Create { dir: ROOT, file: FILE, flags: FLAGS, mode: 0o600 };
-        let payload = self.work.payload(self.number());
-        self.step = if payload.length > 0 { Step::Write(payload) } else { Step::FileTime };
-    }
-
-    fn of_directory(&mut self, op: &mut Op) {
-        let dir = ROOT;
-        (op.call, self.step) = match self.step {
-            Step::Time(completed) => {
-                self.name_directory(op, completed);
-                let mtime = self.work.directory_time(self.tree, completed);
-                (Call::Utimes { dir, mtime }, Step::Owner(completed))
-            }
-            Step::Owner(completed) => (Call::Chown { dir }, Step::Mode(completed)),
-            Step::Mode(completed) => {
-                (Call::Chmod { dir, mode: DIRECTORY_MODE }, self.after(Some(completed)))
-            }
-            Step::Top => {
-                op.name.clear();
-                op.name.push(IN);
-                (Call::Mkdir { dir, mode: DIRECTORY_MODE }, Step::Enter)
-            }
-            _ => {
-                self.name_directory(op, self.directory);
-                (Call::Mkdir { dir, mode: 0o700 }, Step::File)
-            }
-        };
-    }
-}
-
-impl OpSource for CopyIn<'_> {
-    fn next(&mut self, op: &mut Op) -> bool {
-        if self.step == Step::File {
-            if self.work.forest.shape.files_of(self.directory).contains(&self.file) {
-                self.create(op);
-                return true;
-            }
-            self.step = self.after(None);
-        }
-        match self.step {
-            Step::Enter if self.tree == self.work.forest.trees => return false,
-            Step::Top | Step::Enter | Step::Time(_) | Step::Owner(_) | Step::Mode(_) => {
-                self.of_directory(op);
-            }
-            _ => self.of_file(op),
-        }
-        true
     }
 }

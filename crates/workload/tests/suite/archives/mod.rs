@@ -1,10 +1,14 @@
 //! Archives for tests, made by the `tar` crate.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a test may, and not each uses all of it")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests may unwrap, and not every test uses all functions"
+)]
 
 use tar::{Builder, EntryType, Header};
 
-/// The modification time of every member without another.
+/// The modification time of members for which no other is given.
 pub const TIME: u64 = 1_000_000_000;
 
 /// Specification of a member: letter of its kind (`f`, `d`, `s`, `h`), path, mode, and contents or
@@ -21,7 +25,14 @@ pub fn archive(members: &[Spec<'_>]) -> Vec<u8> {
 }
 
 /// Adds a member.
-pub fn add(to: &mut Builder<Vec<u8>>, kind: char, path: &str, mode: u32, text: &[u8], time: u64) {
+pub fn add(
+    builder: &mut Builder<Vec<u8>>,
+    kind: char,
+    path: &str,
+    mode: u32,
+    text: &[u8],
+    time: u64,
+) {
     let mut header = Header::new_gnu();
     header.set_mode(mode);
     header.set_mtime(time);
@@ -36,11 +47,11 @@ pub fn add(to: &mut Builder<Vec<u8>>, kind: char, path: &str, mode: u32, text: &
     });
     if matches!(kind, 's' | 'h') {
         let target = std::str::from_utf8(text).unwrap();
-        return to.append_link(&mut header, path, target).unwrap();
+        return builder.append_link(&mut header, path, target).unwrap();
     }
     let data = if kind == 'f' { text } else { b"" };
     header.set_size(data.len() as u64);
-    to.append_data(&mut header, path, data).unwrap();
+    builder.append_data(&mut header, path, data).unwrap();
 }
 
 /// A member of one header without the builder's checks: name and link as given, any kind.

@@ -1,7 +1,11 @@
 //! Runs workloads on the file system in memory. Each op must be legal, end as expected, and leave the tree that
 //! the workload predicts; the counts must be exact.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a test may, and not each uses all of it")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests may unwrap, and not every test uses all functions"
+)]
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,15 +22,15 @@ pub struct Memory {
     pub fs: MemoryFs,
     /// Calls of each kind.
     pub counts: OpCounts,
-    /// Most bytes, and files and directories, at once.
-    pub most: (u64, u64),
+    /// Maximum number of bytes, and of files and directories, at the same time.
+    pub peak: (u64, u64),
     pub written: u64,
     pub read: u64,
-    /// The workload's original makes empty writes.
+    /// True if the workload's original makes empty writes.
     pub empty_writes: bool,
 }
 
-/// A file or directory of a tree: whether it is a directory, and its size.
+/// A file or directory of a tree: true if it is a directory, and its size.
 type Member = (bool, u64);
 
 impl Memory {
@@ -34,40 +38,40 @@ impl Memory {
         *self.counts.entry(kind).or_default() += 1;
     }
 
-    fn counts_of(&mut self, kinds: &[OpKind]) {
+    fn count_all(&mut self, kinds: &[OpKind]) {
         kinds.iter().for_each(|kind| self.count(*kind));
     }
 
-    /// Does the op, and returns its outcome.
+    /// Performs the op, and returns its outcome.
     pub fn apply(&mut self, op: &Op) -> Expect {
         if let Some(kind) = op.call.kind() {
             self.count(kind);
         }
-        let done = match self.fs.plan(op) {
-            Ok(done) => done,
+        let outcome = match self.fs.plan(op) {
+            Ok(outcome) => outcome,
             Err(Errno::Missing) => return Expect::Missing,
             Err(Errno::Exists) => return Expect::Exists,
-            Err(errno) => panic!("{:?} {:?} {:?}: {errno}", op.call, op.name, op.other),
+            Err(errno) => panic!("{:?} {:?} {:?}: {errno}", op.call, op.name, op.second_name),
         };
         self.check_legal(op);
         match op.call.kind() {
-            Some(OpKind::Write | OpKind::Append) => self.written += done.bytes,
-            Some(OpKind::Read) => self.read += done.bytes,
+            Some(OpKind::Write | OpKind::Append) => self.written += outcome.bytes,
+            Some(OpKind::Read) => self.read += outcome.bytes,
             Some(_) => {}
             None => self.count_calls(op),
         }
-        for change in done.changes {
-            if let Change::Written { inode, at, .. } = &change {
-                assert!(*at <= self.size(*inode), "a hole");
+        for change in outcome.changes {
+            if let Change::Written { inode, offset, .. } = &change {
+                assert!(*offset <= self.size(*inode), "a hole");
             }
             self.fs.commit(change);
         }
-        let now = self.fs.totals();
-        self.most = (self.most.0.max(now.bytes), self.most.1.max(now.names));
+        let totals = self.fs.totals();
+        self.peak = (self.peak.0.max(totals.bytes), self.peak.1.max(totals.names));
         Expect::Success
     }
 
-    /// Panics at what the file system allows and no workload does.
+    /// Panics if the op is one that the file system allows but no workload makes.
     fn check_legal(&self, op: &Op) {
         match op.call {
             Call::Create { file, .. } | Call::Open { file, .. } => {
@@ -79,7 +83,7 @@ impl Memory {
             Call::Write { payload, .. }
             | Call::WriteAt { payload, .. }
             | Call::Append { payload, .. } => {
-                assert!(payload.length > 0 || self.empty_writes, "a write of nothing");
+                assert!(payload.length > 0 || self.empty_writes, "an empty write");
                 if let Call::Append { file, .. } = op.call {
                     let open = self.fs.open_file(op.thread, file).unwrap();
                     assert!(open.append, "not opened to append");
@@ -90,7 +94,7 @@ impl Memory {
                 assert!(length <= self.size(open.inode), "a hole");
             }
             Call::Rename { dir, .. } => {
-                let node = self.fs.node(self.at(op, dir)).unwrap();
+                let node = self.fs.node(self.inode_of_op(op, dir)).unwrap();
                 assert!(!node.is_directory(), "directories are not renamed here");
             }
             Call::Chmod { mode, .. } | Call::ChmodFile { mode, .. } => {
@@ -101,7 +105,7 @@ impl Memory {
     }
 
     /// The inode of the op's name.
-    pub fn at(&self, op: &Op, dir: DirSlot) -> Inode {
+    pub fn inode_of_op(&self, op: &Op, dir: DirSlot) -> Inode {
         let dir = self.fs.open_dir(op.thread, dir).unwrap();
         let path = [&self.fs.path(dir).unwrap(), &b"/"[..], op.name.as_bytes()].concat();
         self.fs.find(&path).unwrap()
@@ -118,8 +122,8 @@ impl Memory {
 
     /// The tree at an inode: itself and everything below it.
     fn members(&self, inode: Inode) -> Vec<Member> {
-        let all = std::iter::once(inode).chain(self.fs.walk(inode).map(|(_, inode)| inode));
-        all.map(|inode| self.member(inode)).collect()
+        let inodes = std::iter::once(inode).chain(self.fs.walk(inode).map(|(_, inode)| inode));
+        inodes.map(|inode| self.member(inode)).collect()
     }
 
     /// Counts the calls of an op that the engine expands, as the original programs make them.
@@ -130,51 +134,51 @@ impl Memory {
         };
         let Call::Compound(compound) = op.call else { panic!("{:?} is one call", op.call) };
         match compound {
-            Compound::Scan { .. } => self.counts_of(&[Open, Close]),
-            Compound::StatEach { dir, read } => self.count_stats(self.at(op, dir), read),
+            Compound::Scan { .. } => self.count_all(&[Open, Close]),
+            Compound::StatEach { dir, read } => self.count_stats(self.inode_of_op(op, dir), read),
             Compound::RemoveTree { dir, synced, .. } => {
-                for member in self.members(self.at(op, dir)) {
+                for member in self.members(self.inode_of_op(op, dir)) {
                     match (member, synced) {
-                        ((true, _), _) => self.counts_of(&[Open, Close, Rmdir]),
-                        (_, true) => self.counts_of(&[Unlink, Fsync]),
+                        ((true, _), _) => self.count_all(&[Open, Close, Rmdir]),
+                        (_, true) => self.count_all(&[Unlink, Fsync]),
                         (_, false) => self.count(Unlink),
                     }
                 }
             }
             Compound::CopyTree { dir, .. } => {
-                for (is_directory, size) in self.members(self.at(op, dir)) {
-                    self.counts_of(&[Stat, Open, Close, Utimes, Chown, Chmod]);
+                for (is_directory, size) in self.members(self.inode_of_op(op, dir)) {
+                    self.count_all(&[Stat, Open, Close, Utimes, Chown, Chmod]);
                     if is_directory {
                         self.count(Mkdir);
                         continue;
                     }
-                    self.counts_of(&[Create, Close, Read]);
-                    (0..size.div_ceil(131_072)).for_each(|_| self.counts_of(&[Read, Write]));
+                    self.count_all(&[Create, Close, Read]);
+                    (0..size.div_ceil(131_072)).for_each(|_| self.count_all(&[Read, Write]));
                 }
             }
             Compound::PackTree { dir, .. } => {
-                self.counts_of(&[Create, Close]);
+                self.count_all(&[Create, Close]);
                 let mut blocks = 2;
-                for (_, size) in self.members(self.at(op, dir)) {
-                    self.counts_of(&[Stat, Open, Close]);
+                for (_, size) in self.members(self.inode_of_op(op, dir)) {
+                    self.count_all(&[Stat, Open, Close]);
                     blocks += 1 + size.div_ceil(512);
                     (0..size.div_ceil(10_240)).for_each(|_| self.count(Read));
                 }
                 (0..blocks.div_ceil(20)).for_each(|_| self.count(Write));
             }
             Compound::UnpackTree { dir, .. } => {
-                let archive = self.fs.node(self.at(op, dir)).unwrap();
+                let archive = self.fs.node(self.inode_of_op(op, dir)).unwrap();
                 (0..archive.size().unwrap() / 10_240).for_each(|_| self.count(Read));
-                self.counts_of(&[Open, Close]);
-                let made = self.fs.plan(op).unwrap().changes;
-                for change in made {
-                    let Change::Made { node, .. } = change else { continue };
-                    self.counts_of(&[Utimes, Chown, Chmod]);
+                self.count_all(&[Open, Close]);
+                let changes = self.fs.plan(op).unwrap().changes;
+                for change in changes {
+                    let Change::Created { node, .. } = change else { continue };
+                    self.count_all(&[Utimes, Chown, Chmod]);
                     if node.is_directory() {
                         self.count(Mkdir);
                         continue;
                     }
-                    self.counts_of(&[Create, Close]);
+                    self.count_all(&[Create, Close]);
                     (0..node.size().unwrap().div_ceil(10_240)).for_each(|_| self.count(Write));
                 }
             }
@@ -183,13 +187,13 @@ impl Memory {
 
     fn count_stats(&mut self, directory: Inode, read: Option<u32>) {
         use OpKind::{Close, Open, Read, Stat};
-        self.counts_of(&[Open, Close]);
-        let below: Vec<_> = self.fs.walk(directory).collect();
-        for (_, inode) in below.iter().filter(|(path, _)| !path.contains(&b'/')) {
+        self.count_all(&[Open, Close]);
+        let entries: Vec<_> = self.fs.walk(directory).collect();
+        for (_, inode) in entries.iter().filter(|(path, _)| !path.contains(&b'/')) {
             self.count(Stat);
             let size = self.fs.node(*inode).and_then(Node::size);
             if let (Some(length), Some(size)) = (read, size) {
-                self.counts_of(&[Open, Close]);
+                self.count_all(&[Open, Close]);
                 let reads = size.div_ceil(u64::from(length)) + 1;
                 (0..reads).for_each(|_| self.count(Read));
                 self.read += size;
@@ -203,14 +207,14 @@ impl Memory {
         let mut groups = HashMap::new();
         for (path, inode) in self.fs.walk(ROOT) {
             let text = String::from_utf8_lossy(&path);
-            let right = tree.lookup(&path).unwrap_or_else(|| panic!("{text} should not exist"));
-            let mine = self.fs.lookup(&path).unwrap();
-            if let Some(links) = right.links {
+            let expected = tree.lookup(&path).unwrap_or_else(|| panic!("{text} should not exist"));
+            let found = self.fs.lookup(&path).unwrap();
+            if let Some(links) = expected.links {
                 assert_eq!(*groups.entry(links.group).or_insert(inode), inode, "{text}: links");
                 let count = self.fs.node(inode).unwrap().links;
                 assert_eq!(links.count, u64::from(count), "{text}: number of links");
             }
-            match (mine.kind, right.kind) {
+            match (found.kind, expected.kind) {
                 (ExpectedKind::Directory, ExpectedKind::Directory) => directories += 1,
                 (ExpectedKind::Symlink, ExpectedKind::Symlink) => {
                     files += 1;
@@ -220,22 +224,22 @@ impl Memory {
                     files += 1;
                     self.check_content(&path, size, kind, tree);
                 }
-                (mine, right) => panic!("{text} is {mine:?}, not {right:?}"),
+                (found, expected) => panic!("{text} is {found:?}, not {expected:?}"),
             }
-            if mine.mode.is_some() && right.mode.is_some() {
-                assert_eq!(mine.mode, right.mode, "{text}: mode");
+            if found.mode.is_some() && expected.mode.is_some() {
+                assert_eq!(found.mode, expected.mode, "{text}: mode");
             }
-            if mine.kind != ExpectedKind::Symlink && right.mtime.is_some() {
-                assert_eq!(mine.mtime, right.mtime, "{text}: time");
+            if found.kind != ExpectedKind::Symlink && expected.mtime.is_some() {
+                assert_eq!(found.mtime, expected.mtime, "{text}: time");
             }
         }
         assert_eq!((files, directories), (tree.files(), tree.directories()), "files, directories");
         assert_eq!((files, directories), (self.fs.files(), self.fs.directories()));
-        for nothing in ["", "/", "zzz", "zzz/y", "\u{fffd}"] {
+        for invalid in ["", "/", "zzz", "zzz/y", "\u{fffd}"] {
             assert!(
-                self.fs.lookup(nothing.as_bytes()).is_some()
-                    || tree.lookup(nothing.as_bytes()).is_none(),
-                "{nothing:?} is no path"
+                self.fs.lookup(invalid.as_bytes()).is_some()
+                    || tree.lookup(invalid.as_bytes()).is_none(),
+                "{invalid:?} is no path"
             );
         }
     }
@@ -243,32 +247,38 @@ impl Memory {
     /// Checks that every byte of a file is the predicted one.
     fn check_content(&self, path: &[u8], size: u64, kind: ExpectedKind, tree: &dyn Tree) {
         let text = String::from_utf8_lossy(path);
-        let right = match kind {
+        let expected = match kind {
             ExpectedKind::File(payload) => u64::from(payload.length),
             ExpectedKind::Pieces(length) | ExpectedKind::Sized(length) => length,
-            other => panic!("{text} is a file, not {other:?}"),
+            kind => panic!("{text} is a file, not {kind:?}"),
         };
-        assert_eq!(size, right, "{text}: size");
+        assert_eq!(size, expected, "{text}: size");
         if matches!(kind, ExpectedKind::Sized(_)) {
             return;
         }
-        let mut at = 0;
-        while at < size {
-            let mine = self.fs.piece(path, at).unwrap_or_else(|| panic!("{text}: not known"));
-            let theirs = match kind {
+        let mut position = 0;
+        while position < size {
+            let found =
+                self.fs.piece(path, position).unwrap_or_else(|| panic!("{text}: not known"));
+            let expected_piece = match kind {
                 ExpectedKind::File(payload) => Payload {
                     id: payload.id,
-                    offset: payload.offset + at,
-                    length: payload.length - at as u32,
+                    offset: payload.offset + position,
+                    length: payload.length - position as u32,
                 },
-                _ => tree.piece(path, at).unwrap_or_else(|| panic!("{text}: no piece {at}")),
+                _ => tree
+                    .piece(path, position)
+                    .unwrap_or_else(|| panic!("{text}: no piece {position}")),
             };
-            assert!(theirs.length > 0, "{text}: an empty piece at {at}");
-            assert_eq!(mine.id, theirs.id, "{text}: content at {at}");
-            if mine.id != Payload::ZEROS {
-                assert_eq!(mine.offset, theirs.offset, "{text}: offset in the content at {at}");
+            assert!(expected_piece.length > 0, "{text}: an empty piece at {position}");
+            assert_eq!(found.id, expected_piece.id, "{text}: content at {position}");
+            if found.id != Payload::ZEROS {
+                assert_eq!(
+                    found.offset, expected_piece.offset,
+                    "{text}: offset in the content at {position}"
+                );
             }
-            at += u64::from(mine.length.min(theirs.length));
+            position += u64::from(found.length.min(expected_piece.length));
         }
     }
 
@@ -303,16 +313,26 @@ pub fn build(name: &str, set: &[(&str, &str)], setting: &Setting) -> Box<dyn Wor
 /// returns the final file system.
 ///
 /// The threads take turns, one op each, and wait for the ops' dependencies.
-pub fn prove(name: &str, set: &[(&str, &str)], seed: u64, threads: u32) -> Memory {
-    prove_with(name, set, &Setting::seed(seed), threads)
+pub fn check_workload(name: &str, set: &[(&str, &str)], seed: u64, threads: u32) -> Memory {
+    check_workload_with(name, set, &Setting::seed(seed), threads)
 }
 
-/// [`prove`] for a workload with an input.
-pub fn prove_input(name: &str, set: &[(&str, &str)], seed: u64, input: Input) -> Memory {
-    prove_with(name, set, &Setting { seed, input: Some(input) }, 1)
+/// [`check_workload`] for a workload with an input.
+pub fn check_workload_with_input(
+    name: &str,
+    set: &[(&str, &str)],
+    seed: u64,
+    input: Input,
+) -> Memory {
+    check_workload_with(name, set, &Setting { seed, input: Some(input) }, 1)
 }
 
-fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32) -> Memory {
+fn check_workload_with(
+    name: &str,
+    set: &[(&str, &str)],
+    setting: &Setting,
+    threads: u32,
+) -> Memory {
     let work = build(name, set, setting);
     let mut memory = Memory { empty_writes: name == "postmark", ..Memory::default() };
     let mut longest = 0;
@@ -326,7 +346,7 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
     }
     for (phase, spec) in work.phases().iter().enumerate() {
         memory.counts.clear();
-        let ranks = spec.threads.of(threads);
+        let ranks = spec.threads.count_of(threads);
         run(&mut memory, work.as_ref(), phase, ranks);
         assert_eq!(memory.counts, work.counts(phase, ranks), "{name} {set:?}: {}", spec.name);
         assert_eq!(memory.fs.open_slots(), 0, "left open after {}", spec.name);
@@ -334,8 +354,8 @@ fn prove_with(name: &str, set: &[(&str, &str)], setting: &Setting, threads: u32)
         longest = longest.max(memory.longest_name());
     }
     let needs = work.needs();
-    assert!(needs.bytes.0 >= memory.most.0, "needs {} bytes, had {}", needs.bytes.0, memory.most.0);
-    assert!(needs.inodes >= memory.most.1, "needs {}, had {}", needs.inodes, memory.most.1);
+    assert!(needs.bytes.0 >= memory.peak.0, "needs {} bytes, had {}", needs.bytes.0, memory.peak.0);
+    assert!(needs.inodes >= memory.peak.1, "needs {}, had {}", needs.inodes, memory.peak.1);
     assert!(needs.longest_name >= longest, "a name of {longest}");
     memory
 }
@@ -354,26 +374,26 @@ pub fn run_all(memory: &mut Memory, mut sources: Vec<Box<dyn OpSource + Send + '
         ops.push(next(source.as_mut(), Op::default(), rank as u32));
     }
     while ops.iter().any(Option::is_some) {
-        let mut moved = false;
+        let mut has_progress = false;
         for rank in 0..sources.len() {
             let Some(op) = ops[rank].take() else { continue };
             if done[op.after.thread as usize] < op.after.ops {
                 ops[rank] = Some(op);
                 continue;
             }
-            moved = true;
+            has_progress = true;
             let before: u64 = memory.counts.values().sum();
-            let ended = memory.apply(&op);
-            assert_eq!(ended, op.expect, "{:?} {:?}", op.call, op.name);
+            let outcome = memory.apply(&op);
+            assert_eq!(outcome, op.expect, "{:?} {:?}", op.call, op.name);
             done[rank] += memory.counts.values().sum::<u64>() - before;
             ops[rank] = next(sources[rank].as_mut(), op, rank as u32);
         }
-        assert!(moved, "the threads wait for each other for ever");
+        assert!(has_progress, "the threads wait for each other forever");
     }
     sources.iter().map(|source| source.done()).collect()
 }
 
-/// The engine passes the same op each time; so does this. The thread of an op is set by the engine.
+/// Passes the same op each time, as the engine does. The thread of an op is set by the engine.
 fn next(source: &mut dyn OpSource, mut op: Op, rank: u32) -> Option<Op> {
     source.next(&mut op).then(|| {
         op.thread = rank;

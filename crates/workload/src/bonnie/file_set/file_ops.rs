@@ -1,7 +1,7 @@
 //! A task on a set of files in a known order: one op per call.
 
 use super::{
-    DIRECTORY_MODE, FILE, FILE_MODE, FIRST_SUBDIRECTORY, FileKind, FileSet, NEW, OLD, TOP, Task,
+    CREATE, DIRECTORY_MODE, FILE, FILE_MODE, FIRST_SUBDIRECTORY, FileKind, FileSet, READ, TOP, Task,
 };
 use crate::op::{Call, DirSlot, Op};
 use crate::op_source::OpSource;
@@ -14,10 +14,10 @@ pub(super) enum Step {
     OpenSubdirectory(u64),
     /// The next file's first call.
     File,
-    /// open of a file that is not empty.
+    /// The open of a file that is not empty.
     Open,
     /// The write or read that begins at this byte.
-    Move(u64),
+    Transfer(u64),
     SyncFile,
     SyncDirectory,
     CloseFile,
@@ -36,7 +36,7 @@ impl Step {
 }
 
 /// A task in a known order: one op per call.
-pub(super) struct OneByOne<'a> {
+pub(super) struct FileOps<'a> {
     pub(super) set: &'a FileSet,
     pub(super) task: Task,
     pub(super) index: u64,
@@ -44,9 +44,9 @@ pub(super) struct OneByOne<'a> {
     pub(super) step: Step,
 }
 
-impl OneByOne<'_> {
+impl FileOps<'_> {
     /// Creates, looks up or removes the next file.
-    fn file(&mut self, op: &mut Op) {
+    fn file_op(&mut self, op: &mut Op) {
         let set = self.set;
         self.file = match self.task {
             Task::Create => self.index,
@@ -54,32 +54,32 @@ impl OneByOne<'_> {
             _ => set.orders[0].at(self.index),
         };
         self.index += 1;
-        set.name(&mut op.name, self.file);
-        let filled = set.size_of(self.file) > 0;
-        let then_synced = if set.fsync { Step::SyncDirectory } else { Step::File };
+        set.write_name(&mut op.name, self.file);
+        let is_non_empty = set.size_of(self.file) > 0;
+        let next_step = if set.fsync { Step::SyncDirectory } else { Step::File };
         match (self.task, set.kind) {
             (Task::Create, FileKind::Link) if self.file > 0 => {
-                set.name(&mut op.other, self.file);
-                set.name(&mut op.name, 0);
+                set.write_name(&mut op.second_name, self.file);
+                set.write_name(&mut op.name, 0);
                 op.call = Call::Link { dir: TOP, to: TOP };
-                self.step = then_synced;
+                self.step = next_step;
             }
             (Task::Create, FileKind::Symlink) if self.file > 0 => {
-                set.name(&mut op.other, 0);
+                set.write_name(&mut op.second_name, 0);
                 op.call = Call::Symlink { dir: TOP };
-                self.step = then_synced;
+                self.step = next_step;
             }
             (Task::Create, _) => {
-                op.call = Call::Create { dir: TOP, file: FILE, flags: NEW, mode: FILE_MODE };
-                self.step = if filled { Step::Move(0) } else { self.after_data() };
+                op.call = Call::Create { dir: TOP, file: FILE, flags: CREATE, mode: FILE_MODE };
+                self.step = if is_non_empty { Step::Transfer(0) } else { self.after_data() };
             }
             (Task::StatRandom, _) => {
                 op.call = Call::Stat { dir: TOP };
-                self.step = if filled { Step::Open } else { Step::File };
+                self.step = if is_non_empty { Step::Open } else { Step::File };
             }
             _ => {
                 op.call = Call::Unlink { dir: TOP };
-                self.step = then_synced;
+                self.step = next_step;
             }
         }
     }
@@ -89,82 +89,85 @@ impl OneByOne<'_> {
         if sync { Step::SyncFile } else { Step::CloseFile }
     }
 
-    fn data(&mut self, op: &mut Op, offset: u64) {
-        let payload = self.set.part(self.file, offset);
+    fn data_op(&mut self, op: &mut Op, offset: u64) {
+        let payload = self.set.part_payload(self.file, offset);
         op.call = if self.task == Task::Create {
             Call::Write { file: FILE, payload }
         } else {
             Call::Read { file: FILE, length: payload.length }
         };
         let end = offset + u64::from(payload.length);
-        let more = end < self.set.size_of(self.file);
-        self.step = if more { Step::Move(end) } else { self.after_data() };
+        let has_more = end < self.set.size_of(self.file);
+        self.step = if has_more { Step::Transfer(end) } else { self.after_data() };
     }
 
     /// Sets the op to a call on a subdirectory, before the first file or after the last.
-    fn directory(&mut self, op: &mut Op, number: u64) {
+    fn subdirectory_op(&mut self, op: &mut Op, number: u64) {
         let set = self.set;
-        let last = number + 1 == set.directories;
-        let path = DirSlot::ROOT;
+        let is_last = number + 1 == set.directories;
+        let root = DirSlot::ROOT;
         let slot = DirSlot(FIRST_SUBDIRECTORY + number as u16);
-        let (call, then) = match self.step {
+        let (call, next_step) = match self.step {
             Step::MakeSubdirectory(_) => {
-                let then = match set.fsync {
+                let next_step = match set.fsync {
                     true => Step::OpenSubdirectory(number),
-                    false if last => Step::File,
+                    false if is_last => Step::File,
                     false => Step::MakeSubdirectory(number + 1),
                 };
-                (Call::Mkdir { dir: path, mode: DIRECTORY_MODE }, then)
+                (Call::Mkdir { dir: root, mode: DIRECTORY_MODE }, next_step)
             }
             Step::OpenSubdirectory(_) => {
-                let then = match self.task {
-                    _ if last => Step::File,
+                let next_step = match self.task {
+                    _ if is_last => Step::File,
                     Task::Create => Step::MakeSubdirectory(number + 1),
                     _ => Step::OpenSubdirectory(number + 1),
                 };
-                (Call::OpenDir { dir: path, slot }, then)
+                (Call::OpenDir { dir: root, slot }, next_step)
             }
             Step::CloseSubdirectory(_) => {
-                let then = match self.task {
-                    _ if !last => Step::CloseSubdirectory(number + 1),
+                let next_step = match self.task {
+                    _ if !is_last => Step::CloseSubdirectory(number + 1),
                     Task::DeleteRandom => Step::RemoveSubdirectory(0),
                     _ => Step::CloseTop,
                 };
-                (Call::CloseDir { slot }, then)
+                (Call::CloseDir { slot }, next_step)
             }
             _ => {
-                let then = if last { Step::CloseTop } else { Step::RemoveSubdirectory(number + 1) };
-                (Call::Rmdir { dir: path }, then)
+                let next_step =
+                    if is_last { Step::CloseTop } else { Step::RemoveSubdirectory(number + 1) };
+                (Call::Rmdir { dir: root }, next_step)
             }
         };
-        set.name_directory(&mut op.name, Some(number));
+        set.write_directory_name(&mut op.name, Some(number));
         op.call = call;
-        self.step = then;
+        self.step = next_step;
     }
 
     /// Sets the op to a call on the top directory.
-    fn top(&mut self, op: &mut Op) {
+    fn top_op(&mut self, op: &mut Op) {
         let set = self.set;
-        let subdirectories = set.directories > 0;
-        set.name_directory(&mut op.name, None);
+        let has_subdirectories = set.directories > 0;
+        set.write_directory_name(&mut op.name, None);
         let root = DirSlot::ROOT;
         (op.call, self.step) = match (self.step, self.task) {
             (Step::MakeTop, _) => (Call::Mkdir { dir: root, mode: DIRECTORY_MODE }, Step::OpenTop),
             (Step::OpenTop, task) => {
-                let then = match task {
-                    Task::Create if subdirectories => Step::MakeSubdirectory(0),
-                    Task::DeleteRandom if subdirectories && set.fsync => Step::OpenSubdirectory(0),
+                let next_step = match task {
+                    Task::Create if has_subdirectories => Step::MakeSubdirectory(0),
+                    Task::DeleteRandom if has_subdirectories && set.fsync => {
+                        Step::OpenSubdirectory(0)
+                    }
                     _ => Step::File,
                 };
-                (Call::OpenDir { dir: root, slot: TOP }, then)
+                (Call::OpenDir { dir: root, slot: TOP }, next_step)
             }
             (Step::CloseTop, task) => {
-                let then = match task {
+                let next_step = match task {
                     Task::DeleteRandom => Step::RemoveTop,
                     Task::Create => Step::Sync,
                     _ => Step::End,
                 };
-                (Call::CloseDir { slot: TOP }, then)
+                (Call::CloseDir { slot: TOP }, next_step)
             }
             _ => (Call::Rmdir { dir: root }, Step::Sync),
         };
@@ -183,27 +186,27 @@ impl OneByOne<'_> {
     }
 }
 
-impl OpSource for OneByOne<'_> {
+impl OpSource for FileOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == Step::File && self.index == self.set.files {
             self.step = self.after_files();
         }
         match self.step {
-            Step::File => self.file(op),
+            Step::File => self.file_op(op),
             Step::Open => {
-                op.call = Call::Open { dir: TOP, file: FILE, flags: OLD };
-                self.step = Step::Move(0);
+                op.call = Call::Open { dir: TOP, file: FILE, flags: READ };
+                self.step = Step::Transfer(0);
             }
-            Step::Move(offset) => self.data(op, offset),
+            Step::Transfer(offset) => self.data_op(op, offset),
             Step::SyncFile => {
                 op.call = Call::Fsync { file: FILE };
                 self.step = Step::SyncDirectory;
             }
             Step::SyncDirectory => {
                 op.call = Call::FsyncDir { dir: self.set.slot_of(self.file) };
-                let open = self.task == Task::Create
+                let is_open = self.task == Task::Create
                     && (self.file == 0 || matches!(self.set.kind, FileKind::Regular { .. }));
-                self.step = if open { Step::CloseFile } else { Step::File };
+                self.step = if is_open { Step::CloseFile } else { Step::File };
             }
             Step::CloseFile => {
                 op.call = Call::Close { file: FILE };
@@ -212,8 +215,8 @@ impl OpSource for OneByOne<'_> {
             Step::MakeSubdirectory(number)
             | Step::OpenSubdirectory(number)
             | Step::CloseSubdirectory(number)
-            | Step::RemoveSubdirectory(number) => self.directory(op, number),
-            Step::MakeTop | Step::OpenTop | Step::CloseTop | Step::RemoveTop => self.top(op),
+            | Step::RemoveSubdirectory(number) => self.subdirectory_op(op, number),
+            Step::MakeTop | Step::OpenTop | Step::CloseTop | Step::RemoveTop => self.top_op(op),
             Step::Sync if self.set.end_sync => {
                 op.call = Call::Sync;
                 self.step = Step::End;

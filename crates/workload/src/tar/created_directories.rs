@@ -5,8 +5,8 @@
 pub(super) struct CreatedDirectories(Vec<u64>);
 
 impl CreatedDirectories {
-    /// Returns the set for that many directories, none of which has been created yet.
-    pub(super) fn none(directories: u64) -> CreatedDirectories {
+    /// Returns the set for that many directories, none of which has been created.
+    pub(super) fn new(directories: u64) -> CreatedDirectories {
         CreatedDirectories(vec![0; directories.div_ceil(64) as usize])
     }
 
@@ -25,7 +25,7 @@ impl CreatedDirectories {
     }
 
     /// Reports whether a directory has been created.
-    pub(super) fn has(&self, directory: u64) -> bool {
+    pub(super) fn contains(&self, directory: u64) -> bool {
         self.0.get((directory / 64) as usize).is_some_and(|word| word >> (directory % 64) & 1 != 0)
     }
 
