@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NetworkPlan;
 use crate::processor::CpuPlan;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, counted};
 
 /// Where the calls of a plan are issued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,8 +83,7 @@ impl RanksPlan {
         let own = if *own { ", own" } else { "" };
         let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
         let wall = stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
-        let s = if *ranks == 1 { "" } else { "s" };
-        format!(", {ranks} rank{s}{own}{shift}{wall}")
+        format!(", {}{own}{shift}{wall}", counted(*ranks as usize, "rank"))
     }
 }
 
