@@ -25,7 +25,6 @@ mod process;
 mod processor;
 mod proven;
 mod recover;
-mod replayed;
 mod sampler;
 mod serve_disk;
 mod shell;

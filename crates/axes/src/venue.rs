@@ -2,6 +2,7 @@
 
 use fsdyno_record::Plan;
 use fsdyno_record::plan::{MediumPlan, VenuePlan};
+use fsdyno_record::units::counted;
 
 /// A kind of target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,9 @@ pub fn pace(venue: &VenuePlan) -> String {
 pub fn stated(venue: &VenuePlan, on: &str) -> String {
     match venue {
         VenuePlan::Host => on.to_string(),
-        VenuePlan::Ranks(shared) => format!("{on}, shared by {} ranks", shared.ranks),
+        VenuePlan::Ranks(shared) => {
+            format!("{on}, shared by {}", counted(shared.ranks as usize, "rank"))
+        }
         VenuePlan::Lab(lab) if !lab.accel.is_exact() => {
             format!("in the lab (KVM: host time, not repeatable) {on}")
         }
@@ -83,7 +86,10 @@ pub fn of_medium(plan: &Plan, medium: &str) -> String {
             };
             let wall = plan.stonewall.map(|limit| format!(", stonewall {limit}"));
             let wall = wall.unwrap_or_default();
-            format!("{medium}, shared by {} ranks{each}{shift}{wall}", plan.ranks)
+            format!(
+                "{medium}, shared by {}{each}{shift}{wall}",
+                counted(plan.ranks as usize, "rank")
+            )
         }
         VenuePlan::Model { .. } => format!("{medium} below a model of ext2 directories"),
         VenuePlan::Lab(lab) => {

@@ -241,7 +241,7 @@ fn work(
     });
     let mut ranks = matrix_request.threads.saturating_mul(matrix_request.issuer.depth());
     if let Some(plan) = &matrix_request.ranks {
-        crate::ranks::check_workload(kind.name, workload.as_ref(), plan, input.is_some())
+        crate::ranks::check_workload(kind.name, workload.as_ref(), plan)
             .map_err(MatrixError::Wrong)?;
         ranks = if plan.own { ranks } else { ranks.saturating_mul(plan.ranks) };
     }

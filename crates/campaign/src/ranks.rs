@@ -50,16 +50,7 @@ pub(crate) fn check_workload(
     name: &str,
     work: &dyn Workload,
     plan: &RanksPlan,
-    has_input: bool,
 ) -> Result<(), String> {
-    if has_input || work.shared_slots().is_some() {
-        return Err(format!("workload '{name}' has an input file and cannot run with --ranks yet"));
-    }
-    if work.prefill().is_some() {
-        return Err(format!(
-            "workload '{name}' prepares files before its first phase and cannot run with --ranks yet"
-        ));
-    }
     if work.command().is_some() {
         return Err(format!(
             "workload '{name}' runs a command, but ranks make their own calls; remove --ranks"
@@ -77,7 +68,20 @@ pub(crate) fn check_workload(
              deliverers=0, churn without seconds and rate; remove --stonewall"
         ));
     }
-    let shared = work.phases().iter().all(|phase| phase.threads == Threads::Any);
+    let phases = work.phases();
+    if work.shared_slots().is_some() && plan.shift > 0 && plan.ranks > 1 && phases.len() > 1 {
+        return Err(format!(
+            "workload '{name}' keeps files open from one phase to the next, so each rank must stay in its own \
+             directory; remove --shift"
+        ));
+    }
+    if work.prefill().is_some() && !plan.own {
+        return Err(format!(
+            "workload '{name}' finds a tree before its first phase, which ranks cannot share; add --own, and each rank \
+             has such a tree and does all of the work in a separate directory"
+        ));
+    }
+    let shared = phases.iter().all(|phase| phase.threads == Threads::Any);
     match shared || plan.own {
         true => Ok(()),
         false => Err(format!(

@@ -300,7 +300,7 @@ pub fn venues(
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
             Place::Directory { .. } => match &run.ranks {
                 None => (Some(Box::new(host()?)), place),
-                Some(ranks) => (ranks.group.get().map(shared), place),
+                Some(ranks) => (ranks.group.get().map(|group| shared(group, inputs)), place),
             },
             Place::Device(device) => {
                 // A folder that does not exist yet will be on the file system of its parent.
@@ -331,6 +331,6 @@ pub fn venues(
 }
 
 /// Returns the venue of processes that have found each other.
-fn shared(group: &Arc<Group>) -> Box<dyn Venue> {
-    Box::new(RanksVenue::new(Arc::clone(group)))
+fn shared(group: &Arc<Group>, inputs: Inputs) -> Box<dyn Venue> {
+    Box::new(RanksVenue::new(Arc::clone(group)).with_inputs(inputs))
 }

@@ -18,6 +18,7 @@ pub mod meter;
 pub mod op_clock;
 pub mod progress;
 pub mod recorder;
+pub mod replayed;
 pub mod run;
 pub mod scan;
 pub mod threads;

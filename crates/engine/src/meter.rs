@@ -216,7 +216,9 @@ impl<'a> Meter<'a> {
         if !thinks {
             return Ok(());
         }
-        let from = self.last;
+        let (from, progress) = (self.last, self.progress);
+        let length = op.think + op.compute + self.time_until(op.due);
+        let _pause = (length > clock::MAX_SLEEP).then(|| progress.begin_pause());
         if op.think.0 != 0 {
             self.sleep_until(from + op.think)?;
         }

@@ -7,7 +7,7 @@
 //! still be on its way to memory when the alarm is read, so a rank can miss an alarm that
 //! is being set: it then notices the alarm one op later, and a waiting thread checks again after [`RECHECK_INTERVAL`].
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub struct PhaseProgress {
     reported: AtomicU64,
     stopped: AtomicBool,
     missed_alarms: AtomicU64,
+    /// Number of threads in a long pause that the workload requires.
+    pausing: AtomicU32,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -58,6 +60,15 @@ pub(crate) struct RankProgress {
     done: AtomicU64,
     alarm: AtomicU64,
     ended: AtomicBool,
+}
+
+/// A long pause of a thread between two ops.
+pub(crate) struct LongPause<'a>(&'a PhaseProgress);
+
+impl Drop for LongPause<'_> {
+    fn drop(&mut self) {
+        self.0.pausing.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// State of the waiting threads.
@@ -94,6 +105,7 @@ impl PhaseProgress {
             reported: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             missed_alarms: AtomicU64::new(0),
+            pausing: AtomicU32::new(0),
             waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
             changed: Condvar::new(),
         }
@@ -123,6 +135,17 @@ impl PhaseProgress {
     /// Returns the number of ops of all ranks so far.
     pub fn done(&self) -> u64 {
         self.ranks.iter().map(RankProgress::done).sum()
+    }
+
+    /// Begins a long pause that the workload requires; dropping the result ends it.
+    pub(crate) fn begin_pause(&self) -> LongPause<'_> {
+        self.pausing.fetch_add(1, Ordering::Relaxed);
+        LongPause(self)
+    }
+
+    /// Returns true if a thread is in a long pause that the workload requires.
+    pub fn is_pausing(&self) -> bool {
+        self.pausing.load(Ordering::Relaxed) > 0
     }
 
     /// Returns true if `point.ops` ops of rank `point.thread` have returned.
@@ -378,6 +401,16 @@ mod tests {
             assert_eq!(waiter.join().unwrap(), Err(Halt::Stopped));
         });
         assert!(!step(&progress, 1));
+    }
+
+    #[test]
+    fn a_long_pause_lasts_until_every_pausing_thread_continues() {
+        let progress = PhaseProgress::new(2, 2);
+        let (one, other) = (progress.begin_pause(), progress.begin_pause());
+        drop(one);
+        assert!(progress.is_pausing());
+        drop(other);
+        assert!(!progress.is_pausing());
     }
 
     #[test]

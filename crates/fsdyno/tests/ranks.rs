@@ -6,60 +6,14 @@ mod common;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PROGRAM, code, fsdyno, run, stderr, stdout};
+use common::ranks::{
+    Place, has_ended, is_empty, start, start_one, start_over_ssh, wait, worker_of,
+};
+use common::{PROGRAM, code, run, stderr, stdout};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Starts a run of `ranks` processes, each as a launcher of the user's would.
-fn start(folder: &Path, ranks: u32, words: &str) -> Vec<Child> {
-    (0..ranks).map(|rank| start_one(folder, rank, ranks, words)).collect()
-}
-
-fn start_one(folder: &Path, rank: u32, ranks: u32, words: &str) -> Child {
-    fsdyno(folder)
-        .args(words.split_whitespace())
-        .env("FSDYNO_RANK", rank.to_string())
-        .env("FSDYNO_RANKS", ranks.to_string())
-        .env("FSDYNO_RUN", "test")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// Waits for all; the output of rank 0 comes first.
-fn wait(children: Vec<Child>) -> Vec<Output> {
-    children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
-}
-
-fn is_empty(folder: &Path) -> bool {
-    std::fs::read_dir(folder).unwrap().count() == 0
-}
-
-struct Place {
-    on: tempfile::TempDir,
-    out: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        Place { on: tempfile::tempdir().unwrap(), out: tempfile::tempdir().unwrap() }
-    }
-
-    fn words(&self, rest: &str) -> String {
-        let (on, out) = (self.on.path().display(), self.out.path().display());
-        format!("run {rest} --on {on} --out {out}/r --ranks")
-    }
-
-    /// The rows of `show ranks`, without their head.
-    fn rows(&self) -> Vec<String> {
-        let shown = run(self.out.path(), "show ranks r --format csv");
-        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
-        stdout(&shown).lines().skip(1).map(String::from).collect()
-    }
-}
 
 #[test]
 fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
@@ -205,25 +159,6 @@ fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
     assert!(is_empty(place.on.path()));
 }
 
-/// The worker that a process has started.
-fn worker_of(child: &Child) -> Pid {
-    let begin = Instant::now();
-    loop {
-        // Of rank 0 another thread than the first is its parent.
-        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-        let children = |thread: std::fs::DirEntry| thread.path().join("children");
-        let text: String = threads
-            .flatten()
-            .map(|thread| std::fs::read_to_string(children(thread)).unwrap_or_default())
-            .collect();
-        if let Some(pid) = text.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
-            return Pid::from_raw(pid).unwrap();
-        }
-        assert!(begin.elapsed() < Duration::from_secs(60), "no worker");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Waits until the ranks have begun to make files.
 fn wait_for_files(on: &Path) {
     let begin = Instant::now();
@@ -304,19 +239,6 @@ fn a_killed_rank_0_ends_the_others_with_one_message_and_nothing_is_left() {
     assert!(workers.into_iter().all(has_ended));
 }
 
-/// Reports whether a process ends, of which others than this test are the parents.
-fn has_ended(pid: Pid) -> bool {
-    let begin = Instant::now();
-    let runs = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-        stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
-    };
-    while runs() && begin.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    !runs()
-}
-
 #[test]
 fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
     let place = Place::new();
@@ -342,41 +264,6 @@ fn a_rank_that_comes_twice_ends_the_run() {
     assert!(stderr(&first).contains("rank 1 came twice"), "{}", stderr(&first));
     wait(children);
     assert!(is_empty(place.on.path()));
-}
-
-/// An ssh that runs the command here, and notes its arguments; the hosts of some names cannot be reached or have no
-/// such program.
-const SSH: &str = r#"#!/bin/sh
-printf '%s\n' "$@" >> "$LOG"
-while [ "$1" != -- ]; do shift; done
-case $2 in
-lost*) echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255 ;;
-slow*) sleep 1000 ;;
-esac
-shift 2
-exec sh -c "$*"
-"#;
-
-/// A run on hosts over the stand-in for ssh, whose arguments are the second value.
-fn start_over_ssh(place: &Place, words: &str) -> (Child, std::path::PathBuf) {
-    use std::os::unix::fs::PermissionsExt;
-    let bin = place.out.path().join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    std::fs::write(bin.join("ssh"), SSH).unwrap();
-    std::fs::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let log = place.out.path().join("log");
-    let words = place.words(words);
-    let words = words.strip_suffix(" --ranks").unwrap();
-    let child = fsdyno(place.out.path())
-        .args(words.split_whitespace())
-        .env("PATH", path)
-        .env("LOG", &log)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    (child, log)
 }
 
 /// Processes that have this word in their arguments.

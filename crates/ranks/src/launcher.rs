@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fsdyno_record::units::counted;
+
 /// A way of starting ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -72,8 +74,9 @@ pub fn detect(
     };
     if let Some(given) = given.filter(|given| *given != position.ranks) {
         return Err(format!(
-            "--ranks {given} is given, and the launcher ({}) started {} ranks; leave the number out",
-            position.kind, position.ranks
+            "--ranks {given} is given, and the launcher ({}) started {}; leave the number out",
+            position.kind,
+            counted(position.ranks as usize, "rank")
         ));
     }
     Ok(Some(position))
@@ -130,7 +133,8 @@ fn by_variables(
     })?;
     if ranks == 0 || rank >= ranks || ranks > MAX_RANKS {
         return Err(format!(
-            "{rank_name} is {rank} of {ranks} ranks; it must be below their number, which is at most {MAX_RANKS}"
+            "{rank_name} is {rank} of {}; it must be below their number, which is at most {MAX_RANKS}",
+            counted(ranks as usize, "rank")
         ));
     }
     let words: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();

@@ -16,11 +16,14 @@ mod address;
 mod clocks;
 mod frame;
 mod group;
+mod input;
+mod messages;
 mod pmi;
 mod wire;
 mod worker;
 
 pub use group::{Group, GroupError, Timeouts, Trial};
+pub use input::TrialInput;
 pub use launcher::{Kind, Position};
 pub use meet::Meeting;
 pub use worker::{Join, work};

@@ -1,14 +1,11 @@
-//! The messages between rank 0 and the workers: frames (length, JSON) over TCP, after both ends have proven that
-//! they know the run's secret.
+//! The connection between rank 0 and a worker: frames (length, JSON) over TCP, after both ends have proven that they
+//! know the run's secret.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fsdyno_record::trial::{OpStats, VerifyReport};
-use fsdyno_record::{Job, Nanos, OpKind};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +13,14 @@ use crate::frame::{MAX_MESSAGE, MAX_UNAUTHENTICATED, read_frame, write_frame};
 use crate::secret::{Secret, word};
 
 /// The version of the messages.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
+
+/// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is not
+/// blocked by a worker that is stopped meanwhile.
+pub const MAX_BYTES: u32 = 128 << 10;
 
 /// Maximum time for the exchange of proofs.
 const PROOF_TIME: Duration = Duration::from_secs(5);
@@ -82,207 +83,6 @@ struct Welcome {
     refused: Option<String>,
 }
 
-/// A message from rank 0 to a worker.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum ToRank {
-    /// Answer with your time.
-    Ping,
-    /// A trial begins.
-    Prepare(Box<Preparation>),
-    /// Execute the step before a phase on your client.
-    Gap {
-        /// The name of the step.
-        kind: String,
-    },
-    /// Prepare a phase and wait.
-    Arm {
-        /// Its index.
-        phase: usize,
-    },
-    /// Begin the phase at this time by your clock.
-    Go {
-        /// The start.
-        at: Nanos,
-    },
-    /// Another rank waits for one of your ops.
-    Await(Point),
-    /// An op of another rank that you wait for has returned.
-    Reached(Point),
-    /// Continue to the goal: all shares have reached the stonewall.
-    GoOn(Goal),
-    /// End the phase: another rank failed, or the user stopped the run.
-    Stop,
-    /// Sync the file system.
-    Sync,
-    /// Read trees and compare them.
-    Verify {
-        /// The phase that left them.
-        phase: usize,
-        /// The trees.
-        trees: Vec<TreeOf>,
-        /// Maximum time for which a client's caches may explain differences.
-        settle: Nanos,
-    },
-    /// The trial is over: close its files.
-    Close,
-    /// The run is over: end.
-    End,
-    /// End immediately.
-    Abort {
-        /// The reason.
-        why: String,
-    },
-}
-
-/// A tree to compare.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct TreeOf {
-    /// The rank that owns the directory; None for the common directory.
-    pub of: Option<u32>,
-    /// The work that the ranks of the phase report as done.
-    pub done: Vec<u64>,
-}
-
-/// A position in the ops of a thread in a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Point {
-    /// Index of the thread among those of all ranks.
-    pub thread: u32,
-    /// Number of its ops that have returned.
-    pub ops: u64,
-}
-
-/// A share at the stonewall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stopped {
-    /// The thread among those of all ranks.
-    pub thread: u32,
-    /// Number of items that it has done.
-    pub done: u64,
-    /// Time since its first op.
-    pub at: Nanos,
-}
-
-/// The end of a phase after the stonewall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Goal {
-    /// Number of items that each share must complete.
-    pub most: u64,
-    /// Number of shares of the common directory, or of each rank's own directory.
-    pub shares: u32,
-}
-
-/// A trial, as a worker receives it.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Preparation {
-    /// The job.
-    pub job: Job,
-    /// The path of the trial's directory below the shared directory.
-    pub folder: String,
-}
-
-/// A message from a worker to rank 0.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "is", rename_all = "snake_case")]
-pub enum FromRank {
-    /// Its time.
-    Pong {
-        /// The time.
-        now: Nanos,
-    },
-    /// A heartbeat.
-    Beat {
-        /// A number that increases as the worker makes progress.
-        work: u64,
-        /// Number of ops in the phase so far.
-        ops: u64,
-    },
-    /// The worker has found the trial's directory.
-    Prepared {
-        /// Time until it found the directory.
-        found: Nanos,
-        /// Device number of the file system there, which identifies ranks with the same mount on a host.
-        device: u64,
-    },
-    /// The step before a phase was executed.
-    GapDone {
-        /// The step that was executed.
-        done: String,
-    },
-    /// The phase is ready to begin.
-    Armed,
-    /// The phase has ended.
-    Done(Box<PhaseDone>),
-    /// One of its threads waits for an op of another rank.
-    Await(Point),
-    /// An op that another rank waits for has returned.
-    Reached(Point),
-    /// A share has reached the stonewall.
-    Stonewall(Stopped),
-    /// The file system is synced.
-    Synced {
-        /// Time at which syncfs returned, on the worker's clock.
-        at: Nanos,
-        /// The reason why the data may not be durable at that time; None if they are.
-        doubt: Option<String>,
-    },
-    /// The trees were read, in the given order.
-    Verified {
-        /// The worker's observations, by tree.
-        seen: Vec<Seen>,
-    },
-    /// The trial's files are closed.
-    Closed,
-    /// The worker failed.
-    Failed {
-        /// The reason.
-        why: String,
-        /// True if the worker stopped by order.
-        stopped: bool,
-    },
-}
-
-/// The work of a rank in a phase; times are on its own clock.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct PhaseDone {
-    /// Start of its first op.
-    pub started: Nanos,
-    /// Return of its last call.
-    pub returned: Nanos,
-    /// Number of its ops.
-    pub calls: u64,
-    /// Counts and latencies by kind of op.
-    pub ops: BTreeMap<OpKind, OpStats>,
-    /// The work that each of its threads reports as done.
-    pub done: Vec<u64>,
-    /// Bytes written.
-    pub written: u64,
-    /// Bytes read.
-    pub read: u64,
-    /// Think time.
-    pub think: Nanos,
-    /// Number of trees removed by an expanded op.
-    pub removals: u64,
-    /// User and system CPU time of the process.
-    pub cpu: (Nanos, Nanos),
-    /// Estimated time of the engine itself in the phase.
-    pub engine: Nanos,
-    /// Length of an interval, and the number of ops that returned in each, from its start.
-    pub timeline: (Nanos, Vec<u64>),
-}
-
-/// The observations of a rank about a tree.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Seen {
-    /// The report of the last reading.
-    pub report: VerifyReport,
-    /// Number of differences found by the first reading but not by the last one.
-    pub stale: u64,
-    /// Time from the first reading to the one that found none of them.
-    pub settled: Nanos,
-}
-
 /// The writing end of an authenticated connection. Any thread may write.
 #[derive(Clone, Debug)]
 pub struct Wire {
@@ -297,6 +97,16 @@ impl Wire {
     pub fn send(&self, message: &impl Serialize) -> io::Result<()> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         write_frame(&mut writer, message)
+    }
+
+    /// Sends a message and the bytes that it announces.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send_with_bytes(&self, message: &impl Serialize, bytes: &[u8]) -> io::Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        write_frame(&mut writer, message)?;
+        writer.write_all(bytes)
     }
 
     /// Ends the connection; a reader at either end sees its end.
@@ -317,6 +127,19 @@ impl WireReader {
     /// The connection ended, or the data are not a message.
     pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         read_frame(&mut self.0, MAX_MESSAGE)
+    }
+
+    /// Waits for the `length` bytes that the previous message announced.
+    ///
+    /// # Errors
+    /// The connection ended, or more bytes were announced than a message has.
+    pub fn hear_bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
+        if length > MAX_BYTES {
+            return Err(io::Error::other("more bytes are announced than a message has"));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.0.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 }
 
@@ -411,10 +234,12 @@ pub fn call(
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
     use std::net::TcpListener;
 
+    use fsdyno_record::Nanos;
+
     use super::*;
+    use crate::messages::{FromRank, ToRank};
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -432,11 +257,16 @@ mod tests {
             let (wire, mut ear) = call(theirs, &known, &hello).unwrap();
             let heard: ToRank = ear.hear().unwrap();
             assert!(matches!(heard, ToRank::Go { at: Nanos(7) }));
+            let heard: ToRank = ear.hear().unwrap();
+            let ToRank::Chunk { length, .. } = heard else { panic!("{heard:?}") };
+            assert_eq!(ear.hear_bytes(length).unwrap(), b"some bytes");
+            assert!(ear.hear_bytes(MAX_BYTES + 1).is_err());
             wire.send(&FromRank::Armed).unwrap();
         });
         let (hello, wire, mut ear) = greet(ours, &secret, &|_| None).unwrap();
         assert_eq!(hello.rank, 3);
         wire.send(&ToRank::Go { at: Nanos(7) }).unwrap();
+        wire.send_with_bytes(&ToRank::Chunk { from: 0, length: 10 }, b"some bytes").unwrap();
         assert!(matches!(ear.hear().unwrap(), FromRank::Armed));
         worker.join().unwrap();
         assert!(ear.hear::<FromRank>().is_err(), "the end of the connection");

@@ -119,10 +119,16 @@ fn subject(names: &RowNames, trial: &Trial, plan: &RanksPlan) -> String {
     sanitize(&format!("{} {row}", names.workload(trial)))
 }
 
-/// The curves over the number of ranks, if any has several points.
-fn scaling_table(trials: &[Trial]) -> Option<Table> {
+/// Returns the points of the curves that have several.
+fn curves(trials: &[Trial]) -> Vec<ScalingRow> {
     let mut rows = points(trials);
     rows.retain(|row| row.scaling.ratio.is_some());
+    rows
+}
+
+/// The curves over the number of ranks, if there are any.
+fn scaling_table(trials: &[Trial]) -> Option<Table> {
+    let rows = curves(trials);
     if rows.is_empty() {
         return None;
     }
@@ -167,6 +173,14 @@ impl ScalingRow {
     fn rate(&self) -> f64 {
         self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
     }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "subject": self.subject, "phase": self.phase, "ranks": self.ranks,
+            "trials": self.rates.len(), "items_per_s": self.rate(),
+            "scaling": self.scaling.ratio, "knee": self.scaling.knee,
+        })
+    }
 }
 
 impl PhaseRow<'_> {
@@ -205,10 +219,14 @@ impl PhaseRow<'_> {
             .filter(|rank| rank.straggler)
             .map(|rank| rank.rank.to_string())
             .collect();
-        match late.len() {
-            0 => String::new(),
-            some if some <= MAX_SHOWN => late.join(", "),
-            some => format!("{}, and {} more", late[..MAX_SHOWN].join(", "), some - MAX_SHOWN),
+        match late.as_slice() {
+            [] => String::new(),
+            [one] => format!("rank {one}"),
+            some if some.len() <= MAX_SHOWN => format!("ranks {}", some.join(", ")),
+            some => {
+                let more = some.len() - MAX_SHOWN;
+                format!("ranks {} and {more} more", some[..MAX_SHOWN].join(", "))
+            }
         }
     }
 
@@ -398,7 +416,9 @@ impl Output for Ranks<'_> {
     }
 
     fn json(&self) -> Result<String, ReportError> {
-        let all: Vec<serde_json::Value> = measured(self.trials)
+        let scaling: Vec<serde_json::Value> =
+            curves(self.trials).iter().map(ScalingRow::json).collect();
+        let trials: Vec<serde_json::Value> = measured(self.trials)
             .map(|(trial, ranks)| {
                 serde_json::json!({
                     "trial_id": trial.trial_id, "started": trial.host.started,
@@ -406,6 +426,7 @@ impl Output for Ranks<'_> {
                 })
             })
             .collect();
+        let all = serde_json::json!({ "scaling": scaling, "trials": trials });
         Ok(serde_json::to_string_pretty(&all)? + "\n")
     }
 }

@@ -44,6 +44,11 @@ impl InputFile {
         &self.path
     }
 
+    /// Returns the SHA-256 of the bytes, in hex.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
     /// Returns the bytes, for a workload.
     pub fn input(&self) -> Input {
         self.input.clone()

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fsdyno_media::Directory;
-use fsdyno_ranks::{Group, GroupError, Trial};
+use fsdyno_ranks::{Group, GroupError, Trial, TrialInput};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::mount_table::{CLIENT_CACHE, MountLine};
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::trial::{AgentReport, Host};
+use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan, mount_table};
 
 use crate::agent_report::nanos;
 use crate::error::VenueError;
+use crate::input::{InputFile, Inputs};
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{clock, fingerprint};
 
@@ -23,12 +25,19 @@ use crate::{clock, fingerprint};
 #[derive(Clone, Debug)]
 pub struct RanksVenue {
     group: Arc<Group>,
+    inputs: Inputs,
 }
 
 impl RanksVenue {
     /// Creates a venue for a group whose ranks have all connected.
     pub fn new(group: Arc<Group>) -> RanksVenue {
-        RanksVenue { group }
+        RanksVenue { group, inputs: Inputs::default() }
+    }
+
+    /// Sets the input files of the workloads, which the ranks receive from this process.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Inputs) -> RanksVenue {
+        RanksVenue { inputs, ..self }
     }
 
     /// Removes the directory of a trial, unless its mount may hang.
@@ -68,8 +77,8 @@ impl RanksVenue {
         let hosts: Vec<String> =
             self.group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
         conditions.notes.push(format!(
-            "{} ranks on {}; kernel, CPU and mount are those of rank 0's host; times are from its clock",
-            self.group.ranks(),
+            "{} on {}; kernel, CPU and mount are those of rank 0's host; times are from its clock",
+            counted(self.group.ranks() as usize, "rank"),
             hosts.join(", ")
         ));
     }
@@ -90,6 +99,7 @@ impl Venue for RanksVenue {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
         let (started, begin) = (clock::now(), Instant::now());
+        let input = self.inputs.of(&job.plan.workload)?;
         let directory = Directory::create(directory(&job.plan)?)?;
         let mount = mount_table::mount_of_file(directory.root().as_fd());
         let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
@@ -99,6 +109,7 @@ impl Venue for RanksVenue {
             job,
             folder: format!("{name}/{}", fsdyno_media::TREE),
             root: directory.root(),
+            input: input.map(offered),
             settle: if is_network { nanos(CLIENT_CACHE) } else { Nanos(0) },
         };
         let mut keep_running = |progress: &Progress| watch(progress) == Watch::GoOn;
@@ -119,6 +130,10 @@ impl Venue for RanksVenue {
         let host = Host { started, elapsed_ns: nanos(begin.elapsed()), ..Host::default() };
         Ok(FinishedTrial { report, host, identity: None })
     }
+}
+
+fn offered(file: &InputFile) -> TrialInput<'_> {
+    TrialInput { sha256: file.sha256(), input: file.input(), file: file.file() }
 }
 
 fn directory(plan: &Plan) -> Result<&Path, VenueError> {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use fsdyno_engine::issue::shared::Slots;
+use fsdyno_engine::replayed;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, Differences, Workload};
 
 use super::Trial;
-use crate::replayed;
 
 impl Trial<'_> {
     /// Creates the table of open files and the pools of contents.

@@ -14,6 +14,7 @@ use fsdyno_ranks::{
     Group, GroupError, Join, Meeting, Position, Timeouts, cleanup, launcher, meet, parent,
 };
 use fsdyno_record::plan::RanksPlan;
+use fsdyno_record::units::counted;
 
 use crate::cli::Run;
 use crate::cli::ranks::{Hosts, RanksArgs};
@@ -128,7 +129,8 @@ pub fn gather(
     };
     let hosts: Vec<String> =
         group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
-    detail(&format!("fsdyno: {} ranks of {}: {}", position.ranks, position.kind, hosts.join(", ")));
+    let ranks = counted(position.ranks as usize, "rank");
+    detail(&format!("fsdyno: {ranks} of {}: {}", position.kind, hosts.join(", ")));
     Ok((Arc::new(group), workers))
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 pub mod lab;
+pub mod ranks;
 pub mod specs;
 
 use std::io::Write;

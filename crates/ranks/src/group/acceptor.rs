@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use fsdyno_engine::clock;
+use fsdyno_record::units::counted;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Event;
+use crate::messages::FromRank;
 use crate::secret::Secret;
-use crate::wire::{self, FromRank, Role, WireReader};
+use crate::wire::{self, Role, WireReader};
 
 /// The prefix of the reason why a process of this run was rejected: the run cannot begin without it.
 pub(super) const MISFIT: &str = "misfit: ";
@@ -89,9 +91,9 @@ fn greet(
         }
         (hello.ranks != *ranks || hello.rank >= *ranks).then(|| {
             format!(
-                "{MISFIT}{name} was started as one of {} ranks, and rank 0 as one of {ranks}: the launcher started \
+                "{MISFIT}{name} was started as one of {}, and rank 0 as one of {ranks}: the launcher started \
                  separate runs",
-                hello.ranks
+                counted(hello.ranks as usize, "rank")
             )
         })
     });

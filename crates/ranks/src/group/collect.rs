@@ -9,7 +9,7 @@ use fsdyno_record::plan::RanksPlan;
 
 use super::{Event, GroupError, State};
 use crate::clocks::{Offset, Sample, best, goes_on};
-use crate::wire::{FromRank, Point, ToRank};
+use crate::messages::{FromRank, Point, ToRank};
 
 /// Interval at which the watcher is called.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -146,6 +146,7 @@ impl State {
                 }
             }
             FromRank::Await(point) => self.route(rank, point),
+            FromRank::WantInput { from } => self.send_part(rank, from),
             FromRank::Reached(point) => self.reached(point),
             FromRank::Stonewall(stopped) => self.at_stonewall(stopped),
             FromRank::Failed { why, stopped } => {

@@ -6,11 +6,12 @@ use std::time::Instant;
 use fsdyno_record::plan::RanksPlan;
 use fsdyno_record::ranks::RanksMeasured;
 use fsdyno_record::series::PhaseSeries;
-use fsdyno_record::trial::Measured;
+use fsdyno_record::trial::{Measured, ReplayReport};
 use fsdyno_record::{Job, Nanos};
-use fsdyno_workload::{OpCounts, PhaseSpec, WorkUnits, Workload};
+use fsdyno_workload::{GapKind, OpCounts, PhaseSpec, WorkUnits, Workload};
 
 use super::stonewall::StonewallShares;
+use crate::input::TrialInput;
 
 /// A trial for the group to run, in an existing directory.
 pub struct Trial<'a> {
@@ -20,6 +21,8 @@ pub struct Trial<'a> {
     pub folder: String,
     /// The trial's directory, opened by rank 0.
     pub root: BorrowedFd<'a>,
+    /// The workload's input file, if it has one.
+    pub input: Option<TrialInput<'a>>,
     /// Maximum time for which a client may show stale entries; zero for a local file system.
     pub settle: Nanos,
 }
@@ -38,12 +41,20 @@ pub(super) struct Course<'a> {
     /// by share.
     pub(super) done: Vec<Vec<Vec<u64>>>,
     pub(super) notes: Vec<String>,
+    /// The fidelity of a replay; the differences are those of all ranks.
+    pub(super) replay: Option<ReplayReport>,
 }
 
 impl Course<'_> {
     /// Returns true unless the issuer is `null`, which makes no calls.
     pub(super) fn has_calls(&self) -> bool {
         self.trial.job.plan.issuer != fsdyno_record::plan::IssuerPlan::Null
+    }
+
+    /// Returns true if the first phase finds its tree in the cache of its client.
+    pub(super) fn stays_in_cache(&self) -> bool {
+        let gap = self.phases.first().map(|phase| phase.gap);
+        gap.is_some_and(|gap| !matches!(gap, GapKind::Drop | GapKind::Remount))
     }
 
     /// Returns the number of threads of a rank in a phase.

@@ -10,7 +10,7 @@ use fsdyno_record::trial::{Instrument, OpStats, Phase, Split};
 use fsdyno_record::{Bytes, Histogram, Nanos, OpKind};
 
 use crate::clocks::Clock;
-use crate::wire::PhaseDone;
+use crate::messages::PhaseDone;
 
 /// A phase as the ranks report it.
 pub(super) struct PhaseOfRanks<'a> {

@@ -3,7 +3,9 @@
 mod acceptor;
 mod collect;
 mod course;
+mod input;
 mod merge;
+mod replay;
 mod stonewall;
 mod trial;
 mod views;
@@ -16,11 +18,14 @@ use std::time::{Duration, Instant};
 use fsdyno_record::Nanos;
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::AgentReport;
+use fsdyno_record::units::counted;
+use fsdyno_workload::Input;
 
 use crate::clocks::{self, Clock};
 use crate::launcher::Kind;
+use crate::messages::{FromRank, ToRank};
 use crate::secret::Secret;
-use crate::wire::{FromRank, Hello, ToRank, Wire};
+use crate::wire::{Hello, Wire};
 use acceptor::Acceptor;
 
 pub use course::Trial;
@@ -143,6 +148,9 @@ struct State {
     waits: collect::Waits,
     /// The stonewall of the phase, if the phase ends with one.
     stonewall: Option<stonewall::StonewallShares>,
+    /// The input file that the ranks receive, and the SHA-256 of those that all of them have.
+    input: Option<Input>,
+    given: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -192,6 +200,8 @@ impl Group {
             works: true,
             waits: collect::Waits::default(),
             stonewall: None,
+            input: None,
+            given: Vec::new(),
             notes: arrivals.notes,
         };
         Ok(Group { state: Mutex::new(state), kind, ranks })
@@ -322,10 +332,10 @@ fn missing(came: &[Option<Peer>], waited: Duration, notes: &[String]) -> String 
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let notes = notes.last().map(|note| format!("; {note}")).unwrap_or_default();
     format!(
-        "{} of {} ranks did not come within {} s: {}{more}; were they started, and can they reach this host by \
+        "{} of {} did not come within {} s: {}{more}; were they started, and can they reach this host by \
          TCP?{notes}",
         absent.len(),
-        came.len(),
+        counted(came.len(), "rank"),
         waited.as_secs(),
         absent[..absent.len().min(SHOWN)].join(", ")
     )

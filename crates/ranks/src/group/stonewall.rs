@@ -4,7 +4,7 @@ use fsdyno_record::Nanos;
 use fsdyno_record::ranks::{RanksPhase, Stonewall};
 
 use super::State;
-use crate::wire::{Goal, Stopped, ToRank};
+use crate::messages::{Goal, Stopped, ToRank};
 
 /// The shares of a phase at the stonewall.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,7 @@ use super::stonewall::StonewallShares;
 use super::{GroupError, State};
 use crate::clocks::Clock;
 use crate::launcher::Kind;
-use crate::wire::{FromRank, PhaseDone, Preparation, ToRank};
+use crate::messages::{FromRank, PhaseDone, Preparation, ToRank};
 
 /// Time from the order to begin a phase to its start, and additional time per rank, so that the order reaches the
 /// last rank in time.
@@ -28,7 +28,7 @@ const LEAD_PER_RANK: Nanos = Nanos(60_000);
 /// Time of a client's sync, and why its data may not be durable at that time; None for the client's other ranks.
 type Synced = Option<(Nanos, Option<String>)>;
 
-fn died(error: impl ToString) -> GroupError {
+pub(super) fn died(error: impl ToString) -> GroupError {
     GroupError::Failed(error.to_string())
 }
 
@@ -43,23 +43,25 @@ impl State {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
         let plan = plan.ok_or_else(|| died("the plan is not one of several ranks"))?;
-        let setting = Setting { seed: job.seed, input: None };
+        let input = trial.input.as_ref().map(|given| given.input.clone());
+        let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
             .map_err(died)?
             .build(&job.plan.workload.params, &setting)
             .map_err(died)?;
-        let phases = work.phases();
+        let (phases, recording) = (work.phases(), work.recording().unwrap_or_default());
         let mut course = Course {
             trial,
             plan,
-            work,
             phases,
             deadline: Instant::now() + Duration::from_nanos(job.deadline.0),
             measured: Measured::default(),
             ranks: RanksMeasured { launcher: kind.to_string(), ..RanksMeasured::default() },
             series: Vec::new(),
             done: Vec::new(),
-            notes: Vec::new(),
+            replay: work.recording().map(|_| recording.report),
+            notes: recording.notes,
+            work,
         };
         self.progress = no_progress();
         let ended = self.lead(&mut course, watch);
@@ -75,15 +77,20 @@ impl State {
             // If a rank is lost only now, the next trial reports it.
             let _ = self.close(&course);
         }
-        let Course { mut measured, ranks, series, notes, .. } = course;
+        let Course { mut measured, ranks, series, notes, replay, .. } = course;
         measured.ranks = Some(ranks);
-        let conditions = Conditions { venue: "ranks".into(), notes, ..Conditions::default() };
+        let venue = "ranks".to_string();
+        let conditions = Conditions { venue, notes, replay, ..Conditions::default() };
         Ok(AgentReport { outcome, reason, conditions, measured, series })
     }
 
     fn lead(&mut self, course: &mut Course<'_>, watch: Watch<'_>) -> Result<(), GroupError> {
         self.progress.phases = course.phases.len() as u64;
         self.stage(Stage::Preparing);
+        if let Some(input) = &course.trial.input {
+            self.give_input(input, watch)?;
+            course.deadline = Instant::now() + Duration::from_nanos(course.trial.job.deadline.0);
+        }
         let (job, folder) = (course.trial.job.clone(), course.trial.folder.clone());
         self.tell(&ToRank::Prepare(Box::new(Preparation { job, folder })));
         let prepared = self.collect(
@@ -96,6 +103,7 @@ impl State {
             },
         )?;
         self.members(course, &prepared);
+        self.prefill(course, watch)?;
         for index in 0..course.phases.len() {
             self.gap(course, index, watch)?;
             self.phase(course, index, watch)?;
@@ -104,7 +112,7 @@ impl State {
             if course.phases[last].verify && course.has_calls() {
                 let began = clock::now();
                 let done = self.step(course, GapKind::Drop, watch)?;
-                self.verify(course, last, watch)?;
+                self.verify(course, Some(last), watch)?;
                 let elapsed_ns = clock::now().since(began);
                 let (before, wanted) = (String::new(), "verify".to_string());
                 course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
@@ -114,7 +122,7 @@ impl State {
         Ok(())
     }
 
-    fn stage(&mut self, stage: Stage) {
+    pub(super) fn stage(&mut self, stage: Stage) {
         self.progress.stage = stage;
     }
 
@@ -171,7 +179,7 @@ impl State {
         course.measured.gaps.push(Gap { before: before.clone(), wanted, done, elapsed_ns });
         if index > 0 && course.phases[index - 1].verify && course.has_calls() {
             let began = clock::now();
-            self.verify(course, index - 1, watch)?;
+            self.verify(course, Some(index - 1), watch)?;
             let done = self.step(course, spec.gap, watch)?;
             let elapsed_ns = clock::now().since(began);
             let wanted = "verify".to_string();
@@ -181,7 +189,7 @@ impl State {
     }
 
     /// Executes a step on each client; returns the step that was executed.
-    fn step(
+    pub(super) fn step(
         &mut self,
         course: &Course<'_>,
         kind: GapKind,
@@ -320,6 +328,7 @@ impl State {
         course.measured.phases.push(phase);
         course.ranks.phases.push(ranks);
         course.series.extend(series);
+        self.judge(course, index, done)?;
         if course.has_calls() {
             calls::compare(&made, &course.counts(index), removes)
                 .map_err(|wrong| GroupError::Failed(format!("phase {}: {wrong}", spec.name)))?;
@@ -342,10 +351,10 @@ impl State {
 
     /// Lets ranks read and compare trees; if there are several clients, by a client other than the one that created the
     /// tree.
-    fn verify(
+    pub(super) fn verify(
         &mut self,
         course: &mut Course<'_>,
-        phase: usize,
+        phase: Option<usize>,
         watch: Watch<'_>,
     ) -> Result<(), GroupError> {
         self.stage(Stage::Verifying);

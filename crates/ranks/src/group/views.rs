@@ -5,13 +5,25 @@ use fsdyno_record::ranks::View;
 
 use super::course::Course;
 use super::{GroupError, Peer, State};
-use crate::wire::{Seen, TreeOf};
+use crate::messages::{Seen, TreeOf};
 
 impl State {
     /// Returns the trees that each rank reads. The first rank of each client reads the common tree; a rank on a
     /// different client (if there is only one client, the next rank) reads a rank's own tree.
-    pub(super) fn readers(&self, course: &Course<'_>, phase: usize) -> Vec<Vec<TreeOf>> {
+    /// Before the first phase a rank whose caches stay as they are also reads its own tree, as the first phase finds it.
+    pub(super) fn readers(&self, course: &Course<'_>, phase: Option<usize>) -> Vec<Vec<TreeOf>> {
         let mut readers = vec![Vec::new(); self.peers.len()];
+        let Some(phase) = phase else {
+            for rank in 0..self.peers.len() as u32 {
+                let tree = TreeOf { of: Some(course.plan.share_of(rank, 0)), done: Vec::new() };
+                let (own, other) = (rank as usize, other(&self.peers, rank));
+                readers[other].push(tree.clone());
+                if other != own && course.stays_in_cache() {
+                    readers[own].push(tree);
+                }
+            }
+            return readers;
+        };
         if !course.plan.own {
             let done = course.trees(phase).first().cloned().unwrap_or_default();
             for leader in self.leaders() {
@@ -52,7 +64,7 @@ fn other_of(clients: &[u32], rank: usize) -> usize {
 /// A difference remained; the message contains the first one.
 pub(super) fn add(
     course: &mut Course<'_>,
-    phase: usize,
+    phase: Option<usize>,
     mode: VerifyMode,
     readers: &[Vec<TreeOf>],
     seen: &[Vec<Seen>],
@@ -85,24 +97,27 @@ pub(super) fn add(
                 stale: *stale,
                 settled_ns: *settled,
             };
-            if let Some(ranks) = course.ranks.phases.get_mut(phase) {
+            if let Some(ranks) = phase.and_then(|phase| course.ranks.phases.get_mut(phase)) {
                 ranks.views.push(view);
             }
         }
     }
+    let place = match phase {
+        Some(phase) => format!("after phase {}", course.phases[phase].name),
+        None => "before the first phase".to_string(),
+    };
     let stale: u64 = seen.iter().flatten().map(|one| one.stale).sum();
     if stale > 0 {
         let longest = seen.iter().flatten().map(|one| one.settled).max().unwrap_or_default();
         course.notes.push(format!(
-            "after phase {} clients showed {stale} entries in an earlier state for up to {longest}; a file system with \
-             cached attributes may (close-to-open consistency; nfs(5), acregmax and acdirmax)",
-            course.phases[phase].name
+            "{place} clients showed {stale} entries in an earlier state for up to {longest}; a file system with cached \
+             attributes may (close-to-open consistency; nfs(5), acregmax and acdirmax)"
         ));
     }
     match first {
         Some(first) => Err(GroupError::Failed(format!(
-            "verify found {} differences after phase {}: {first}",
-            course.measured.verify.problems, course.phases[phase].name
+            "verify found {} differences {place}: {first}",
+            course.measured.verify.problems
         ))),
         None => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use fsdyno_engine::progress::{Halt, PhaseProgress, RemoteRanks};
 use fsdyno_record::Nanos;
 use fsdyno_workload::ProgressPoint;
 
-use crate::wire::{FromRank, Goal, Point, ToRank, Wire, WireReader};
+use super::Trouble;
+use crate::messages::{FromRank, Goal, Point, ToRank};
+use crate::wire::{Wire, WireReader};
 
 /// Interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
@@ -28,6 +30,8 @@ pub(crate) const ORPHANED: i32 = 6;
 pub(crate) struct Link {
     wire: Wire,
     state: Arc<State>,
+    /// The parts of an input file, with the number of the first byte.
+    parts: Receiver<(u64, Vec<u8>)>,
 }
 
 pub(super) struct State {
@@ -117,9 +121,10 @@ impl Link {
             folder: Mutex::default(),
         });
         let (listening, beating) = (Arc::clone(&state), Arc::clone(&state));
-        std::thread::spawn(move || listen(&listening, ear, &orders));
+        let (part, parts) = mpsc::channel();
+        std::thread::spawn(move || listen(&listening, ear, &orders, &part));
         std::thread::spawn(move || beat(&beating));
-        Link { wire, state }
+        Link { wire, state, parts }
     }
 
     /// Returns the connection.
@@ -160,13 +165,41 @@ impl Link {
         }
     }
 
+    /// Returns true if the worker must stop what it does.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    /// Requests the part of an input file that begins at byte `from`.
+    ///
+    /// # Errors
+    /// The worker must stop.
+    pub(super) fn fetch(&self, from: u64) -> Result<Vec<u8>, Trouble> {
+        // If the connection is broken, the listening thread ends this process.
+        let _ = self.wire.send(&FromRank::WantInput { from });
+        while !self.is_stopped() {
+            match self.parts.recv_timeout(BEAT) {
+                Ok((first, part)) if first == from => return Ok(part),
+                // A part that was requested before an earlier stop.
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Err(Trouble::stopped())
+    }
+
     /// Counts entries that verification has read.
     pub(crate) fn add_read(&self, entries: u64) {
         self.state.read.fetch_add(entries, Ordering::Relaxed);
     }
 }
 
-fn listen(state: &Arc<State>, mut ear: WireReader, orders: &Sender<ToRank>) {
+fn listen(
+    state: &Arc<State>,
+    mut ear: WireReader,
+    orders: &Sender<ToRank>,
+    parts: &Sender<(u64, Vec<u8>)>,
+) {
     loop {
         let Ok(order) = ear.hear::<ToRank>() else { end_alone(state) };
         match order {
@@ -188,9 +221,14 @@ fn listen(state: &Arc<State>, mut ear: WireReader, orders: &Sender<ToRank>) {
                 *known = ops.max(*known);
                 state.changed.notify_all();
             }
+            ToRank::Chunk { from, length } => {
+                let Ok(part) = ear.hear_bytes(length) else { end_alone(state) };
+                // A worker that was stopped meanwhile does not wait for it.
+                let _ = parts.send((from, part));
+            }
             ToRank::Abort { why: _ } => std::process::exit(DISMISSED),
             order => {
-                if matches!(order, ToRank::Arm { .. }) {
+                if matches!(order, ToRank::Arm { .. } | ToRank::Prefill | ToRank::Input(_)) {
                     *state.lock() = Phase::default();
                 }
                 if let ToRank::Prepare(preparation) = &order {
@@ -238,7 +276,12 @@ fn observe(state: &Arc<State>, point: Point) {
 fn beat(state: &State) {
     loop {
         std::thread::sleep(BEAT);
-        let ops = state.lock().progress.as_ref().map_or(0, |progress| progress.done());
+        let progress = state.lock().progress.clone();
+        let ops = progress.as_ref().map_or(0, |progress| progress.done());
+        // A pause that the workload requires is progress.
+        if progress.is_some_and(|progress| progress.is_pausing()) {
+            state.read.fetch_add(1, Ordering::Relaxed);
+        }
         let work = ops.wrapping_add(state.read.load(Ordering::Relaxed));
         // The listening thread detects the end of the connection.
         let _ = state.wire.send(&FromRank::Beat { work, ops });

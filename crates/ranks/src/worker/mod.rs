@@ -1,7 +1,9 @@
 //! The process that issues the calls of a rank: it connects to rank 0 and carries out its orders.
 
+mod input;
 mod link;
 mod phase;
+mod replay;
 mod stonewall;
 mod trial;
 
@@ -12,7 +14,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::meet::{self, Meeting};
-use crate::wire::{self, FromRank, Hello, Rejection, ToRank};
+use crate::messages::{FromRank, ToRank};
+use crate::wire::{self, Hello, Rejection};
+use input::HeldInputs;
 use link::Link;
 pub(crate) use link::{DISMISSED, ORPHANED};
 use trial::Trial;
@@ -68,13 +72,19 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
     let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
     // The workload alone determines modes, not the umask of the caller's shell.
     rustix::process::umask(rustix::fs::Mode::empty());
+    serve(join, wire, ear)
+}
+
+/// Carries out the orders of rank 0 until it ends the run.
+pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Result<(), String> {
     let (sender, orders) = mpsc::channel();
     let link = Link::start(wire, ear, sender);
-    let mut trial: Option<Trial> = None;
+    let (mut trial, mut inputs): (Option<Trial>, HeldInputs) = Default::default();
     while let Ok(order) = orders.recv() {
         let answer = match order {
+            ToRank::Input(offer) => inputs.take(&offer, &link),
             ToRank::Prepare(preparation) => {
-                Trial::prepare(*preparation, join, &link).map(|(ready, answer)| {
+                Trial::prepare(*preparation, join, &inputs, &link).map(|(ready, answer)| {
                     trial = Some(ready);
                     answer
                 })
@@ -107,6 +117,10 @@ pub(crate) struct Trouble {
 impl Trouble {
     fn plain(why: impl Into<String>) -> Trouble {
         Trouble { why: why.into(), stopped: false }
+    }
+
+    fn stopped() -> Trouble {
+        Trouble { why: "rank 0 stopped it".into(), stopped: true }
     }
 }
 

@@ -12,7 +12,7 @@ use super::Trouble;
 use super::link::Link;
 use super::stonewall::Stonewall;
 use super::trial::Trial;
-use crate::wire::{FromRank, PhaseDone};
+use crate::messages::{FromRank, PhaseDone};
 
 impl Trial {
     /// Returns true if a phase would end at a stonewall.
@@ -54,7 +54,7 @@ impl Trial {
             roots: &[],
             device: None,
             contents: &self.contents,
-            slots: None,
+            slots: self.slots.as_ref(),
             process_share: Some(ProcessShare { share, progress: &progress, stonewalls }),
         };
         let mut cpu_before = (Nanos(0), Nanos(0));
@@ -79,12 +79,19 @@ impl Trial {
             self.work = work;
         }
         let spent = (user - cpu_before.0, system - cpu_before.1);
-        Ok(self.report(done, spent, threads))
+        Ok(self.report(index, done, spent, threads))
     }
 
     /// Converts the result of a phase to its report for rank 0.
-    fn report(&self, done: PhaseResult, cpu: (Nanos, Nanos), threads: u32) -> PhaseDone {
+    fn report(
+        &self,
+        index: usize,
+        done: PhaseResult,
+        cpu: (Nanos, Nanos),
+        threads: u32,
+    ) -> PhaseDone {
         let (outcome, shares) = (done.outcome, done.done.clone());
+        let replayed = self.close_replay(index, &done.differences);
         let recorder = done.into_recorder();
         let timeline = recorder.timeline();
         PhaseDone {
@@ -100,11 +107,12 @@ impl Trial {
             cpu,
             engine: self.engine.for_ops(outcome.ops / u64::from(threads.max(1))),
             timeline: (timeline.interval(), timeline.counts().to_vec()),
+            replayed,
         }
     }
 }
 
-fn trouble(phase: &str, error: &PhaseError) -> Trouble {
+pub(super) fn trouble(phase: &str, error: &PhaseError) -> Trouble {
     let stopped = matches!(error, PhaseError::Op(failure) if failure.cause == Cause::Stopped);
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     Trouble { why: format!("phase {phase}: {error}{hint}"), stopped }

@@ -7,7 +7,7 @@ use fsdyno_record::Nanos;
 use fsdyno_workload::{Allowance, ItemLimit};
 
 use super::link::State;
-use crate::wire::{FromRank, Stopped};
+use crate::messages::{FromRank, Stopped};
 
 /// A share's wall, at which it waits for rank 0.
 pub(super) struct Stonewall {

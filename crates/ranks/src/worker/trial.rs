@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fsdyno_engine::device_caches::DeviceCaches;
+use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::{EngineCost, calibrate, clock, verify};
 use fsdyno_record::mount_table::CLIENT_CACHE;
 use fsdyno_record::plan::RanksPlan;
@@ -15,12 +16,16 @@ use rustix::fs::{Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::input::HeldInputs;
 use super::link::Link;
+use super::replay::{contents_of, mounted};
 use super::{Join, Trouble};
-use crate::wire::{FromRank, Preparation, Seen, ToRank, TreeOf};
+use crate::messages::{FromRank, Preparation, Seen, ToRank, TreeOf};
 
 /// Pauses in milliseconds between readings of a tree that differs.
 const READ_AGAIN: [u64; 8] = [50, 200, 750, 2_000, 5_000, 12_000, 20_000, 25_000];
+
+const NO_INPUT: &str = "rank 0 did not send the input file of the workload";
 
 /// A trial of a worker.
 pub(super) struct Trial {
@@ -30,6 +35,10 @@ pub(super) struct Trial {
     pub(super) work: Box<dyn Workload>,
     pub(super) contents: Arc<Contents>,
     pub(super) engine: EngineCost,
+    /// The open files that all threads share, if they share them.
+    pub(super) slots: Option<Arc<Slots>>,
+    /// The type of the file system.
+    pub(super) mounted: String,
     root: OwnedFd,
 }
 
@@ -47,6 +56,7 @@ impl Trial {
     pub(super) fn prepare(
         preparation: Preparation,
         join: &Join,
+        inputs: &HeldInputs,
         link: &Link,
     ) -> Result<(Trial, FromRank), Trouble> {
         let Preparation { job, folder } = preparation;
@@ -55,13 +65,14 @@ impl Trial {
         let began = clock::now();
         let root = find(join, &folder, link)?;
         let found = clock::now().since(began);
-        let setting = Setting { seed: job.seed, input: None };
+        let input = job.plan.workload.input.as_ref().map(|input| inputs.find(&input.sha256));
+        let input = input.map(|held| held.ok_or_else(|| Trouble::plain(NO_INPUT))).transpose()?;
+        let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
             .map_err(|error| Trouble::plain(error.to_string()))?
             .build(&job.plan.workload.params, &setting)
             .map_err(|error| Trouble::plain(error.to_string()))?;
-        let mut contents = Contents::new(job.seed);
-        contents.zero_share(work.zeros());
+        let (contents, slots) = contents_of(work.as_ref(), setting);
         if plan.own {
             let made = mkdirat(&root, own_name(join.rank), Mode::from_raw_mode(0o755));
             made.map_err(failed("make the rank's own directory"))?;
@@ -75,6 +86,8 @@ impl Trial {
             work,
             contents: Arc::new(contents),
             engine: calibrate(),
+            slots,
+            mounted: mounted(&root)?,
             root,
             job,
         };
@@ -88,6 +101,7 @@ impl Trial {
                 let done = self.gap(GapKind::named(&kind))?.to_string();
                 Ok(FromRank::GapDone { done })
             }
+            ToRank::Prefill => self.prefill(link),
             ToRank::Arm { phase } => {
                 self.run(phase, link).map(|done| FromRank::Done(Box::new(done)))
             }
@@ -143,7 +157,7 @@ impl Trial {
     /// until the differences are gone or the time is up.
     fn verify(
         &self,
-        phase: usize,
+        phase: Option<usize>,
         tree: &TreeOf,
         settle: Nanos,
         link: &Link,
@@ -151,7 +165,13 @@ impl Trial {
         let begin = clock::now();
         let read = || -> Result<_, Trouble> {
             let root = self.directory(tree.of)?;
-            let expected = self.work.tree_after(phase, &tree.done);
+            let expected = match phase {
+                Some(phase) => self.work.tree_after(phase, &tree.done),
+                None => match self.work.prefill() {
+                    Some(prefill) => prefill.tree,
+                    None => return Err(Trouble::plain("the first phase finds no tree")),
+                },
+            };
             let mut before = 0;
             let mut tick = |entries: u64| {
                 link.add_read(entries.saturating_sub(before));

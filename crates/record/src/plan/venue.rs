@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NetworkPlan;
 use crate::processor::CpuPlan;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, counted};
 
 /// The venue at which the calls of a plan are issued.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -84,8 +84,7 @@ impl RanksPlan {
         let shift = if *shift > 0 { format!(", shift {shift}") } else { String::new() };
         let stonewall_text =
             stonewall.map(|limit| format!(", stonewall {limit}")).unwrap_or_default();
-        let plural = if *ranks == 1 { "" } else { "s" };
-        format!(", {ranks} rank{plural}{own}{shift}{stonewall_text}")
+        format!(", {}{own}{shift}{stonewall_text}", counted(*ranks as usize, "rank"))
     }
 }
 

@@ -38,7 +38,7 @@ fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
     let table = summary(&[trial()]).unwrap();
     assert_eq!(table.rows[0].cells[2], format_scaled(1000.0), "2000 items in 2 s");
     assert!(table.rows[0].cells[5].contains("±"), "{:?}", table.rows[0].cells);
-    assert_eq!(table.rows[0].cells[9..], ["7", "1"]);
+    assert_eq!(table.rows[0].cells[9..], ["7", "rank 1"]);
     let clients = clients(&[trial()]);
     assert_eq!(clients.len(), 2);
     assert_eq!((clients[1].items, clients[1].ranks), (1000, 1));
@@ -87,6 +87,36 @@ fn the_curve_over_ranks_has_the_mean_of_repeats_and_is_of_one_workload_only() {
     assert_eq!(table.rows.len(), 3);
     let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
     assert!(text.starts_with("Scaling\n") && text.contains("knee"), "{text}");
+    let json = |trials: &[Trial]| -> serde_json::Value {
+        let text = Format::Json.write(&Ranks { trials }, Style::default()).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let all = json(&trials);
+    assert_eq!(all["trials"].as_array().unwrap().len(), 5);
+    let rates = all["scaling"].as_array().unwrap().iter();
+    let rates =
+        rates.map(|row| [&row["ranks"], &row["trials"], &row["items_per_s"], &row["scaling"]]);
+    let rates = serde_json::json!(rates.collect::<Vec<_>>());
+    assert_eq!(
+        rates,
+        serde_json::json!([[1, 1, 500.0, 1.0], [2, 2, 1500.0, 3.0], [4, 1, 2000.0, 4.0]])
+    );
+    assert_eq!(all["scaling"][1]["knee"], true, "{all}");
+    assert_eq!(json(&trials[..1])["scaling"], serde_json::json!([]));
+}
+
+#[test]
+fn stragglers_are_named_as_ranks_however_many_there_are() {
+    let mut trial = trial();
+    let named = |late: u32, trial: &mut Trial| {
+        let ranks = &mut trial.measured.ranks.as_mut().unwrap().phases[0].ranks;
+        *ranks = (0..9)
+            .map(|rank| RankPhase { rank, straggler: rank < late, ..RankPhase::default() })
+            .collect();
+        phases(std::slice::from_ref(trial))[0].stragglers()
+    };
+    let shown: Vec<String> = [0, 1, 3, 5].map(|late| named(late, &mut trial)).into();
+    assert_eq!(shown, ["", "rank 0", "ranks 0, 1, 2", "ranks 0, 1, 2 and 2 more"]);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Judges the results of replayed calls against the recorded ones.
 
-use fsdyno_engine::Errno;
 use fsdyno_record::OpKind;
 use fsdyno_workload::differences::Example;
 use fsdyno_workload::{Differences, Recording};
+
+use crate::errno::Errno;
 
 /// Maximum number of notes on differences, one for each kind.
 const MAX_NOTES: usize = 20;
