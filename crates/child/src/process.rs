@@ -149,8 +149,8 @@ impl Process {
         })
     }
 
-    /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is left
-    /// to end when its system call returns. Returns true if it has ended.
+    /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is
+    /// left to end when its system call returns. Returns true if it has ended.
     pub fn kill_within(mut self, timeout: Duration) -> bool {
         let begin = std::time::Instant::now();
         // If the process has ended in the meantime, the wait below returns its status.
@@ -256,7 +256,8 @@ fn before_exec(parent: Pid, processor: Option<usize>, fds: &[RawFd]) -> std::io:
     // An unpinned child is merely slower.
     let _ = processor.map(cpu_lease::pin);
     // Applies to descriptors that a launcher left open in its processes: a child that hangs in the kernel would keep
-    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; on older kernels the descriptors stay open.
+    // the launcher waiting for the end of a pipe. The call needs Linux 5.9, and this flag 5.11; on older kernels the
+    // descriptors stay open.
     // SAFETY: the call changes flags of descriptors only.
     let _ = unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
