@@ -36,7 +36,7 @@ pub enum TrialTarget {
     /// A directory of this host, on its existing file system.
     Directory(String),
     /// A loop device or RAM of this host.
-    Made(String),
+    Ephemeral(String),
 }
 
 impl TrialTarget {
@@ -44,7 +44,7 @@ impl TrialTarget {
     pub fn axes(&self) -> Vec<(&'static str, &str)> {
         match self {
             TrialTarget::Machine(name) => vec![("machine", name), ("boot", "snapshot")],
-            TrialTarget::Directory(on) | TrialTarget::Made(on) => vec![("on", on)],
+            TrialTarget::Directory(on) | TrialTarget::Ephemeral(on) => vec![("on", on)],
         }
     }
 
@@ -56,8 +56,9 @@ impl TrialTarget {
 
 impl fmt::Display for TrialTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (TrialTarget::Machine(name) | TrialTarget::Directory(name) | TrialTarget::Made(name)) =
-            self;
+        let (TrialTarget::Machine(name)
+        | TrialTarget::Directory(name)
+        | TrialTarget::Ephemeral(name)) = self;
         f.write_str(name)
     }
 }
@@ -70,15 +71,15 @@ pub fn parse_trial_target(text: &str) -> Result<TrialTarget, String> {
     if fsdyno_machine::names().any(|name| name == text) {
         return Ok(TrialTarget::Machine(text.into()));
     }
-    let wrong = || {
+    let error = || {
         let hint = suggest::hint(text, fsdyno_machine::names());
         format!(
-            "'{text}' is neither the name of a machine nor an existing directory: {hint} (possible are \
-             also a directory and loop:8G)"
+            "'{text}' is neither the name of a machine nor an existing directory: {hint} (a directory and \
+             loop:8G are possible, too)"
         )
     };
     match Target::parse(text)? {
-        Target::Ephemeral(_) => Ok(TrialTarget::Made(text.into())),
+        Target::Ephemeral(_) => Ok(TrialTarget::Ephemeral(text.into())),
         Target::Path(path) if !path.is_empty() && Path::new(&path).is_dir() => {
             Ok(TrialTarget::Directory(path))
         }
@@ -86,7 +87,7 @@ pub fn parse_trial_target(text: &str) -> Result<TrialTarget, String> {
             "'{path}' is a device, which fsdyno advise does not erase; give a machine, a directory or loop:8G, or use \
              fsdyno run --on {path} --erase SERIAL"
         )),
-        _ => Err(wrong()),
+        _ => Err(error()),
     }
 }
 
@@ -154,12 +155,12 @@ pub fn filesystems(text: &str) -> Result<Vec<String>, String> {
 
 /// Returns the names of the file systems whose options can be searched and that can run in the lab on this host.
 pub fn usual_filesystems() -> String {
-    let (here, all) = (Capabilities::inspect(), fsdyno_filesystem::catalog::all());
+    let (host, kinds) = (Capabilities::inspect(), fsdyno_filesystem::catalog::all());
     let names = fsdyno_tune::space::names();
-    let can =
-        |name: &&str| all.iter().any(|kind| kind.name == **name && here.in_lab(kind).is_possible);
-    let able: Vec<&str> = names.clone().filter(can).collect();
-    if able.is_empty() { names.collect::<Vec<_>>().join(",") } else { able.join(",") }
+    let is_usable =
+        |name: &&str| kinds.iter().any(|kind| kind.name == **name && host.in_lab(kind).is_possible);
+    let usable: Vec<&str> = names.clone().filter(is_usable).collect();
+    if usable.is_empty() { names.collect::<Vec<_>>().join(",") } else { usable.join(",") }
 }
 
 #[cfg(test)]

@@ -57,18 +57,18 @@ pub fn check(given: &Given) -> Result<(), Failure> {
 /// An option that is missing or invalid.
 pub fn from_options(given: &Given) -> Result<Answers, Failure> {
     let is_own = given.purpose.is_some_and(|purpose| purpose.name == OWN);
-    let lacking: Vec<&str> = [
+    let missing: Vec<&str> = [
         ("--for", given.purpose.is_none()),
         ("--on", given.on.is_none()),
         ("-- COMMAND", is_own && given.command.is_empty()),
     ]
     .into_iter()
-    .filter_map(|(name, lacks)| lacks.then_some(name))
+    .filter_map(|(name, is_missing)| is_missing.then_some(name))
     .collect();
-    let (Some(purpose), Some(on), true) = (given.purpose, &given.on, lacking.is_empty()) else {
+    let (Some(purpose), Some(on), true) = (given.purpose, &given.on, missing.is_empty()) else {
         return Err(Failure::invalid_use(format!(
             "no terminal to ask on; missing: {} (--safety, --time and --fs have defaults)",
-            lacking.join(", ")
+            missing.join(", ")
         )));
     };
     let filesystems = match (&given.fs, on.takes_filesystems()) {
@@ -99,7 +99,9 @@ pub fn from_questions<R: BufRead, W: Write>(
         Some(purpose) => purpose,
         None if !given.command.is_empty() => purpose::parse(OWN).map_err(Failure::invalid_use)?,
         None => {
-            let lines = purpose::ALL.iter().map(|it| vec![it.name.to_string(), it.about().into()]);
+            let lines = purpose::ALL
+                .iter()
+                .map(|purpose| vec![purpose.name.to_string(), purpose.about().into()]);
             let list = prose.columns(&lines.collect::<Vec<_>>());
             asker.ask(&format!("What is it for?\n{}", list.trim_end()), None, purpose::parse)?
         }

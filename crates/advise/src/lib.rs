@@ -11,4 +11,4 @@ mod steps;
 pub use ask::Asker;
 pub use given::{Given, check, from_options, from_questions};
 pub use step::Step;
-pub use steps::{Steps, of};
+pub use steps::{Steps, steps};

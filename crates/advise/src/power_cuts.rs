@@ -17,30 +17,31 @@ const CUTS: [u32; 3] = [100, DEFAULT_CUTS, 20];
 pub const DEFAULT_CUTS: u32 = 50;
 
 /// The time that one power cut takes: 1,000 cuts of xfs took 15.8 minutes on two processors (docs/crash.md).
-const CUT: Duration = Duration::from_secs(1);
+const TIME_PER_CUT: Duration = Duration::from_secs(1);
 
 /// Returns the step that cuts the power during a workload, with as many cuts as fit into half of the remaining time,
 /// and the time that it takes.
 ///
 /// # Errors
-/// The reason to leave it out.
+/// The reason to omit it.
 pub fn step_within(
     answers: &Answers,
-    rest: Duration,
-    one: Option<Estimate>,
+    remaining: Duration,
+    one_trial: Option<Estimate>,
 ) -> Result<(Step, Duration), String> {
     let number = u32::try_from(tested(answers).len()).unwrap_or(u32::MAX);
-    let needed = |one: Estimate, cuts: u32| one.time + CUT * cuts.saturating_mul(number);
-    let (cuts, time) = match one {
+    let needed =
+        |trial: Estimate, cuts: u32| trial.time + TIME_PER_CUT * cuts.saturating_mul(number);
+    let (cuts, time) = match one_trial {
         None => (DEFAULT_CUTS, None),
-        Some(one) => {
-            let fits = CUTS.into_iter().find(|cuts| needed(one, *cuts) <= rest / 2);
+        Some(trial) => {
+            let fits = CUTS.into_iter().find(|cuts| needed(trial, *cuts) <= remaining / 2);
             let cuts = fits.ok_or_else(|| {
                 let least = CUTS.into_iter().min().unwrap_or(DEFAULT_CUTS);
-                let time = rough(needed(one, least));
+                let time = rough(needed(trial, least));
                 format!("no power cuts: {least} cuts of each file system would take about {time}, more than half of the remaining time")
             })?;
-            (cuts, Some(needed(one, cuts)))
+            (cuts, Some(needed(trial, cuts)))
         }
     };
     let in_words = time.map_or(NO_TIME.to_string(), |time| format!("about {}", rough(time)));
@@ -56,7 +57,7 @@ fn tested(answers: &Answers) -> Vec<&String> {
 /// Returns the step for a workload, given as command-line arguments, with a number of cuts and the time as text.
 ///
 /// # Errors
-/// The reason to leave it out.
+/// The reason to omit it.
 pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Result<Step, String> {
     if !matches!(answers.on, TrialTarget::Machine(_)) {
         return Err(

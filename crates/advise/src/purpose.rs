@@ -40,7 +40,9 @@ impl Purpose {
     /// Returns the description: that of its workload.
     pub fn about(&self) -> &'static str {
         self.kind()
-            .map_or("Your own program: its calls are recorded and then replayed.", |it| it.about)
+            .map_or("Your own program: its calls are recorded and then replayed.", |workload| {
+                workload.about
+            })
     }
 
     fn kind(&self) -> Option<&'static Kind> {
@@ -67,7 +69,10 @@ pub fn names(between: &str) -> String {
 pub fn parse(text: &str) -> Result<&'static Purpose, String> {
     let found = ALL.iter().find(|purpose| purpose.name == text);
     found.ok_or_else(|| {
-        format!("unknown purpose '{text}': {}", suggest::hint(text, ALL.iter().map(|it| it.name)))
+        format!(
+            "unknown purpose '{text}': {}",
+            suggest::hint(text, ALL.iter().map(|purpose| purpose.name))
+        )
     })
 }
 

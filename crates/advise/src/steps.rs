@@ -19,7 +19,7 @@ use crate::step::{NO_TIME, Step, option_words, words};
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
 
 /// The number of trials per configuration if this machine's speed is unknown.
-const UNKNOWN: u32 = 3;
+const DEFAULT_REPEATS: u32 = 3;
 
 /// The commands, and the steps that were omitted.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl Steps {
     /// Returns the commands as text.
     pub fn text(&self, answers: &Answers, prose: Prose) -> String {
         let mut text = format!("For {} on {}:\n", answers.purpose.name, answers.on);
-        for (at, step) in self.steps.iter().enumerate() {
-            let (number, about, line) = (at + 1, &step.about, step.line());
+        for (index, step) in self.steps.iter().enumerate() {
+            let (number, about, line) = (index + 1, &step.about, step.line());
             text += &format!("\n{number}. {about}\n   {line}\n   time: {}\n", step.time);
         }
         for line in &self.omitted {
@@ -49,15 +49,15 @@ impl Steps {
 ///
 /// # Errors
 /// Answers that no run accepts; a time that is too short for one trial of each file system.
-pub fn of(answers: &Answers) -> Result<Steps, Failure> {
+pub fn steps(answers: &Answers) -> Result<Steps, Failure> {
     match answers.purpose.workload {
-        None => own(answers),
-        Some(_) => of_workload(answers),
+        None => program_steps(answers),
+        Some(_) => workload_steps(answers),
     }
 }
 
 /// Returns the commands for the user's own program: record it, and replay the recording.
-fn own(answers: &Answers) -> Result<Steps, Failure> {
+fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
     let program = answers.command.first().map(String::as_str).unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let trace = format!("{name}.trace");
@@ -65,69 +65,70 @@ fn own(answers: &Answers) -> Result<Steps, Failure> {
     record.extend(answers.command.iter().cloned());
     let mut words = words("run", &["replay", "--set", &format!("trace={trace}")]);
     words.extend(target_words(answers));
-    words.extend(["--repeat".into(), UNKNOWN.to_string()]);
+    words.extend(["--repeat".into(), DEFAULT_REPEATS.to_string()]);
     let about = match answers.on {
         TrialTarget::Directory(_) => "Replay them here, each result compared",
         _ => "Replay them on each file system, each result compared",
     };
-    let later = || "known after the recording".to_string();
+    let unknown_time = || "known after the recording".to_string();
     let mut steps = Steps {
         steps: vec![
             Step::new("Record the calls of the program", "that of the program".into(), record),
-            Step::new(about, later(), words),
+            Step::new(about, unknown_time(), words),
         ],
         omitted: Vec::new(),
     };
     if answers.safety == Safety::Safe {
         let work = ["replay".to_string(), "--set".into(), format!("trace={trace}")];
-        match power_cuts::step(answers, &work, power_cuts::DEFAULT_CUTS, later()) {
+        match power_cuts::step(answers, &work, power_cuts::DEFAULT_CUTS, unknown_time()) {
             Ok(step) => steps.steps.push(step),
-            Err(why) => steps.omitted.push(why),
+            Err(reason) => steps.omitted.push(reason),
         }
     }
     Ok(steps)
 }
 
-fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
+/// Returns the commands for the workload of the purpose.
+fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
     let one_trial = estimated(answers, 1)?;
-    let time_of = |repeat: u32| one_trial.map(|it| it.time * repeat);
-    let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|it| it > limit);
+    let time_of = |repeat: u32| one_trial.map(|estimate| estimate.time * repeat);
+    let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|time| time > limit);
     if is_over(time_of(1), answers.limit) {
-        let least = one_trial.map(|it| it.to_string()).unwrap_or_default();
+        let least = one_trial.map(|estimate| estimate.to_string()).unwrap_or_default();
         return Err(Failure::invalid_use(format!(
             "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
         )));
     }
-    // The search of options gets what the comparison leaves: at least two thirds.
-    let part = if is_tunable(answers) { answers.limit / 3 } else { answers.limit };
+    // The comparison leaves at least two thirds of the time to the search of options.
+    let share = if is_tunable(answers) { answers.limit / 3 } else { answers.limit };
     let repeat = match one_trial {
-        None => UNKNOWN,
-        Some(_) => REPEATS.into_iter().find(|n| !is_over(time_of(*n), part)).unwrap_or(1),
+        None => DEFAULT_REPEATS,
+        Some(_) => REPEATS.into_iter().find(|n| !is_over(time_of(*n), share)).unwrap_or(1),
     };
     let about = match answers.on {
         TrialTarget::Directory(_) => "Measure the file system of the directory",
         _ => "Compare the file systems",
     };
     let time = estimated(answers, repeat)?;
-    let in_words = time.map_or(NO_TIME.to_string(), |it| it.to_string());
+    let in_words = time.map_or(NO_TIME.to_string(), |estimate| estimate.to_string());
     let mut steps = Steps {
         steps: vec![Step::new(about, in_words, run_words(answers, repeat))],
         omitted: Vec::new(),
     };
-    let mut rest = answers.limit.saturating_sub(time.map_or(part, |it| it.time));
+    let mut remaining = answers.limit.saturating_sub(time.map_or(share, |estimate| estimate.time));
     if answers.purpose.acknowledges && answers.safety == Safety::Safe {
-        match power_cuts::step_within(answers, rest, one_trial) {
+        match power_cuts::step_within(answers, remaining, one_trial) {
             Ok((step, time)) => {
                 steps.steps.push(step);
-                rest = rest.saturating_sub(time);
+                remaining = remaining.saturating_sub(time);
             }
-            Err(why) => steps.omitted.push(why),
+            Err(reason) => steps.omitted.push(reason),
         }
     }
     if answers.on.takes_filesystems() {
-        match search(answers, rest, one_trial) {
+        match search(answers, remaining, one_trial) {
             Ok(step) => steps.steps.push(step?),
-            Err(why) => steps.omitted.push(why),
+            Err(reason) => steps.omitted.push(reason),
         }
     }
     Ok(steps)
@@ -135,10 +136,11 @@ fn of_workload(answers: &Answers) -> Result<Steps, Failure> {
 
 /// Returns true if the options of at least one of the file systems can be searched.
 fn is_tunable(answers: &Answers) -> bool {
-    answers.on.takes_filesystems() && !spaces(answers).is_empty()
+    answers.on.takes_filesystems() && !tunable_filesystems(answers).is_empty()
 }
 
-fn spaces(answers: &Answers) -> Vec<&String> {
+/// Returns the file systems whose options can be searched.
+fn tunable_filesystems(answers: &Answers) -> Vec<&String> {
     let has = |name: &&String| fsdyno_tune::space::names().any(|known| known == name.as_str());
     answers.filesystems.iter().filter(has).collect()
 }
@@ -146,11 +148,11 @@ fn spaces(answers: &Answers) -> Vec<&String> {
 /// Returns the search of options within a time, or the reason to omit it.
 fn search(
     answers: &Answers,
-    rest: Duration,
+    remaining: Duration,
     one_trial: Option<Estimate>,
 ) -> Result<Result<Step, Failure>, String> {
-    let with_space = spaces(answers);
-    if with_space.is_empty() {
+    let tunable = tunable_filesystems(answers);
+    if tunable.is_empty() {
         let all = fsdyno_tune::space::names().collect::<Vec<_>>().join(", ");
         return Err(format!("no search of options: only {all} have a space of options"));
     }
@@ -159,31 +161,32 @@ fn search(
     // The search itself chooses how its guests boot.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
     words.extend(option_words(&axes));
-    words.extend(with_space.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
+    words.extend(tunable.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
     words.extend((answers.safety == Safety::Unsafe).then(|| "--unsafe".to_string()));
-    words.extend(["--budget".to_string(), budget(rest)]);
+    words.extend(["--budget".to_string(), budget(remaining)]);
     let min_trials = spec(answers, &axes).and_then(|spec| {
-        let names = with_space.into_iter().cloned().collect();
-        let request = TuneRequest::new(spec, names, Budget::Time(rest));
+        let names = tunable.into_iter().cloned().collect();
+        let request = TuneRequest::new(spec, names, Budget::Time(remaining));
         tune::min_trials(&TuneRequest { safe: answers.safety == Safety::Safe, ..request })
     });
     let min_trials = match min_trials {
         Ok(count) => count,
         Err(failure) => return Ok(Err(failure)),
     };
-    let per_filesystem =
-        one_trial.map(|it| it.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1));
-    let needed = per_filesystem.map(|each| each * u32::try_from(min_trials).unwrap_or(u32::MAX));
-    if let Some(needed) = needed.filter(|needed| *needed > rest) {
+    let per_filesystem = one_trial.map(|estimate| {
+        estimate.time / u32::try_from(answers.filesystems.len().max(1)).unwrap_or(1)
+    });
+    let needed = per_filesystem.map(|time| time * u32::try_from(min_trials).unwrap_or(u32::MAX));
+    if let Some(needed) = needed.filter(|needed| *needed > remaining) {
         let trials = counted(min_trials, "trial");
         return Err(format!(
             "no search of options: the shortest search needs {trials}, about {}, but only {} are left",
             rough(needed),
-            rough(rest)
+            rough(remaining)
         ));
     }
     let about = "Search the options of each, compared with its defaults";
-    Ok(Ok(Step::new(about, format!("at most {}", rough(rest)), words)))
+    Ok(Ok(Step::new(about, format!("at most {}", rough(remaining)), words)))
 }
 
 /// Returns a time as the value of `--budget`.

@@ -29,19 +29,19 @@ impl SteppedAxis {
     pub fn conditions(&self, subject: &Subject<'_>) -> String {
         let Subject { plan, .. } = subject;
         let shared = |axis: &&Axis| {
-            let known = self.targets.iter().all(|kind| axis.targets.contains(kind));
-            known && axis.key != self.axis.key && !self.axis.decides(axis)
+            let is_applicable = self.targets.iter().all(|kind| axis.targets.contains(kind));
+            is_applicable && axis.key != self.axis.key && !self.axis.decides(axis)
         };
         let axes = AXES.iter().filter(shared).map(|axis| {
             let labels = axis.labels.iter().map(|label| (label.text)(subject));
             (axis.key, labels.collect::<Vec<_>>())
         });
         let axes: Vec<_> = axes.collect();
-        let own = self.axis.labels.iter().filter(|label| label.condition);
-        let own: Vec<_> = own.map(|label| (label.text)(subject)).collect();
+        let conditions = self.axis.labels.iter().filter(|label| label.condition);
+        let conditions: Vec<_> = conditions.map(|label| (label.text)(subject)).collect();
         let label = Some(&plan.label).filter(|_| !self.axis.names_rows);
         let workload = (&plan.workload.name, params(plan).collect::<Vec<_>>());
-        format!("{:?}", (workload, label, axes, own, period(plan), &plan.sysctls))
+        format!("{:?}", (workload, label, axes, conditions, period(plan), &plan.sysctls))
     }
 
     /// Returns the subject's value on this axis, as text; `None` if the axis does not apply to the subject.

@@ -36,8 +36,8 @@ pub struct Axis {
     pub value_name: &'static str,
     /// The help text, without the default if [`Axis::default`] states it.
     pub help: &'static str,
-    /// The value that plans omit, which is also that of an absent option unless a machine sets it ([`Axis::of_machine`]);
-    /// empty if it depends on other options.
+    /// The value that plans omit, which is also that of an absent option unless a machine sets it
+    /// ([`Axis::of_machine`]); empty if it depends on other options.
     pub default: &'static str,
     /// The possible values, each with a description; empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,
@@ -103,7 +103,7 @@ pub enum Crash {
     /// It takes several values.
     Many,
     /// It has no such option, for this reason.
-    Lacks(&'static str),
+    Unsupported(&'static str),
 }
 
 /// A part of a row's name: the value of a property in which rows may differ.
@@ -128,7 +128,7 @@ impl Axis {
         AXES.iter().find(|axis| axis.key == key)
     }
 
-    /// Puts a value into a request.
+    /// Adds a value to a request.
     ///
     /// # Errors
     /// An invalid value.
@@ -182,8 +182,8 @@ impl Axis {
         if self.names_rows {
             return Some(subject.plan.label.clone());
         }
-        let own = self.labels.iter().filter(|label| !label.condition);
-        let labels: Vec<String> = own.filter_map(|label| (label.text)(subject)).collect();
+        let value_labels = self.labels.iter().filter(|label| !label.condition);
+        let labels: Vec<String> = value_labels.filter_map(|label| (label.text)(subject)).collect();
         (!labels.is_empty()).then(|| labels.join(", "))
     }
 
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn each_axis_has_its_own_key_and_a_target() {
-        for (at, axis) in AXES.iter().enumerate() {
-            assert!(AXES[..at].iter().all(|other| other.key != axis.key), "{}", axis.key);
+        for (index, axis) in AXES.iter().enumerate() {
+            assert!(AXES[..index].iter().all(|other| other.key != axis.key), "{}", axis.key);
             assert!(axis.targets.contains(&TargetKind::Lab), "{}", axis.key);
             for (name, _) in (axis.names)() {
                 assert_eq!(axis.check(name), Ok(()), "{} {name}", axis.key);

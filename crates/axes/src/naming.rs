@@ -33,10 +33,10 @@ type Values = BTreeMap<(usize, String), BTreeSet<String>>;
 /// Adds the values of rows without a machine to those of each machine, and vice versa, for parts of machines, so that
 /// differences between the two kinds of rows count.
 fn compare_with_no_machine(values: &mut Values) {
-    for (at, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
-        let none = (at, String::new());
+    for (index, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
+        let none = (index, String::new());
         let Some(without) = values.get(&none).cloned() else { continue };
-        let of_machines = values.range_mut((at, String::new())..(at + 1, String::new()));
+        let of_machines = values.range_mut((index, String::new())..(index + 1, String::new()));
         let mut all = without.clone();
         for (_, of_machine) in of_machines {
             all.extend(of_machine.iter().cloned());
@@ -71,17 +71,17 @@ impl Differing {
     fn among(subjects: &[Subject<'_>]) -> Differing {
         let mut axes = Values::new();
         for subject in subjects {
-            for (at, label) in labels().enumerate() {
+            for (index, label) in labels().enumerate() {
                 if let Some(value) = (label.text)(subject) {
-                    axes.entry((at, label.peers(subject))).or_default().insert(value);
+                    axes.entry((index, label.peers(subject))).or_default().insert(value);
                 }
             }
         }
         compare_with_no_machine(&mut axes);
         let plans = || subjects.iter().map(|subject| subject.plan);
         let sysctls = differing(plans().map(|plan| {
-            let of = plan.sysctls.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-            (period(plan), of.collect())
+            let entries = plan.sysctls.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            (period(plan), entries.collect())
         }));
         let params =
             differing(plans().map(|plan| (plan.workload.name.clone(), params(plan).collect())));
@@ -143,7 +143,7 @@ impl RowNames {
     ) -> RowNames {
         let (base, new) = (distinct(base), distinct(new));
         let mut between = Differing::among(&[base.as_slice(), &new].concat());
-        between.axes.retain(|(at, _)| labels().nth(*at).is_some_and(|label| !label.compared));
+        between.axes.retain(|(index, _)| labels().nth(*index).is_some_and(|label| !label.compared));
         let differing = between.join(Differing::among(&base)).join(Differing::among(&new));
         let mut names = RowNames { differing, ..RowNames::default() };
         names.disambiguate(&base);
@@ -159,10 +159,10 @@ impl RowNames {
         let mut differing = Differing::among(&distinct(subjects));
         let mut first = 0;
         for other in AXES {
-            let own = first..first + other.labels.len();
-            first = own.end;
+            let indexes = first..first + other.labels.len();
+            first = indexes.end;
             if other.key == axis.key || axis.decides(other) {
-                differing.axes.retain(|(at, _)| !own.contains(at));
+                differing.axes.retain(|(index, _)| !indexes.contains(index));
             }
         }
         RowNames { differing, ..RowNames::default() }
@@ -193,8 +193,8 @@ impl RowNames {
 
     fn without_suffix(&self, subject: &Subject<'_>) -> String {
         let plan = subject.plan;
-        let axes = labels().enumerate().filter_map(|(at, label)| {
-            let differs = self.differing.axes.contains(&(at, label.peers(subject)));
+        let axes = labels().enumerate().filter_map(|(index, label)| {
+            let differs = self.differing.axes.contains(&(index, label.peers(subject)));
             differs.then(|| (label.text)(subject)).flatten()
         });
         let sysctls = plan.sysctls.iter().filter_map(|(key, value)| {
@@ -214,9 +214,11 @@ impl RowNames {
         }
         let start = |text: &str| text.chars().take(6).collect::<String>();
         for namesakes in by_name.into_values() {
-            let plans: BTreeSet<&str> = namesakes.iter().map(|it| it.plan.hash.as_str()).collect();
+            let plans: BTreeSet<&str> =
+                namesakes.iter().map(|subject| subject.plan.hash.as_str()).collect();
             // A trial that failed before its lab was known may belong to any lab.
-            let labs: BTreeSet<&str> = namesakes.iter().filter_map(|it| it.lab_id).collect();
+            let labs: BTreeSet<&str> =
+                namesakes.iter().filter_map(|subject| subject.lab_id).collect();
             for subject in namesakes {
                 let plan =
                     (plans.len() > 1).then(|| format!(", plan {}", start(&subject.plan.hash)));
@@ -240,9 +242,9 @@ fn key(subject: &Subject<'_>) -> (String, String, Option<String>) {
 fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Vec<Subject<'a>> {
     let mut seen = BTreeSet::new();
     let subjects = subjects.into_iter().map(Into::into);
-    let new = |it: &Subject<'a>| {
-        let plan = (it.plan.hash.as_str(), it.plan.label.as_str());
-        seen.insert((plan, it.lab_id, it.host_kernel, it.host_cpu))
+    let new = |subject: &Subject<'a>| {
+        let plan = (subject.plan.hash.as_str(), subject.plan.label.as_str());
+        seen.insert((plan, subject.lab_id, subject.host_kernel, subject.host_cpu))
     };
     subjects.filter(new).collect()
 }

@@ -6,8 +6,8 @@ use fsdyno_record::plan::{
 
 use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    default_or, label, named, network, of_lab, of_label, of_machine, on_disks, parsed, path, size,
-    target, whole_number,
+    default_or, lab_value, label, machine_part, network, on_disks, parse, parse_name, path, size,
+    target, whole_number, within_label,
 };
 use crate::{Axis, Crash, HOST_SETTINGS, Size, Value, bytes};
 
@@ -63,7 +63,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| Value::or_absent(plan.filesystem_request()),
-        labels: &[of_label(|it| Some(it.plan.filesystem.as_ref()?.spec.clone())).compared()],
+        labels: &[within_label(|s| Some(s.plan.filesystem.as_ref()?.spec.clone())).compared()],
         names_rows: true,
         ..ROW
     },
@@ -78,13 +78,13 @@ pub const AXES: &[Axis] = &[
         default: "lab",
         many: true,
         targets: ALL_TARGETS,
-        crash: Crash::Lacks("it runs in the lab only"),
+        crash: Crash::Unsupported("it runs in the lab only"),
         set: |request, text| {
             request.on.push(text.into());
             Ok(())
         },
-        value: |plan| Value::or_default(Some(plan.target()).filter(|it| *it != Target::Lab)),
-        labels: &[label(|it| Some(target(it.plan))), label(|it| path(it.plan)).compared()],
+        value: |plan| Value::or_default(Some(plan.target()).filter(|on| *on != Target::Lab)),
+        labels: &[label(|s| Some(target(s.plan))), label(|s| path(s.plan)).compared()],
         ..ROW
     },
     Axis {
@@ -98,8 +98,8 @@ pub const AXES: &[Axis] = &[
             request.machines.push(text.into());
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::or_default(lab.machine.as_ref())),
-        labels: &[label(|it| it.plan.lab()?.machine.clone())],
+        value: |plan| lab_value(plan, |lab| Value::or_default(lab.machine.as_ref())),
+        labels: &[label(|s| s.plan.lab()?.machine.clone())],
         setting: true,
         ..ROW
     },
@@ -117,7 +117,7 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| Value::or_absent(plan.medium.disk().map(|disk| &disk.name)),
-        labels: &[of_machine(|it| Some(it.plan.medium.disk()?.name.clone()))],
+        labels: &[machine_part(|s| Some(s.plan.medium.disk()?.name.clone()))],
         ..ROW
     },
     Axis {
@@ -126,19 +126,19 @@ pub const AXES: &[Axis] = &[
         help: "Combine N disks (in the lab or of loop:SIZE) into an md array, such as 0x2, 1x2, 5x3:64K, 10x4: level \
                0, 1, 5 or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: mdadm's]",
         targets: &[Lab, Ephemeral],
-        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        crash: Crash::Unsupported("it logs the bytes of one disk only"),
         set: |request, text| {
-            request.raid = Some(parsed(text)?);
+            request.raid = Some(parse(text)?);
             Ok(())
         },
         value: |plan| match on_disks(plan) {
             true => Value::or_default(plan.medium.raid()),
             false => Value::Absent,
         },
-        labels: &[label(|it| {
-            let raid = it.plan.medium.raid();
+        labels: &[label(|s| {
+            let raid = s.plan.medium.raid();
             let text = raid.map_or("no RAID".to_string(), |raid| format!("RAID {raid}"));
-            on_disks(it.plan).then_some(text)
+            on_disks(s.plan).then_some(text)
         })],
         ..ROW
     },
@@ -146,13 +146,13 @@ pub const AXES: &[Axis] = &[
         key: "journal-disk",
         value_name: "NAME|FILE",
         help: "The lab's second disk, for specs that name {journal} [default: a second disk of the --disk kind]",
-        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        crash: Crash::Unsupported("it logs the bytes of one disk only"),
         set: |request, text| {
             request.journal_disk = Some(text.into());
             Ok(())
         },
         value: |plan| Value::or_absent(plan.medium.journal().map(|disk| &disk.name)),
-        labels: &[of_label(|it| Some(format!("journal on {}", it.plan.medium.journal()?.name)))],
+        labels: &[within_label(|s| Some(format!("journal on {}", s.plan.medium.journal()?.name)))],
         ..ROW
     },
     Axis {
@@ -160,13 +160,13 @@ pub const AXES: &[Axis] = &[
         value_name: "SIZE",
         help: "Size of the journal's partition or loop device, in whole mebibytes [default: 256M]",
         targets: &[Lab, Ephemeral],
-        crash: Crash::Lacks("it logs the bytes of one disk only"),
+        crash: Crash::Unsupported("it logs the bytes of one disk only"),
         set: |request, text| {
-            request.journal_size = Some(parsed(text)?);
+            request.journal_size = Some(parse(text)?);
             Ok(())
         },
         value: |plan| Value::or_absent(plan.medium.journal_size().map(bytes)),
-        labels: &[of_label(|it| Some(format!("journal of {}", it.plan.medium.journal_size()?)))],
+        labels: &[within_label(|s| Some(format!("journal of {}", s.plan.medium.journal_size()?)))],
         ..ROW
     },
     Axis {
@@ -178,7 +178,7 @@ pub const AXES: &[Axis] = &[
         set: |request, text| {
             request.size = match text {
                 "whole" => Size::Whole,
-                _ => Size::Exactly(parsed(text).map_err(|error| format!("{error}, or 'whole'"))?),
+                _ => Size::Exactly(parse(text).map_err(|error| format!("{error}, or 'whole'"))?),
             };
             Ok(())
         },
@@ -188,8 +188,8 @@ pub const AXES: &[Axis] = &[
             None => Value::Absent,
         },
         labels: &[
-            label(|it| size(it.plan).filter(|_| on_disks(it.plan))),
-            of_label(|it| size(it.plan).filter(|_| !on_disks(it.plan))),
+            label(|s| size(s.plan).filter(|_| on_disks(s.plan))),
+            within_label(|s| size(s.plan).filter(|_| !on_disks(s.plan))),
         ],
         ..ROW
     },
@@ -208,8 +208,8 @@ pub const AXES: &[Axis] = &[
             Some(filesystem) => Value::or_default(filesystem.period.as_ref()),
             None => Value::Absent,
         },
-        labels: &[label(|it| {
-            Some(match it.plan.filesystem.as_ref()?.period.as_deref() {
+        labels: &[label(|s| {
+            Some(match s.plan.filesystem.as_ref()?.period.as_deref() {
                 Some(period) => format!("as in {period}"),
                 None => "current".to_string(),
             })
@@ -235,16 +235,16 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| Value::or_absent(plan.lab().map(|lab| lab.kernel.request())),
         labels: &[
-            label(|it| match it.plan.lab() {
+            label(|s| match s.plan.lab() {
                 // Uses the plan's kernel, because a failed trial may not know its kernel, and two builds may have the
                 // same release.
                 Some(lab) => Some(lab.kernel.to_string()),
-                None => it.host_kernel.split_whitespace().next().map(String::from),
+                None => s.host_kernel.split_whitespace().next().map(String::from),
             })
             .compared(),
-            label(|it| {
-                let of_host = it.plan.on_hosts();
-                Some(it.host_cpu.to_string()).filter(|cpu| of_host && !cpu.is_empty())
+            label(|s| {
+                let is_on_host = s.plan.on_hosts();
+                Some(s.host_cpu.to_string()).filter(|cpu| is_on_host && !cpu.is_empty())
             })
             .compared()
             .condition(),
@@ -258,13 +258,13 @@ pub const AXES: &[Axis] = &[
         help: "The accelerator that executes the lab's guest",
         default: "tcg",
         names: || AccelPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
-        crash: Crash::Lacks("it logs bytes in virtual time only"),
+        crash: Crash::Unsupported("it logs bytes in virtual time only"),
         set: |request, text| {
-            request.guest.accel = named(AccelPlan::ALL, text)?;
+            request.guest.accel = parse_name(AccelPlan::ALL, text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| default_or(lab.accel.name(), lab.accel.is_exact())),
-        labels: &[label(|it| Some(it.plan.lab()?.accel.name().to_string()))],
+        value: |plan| lab_value(plan, |lab| default_or(lab.accel.name(), lab.accel.is_exact())),
+        labels: &[label(|s| Some(s.plan.lab()?.accel.name().to_string()))],
         ..ROW
     },
     Axis {
@@ -273,13 +273,13 @@ pub const AXES: &[Axis] = &[
         help: "Start the lab's guest by a cold boot or from a snapshot",
         default: "cold",
         names: || BootPlan::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
-        crash: Crash::Lacks("its guests boot cold, because each has its own log in memory"),
+        crash: Crash::Unsupported("its guests boot cold, because each has its own log in memory"),
         set: |request, text| {
-            request.guest.boot = named(BootPlan::ALL, text)?;
+            request.guest.boot = parse_name(BootPlan::ALL, text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| default_or(lab.boot.name(), lab.boot.is_cold())),
-        labels: &[label(|it| Some(format!("boot {}", it.plan.lab()?.boot.name()))).compared()],
+        value: |plan| lab_value(plan, |lab| default_or(lab.boot.name(), lab.boot.is_cold())),
+        labels: &[label(|s| Some(format!("boot {}", s.plan.lab()?.boot.name()))).compared()],
         setting: true,
         ..ROW
     },
@@ -295,8 +295,8 @@ pub const AXES: &[Axis] = &[
             request.guest.cpu = fsdyno_processor::parse(text).map_err(|error| error.to_string())?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::Set(lab.cpu.to_string())),
-        labels: &[of_machine(|it| Some(format!("CPU {}", it.plan.lab()?.cpu)))],
+        value: |plan| lab_value(plan, |lab| Value::Set(lab.cpu.to_string())),
+        labels: &[machine_part(|s| Some(format!("CPU {}", s.plan.lab()?.cpu)))],
         setting: true,
         ..ROW
     },
@@ -306,11 +306,11 @@ pub const AXES: &[Axis] = &[
         help: "Memory of the lab's guest [default: that of --machine]",
         of_machine: true,
         set: |request, text| {
-            request.guest.ram = parsed(text)?;
+            request.guest.ram = parse(text)?;
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::Set(bytes(lab.ram))),
-        labels: &[of_machine(|it| Some(format!("RAM {}", it.plan.lab()?.ram)))],
+        value: |plan| lab_value(plan, |lab| Value::Set(bytes(lab.ram))),
+        labels: &[machine_part(|s| Some(format!("RAM {}", s.plan.lab()?.ram)))],
         setting: true,
         ..ROW
     },
@@ -320,12 +320,12 @@ pub const AXES: &[Axis] = &[
         help: "Memory that the lab's guest can use to cache files, 32M or more; the agent locks the rest before the \
                first phase [default: all that kernel and agent leave free]",
         set: |request, text| {
-            request.guest.cacheable = Some(parsed(text)?);
+            request.guest.cacheable = Some(parse(text)?);
             Ok(())
         },
-        value: |plan| of_lab(plan, |lab| Value::or_default(lab.cacheable.map(bytes))),
-        labels: &[label(|it| {
-            Some(match it.plan.lab()?.cacheable {
+        value: |plan| lab_value(plan, |lab| Value::or_default(lab.cacheable.map(bytes))),
+        labels: &[label(|s| {
+            Some(match s.plan.lab()?.cacheable {
                 Some(size) => format!("{size} cacheable"),
                 None => "all cacheable".to_string(),
             })
@@ -344,10 +344,10 @@ pub const AXES: &[Axis] = &[
         },
         value: |plan| match plan.medium {
             MediumPlan::Memory { .. } => Value::Absent,
-            _ => of_lab(plan, |lab| Value::or_default(lab.scheduler.as_ref())),
+            _ => lab_value(plan, |lab| Value::or_default(lab.scheduler.as_ref())),
         },
-        labels: &[label(|it| {
-            Some(match &it.plan.lab()?.scheduler {
+        labels: &[label(|s| {
+            Some(match &s.plan.lab()?.scheduler {
                 Some(scheduler) => format!("scheduler {scheduler}"),
                 None => "the disk's scheduler".to_string(),
             })
@@ -367,8 +367,8 @@ pub const AXES: &[Axis] = &[
             Ok(())
         },
         value: |plan| Value::Set(plan.threads.to_string()),
-        labels: &[label(|it| {
-            let threads = it.plan.threads;
+        labels: &[label(|s| {
+            let threads = s.plan.threads;
             Some(format!("{threads} thread{}", if threads == 1 { "" } else { "s" }))
         })],
         setting: true,
@@ -385,7 +385,7 @@ pub const AXES: &[Axis] = &[
         list: true,
         joined: true,
         unsupported_reason: "; networks are modelled in the lab only; for a mounted file system, see --ranks",
-        crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
+        crash: Crash::Unsupported("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
             whole_number(1..=u64::from(MAX_CLIENTS))(text).map(|count| request.clients.push(count))
         },
@@ -393,8 +393,8 @@ pub const AXES: &[Axis] = &[
             None => Value::Absent,
             Some(clients) => default_or(clients, clients == 1),
         },
-        labels: &[label(|it| {
-            let clients = it.plan.lab()?.clients?;
+        labels: &[label(|s| {
+            let clients = s.plan.lab()?.clients?;
             Some(format!("{clients} client{}", if clients == 1 { "" } else { "s" }))
         })],
         setting: true,
@@ -410,7 +410,7 @@ pub const AXES: &[Axis] = &[
         list: true,
         joined: true,
         unsupported_reason: "; networks are modelled in the lab only",
-        crash: Crash::Lacks("it cuts the power of one machine, and the clients keep running"),
+        crash: Crash::Unsupported("it cuts the power of one machine, and the clients keep running"),
         set: |request, text| {
             request.networks.push(network(text)?);
             Ok(())
@@ -419,7 +419,7 @@ pub const AXES: &[Axis] = &[
             None => Value::Absent,
             Some(network) => default_or(&network.name, network.name == fsdyno_network::DEFAULT),
         },
-        labels: &[label(|it| Some(format!("network {}", it.plan.lab()?.network.as_ref()?.name)))],
+        labels: &[label(|s| Some(format!("network {}", s.plan.lab()?.network.as_ref()?.name)))],
         setting: true,
         ..ROW
     },
@@ -431,13 +431,13 @@ pub const AXES: &[Axis] = &[
                overhead)",
         default: "sync",
         targets: ALL_TARGETS,
-        crash: Crash::Lacks("it logs operations of --issuer sync only"),
+        crash: Crash::Unsupported("it logs operations of --issuer sync only"),
         set: |request, text| {
-            request.issuer = parsed(text)?;
+            request.issuer = parse(text)?;
             Ok(())
         },
         value: |plan| default_or(plan.issuer, plan.issuer == IssuerPlan::Sync),
-        labels: &[label(|it| Some(it.plan.issuer.to_string()))],
+        labels: &[label(|s| Some(s.plan.issuer.to_string()))],
         setting: true,
         ..ROW
     },
@@ -448,13 +448,13 @@ pub const AXES: &[Axis] = &[
         default: "full",
         names: || VerifyMode::ALL.iter().map(|(name, about, _)| (*name, *about)).collect(),
         targets: ALL_TARGETS,
-        crash: Crash::Lacks("it compares each recovered tree in full"),
+        crash: Crash::Unsupported("it compares each recovered tree in full"),
         set: |request, text| {
-            request.verify = named(VerifyMode::ALL, text)?;
+            request.verify = parse_name(VerifyMode::ALL, text)?;
             Ok(())
         },
         value: |plan| default_or(plan.verify.name(), plan.verify == VerifyMode::Full),
-        labels: &[label(|it| Some(format!("verify {}", it.plan.verify.name())))],
+        labels: &[label(|s| Some(format!("verify {}", s.plan.verify.name())))],
         setting: true,
         ..ROW
     },
@@ -469,24 +469,24 @@ pub const AXES: &[Axis] = &[
         joined: true,
         targets: &[Lab, Ephemeral, Drive],
         unsupported_reason: "; only newly made file systems are aged",
-        crash: Crash::Lacks("it does not compare files that aging created"),
+        crash: Crash::Unsupported("it does not compare files that aging created"),
         set: |request, text| {
             request.ages.push(match text {
                 "none" => None,
-                _ => Some(parsed(text).map_err(|error| format!("{error}, or 'none'"))?),
+                _ => Some(parse(text).map_err(|error| format!("{error}, or 'none'"))?),
             });
             Ok(())
         },
         value: |plan| Value::or_default(plan.age()),
         labels: &[
-            label(|it| {
-                it.plan.filesystem.as_ref()?;
+            label(|s| {
+                s.plan.filesystem.as_ref()?;
                 let aged = |age: &AgePlan| format!("aged {}% churn {}", age.fill, age.churn);
-                Some(it.plan.age().map_or("fresh".into(), aged))
+                Some(s.plan.age().map_or("fresh".into(), aged))
             }),
-            label(|it| Some(format!("aged with files {}", it.plan.age()?.files))),
-            label(|it| {
-                Some(match it.plan.age()?.seed {
+            label(|s| Some(format!("aged with files {}", s.plan.age()?.files))),
+            label(|s| {
+                Some(match s.plan.age()?.seed {
                     Some(seed) => format!("aged by seed {seed}"),
                     None => "aged by the trial's seed".to_string(),
                 })

@@ -10,16 +10,19 @@ use fsdyno_record::{Bytes, Count};
 use crate::subject::Subject;
 use crate::{Label, Value};
 
+/// Returns a label with this text.
 pub(crate) const fn label(text: fn(&Subject<'_>) -> Option<String>) -> Label {
     Label { text, within_label: false, of_machine: false, compared: false, condition: false }
 }
 
-pub(crate) const fn of_label(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { within_label: true, ..label(of) }
+/// Returns a label that counts only among rows with the same label.
+pub(crate) const fn within_label(text: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { within_label: true, ..label(text) }
 }
 
-pub(crate) const fn of_machine(of: fn(&Subject<'_>) -> Option<String>) -> Label {
-    Label { of_machine: true, ..label(of) }
+/// Returns a label for a part of a machine.
+pub(crate) const fn machine_part(text: fn(&Subject<'_>) -> Option<String>) -> Label {
+    Label { of_machine: true, ..label(text) }
 }
 
 impl Label {
@@ -36,16 +39,17 @@ pub(crate) fn default_or(value: impl ToString, is_default: bool) -> Value {
     Value::or_default((!is_default).then_some(value))
 }
 
-pub(crate) fn of_lab(plan: &Plan, of: fn(&LabPlan) -> Value) -> Value {
-    plan.lab().map_or(Value::Absent, of)
+/// Returns a value of the lab; absent if the plan has no lab.
+pub(crate) fn lab_value(plan: &Plan, value: fn(&LabPlan) -> Value) -> Value {
+    plan.lab().map_or(Value::Absent, value)
 }
 
-pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+pub(crate) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 /// Returns the value with the given name.
-pub(crate) fn named<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
+pub(crate) fn parse_name<T: Copy>(all: &[(&str, &str, T)], text: &str) -> Result<T, String> {
     let found = all.iter().find(|(name, ..)| *name == text);
     found.map(|(_, _, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, ..)| *name).collect();
@@ -110,8 +114,8 @@ pub(crate) fn on_disks(plan: &Plan) -> bool {
 
 /// Returns the size of the file system as text; `None` on hosts, where the size of a device is part of its name.
 pub(crate) fn size(plan: &Plan) -> Option<String> {
-    let of_lab_or_model = !plan.on_hosts();
+    let is_separate = !plan.on_hosts();
     let size: Option<Bytes> = plan.medium.size();
     let text = size.map_or("the whole disk".to_string(), |size| format!("file system of {size}"));
-    of_lab_or_model.then_some(text)
+    is_separate.then_some(text)
 }

@@ -19,7 +19,8 @@ struct Finding {
     /// The version, path or error found.
     detail: String,
     /// The command that installs it if it is missing.
-    cure: Option<String>,
+    #[serde(rename = "cure")]
+    remedy: Option<String>,
     /// True if the lab needs it.
     needed: bool,
 }
@@ -33,12 +34,12 @@ enum State {
 }
 
 /// Returns the parts that the lab needs and this host lacks, each with the command that installs it.
-pub fn lacking() -> Vec<String> {
-    let all = [agent(), qemu(), kernel()].into_iter();
-    let missing = all.filter(|finding| finding.state == State::Missing);
+pub fn missing() -> Vec<String> {
+    let findings = [agent(), qemu(), kernel()].into_iter();
+    let missing = findings.filter(|finding| finding.state == State::Missing);
     let line = |finding: Finding| {
-        let cure = finding.cure.map(|cure| format!("  ->  {cure}")).unwrap_or_default();
-        format!("{}: {}{cure}", finding.what, finding.detail)
+        let remedy = finding.remedy.map(|remedy| format!("  ->  {remedy}")).unwrap_or_default();
+        format!("{}: {}{remedy}", finding.what, finding.detail)
     };
     missing.map(line).collect()
 }
@@ -49,9 +50,9 @@ pub fn check_all(limit: Option<usize>) -> Findings {
     findings.extend(
         fsdyno_filesystem::catalog::all().iter().filter(|kind| !kind.tools.is_empty()).map(tools),
     );
-    findings.extend([arrays(), kvm(), apt(), space(), left_here()]);
+    findings.extend([arrays(), kvm(), apt(), space(), leftover_items()]);
     findings.extend(caches());
-    Findings { all: findings, limit }
+    Findings { findings, limit }
 }
 
 /// Checks the caches that runs share.
@@ -62,10 +63,10 @@ fn caches() -> Vec<Finding> {
     match fsdyno_lab::caches(&cache) {
         Ok(caches) => caches
             .iter()
-            .map(|used| {
-                let limit = used.limit.map(|limit| format!(" of at most {limit}"));
-                let (folder, limit) = (used.folder.display(), limit.unwrap_or_default());
-                note(used.what, format!("{} in {folder}, {}{limit}", used.files, used.bytes))
+            .map(|cache| {
+                let limit = cache.limit.map(|limit| format!(" of at most {limit}"));
+                let (folder, limit) = (cache.folder.display(), limit.unwrap_or_default());
+                note(cache.what, format!("{} in {folder}, {}{limit}", cache.files, cache.bytes))
             })
             .collect(),
         Err(error) => vec![note("caches", format!("cannot be read: {error}"))],
@@ -73,7 +74,7 @@ fn caches() -> Vec<Finding> {
 }
 
 fn finding(what: &str, state: State, detail: impl Into<String>) -> Finding {
-    Finding { what: what.into(), state, detail: detail.into(), cure: None, needed: false }
+    Finding { what: what.into(), state, detail: detail.into(), remedy: None, needed: false }
 }
 
 fn agent() -> Finding {
@@ -88,7 +89,7 @@ fn qemu() -> Finding {
     let found = match fsdyno_lab::probe_qemu(None) {
         Ok(qemu) => finding("qemu", State::Ok, format!("{} {}", qemu.path.display(), qemu.version)),
         Err(error) => Finding {
-            cure: error.hint(),
+            remedy: error.hint(),
             ..finding("qemu", State::Missing, format!("failed to {error}"))
         },
     };
@@ -101,23 +102,23 @@ fn kernel() -> Finding {
         Ok(cache) => cache,
         Err(error) => {
             let found = finding("kernel", State::Missing, format!("failed to {error}"));
-            return Finding { cure: error.hint(), needed: true, ..found };
+            return Finding { remedy: error.hint(), needed: true, ..found };
         }
     };
     let options = LabOptions { kernel: None, qemu: None, cache, offline: true };
-    let here = fsdyno_lab::local_kernels(&options.cache);
+    let kernels = fsdyno_lab::local_kernels(&options.cache);
     let found = match Lab::find(&options, &|_| ()) {
         Ok(lab) => finding("kernel", State::Ok, lab.kernel_release()),
-        Err(_) if here.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(
+        Err(_) if kernels.is_empty() && fsdyno_lab::find_program("apt-get").is_ok() => finding(
             "kernel",
             State::Note,
             "none yet; the first run downloads the distribution's (apt-get download)",
         ),
-        Err(error) => match here.first() {
-            // Lab::find failed for lack of QEMU only; the kernel is installed.
+        Err(error) => match kernels.first() {
+            // Lab::find failed only because QEMU is missing; the kernel is installed.
             Some(kernel) => finding("kernel", State::Ok, &kernel.release),
             None => Finding {
-                cure: error.hint(),
+                remedy: error.hint(),
                 ..finding("kernel", State::Missing, format!("failed to {error}"))
             },
         },
@@ -136,7 +137,7 @@ fn tools(kind: &fsdyno_filesystem::Filesystem) -> Finding {
         return finding(&kind.name, State::Note, detail);
     }
     Finding {
-        cure: Some(format!("apt-get install {}", kind.package)),
+        remedy: Some(format!("apt-get install {}", kind.package)),
         ..finding(&kind.name, State::Missing, format!("no {}", missing.join(", ")))
     }
 }
@@ -145,7 +146,7 @@ fn arrays() -> Finding {
     match tools::version_line(&array::version()) {
         Some(version) => finding("md RAID", State::Ok, version),
         None => Finding {
-            cure: Some(format!("apt-get install {}", array::PACKAGE)),
+            remedy: Some(format!("apt-get install {}", array::PACKAGE)),
             ..finding("md RAID", State::Missing, format!("no {} (for --raid)", array::TOOL))
         },
     }
@@ -156,8 +157,8 @@ fn kvm() -> Finding {
         true => "present",
         false => "missing",
     };
-    let use_of_it = "used only by --accel kvm, since virtual time needs emulation";
-    finding("/dev/kvm", State::Note, format!("{detail}; {use_of_it}"))
+    let use_note = "used only by --accel kvm, since virtual time needs emulation";
+    finding("/dev/kvm", State::Note, format!("{detail}; {use_note}"))
 }
 
 fn apt() -> Finding {
@@ -172,27 +173,27 @@ fn space() -> Finding {
     let folder = std::env::temp_dir();
     let what = format!("space in {}", folder.display());
     // A few gibibytes hold the largest default workload on any file system of the catalog.
-    let wanted = fsdyno_media::Room { bytes: Bytes(8 << 30), ..Default::default() };
-    match fsdyno_media::check(&folder, &wanted) {
+    let required = fsdyno_media::Room { bytes: Bytes(8 << 30), ..Default::default() };
+    match fsdyno_media::check(&folder, &required) {
         Ok(()) => finding(&what, State::Ok, "at least 8 GiB"),
         Err(error) => Finding {
-            cure: Some("set TMPDIR to a larger file system".into()),
+            remedy: Some("set TMPDIR to a larger file system".into()),
             ..finding(&what, State::Note, error.to_string())
         },
     }
 }
 
-fn left_here() -> Finding {
+fn leftover_items() -> Finding {
     let folder = std::env::current_dir().unwrap_or_else(|_| ".".into());
     match leftovers::find(Some(&folder)) {
         Ok(found) if found.is_empty() => {
             finding("leftovers", State::Ok, "none on this machine or in this directory")
         }
         Ok(found) => {
-            let words: Vec<String> = found.iter().map(leftovers::LeftoverItem::describe).collect();
+            let items: Vec<String> = found.iter().map(leftovers::LeftoverItem::describe).collect();
             Finding {
-                cure: Some("fsdyno doctor --clean".to_string()),
-                ..finding("leftovers", State::Note, format!("of killed runs: {}", words.join("; ")))
+                remedy: Some("fsdyno doctor --clean".to_string()),
+                ..finding("leftovers", State::Note, format!("of killed runs: {}", items.join("; ")))
             }
         }
         Err(error) => finding("leftovers", State::Note, error.to_string()),
@@ -201,14 +202,14 @@ fn left_here() -> Finding {
 
 /// The results of all checks.
 pub struct Findings {
-    all: Vec<Finding>,
+    findings: Vec<Finding>,
     limit: Option<usize>,
 }
 
 impl Findings {
     /// Returns true if nothing that the lab needs is missing.
     pub fn lab_can_run(&self) -> bool {
-        self.all.iter().all(|finding| !finding.needed || finding.state != State::Missing)
+        self.findings.iter().all(|finding| !finding.needed || finding.state != State::Missing)
     }
 
     fn columns() -> Vec<Column<'static, Finding>> {
@@ -221,8 +222,8 @@ impl Findings {
             Column::words("state", state),
             Column::words("what", |finding: &Finding| finding.what.clone()),
             Column::words("detail", |finding: &Finding| {
-                let cure = finding.cure.as_ref().map(|cure| format!("  ->  {cure}"));
-                format!("{}{}", finding.detail, cure.unwrap_or_default())
+                let remedy = finding.remedy.as_ref().map(|remedy| format!("  ->  {remedy}"));
+                format!("{}{}", finding.detail, remedy.unwrap_or_default())
             }),
         ]
     }
@@ -231,23 +232,25 @@ impl Findings {
 impl Output for Findings {
     fn document(&self) -> Document {
         let fit = Fit::Stack { within: self.limit, heads: false };
-        let table = Table { fit, ..Table::of(Findings::columns(), &self.all) };
+        let table = Table { fit, ..Table::of(Findings::columns(), &self.findings) };
         Document(vec![Block::Table(table)])
     }
 
     fn rows(&self, out: &mut dyn Rows) {
         let mut columns = Findings::columns();
         columns.pop();
-        columns.push(Column::words("detail", |it: &Finding| it.detail.clone()));
-        columns.push(Column::words("cure", |it: &Finding| it.cure.clone().unwrap_or_default()));
+        columns.push(Column::words("detail", |finding: &Finding| finding.detail.clone()));
+        columns.push(Column::words("cure", |finding: &Finding| {
+            finding.remedy.clone().unwrap_or_default()
+        }));
         let heads: Vec<String> = columns.iter().map(|column| column.head.text.clone()).collect();
         out.row(&heads);
-        for it in &self.all {
-            out.row(&columns.iter().map(|column| (column.cell)(it)).collect::<Vec<_>>());
+        for finding in &self.findings {
+            out.row(&columns.iter().map(|column| (column.cell)(finding)).collect::<Vec<_>>());
         }
     }
 
     fn json(&self) -> Result<String, ReportError> {
-        Ok(serde_json::to_string_pretty(&self.all)? + "\n")
+        Ok(serde_json::to_string_pretty(&self.findings)? + "\n")
     }
 }

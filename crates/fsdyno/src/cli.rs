@@ -287,8 +287,8 @@ Examples:
   fsdyno report fsdyno-results/demo --charts figures --png
   fsdyno report guenter --archive results/guenter-2008  # archive a study")]
 pub struct Report {
-    /// Result folders or names, or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder or
-    /// archive of one study
+    /// Result folders or names, or their trials.ndjson; or results of fsdyno crash or their crash.json; or the folder
+    /// or archive of one study
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
     /// Baseline for ratios: the name of a file system in the table [default: the fastest]
@@ -310,7 +310,8 @@ pub struct Report {
     /// a file that is not such a chart
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub charts: Option<PathBuf>,
-    /// With --charts: also write each chart as a PNG picture, of twice the size; needs rsvg-convert (package librsvg2-bin)
+    /// With --charts: also write each chart as a PNG picture, of twice the size; needs rsvg-convert (package
+    /// librsvg2-bin)
     #[arg(long, requires = "charts")]
     pub png: bool,
 }
@@ -399,8 +400,8 @@ estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-stat
 'ssd' with fitted reads; its writes are those of ssd-sata, or of nvme-datacenter or nvme-consumer for an NVMe drive
 without or with a volatile cache, and are estimates.")]
 pub struct Fit {
-    /// A whole disk, such as /dev/sdb; for a file, the storage that it is on is measured; 'cpu' fits the lab's CPU to this
-    /// machine's processor
+    /// A whole disk, such as /dev/sdb; for a file, the storage that it is on is measured; 'cpu' fits the lab's CPU to
+    /// this machine's processor
     pub device: PathBuf,
     /// Write the disk profile to this file, which ends in .toml and is new or from an earlier fit [default: standard
     /// output]

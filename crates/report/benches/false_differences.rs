@@ -51,17 +51,17 @@ const SHAPES: [Shape; 3] = [Shape::Alike, Shape::Uneven, Shape::Halves];
 
 impl Shape {
     /// Mean and deviation of the logarithm of a file system's times.
-    fn of(self, at: usize) -> (f64, f64) {
+    fn of(self, index: usize) -> (f64, f64) {
         match self {
             Shape::Alike => (0.0, 0.03),
-            Shape::Uneven => (0.0, 0.01 * f64::from(1 << (at % 4))),
-            Shape::Halves => (self.half(at) as f64 * 1.5f64.ln(), 0.03),
+            Shape::Uneven => (0.0, 0.01 * f64::from(1 << (index % 4))),
+            Shape::Halves => (self.half(index) as f64 * 1.5f64.ln(), 0.03),
         }
     }
 
     /// The group of equal file systems that this one belongs to.
-    fn half(self, at: usize) -> usize {
-        if self == Shape::Halves { at % 2 } else { 0 }
+    fn half(self, index: usize) -> usize {
+        if self == Shape::Halves { index % 2 } else { 0 }
     }
 }
 
@@ -163,11 +163,11 @@ fn trials(
 ) -> Vec<Trial> {
     let mut trials = Vec::new();
     for seed in 1..=n as u64 {
-        for at in 0..k {
-            let mut trial = blank(&format!("fs{at}"), seed, lab);
+        for index in 0..k {
+            let mut trial = blank(&format!("fs{index}"), seed, lab);
             trial.host.started = format!("{}", trials.len());
             for phase in 0..phases {
-                let (mean, deviation) = shape.of(at);
+                let (mean, deviation) = shape.of(index);
                 let seconds = 60.0 * (mean + deviation * normal(draws)).exp();
                 let time = Nanos((seconds * 1e9) as u64);
                 trial.measured.phases.push(Phase {

@@ -11,22 +11,22 @@ use crate::model::{Pair, Row};
 
 /// All pairs; those of one fresh row are adjacent.
 pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
-    let firsts = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
+    let first_trials = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
     let is_aged: Vec<bool> =
-        firsts().map(|trial| trial.is_some_and(|trial| trial.plan.age().is_some())).collect();
+        first_trials().map(|trial| trial.is_some_and(|trial| trial.plan.age().is_some())).collect();
     if !is_aged.contains(&true) {
         return Vec::new();
     }
-    let keys: Vec<_> = firsts().map(|trial| trial.map(key)).collect();
+    let keys: Vec<_> = first_trials().map(|trial| trial.map(key)).collect();
     let mut pairs = Vec::new();
-    for young in (0..rows.len()).filter(|at| !is_aged[*at]) {
-        let alike = |at: &usize| is_aged[*at] && keys[*at] == keys[young];
-        for aged in (0..rows.len()).filter(alike) {
-            let Some((comparison, _)) = compare(&rows[young], &rows[aged], measure, least) else {
+    for fresh in (0..rows.len()).filter(|row| !is_aged[*row]) {
+        let is_partner = |row: &usize| is_aged[*row] && keys[*row] == keys[fresh];
+        for aged in (0..rows.len()).filter(is_partner) {
+            let Some((comparison, _)) = compare(&rows[fresh], &rows[aged], measure, least) else {
                 continue;
             };
-            let of_row = rows[aged].base == Some(young);
-            pairs.push(Pair { young, aged, comparison, of_row });
+            let is_row_comparison = rows[aged].base == Some(fresh);
+            pairs.push(Pair { fresh, aged, comparison, is_row_comparison });
         }
     }
     pairs
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn pairs_differ_in_age_and_in_nothing_else() {
-        let mut trials = fixture::young_and_aged();
+        let mut trials = fixture::fresh_and_aged();
         let pairs = |trials: &[Trial]| view::sections(trials, None)[0].aged.len();
         assert_eq!(pairs(&trials), 3);
         trials.iter_mut().for_each(|trial| trial.conditions.kernel = "6.1".into());
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn their_p_values_are_adjusted_with_all_others_of_the_report() {
-        let mut trials = fixture::young_and_aged();
+        let mut trials = fixture::fresh_and_aged();
         for trial in &mut trials {
             let aged = u64::from(trial.plan.age().is_some());
             for phase in &mut trial.measured.phases {

@@ -39,10 +39,10 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         ];
     }
     let mut sentences = match baseline {
-        Some(label) => against(&contested, label),
+        Some(label) => against_baseline(&contested, label),
         None => vec![winners(&contested)],
     };
-    sentences.extend(widest(&contested));
+    sentences.extend(largest_difference(&contested));
     if !minor.is_empty() {
         let titles: Vec<String> = minor.iter().map(|section| section.title()).collect();
         let share = number::difference(MIN_MAIN_SHARE);
@@ -61,15 +61,18 @@ pub fn main_phases<'s, 'a>(
 ) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
     let time = |section: &Section<'_>, name: &str| -> f64 {
         let rows = section.rows.iter().filter(|row| row.name == name);
-        rows.map(|row| row.returned.mean.max(row.durable.as_ref().map_or(0.0, |it| it.mean))).sum()
+        rows.map(|row| {
+            row.returned.mean.max(row.durable.as_ref().map_or(0.0, |durable| durable.mean))
+        })
+        .sum()
     };
-    let whole = |workload: &str, name: &str| -> f64 {
+    let total = |workload: &str, name: &str| -> f64 {
         let phases = all.iter().filter(|section| section.workload == workload);
         phases.map(|section| time(section, name)).sum()
     };
     let is_main = |section: &&Section<'_>| {
         section.rows.iter().any(|row| {
-            time(section, &row.name) >= MIN_MAIN_SHARE * whole(&section.workload, &row.name)
+            time(section, &row.name) >= MIN_MAIN_SHARE * total(&section.workload, &row.name)
         })
     };
     let (main, minor): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_main);
@@ -81,19 +84,19 @@ pub fn main_phases<'s, 'a>(
 pub fn first_main(sections: &[Section<'_>]) -> usize {
     let (main, _) = main_phases(sections.iter().collect());
     let is_first =
-        |section: &Section<'_>| main.first().is_some_and(|it| std::ptr::eq(*it, section));
+        |section: &Section<'_>| main.first().is_some_and(|first| std::ptr::eq(*first, section));
     sections.iter().position(is_first).unwrap_or(0)
 }
 
 /// The rows that sentences are about: unsafe rows only if all are unsafe, or if others are compared with them.
 fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
-    let all = section.rows.iter().all(|row| !row.is_safe());
-    section.rows.iter().filter(move |row| all || row.is_safe() || is_base(row, section))
+    let all_unsafe = section.rows.iter().all(|row| !row.is_safe());
+    section.rows.iter().filter(move |row| all_unsafe || row.is_safe() || is_base(row, section))
 }
 
 /// Returns true if another row is compared with this one.
 fn is_base(row: &Row<'_>, section: &Section<'_>) -> bool {
-    let base = |other: &Row<'_>| other.base.and_then(|at| section.rows.get(at));
+    let base = |other: &Row<'_>| other.base.and_then(|index| section.rows.get(index));
     section.rows.iter().filter_map(base).any(|base| std::ptr::eq(base, row))
 }
 
@@ -127,63 +130,70 @@ fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
 
 fn winners(sections: &[&Section<'_>]) -> String {
     let (mut wins, mut fullest): (Lists, Lists) = Default::default();
-    let (mut alike, mut open) = (Vec::new(), Vec::new());
+    let (mut equal, mut undecided) = (Vec::new(), Vec::new());
     for section in sections {
         let Some(best) = best(&section.rows, section.measure) else {
-            open.push(format!("{} is undecided, because a time is zero", section.title()));
+            undecided.push(format!("{} is undecided, because a time is zero", section.title()));
             continue;
         };
-        let rivals = |stand| -> Vec<&Row<'_>> {
+        let rivals = |wanted_relation| -> Vec<&Row<'_>> {
             let others = ranked(section).filter(|row| !std::ptr::eq(*row, best));
-            others.filter(|row| relation(row, section.least_difference) == stand).collect()
+            others
+                .filter(|row| relation(row, section.least_difference) == wanted_relation)
+                .collect()
         };
-        let (open_with, like) = (rivals(Relation::Undecided), rivals(Relation::Same));
-        let inside = rivals(Relation::WithinError);
+        let (unclear, same) = (rivals(Relation::Undecided), rivals(Relation::Same));
+        let within_error = rivals(Relation::WithinError);
         let named = |others: &[&Row<'_>]| {
             let names: Vec<String> =
                 [best].iter().chain(others).map(|row| row.in_sentence()).collect();
             join_list(&names)
         };
-        if !open_with.is_empty() || !inside.is_empty() {
-            let why = if inside.is_empty() { "" } else { " (within the processor model's error)" };
-            let all = [like, open_with, inside].concat();
-            open.push(format!("{} is undecided between {}{why}", section.title(), named(&all)));
-        } else if !like.is_empty() && like.len() + 1 == ranked(section).count() {
-            alike.push(place(section, &[best]));
+        if !unclear.is_empty() || !within_error.is_empty() {
+            let reason = match within_error.is_empty() {
+                true => "",
+                false => " (within the processor model's error)",
+            };
+            let names = named(&[same, unclear, within_error].concat());
+            undecided.push(format!("{} is undecided between {names}{reason}", section.title()));
+        } else if !same.is_empty() && same.len() + 1 == ranked(section).count() {
+            equal.push(place(section, &[best]));
         } else {
             let filled = section.measure == Measure::Space;
             let wins = if filled { &mut fullest } else { &mut wins };
-            put(wins, named(&like), place(section, &[best]));
+            push_item(wins, named(&same), place(section, &[best]));
         }
     }
-    let sentences = |wins: Lists, one: &str, several: &str| -> Vec<String> {
-        wins.into_iter()
-            .map(|(name, places)| {
-                let what = if name.contains(" and ") { several } else { one };
-                format!("{name} {what} {}", join_list(&places))
-            })
-            .collect()
-    };
-    let mut parts = sentences(wins, "is fastest in", "are fastest in");
-    parts.extend(sentences(fullest, "holds the most files in", "hold the most files in"));
+    let mut parts = win_sentences(wins, "is fastest in", "are fastest in");
+    parts.extend(win_sentences(fullest, "holds the most files in", "hold the most files in"));
     let least = sections.first().map_or(0.0, |section| section.least_difference);
-    if !alike.is_empty() {
+    if !equal.is_empty() {
         let no = if parts.is_empty() { "No" } else { "no" };
         parts.push(format!(
             "{no} difference above {} in {}",
             number::difference(least),
-            join_list(&alike)
+            join_list(&equal)
         ));
     }
     if parts.is_empty() {
         return format!(
             "No file system is clearly {}: {}.",
             superlative(sections),
-            open.join("; ")
+            undecided.join("; ")
         );
     }
-    parts.extend(open);
+    parts.extend(undecided);
     format!("{}.", parts.join("; "))
+}
+
+/// Returns a sentence for each winner; `one` and `several` are the predicates for one and for several file systems.
+fn win_sentences(wins: Lists, one: &str, several: &str) -> Vec<String> {
+    wins.into_iter()
+        .map(|(name, places)| {
+            let predicate = if name.contains(" and ") { several } else { one };
+            format!("{name} {predicate} {}", join_list(&places))
+        })
+        .collect()
 }
 
 /// The superlative for the best file system: fastest, or most space-efficient if all sections measure space.
@@ -232,11 +242,11 @@ const WORDS: [&str; 7] = [
 
 /// One sentence for each file system: the phases in which it is faster than the baseline, and those in which it is
 /// slower.
-fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
+fn against_baseline(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
         for row in ranked(section).filter(|row| row.label() != label) {
-            let base = row.base.and_then(|at| section.rows.get(at));
+            let base = row.base.and_then(|index| section.rows.get(index));
             let space = section.measure == Measure::Space;
             let word = match relation(row, section.least_difference) {
                 Relation::Better if space => "more space-efficient in",
@@ -248,14 +258,14 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
                 Relation::Undecided => "undecided in",
             };
             let rows: Vec<&Row<'_>> = base.into_iter().chain([row]).collect();
-            let at = match names.iter().position(|(name, _)| *name == row.in_sentence()) {
-                Some(at) => at,
+            let index = match names.iter().position(|(name, _)| *name == row.in_sentence()) {
+                Some(index) => index,
                 None => {
                     names.push((row.in_sentence(), Vec::new()));
                     names.len() - 1
                 }
             };
-            put(&mut names[at].1, word.to_string(), place(section, &rows));
+            push_item(&mut names[index].1, word.to_string(), place(section, &rows));
         }
     }
     if names.is_empty() {
@@ -264,7 +274,7 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let sentence = |(name, verdicts): (String, Lists)| {
         let parts: Vec<String> = WORDS
             .iter()
-            .filter_map(|word| verdicts.iter().find(|(at, _)| at == word))
+            .filter_map(|word| verdicts.iter().find(|(heading, _)| heading == word))
             .map(|(word, places)| format!("{word} {}", join_list(places)))
             .collect();
         format!("{name} is {}.", parts.join("; "))
@@ -279,8 +289,8 @@ fn against(sections: &[&Section<'_>], label: &str) -> Vec<String> {
 /// Items grouped under headings, both in the order of their first use.
 type Lists = Vec<(String, Vec<String>)>;
 
-fn put(lists: &mut Lists, name: String, item: String) {
-    match lists.iter_mut().find(|(at, _)| *at == name) {
+fn push_item(lists: &mut Lists, name: String, item: String) {
+    match lists.iter_mut().find(|(heading, _)| *heading == name) {
         Some((_, items)) => items.push(item),
         None => lists.push((name, vec![item])),
     }
@@ -288,9 +298,9 @@ fn put(lists: &mut Lists, name: String, item: String) {
 
 /// `dirops create`, with the flags that weaken the verdict.
 fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
-    let has = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
+    let is_present = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let weak = Flag::ALL.iter().filter(|flag| flag.weakens_verdict());
-    let flags: Vec<&str> = weak.filter(has).map(|flag| flag.name()).collect();
+    let flags: Vec<&str> = weak.filter(is_present).map(|flag| flag.name()).collect();
     match flags.as_slice() {
         [] => section.title(),
         flags => format!("{} ({})", section.title(), flags.join(", ")),
@@ -299,11 +309,11 @@ fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
 
 /// A sentence on the largest difference between a row and its base. Without a difference: that none is significant,
 /// or nothing if no comparison is undecided.
-fn widest(sections: &[&Section<'_>]) -> Option<String> {
+fn largest_difference(sections: &[&Section<'_>]) -> Option<String> {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
         for row in ranked(section) {
-            let Some(base) = row.base.and_then(|at| section.rows.get(at)) else { continue };
+            let Some(base) = row.base.and_then(|index| section.rows.get(index)) else { continue };
             let Some(gap) = row.comparison else { continue };
             if matches!(relation(row, section.least_difference), Relation::Better | Relation::Worse)
             {
@@ -325,23 +335,25 @@ fn widest(sections: &[&Section<'_>]) -> Option<String> {
         }
     }
     let width = |gap: &Comparison| gap.ratio.ln().abs();
-    let widest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
-    let Some((gap, start, end)) = widest else {
+    let largest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
+    let Some((gap, start, end)) = largest else {
         let least = sections.first().map_or(0.0, |section| section.least_difference);
         let above = match least > 0.0 {
             true => format!(" above {}", number::difference(least)),
             false => String::new(),
         };
         let compared = sections.iter().flat_map(|section| ranked(section));
-        let mut verdicts = compared.filter_map(|row| row.comparison).map(|it| it.verdict);
-        let open = verdicts.any(|it| matches!(it, Verdict::Undecided | Verdict::WithinError));
-        return open.then(|| format!("No difference{above} is significant."));
+        let mut verdicts =
+            compared.filter_map(|row| row.comparison).map(|comparison| comparison.verdict);
+        let undecided =
+            verdicts.any(|verdict| matches!(verdict, Verdict::Undecided | Verdict::WithinError));
+        return undecided.then(|| format!("No difference{above} is significant."));
     };
-    let two = |value: f64| number::format_ratio(value).trim_end_matches('x').to_string();
+    let format = |value: f64| number::format_ratio(value).trim_end_matches('x').to_string();
     let interval = gap.interval.map_or(String::new(), |(low, high)| {
-        format!(" (95 % interval {} to {}, n = {})", two(low), two(high), gap.n)
+        format!(" (95 % interval {} to {}, n = {})", format(low), format(high), gap.n)
     });
-    Some(format!("Largest difference: {start} {} {end}{interval}.", two(gap.ratio)))
+    Some(format!("Largest difference: {start} {} {end}{interval}.", format(gap.ratio)))
 }
 
 /// The comparison with its sides swapped.
@@ -456,8 +468,8 @@ mod tests {
         }
         let text = answer(&trials);
         assert!(text.contains("dirops create is undecided between "), "{text}");
-        let open = text.split("dirops create is undecided between ").nth(1).unwrap_or_default();
-        assert!(!open.split(['.', ';']).next().unwrap_or_default().contains("far"), "{text}");
+        let listed = text.split("dirops create is undecided between ").nth(1).unwrap_or_default();
+        assert!(!listed.split(['.', ';']).next().unwrap_or_default().contains("far"), "{text}");
         assert!(text.contains("dirops delete (INSTRUMENT-BOUND)"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use crate::validity::{self, Flag};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
 
 use crate::measure::Measure;
-use crate::model::{Pair, Ratio, Row, Section, Standing};
+use crate::model::{Pair, Ratio, Row, Section, Significance};
 use crate::pairing::{Matching, Pairing, Values};
 use crate::processor;
 use crate::sort::Sort;
@@ -48,7 +48,7 @@ pub struct RowComparison {
 pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<RowComparison>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
-        if !real(row) {
+        if !made_calls(row) {
             return None;
         }
         let base = match basis.baseline {
@@ -59,12 +59,12 @@ pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Optio
         let compared = compare(base, row, measure, basis.least_difference)?;
         if std::ptr::eq(row, base) {
             return Some(RowComparison {
-                ratio: Ratio { value: 1.0, standing: Standing::Plain },
+                ratio: Ratio { value: 1.0, significance: Significance::Plain },
                 base: base_index,
                 comparison: None,
             });
         }
-        let ratio = Ratio { value: compared.0.ratio, standing: Standing::Plain };
+        let ratio = Ratio { value: compared.0.ratio, significance: Significance::Plain };
         Some(RowComparison { ratio, base: base_index, comparison: Some(compared) })
     };
     rows.iter().map(ratio).collect()
@@ -83,27 +83,28 @@ pub fn unshown_p_values(
         return Vec::new();
     }
     let may_be_base = candidates(rows);
-    let is_shown = |at: usize, to: usize| {
-        rows[to].base == Some(at)
-            || rows[at].base == Some(to)
-            || aged.iter().any(|pair| (pair.young, pair.aged) == (at, to))
-            || aged.iter().any(|pair| (pair.aged, pair.young) == (at, to))
+    let is_shown = |from: usize, to: usize| {
+        rows[to].base == Some(from)
+            || rows[from].base == Some(to)
+            || aged.iter().any(|pair| (pair.fresh, pair.aged) == (from, to))
+            || aged.iter().any(|pair| (pair.aged, pair.fresh) == (from, to))
     };
-    let pairs = (0..rows.len()).flat_map(|at| (at + 1..rows.len()).map(move |to| (at, to)));
+    let pairs = (0..rows.len()).flat_map(|from| (from + 1..rows.len()).map(move |to| (from, to)));
     let compared = pairs
-        .filter(|(at, to)| real(&rows[*at]) && real(&rows[*to]))
-        .filter(|(at, to)| may_be_base[*at] || may_be_base[*to])
-        .filter(|(at, to)| !is_shown(*at, *to));
+        .filter(|(from, to)| made_calls(&rows[*from]) && made_calls(&rows[*to]))
+        .filter(|(from, to)| may_be_base[*from] || may_be_base[*to])
+        .filter(|(from, to)| !is_shown(*from, *to));
     let values = |row: &Row<'_>| Values::of(&row.trials, |run| measure.value(run));
     let values: Vec<Option<Values>> = rows.iter().map(values).collect();
-    let p = |(at, to): (usize, usize)| values[at].as_ref()?.p(values[to].as_ref()?);
+    let p = |(from, to): (usize, usize)| values[from].as_ref()?.p(values[to].as_ref()?);
     compared.filter_map(p).collect()
 }
 
 /// Adjusts all verdicts of a report for their number, including those of aged against fresh rows, and marks the
 /// ratios that become undecided. Single trials have no verdict.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
-    let aged = || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.of_row);
+    let aged =
+        || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.is_row_comparison);
     let rows = || sections.iter().flat_map(|section| &section.rows);
     let all = rows().filter_map(|row| row.comparison).chain(aged().map(|pair| pair.comparison));
     let mut table: Vec<Comparison> = all.collect();
@@ -114,18 +115,18 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
         if row.comparison.is_some() {
             row.comparison = adjusted.next();
         }
-        let standing = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
-            Some((Verdict::Undecided, true)) => Standing::Undecided,
-            Some((Verdict::Same, _)) => Standing::Same,
-            Some((Verdict::WithinError, _)) => Standing::WithinError,
-            _ => Standing::Plain,
+        let significance = match row.comparison.map(|c| (c.verdict, c.n > 1)) {
+            Some((Verdict::Undecided, true)) => Significance::Undecided,
+            Some((Verdict::Same, _)) => Significance::Same,
+            Some((Verdict::WithinError, _)) => Significance::WithinError,
+            _ => Significance::Plain,
         };
-        row.ratio = row.ratio.map(|ratio| Ratio { standing, ..ratio });
+        row.ratio = row.ratio.map(|ratio| Ratio { significance, ..ratio });
     }
     for Section { aged, rows, .. } in sections {
         for pair in aged {
-            let of_row = || rows.get(pair.aged).and_then(|row| row.comparison);
-            let corrected = if pair.of_row { of_row() } else { adjusted.next() };
+            let row_comparison = || rows.get(pair.aged).and_then(|row| row.comparison);
+            let corrected = if pair.is_row_comparison { row_comparison() } else { adjusted.next() };
             pair.comparison = corrected.unwrap_or(pair.comparison);
         }
     }
@@ -133,8 +134,8 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
 
 /// For each row, whether it can be the best: a row that does not give up durability, or any row if all of them do.
 pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
-    let any_safe = rows.iter().any(|row| real(row) && row.is_safe());
-    rows.iter().map(|row| real(row) && (row.is_safe() || !any_safe)).collect()
+    let any_safe = rows.iter().any(|row| made_calls(row) && row.is_safe());
+    rows.iter().map(|row| made_calls(row) && (row.is_safe() || !any_safe)).collect()
 }
 
 /// The row with the smallest geometric mean among those that can be the best; none if a value of one of them is zero,
@@ -150,16 +151,16 @@ pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>
 /// For each row, whether its values are noisy and its ratios to other rows are not known more precisely. Paired
 /// trials of a lab can decide between two rows whose values both scatter.
 pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
-    let known = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::well_known);
-    let is_noisy = |(at, row): (usize, &Row<'_>)| {
-        let own = row.durable.as_ref().unwrap_or(&row.returned);
-        let mut of_it =
-            rows.iter().filter(|other| other.base == Some(at) && other.comparison.is_some());
-        let by_ratios = match row.comparison {
-            Some(_) => known(row),
-            None => of_it.clone().next().is_some() && of_it.all(known),
+    let is_precise = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::is_precise);
+    let is_noisy = |(index, row): (usize, &Row<'_>)| {
+        let measured = row.durable.as_ref().unwrap_or(&row.returned);
+        let mut compared =
+            rows.iter().filter(|other| other.base == Some(index) && other.comparison.is_some());
+        let has_precise_ratios = match row.comparison {
+            Some(_) => is_precise(row),
+            None => compared.clone().next().is_some() && compared.all(is_precise),
         };
-        validity::noisy(own) && !by_ratios
+        validity::noisy(measured) && !has_precise_ratios
     };
     rows.iter().enumerate().map(is_noisy).collect()
 }
@@ -172,7 +173,7 @@ fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
 }
 
 /// Returns true if a row's trials made calls.
-fn real(row: &Row<'_>) -> bool {
+fn made_calls(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
@@ -180,8 +181,8 @@ fn real(row: &Row<'_>) -> bool {
 /// there is exactly one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
     let mut of_label = rows.iter().filter(|other| other.label() == label);
-    let alike = of_label.clone().find(|other| other.variant == row.variant);
-    alike.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
+    let same_variant = of_label.clone().find(|other| other.variant == row.variant);
+    same_variant.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
 }
 
 /// Compares `new` with `base` without adjustment, given the smallest difference that matters. Also returns how the
@@ -321,15 +322,15 @@ mod tests {
                 phase.durable_ns = Some(Nanos(1_000_000_000 + turn * 90_000_000));
             }
         }
-        let open = |trials: &[Trial]| {
+        let answer = |trials: &[Trial]| {
             let sections = view::sections(trials, Some("ext4"));
             sections[0]
                 .rows
                 .iter()
-                .map(|row| row.ratio.unwrap().standing == Standing::Undecided)
+                .map(|row| row.ratio.unwrap().significance == Significance::Undecided)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(open(&trials), [false, true, true]);
-        assert_eq!(open(&fixture::single()), [false, false, false]);
+        assert_eq!(answer(&trials), [false, true, true]);
+        assert_eq!(answer(&fixture::single()), [false, false, false]);
     }
 }

@@ -30,7 +30,7 @@ const DOMINANT_SHARE: f64 = 0.9;
 const MIN_SHARE: f64 = 0.05;
 
 /// Every kind of call of a row, in descending order of its share of the time.
-pub fn of(row: &Row<'_>) -> Vec<Calls> {
+pub fn calls(row: &Row<'_>) -> Vec<Calls> {
     let total: u64 =
         row.trials.iter().flat_map(|(_, phase)| phase.ops.values()).map(|s| s.total_ns.0).sum();
     let of_kind = |kind: &OpKind| {
@@ -52,18 +52,18 @@ pub fn of(row: &Row<'_>) -> Vec<Calls> {
 /// A line for each row; no lines if in every row one kind of call dominates and its latencies are in the table:
 /// `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
-    let single = |row: &Row<'_>| {
-        of(row).first().is_none_or(|first| {
+    let has_dominant_call = |row: &Row<'_>| {
+        calls(row).first().is_none_or(|first| {
             first.share >= DOMINANT_SHARE
                 && section.latency_op == Some(first.kind)
                 && section.unit.is_none()
         })
     };
-    if section.rows.iter().all(single) {
+    if section.rows.iter().all(has_dominant_call) {
         return Vec::new();
     }
     let line = |row: &Row<'_>| {
-        let calls = of(row);
+        let calls = calls(row);
         calls.first()?;
         let part = |calls: &Calls| {
             let share = number::percent(calls.share);
@@ -98,7 +98,7 @@ mod tests {
             (create.main_op, create.latency_op),
             (Some(OpKind::Create), Some(OpKind::Fsync))
         );
-        let calls = of(&create.rows[0]);
+        let calls = calls(&create.rows[0]);
         assert_eq!(calls[0].kind, OpKind::Fsync);
         assert!((calls.iter().map(|calls| calls.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert!(lines(create).iter().all(|line| line.contains("calls: fsync 9")), "{create:?}");

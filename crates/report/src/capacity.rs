@@ -15,27 +15,27 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
 
 fn line(row: &Row<'_>) -> Option<String> {
     let mean = |figure: &dyn Fn(&Capacity) -> Option<f64>| {
-        let one = |trial: &Trial| figure(trial.measured.capacity.as_ref()?);
-        let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| one(trial)).collect();
+        let value = |trial: &Trial| figure(trial.measured.capacity.as_ref()?);
+        let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| value(trial)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
     };
-    let files = mean(&|it| Some(it.files as f64).filter(|files| *files > 0.0))?;
-    let each = mean(&|it| Some(space_taken(it) / it.files.max(1) as f64))?;
-    let data = mean(&|it| Some(it.data.0 as f64 / it.files.max(1) as f64))?;
+    let files = mean(&|capacity| Some(capacity.files as f64).filter(|files| *files > 0.0))?;
+    let each = mean(&|capacity| Some(space_taken(capacity) / capacity.files.max(1) as f64))?;
+    let data = mean(&|capacity| Some(capacity.data.0 as f64 / capacity.files.max(1) as f64))?;
     let mut parts = vec![format!(
         "{} files, {} bytes per file ({} of them data)",
         number::count(files.round() as u64),
         number::count(each.round() as u64),
         number::count(data.round() as u64)
     )];
-    parts.push(match mean(&|it| it.inodes_full.map(|left| left as f64)) {
-        Some(left) => format!("{} inodes left", number::count(left.round() as u64)),
+    parts.push(match mean(&|capacity| capacity.inodes_full.map(|remaining| remaining as f64)) {
+        Some(remaining) => format!("{} inodes left", number::count(remaining.round() as u64)),
         None => "no inode limit".to_string(),
     });
     if let Some(lost) = mean(&space_lost) {
-        let share = |bytes: f64, it: &Capacity| Some(bytes / it.device?.0 as f64);
-        let full = mean(&|it| share(it.data.0 as f64, it)).unwrap_or(0.0);
-        let share = mean(&|it| share(self::space_lost(it)?, it)).unwrap_or(0.0);
+        let share = |bytes: f64, capacity: &Capacity| Some(bytes / capacity.device?.0 as f64);
+        let full = mean(&|capacity| share(capacity.data.0 as f64, capacity)).unwrap_or(0.0);
+        let share = mean(&|capacity| share(space_lost(capacity)?, capacity)).unwrap_or(0.0);
         let mib = number::format_scaled(lost / 1048576.0);
         parts.push(format!("{mib} MiB lost to mkfs ({})", number::percent(share)));
         parts.push(format!("data on {} of the device", number::percent(full)));
@@ -43,7 +43,7 @@ fn line(row: &Row<'_>) -> Option<String> {
     Some(number::sanitize(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
 }
 
-/// The mean number of files that a full file system held; none if it was not filled.
+/// The mean number of files that a full file system capacity; none if capacity was not filled.
 pub fn files(row: &Row<'_>) -> Option<f64> {
     let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
     let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();
@@ -51,13 +51,13 @@ pub fn files(row: &Row<'_>) -> Option<f64> {
 }
 
 /// The space that was taken by filling, in bytes.
-fn space_taken(held: &Capacity) -> f64 {
-    held.free_empty.0 as f64 - held.free_full.0 as f64
+fn space_taken(capacity: &Capacity) -> f64 {
+    capacity.free_empty.0 as f64 - capacity.free_full.0 as f64
 }
 
 /// The space of the device that was never free, in bytes.
-fn space_lost(held: &Capacity) -> Option<f64> {
-    Some(held.device?.0 as f64 - held.free_empty.0 as f64)
+fn space_lost(capacity: &Capacity) -> Option<f64> {
+    Some(capacity.device?.0 as f64 - capacity.free_empty.0 as f64)
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_filled_row_has_its_capacity() {
         let mut trials = fixture::single();
-        let held = Capacity {
+        let capacity = Capacity {
             device: Some(Bytes(256 << 20)),
             total: Bytes(240 << 20),
             free_empty: Bytes(224 << 20),
@@ -81,8 +81,9 @@ mod tests {
             directories: 50,
             data: Bytes(128 << 20),
         };
-        trials[0].measured.capacity = Some(held);
-        trials[1].measured.capacity = Some(Capacity { device: None, inodes_full: None, ..held });
+        trials[0].measured.capacity = Some(capacity);
+        trials[1].measured.capacity =
+            Some(Capacity { device: None, inodes_full: None, ..capacity });
         let sections = view::sections(&trials, None);
         assert_eq!(
             lines(&sections[0]),

@@ -42,14 +42,15 @@ impl Point<'_> {
         (work, &plan.label, self.network, self.trial.seed, &self.phase.name)
     }
 
+    /// The time until durable, else until synced, else until returned.
     fn length(&self) -> Nanos {
         self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
     }
 
     fn kernel_cpu(&self, common: bool) -> Nanos {
-        let named = self.phase.kernel_cpu_ns.iter();
-        let named = named.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
-        named.fold(Nanos(0), |sum, (_, time)| sum + *time)
+        let threads = self.phase.kernel_cpu_ns.iter();
+        let threads = threads.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
+        threads.fold(Nanos(0), |sum, (_, time)| sum + *time)
     }
 
     fn instrument(&self) -> Nanos {
@@ -80,22 +81,23 @@ fn rate(phase: &Phase) -> f64 {
 }
 
 fn phases(trials: &[Trial]) -> Vec<Point<'_>> {
-    let mut all: Vec<Point<'_>> = Vec::new();
+    let mut points: Vec<Point<'_>> = Vec::new();
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else { continue };
         for phase in &trial.measured.phases {
             let (network, rate) = (network.name.as_str(), rate(phase));
             let scaling = Scaling::default();
-            all.push(Point { trial, phase, clients, network, rate, scaling });
+            points.push(Point { trial, phase, clients, network, rate, scaling });
         }
     }
-    let points: Vec<_> = all.iter().map(|it| (it.curve(), it.clients, it.rate)).collect();
-    let found = scaling(&points);
-    for (it, scaling) in all.iter_mut().zip(found) {
-        it.scaling = scaling;
+    let rates: Vec<_> =
+        points.iter().map(|point| (point.curve(), point.clients, point.rate)).collect();
+    let scalings = scaling(&rates);
+    for (point, scaling) in points.iter_mut().zip(scalings) {
+        point.scaling = scaling;
     }
-    all
+    points
 }
 
 fn name_of(trial: &Trial) -> String {
@@ -108,24 +110,24 @@ fn table(trials: &[Trial]) -> Option<Table> {
         return None;
     }
     let columns: Vec<Column<'_, Point<'_>>> = vec![
-        Column::words("trial", |it: &Point<'_>| name_of(it.trial)),
-        Column::words("network", |it: &Point<'_>| sanitize(it.network)),
-        Column::words("phase", |it: &Point<'_>| sanitize(&it.phase.name)),
-        Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
-        Column::number("ops/s", |it: &Point<'_>| format_scaled(it.rate))
+        Column::words("trial", |point: &Point<'_>| name_of(point.trial)),
+        Column::words("network", |point: &Point<'_>| sanitize(point.network)),
+        Column::words("phase", |point: &Point<'_>| sanitize(&point.phase.name)),
+        Column::number("clients", |point: &Point<'_>| point.clients.to_string()),
+        Column::number("ops/s", |point: &Point<'_>| format_scaled(point.rate))
             .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),
-        Column::number("scaling", |it: &Point<'_>| it.scaling.ratio.map(format_scaled).unwrap_or_default())
+        Column::number("scaling", |point: &Point<'_>| point.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
-        Column::words("knee", |it: &Point<'_>| it.scaling.mark().to_string()).means(scaling::KNEE),
-        Column::number("clients' CPU", |it: &Point<'_>| it.share(it.phase.cpu_ns))
+        Column::words("knee", |point: &Point<'_>| point.scaling.mark().to_string()).means(scaling::KNEE),
+        Column::number("clients' CPU", |point: &Point<'_>| point.share(point.phase.cpu_ns))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
-        Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(false)))
+        Column::number("server's CPU", |point: &Point<'_>| point.share(point.kernel_cpu(false)))
             .means("the same for nfsd and the threads of the server's file system"),
-        Column::number("common CPU", |it: &Point<'_>| it.share(it.kernel_cpu(true)))
+        Column::number("common CPU", |point: &Point<'_>| point.share(point.kernel_cpu(true)))
             .means("the same for pooled kernel workers (RPC of both sides, write-back) and for interrupts"),
-        Column::number("instrument", |it: &Point<'_>| it.share(it.instrument()))
+        Column::number("instrument", |point: &Point<'_>| point.share(point.instrument()))
             .means("the same for fsdyno itself: mostly the modelled disk's server"),
-        Column::number("idle", |it: &Point<'_>| it.share(it.idle()))
+        Column::number("idle", |point: &Point<'_>| point.share(point.idle()))
             .means("the same without any work: all wait for network or disk"),
     ];
     let mut table = Table::of(columns, &rows);
@@ -140,8 +142,8 @@ const ONE_PROCESSOR: &str = "Server, clients and network share the one processor
 impl Output for Clients<'_> {
     fn document(&self) -> Document {
         let Some(table) = table(self.trials) else {
-            let none = "No trial of this result has clients of a shared file system (fsdyno run --fs nfs:ext4 --clients 4).";
-            return Document(vec![Block::Paragraph(none.into())]);
+            let message = "No trial of this result has clients of a shared file system (fsdyno run --fs nfs:ext4 --clients 4).";
+            return Document(vec![Block::Paragraph(message.into())]);
         };
         Document(vec![
             Block::Table(table),
@@ -153,25 +155,25 @@ impl Output for Clients<'_> {
     /// One row for each trial and phase.
     fn rows(&self, out: &mut dyn Rows) {
         let time = |head: &str, value: fn(&Point<'_>) -> Nanos| {
-            Column::number(head, move |it: &Point<'_>| value(it).0.to_string())
+            Column::number(head, move |point: &Point<'_>| value(point).0.to_string())
         };
         let columns: Vec<Column<'_, Point<'_>>> = vec![
-            Column::words("trial_id", |it: &Point<'_>| it.trial.trial_id.clone()),
-            Column::words("workload", |it: &Point<'_>| it.trial.plan.workload.name.clone()),
-            Column::words("label", |it: &Point<'_>| it.trial.plan.label.clone()),
-            Column::number("seed", |it: &Point<'_>| it.trial.seed.to_string()),
-            Column::words("network", |it: &Point<'_>| it.network.to_string()),
-            Column::words("phase", |it: &Point<'_>| it.phase.name.clone()),
-            Column::number("clients", |it: &Point<'_>| it.clients.to_string()),
-            Column::number("ops_per_s", |it: &Point<'_>| it.rate.to_string()),
-            Column::words("knee", |it: &Point<'_>| it.scaling.knee.to_string()),
-            time("returned_ns", |it| it.phase.returned_ns),
-            time("length_ns", |it| it.length()),
-            time("clients_cpu_ns", |it| it.phase.cpu_ns),
-            time("server_cpu_ns", |it| it.kernel_cpu(false)),
-            time("common_cpu_ns", |it| it.kernel_cpu(true)),
-            time("instrument_cpu_ns", |it| it.instrument()),
-            time("idle_ns", |it| it.idle()),
+            Column::words("trial_id", |point: &Point<'_>| point.trial.trial_id.clone()),
+            Column::words("workload", |point: &Point<'_>| point.trial.plan.workload.name.clone()),
+            Column::words("label", |point: &Point<'_>| point.trial.plan.label.clone()),
+            Column::number("seed", |point: &Point<'_>| point.trial.seed.to_string()),
+            Column::words("network", |point: &Point<'_>| point.network.to_string()),
+            Column::words("phase", |point: &Point<'_>| point.phase.name.clone()),
+            Column::number("clients", |point: &Point<'_>| point.clients.to_string()),
+            Column::number("ops_per_s", |point: &Point<'_>| point.rate.to_string()),
+            Column::words("knee", |point: &Point<'_>| point.scaling.knee.to_string()),
+            time("returned_ns", |point| point.phase.returned_ns),
+            time("length_ns", |point| point.length()),
+            time("clients_cpu_ns", |point| point.phase.cpu_ns),
+            time("server_cpu_ns", |point| point.kernel_cpu(false)),
+            time("common_cpu_ns", |point| point.kernel_cpu(true)),
+            time("instrument_cpu_ns", |point| point.instrument()),
+            time("idle_ns", |point| point.idle()),
         ];
         out.table(&columns, phases(self.trials));
     }
@@ -179,14 +181,14 @@ impl Output for Clients<'_> {
     fn json(&self) -> Result<String, ReportError> {
         let all: Vec<serde_json::Value> = phases(self.trials)
             .iter()
-            .map(|it| {
+            .map(|point| {
                 serde_json::json!({
-                    "trial_id": it.trial.trial_id, "label": it.trial.plan.label, "seed": it.trial.seed,
-                    "network": it.network, "phase": it.phase.name, "clients": it.clients,
-                    "ops_per_s": it.rate, "knee": it.scaling.knee, "length_ns": it.length(),
-                    "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.kernel_cpu(false),
-                    "common_cpu_ns": it.kernel_cpu(true), "instrument_cpu_ns": it.instrument(),
-                    "idle_ns": it.idle(),
+                    "trial_id": point.trial.trial_id, "label": point.trial.plan.label, "seed": point.trial.seed,
+                    "network": point.network, "phase": point.phase.name, "clients": point.clients,
+                    "ops_per_s": point.rate, "knee": point.scaling.knee, "length_ns": point.length(),
+                    "clients_cpu_ns": point.phase.cpu_ns, "server_cpu_ns": point.kernel_cpu(false),
+                    "common_cpu_ns": point.kernel_cpu(true), "instrument_cpu_ns": point.instrument(),
+                    "idle_ns": point.idle(),
                 })
             })
             .collect();
@@ -240,11 +242,11 @@ mod tests {
         ];
         let all = phases(&trials);
         let knees: Vec<u32> =
-            all.iter().filter(|it| it.scaling.knee).map(|it| it.clients).collect();
+            all.iter().filter(|point| point.scaling.knee).map(|point| point.clients).collect();
         // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
         assert_eq!(knees, [4]);
         let scaling: Vec<String> =
-            all.iter().map(|it| format!("{:.2}", it.scaling.ratio.unwrap())).collect();
+            all.iter().map(|point| format!("{:.2}", point.scaling.ratio.unwrap())).collect();
         assert_eq!(scaling, ["3.01", "1.00", "2.00", "3.10"]);
     }
 
@@ -257,7 +259,7 @@ mod tests {
         }
         let csv = Format::Csv.write(&Clients { trials: &trials }, Style::default()).unwrap();
         assert_eq!(csv.lines().count(), 3, "{csv}");
-        let none = Format::Text.write(&Clients { trials: &[] }, Style::default()).unwrap();
-        assert!(none.contains("--clients"), "{none}");
+        let empty = Format::Text.write(&Clients { trials: &[] }, Style::default()).unwrap();
+        assert!(empty.contains("--clients"), "{empty}");
     }
 }

@@ -35,9 +35,9 @@ pub const COLUMN_NAMES: &[&str] = &[
 /// The table of a section, one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`], or the
 /// default ones if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
-    let columns = columns(section, all).into_iter().filter(|it| match chosen.is_empty() {
-        true => it.outputs != Outputs::Page,
-        false => it.name.is_empty() || chosen.contains(&it.name),
+    let columns = columns(section, all).into_iter().filter(|column| match chosen.is_empty() {
+        true => column.outputs != Outputs::Page,
+        false => column.name.is_empty() || chosen.contains(&column.name),
     });
     let columns = columns.map(|OutputColumn { mut column, .. }| {
         // A requested column is not omitted.
@@ -54,8 +54,9 @@ pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Tab
 /// The table of a section on a page, which has room for all columns and shows flags below their row.
 pub fn page_table(section: &Section<'_>) -> Table {
     let all = std::slice::from_ref(section);
-    let columns = columns(section, all).into_iter().filter(|it| it.outputs != Outputs::Text);
-    let mut table = build_table(columns.map(|it| it.column).collect(), section);
+    let columns =
+        columns(section, all).into_iter().filter(|column| column.outputs != Outputs::Text);
+    let mut table = build_table(columns.map(|column| column.column).collect(), section);
     for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
         cells.flags = row.flags.iter().map(|flag| flag.name()).collect();
     }
@@ -65,11 +66,13 @@ pub fn page_table(section: &Section<'_>) -> Table {
 /// The meaning of every column that any section has.
 pub fn meanings(sections: &[Section<'_>]) -> Vec<Term> {
     let table = |section| {
-        let columns = columns(section, sections).into_iter().map(|it| it.column);
+        let columns = columns(section, sections).into_iter().map(|column| column.column);
         build_table(columns.collect(), section)
     };
     let tables: Vec<Table> = sections.iter().map(table).collect();
-    let heads = |table| Table::shown(table).map(|at| (at, &table.heads[at])).collect::<Vec<_>>();
+    let heads = |table| {
+        Table::shown(table).map(|column| (column, &table.heads[column])).collect::<Vec<_>>()
+    };
     legend(tables.iter().flat_map(heads))
 }
 
@@ -248,10 +251,10 @@ fn spread_of(summary: &Summary) -> String {
 /// A latency column, with a note if its op is different from the one that the rate counts.
 fn with_latency_note<'c, 'a>(
     section: &Section<'_>,
-    mut it: Column<'c, Row<'a>>,
+    mut column: Column<'c, Row<'a>>,
 ) -> Column<'c, Row<'a>> {
-    it.head.subject = section.latency_note();
-    it
+    column.head.subject = section.latency_note();
+    column
 }
 
 fn latency(row: &Row<'_>, p: f64) -> String {
@@ -320,21 +323,21 @@ const GEOMETRIC_MEANS: &str = " (geometric means)";
 
 /// The meaning of a ratio: the times that it relates, and its base.
 fn ratio_meaning(sections: &[Section<'_>]) -> String {
-    let by = |measure| sections.iter().filter(|section| section.measure == measure).count();
-    let (space, per_operation) = (by(Measure::Space), by(Measure::Operation));
-    let time = match (by(Measure::Durable), by(Measure::Returned)) {
+    let count_by = |measure| sections.iter().filter(|section| section.measure == measure).count();
+    let (space, per_operation) = (count_by(Measure::Space), count_by(Measure::Operation));
+    let time = match (count_by(Measure::Durable), count_by(Measure::Returned)) {
         (_, 0) => "the time to durable",
         (0, _) => "the time to returned",
         _ => "the time to durable (to returned if a row has none)",
     };
-    let of_space = "the device space per file";
-    let of_each = "the time per operation";
+    let space_per_file = "the device space per file";
+    let time_per_operation = "the time per operation";
     let time = match sections.len() {
-        all if space == all => of_space.to_string(),
-        all if per_operation == all => of_each.to_string(),
+        all if space == all => space_per_file.to_string(),
+        all if per_operation == all => time_per_operation.to_string(),
         all => {
-            let filled = format!(", {of_space} where file systems were filled");
-            let ended = format!(", {of_each} where a phase ended by time");
+            let filled = format!(", {space_per_file} where file systems were filled");
+            let ended = format!(", {time_per_operation} where a phase ended by time");
             let parts = [(space, filled), (per_operation, ended)]
                 .map(|(n, text)| if n > 0 { text } else { String::new() });
             let comma = if space + per_operation > 0 { "," } else { "" };
@@ -381,7 +384,7 @@ mod tests {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let table = table(&sections[0], &sections, &[]);
-        let names: Vec<String> = legend(table.shown().map(|at| (at, &table.heads[at])))
+        let names: Vec<String> = legend(table.shown().map(|column| (column, &table.heads[column])))
             .into_iter()
             .map(|e| e.0)
             .collect();
@@ -389,9 +392,9 @@ mod tests {
             names,
             ["returned", "durable", "±", "CPU", "/s", "p50, p99", "MiB/s", "vs best"]
         );
-        let few = meanings_of(&sections, &["returned", "p99"]);
-        assert_eq!(few.len(), 2, "{few:?}");
-        assert!(few[1].1.starts_with("99 % of"), "{few:?}");
+        let selected = meanings_of(&sections, &["returned", "p99"]);
+        assert_eq!(selected.len(), 2, "{selected:?}");
+        assert!(selected[1].1.starts_with("99 % of"), "{selected:?}");
     }
 
     #[test]

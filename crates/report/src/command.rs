@@ -19,8 +19,8 @@ pub fn repeat_command<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> Stri
     let mut groups: Vec<Group<'_>> = Vec::new();
     for trial in trials {
         let choices = choices(trial);
-        match groups.iter_mut().find(|group| group.takes(&choices)) {
-            Some(group) => group.put(trial, choices),
+        match groups.iter_mut().find(|group| group.accepts(&choices)) {
+            Some(group) => group.push(trial, choices),
             None => groups.push(Group { trials: vec![trial], choices }),
         }
     }
@@ -41,20 +41,21 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     /// Returns true if no subject would have two different values.
-    fn takes(&self, choices: &Choices) -> bool {
+    fn accepts(&self, choices: &Choices) -> bool {
         choices
             .iter()
             .all(|(what, options)| self.choices.get(what).is_none_or(|known| known == options))
     }
 
-    fn put(&mut self, trial: &'a Trial, choices: Choices) {
+    fn push(&mut self, trial: &'a Trial, choices: Choices) {
         self.trials.push(trial);
         self.choices.extend(choices);
     }
 
     fn command(&self, basis: Basis<'_>) -> String {
         let trials = || self.trials.iter().copied();
-        let device = trials().map(|trial| &trial.plan.medium).find(|it| it.is_host_device());
+        let device =
+            trials().map(|trial| &trial.plan.medium).find(|medium| medium.is_host_device());
         let drive = device.and_then(MediumPlan::drive);
         let mut words = vec!["fsdyno".to_string(), "run".to_string()];
         if device.is_some() {
@@ -112,24 +113,24 @@ fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
-    let mut say = |what: String, words: Vec<String>| drop(choices.insert(what, words));
+    let mut add = |subject: String, words: Vec<String>| drop(choices.insert(subject, words));
     // The keys sort in the order of the options.
-    for (at, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
+    for (index, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
         let words = match (axis.value)(plan) {
             Value::Absent => continue,
             Value::Default => Vec::new(),
             Value::Set(value) => vec![option(axis.key, &value)],
         };
-        say(format!("0 {at:02}"), words);
+        add(format!("0 {index:02}"), words);
     }
     if let Some(filesystem) = &plan.filesystem {
         // Two specs under one label need two commands.
-        say(format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
+        add(format!("{LABEL}{}", plan.label), vec![filesystem.spec.clone()]);
     }
-    say(format!("1 set {}", plan.workload.name), settings(trial));
+    add(format!("1 set {}", plan.workload.name), settings(trial));
     let sysctls =
         plan.sysctls.iter().map(|(key, value)| option("sysctl", &format!("{key}={value}")));
-    say("2 sysctls".into(), sysctls.collect());
+    add("2 sysctls".into(), sysctls.collect());
     choices
 }
 
@@ -139,8 +140,8 @@ fn settings(trial: &Trial) -> Vec<String> {
         option("set", &format!("{}.{key}={value}", workload.name))
     };
     // The curve itself sets the number of files of its points.
-    let implied = |key: &str| key == "files" && crate::view::is_point(trial);
-    workload.params.iter().filter(|(key, _)| !implied(key)).map(set).collect()
+    let is_implied = |key: &str| key == "files" && crate::view::is_point(trial);
+    workload.params.iter().filter(|(key, _)| !is_implied(key)).map(set).collect()
 }
 
 /// An option with its value, quoted for a shell.

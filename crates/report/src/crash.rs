@@ -31,24 +31,24 @@ fn columns() -> Vec<Column<'static, Row>> {
                 format!("{} / {}", seconds(median), seconds(max))
             })
             .means("age of the oldest unacknowledged work that was lost"),
-        Column::number("lost files", |row: &Row| pair(row, |tried| tried.findings.files_lost))
+        Column::number("lost files", |row: &Row| pair(row, |outcome| outcome.findings.files_lost))
             .means("unacknowledged files that are missing, or shorter"),
-        Column::number("empty", |row: &Row| pair(row, |tried| tried.findings.files_empty))
+        Column::number("empty", |row: &Row| pair(row, |outcome| outcome.findings.files_empty))
             .means("such files that exist without bytes"),
-        Column::number("stale", |row: &Row| pair(row, |tried| tried.findings.files_stale))
-            .means("such files with zeros or others' bytes in place of theirs"),
-        Column::number("names lost", |row: &Row| pair(row, |tried| tried.findings.names_lost))
+        Column::number("stale", |row: &Row| pair(row, |outcome| outcome.findings.files_stale))
+            .means("such files with zeros or bytes of other files in place of their own"),
+        Column::number("names lost", |row: &Row| pair(row, |outcome| outcome.findings.names_lost))
             .means("files whose bytes were synced and that have no name"),
-        Column::number("doubled", |row: &Row| pair(row, |tried| tried.findings.names_doubled))
+        Column::number("doubled", |row: &Row| pair(row, |outcome| outcome.findings.names_doubled))
             .means("files under both names of a rename"),
         Column::number("recovery", |row: &Row| {
                 let (median, max) = row.median_and_max(mount);
                 format!("{} / {}", Nanos(median), Nanos(max))
             })
             .means("virtual time of the mount"),
-        Column::number("repaired", |row: &Row| row.count(|tried| tried.recovery.repair.is_some()).to_string())
+        Column::number("repaired", |row: &Row| row.count(|outcome| outcome.recovery.repair.is_some()).to_string())
             .means("cuts after which the check was not clean or the mount failed, and the repair ran"),
-        Column::number("last resort", |row: &Row| row.count(|tried| tried.recovery.last_resort.is_some()).to_string())
+        Column::number("last resort", |row: &Row| row.count(|outcome| outcome.recovery.last_resort.is_some()).to_string())
             .means("cuts after whose repair the mount failed again, and the tool that discards the journal ran"),
         Column::number("unmountable", |row: &Row| row.unmountable().to_string())
             .means("cuts after which it could not be mounted (hangs and panics included)"),
@@ -57,20 +57,20 @@ fn columns() -> Vec<Column<'static, Row>> {
 
 /// The table of these rows.
 pub fn table_of(rows: &[Row]) -> Table {
-    Table::of(columns(), ran(rows))
+    Table::of(columns(), executed(rows))
 }
 
 /// The meaning of pairs of numbers, printed before the meanings of the columns.
 pub const PAIRS: &str = "Pairs are the median / the worst cut.";
 
 /// Age of the oldest lost work, in nanoseconds.
-pub fn lost(tried: &CutOutcome) -> u64 {
-    tried.findings.lost_ns.0
+pub fn lost(outcome: &CutOutcome) -> u64 {
+    outcome.findings.lost_ns.0
 }
 
 /// Duration of the mount, in nanoseconds.
-pub fn mount(tried: &CutOutcome) -> u64 {
-    tried.recovery.mount_ns.0
+pub fn mount(outcome: &CutOutcome) -> u64 {
+    outcome.recovery.mount_ns.0
 }
 
 /// Results of `fsdyno crash` to print.
@@ -97,14 +97,14 @@ pub fn blocks(rows: &[Row]) -> Vec<Block> {
     let rows = with_unique_names(rows);
     let table = Table { fit: Fit::Transpose, ..table_of(&rows) };
     let legend = legend(&table);
-    vec![Block::Table(table), Block::Answer(sentences(&rows).join(" ")), Block::Own(legend)]
+    vec![Block::Table(table), Block::Answer(sentences(&rows).join(" ")), Block::Markup(legend)]
 }
 
 /// The rows with unique names: if labels are equal (for example, in two results), the conditions in which the rows
 /// differ are added to them. Unsafe rows are last.
 pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     let names = RowNames::of(rows.iter().map(subject));
-    let mut new: Vec<Row> = Vec::new();
+    let mut named: Vec<Row> = Vec::new();
     for row in rows {
         let namesakes = || rows.iter().filter(|other| other.label == row.label);
         let mut label = row.label.clone();
@@ -127,16 +127,17 @@ pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
             }
             // Rows with equal conditions are numbered.
             let numbered = (2..).map(|number| format!("{label} ({number})"));
-            let free = |name: &String| new.iter().all(|other| other.label != *name);
-            label = std::iter::once(label.clone()).chain(numbered).find(free).unwrap_or_default();
+            let is_free = |name: &String| named.iter().all(|other| other.label != *name);
+            label =
+                std::iter::once(label.clone()).chain(numbered).find(is_free).unwrap_or_default();
         }
-        new.push(Row { label, ..row.clone() });
+        named.push(Row { label, ..row.clone() });
     }
-    new.sort_by_key(|row| !risks(row).is_empty());
-    new
+    named.sort_by_key(|row| !risks(row).is_empty());
+    named
 }
 
-/// The reasons why acknowledged data of a row may be lost because of its options, whatever these cuts found.
+/// The reasons why acknowledged data of a row may be lost because of its options, regardless of what these cuts found.
 fn risks(row: &Row) -> Vec<String> {
     durability::risks(row.plan.filesystem.as_ref(), &Conditions::default())
 }
@@ -168,12 +169,12 @@ fn subject(row: &Row) -> Subject<'_> {
 }
 
 /// The rows that ran, excluding those that were skipped.
-pub fn ran(rows: &[Row]) -> impl Iterator<Item = &Row> {
+pub fn executed(rows: &[Row]) -> impl Iterator<Item = &Row> {
     rows.iter().filter(|row| row.skipped.is_none())
 }
 
 /// A row's name, with the disk if it is faulty.
-pub fn named(row: &Row) -> String {
+pub fn name_with_disk(row: &Row) -> String {
     let (label, disk) = (number::sanitize(&row.label), fault_suffix(row.disk));
     marked_name(row, if label.ends_with(&disk) { label } else { label + &disk })
 }
@@ -198,12 +199,12 @@ type Figure = (&'static str, fn(&CutOutcome) -> u64);
 
 const FIGURES: &[Figure] = &[
     ("lost_ns", lost),
-    ("files_lost", |tried| tried.findings.files_lost),
-    ("files_empty", |tried| tried.findings.files_empty),
-    ("files_stale", |tried| tried.findings.files_stale),
-    ("names_lost", |tried| tried.findings.names_lost),
-    ("names_doubled", |tried| tried.findings.names_doubled),
-    ("names_back", |tried| tried.findings.names_back),
+    ("files_lost", |outcome| outcome.findings.files_lost),
+    ("files_empty", |outcome| outcome.findings.files_empty),
+    ("files_stale", |outcome| outcome.findings.files_stale),
+    ("names_lost", |outcome| outcome.findings.names_lost),
+    ("names_doubled", |outcome| outcome.findings.names_doubled),
+    ("names_back", |outcome| outcome.findings.names_back),
     ("mount_ns", mount),
 ];
 
@@ -217,7 +218,11 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     let mut columns = vec![
         always("label", |row| row.label.clone()),
         always("spec", |row| {
-            row.plan.filesystem.as_ref().map(|it| it.spec.clone()).unwrap_or_default()
+            row.plan
+                .filesystem
+                .as_ref()
+                .map(|filesystem| filesystem.spec.clone())
+                .unwrap_or_default()
         }),
         always("workload", |row| row.plan.workload.name.clone()),
         always("parameters", |row| {
@@ -236,13 +241,13 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
         measured("unit", |row| row.rate.unit.clone()),
         measured("per_second", |row| row.rate.per_second.to_string()),
         measured("cuts", |row| row.outcomes.len().to_string()),
-        sum("acknowledged_lost", |tried| tried.findings.acknowledged_lost),
-        sum("acknowledged_names", |tried| tried.findings.acknowledged_names),
-        count("unclean", |tried| tried.recovery.unclean.is_some()),
-        count("refused", |tried| tried.recovery.refused.is_some()),
-        count("repaired", |tried| tried.recovery.repair.is_some()),
-        count("last_resort", |tried| tried.recovery.last_resort.is_some()),
-        count("unmountable", |tried| tried.recovery.lost.is_some()),
+        sum("acknowledged_lost", |outcome| outcome.findings.acknowledged_lost),
+        sum("acknowledged_names", |outcome| outcome.findings.acknowledged_names),
+        count("unclean", |outcome| outcome.recovery.unclean.is_some()),
+        count("refused", |outcome| outcome.recovery.refused.is_some()),
+        count("repaired", |outcome| outcome.recovery.repair.is_some()),
+        count("last_resort", |outcome| outcome.recovery.last_resort.is_some()),
+        count("unmountable", |outcome| outcome.recovery.lost.is_some()),
     ];
     for (name, value) in FIGURES {
         columns.extend([
@@ -255,8 +260,8 @@ fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     let limit = move |share| limit(share).map(|share| share.to_string()).unwrap_or_default();
     columns.extend([
         measured("violated", |row| sentences::violations_of(row).to_string()),
-        measured("violated_least", move |row| limit(sentences::limits(row).map(|it| it.0))),
-        measured("violated_most", move |row| limit(sentences::limits(row).map(|it| it.1))),
+        measured("violated_least", move |row| limit(sentences::limits(row).map(|limits| limits.0))),
+        measured("violated_most", move |row| limit(sentences::limits(row).map(|limits| limits.1))),
         always("skipped", |row| row.skipped.clone().unwrap_or_default()),
         always("unsafe", |row| risks(row).join("; ")),
     ]);
@@ -352,7 +357,10 @@ mod tests {
                 "ext4, seed 7 (2)"
             ]
         );
-        assert_eq!(named(&with_unique_names(&rows)[1]), "off on a disk that drops flushes");
+        assert_eq!(
+            name_with_disk(&with_unique_names(&rows)[1]),
+            "off on a disk that drops flushes"
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct PointRow<'a> {
     /// The flags of any of its trials.
     pub flags: Vec<Flag>,
     /// The workload without its point.
-    pub of: String,
+    pub curve_workload: String,
     /// The workload with its point, such as `dirops files=1000`.
     pub workload: String,
     /// The row of that section.
@@ -67,10 +67,10 @@ pub enum Shape {
 /// The shape of an exponent; with two points there is no interval and no shape.
 pub fn shape(growth: &Growth) -> Shape {
     let Some((low, high)) = growth.interval else { return Shape::Neither };
-    let near = |whole: f64| low > whole - 0.5 && high < whole + 0.5;
-    if near(1.0) {
+    let is_near = |whole: f64| low > whole - 0.5 && high < whole + 0.5;
+    if is_near(1.0) {
         Shape::Line
-    } else if near(2.0) {
+    } else if is_near(2.0) {
         Shape::Parabola
     } else {
         Shape::Neither
@@ -93,8 +93,8 @@ impl Shape {
 fn includes_shape(growth: &Growth) -> bool {
     let shown = |end: f64| (end * 100.0).round() / 100.0;
     let Some((low, high)) = growth.interval else { return false };
-    let holds = |(whole, _)| shown(low) <= whole && whole <= shown(high);
-    shape(growth).named().is_some_and(holds)
+    let contains = |(whole, _)| shown(low) <= whole && whole <= shown(high);
+    shape(growth).named().is_some_and(contains)
 }
 
 /// `0.99 [0.98, 1.01], linear`; `1.22 [1.04, 1.41], nearest to linear, but steeper`.
@@ -102,8 +102,8 @@ pub fn words(growth: &Growth) -> String {
     let name = match shape(growth).named() {
         Some((_, name)) if includes_shape(growth) => format!(", {name}"),
         Some((whole, name)) => {
-            let way = if growth.exponent > whole { "steeper" } else { "flatter" };
-            format!(", nearest to {name}, but {way}")
+            let direction = if growth.exponent > whole { "steeper" } else { "flatter" };
+            format!(", nearest to {name}, but {direction}")
         }
         None if growth.interval.is_none() => ", from two points, which every power fits".into(),
         None => ", neither clearly linear nor quadratic".into(),
@@ -116,17 +116,17 @@ pub fn words(growth: &Growth) -> String {
 /// The curves of these trials, in their order.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
     let sections_of =
-        |here: &[&'a Trial], names: &RowNames| view::sections_named(here, names, None.into());
-    let of_each = each_point(trials, sections_of);
-    of_each.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
+        |trials: &[&'a Trial], names: &RowNames| view::sections_named(trials, names, None.into());
+    let points = each_point(trials, sections_of);
+    points.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
 
 /// Each point of each curve as a separate section, measured by the time to returned, to which the exponent is fitted;
 /// p-values are not adjusted yet.
 pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
-    let sections_of = |here: &[&'a Trial], names: &RowNames| {
-        view::unadjusted_sections(here, names, basis, measure)
+    let sections_of = |trials: &[&'a Trial], names: &RowNames| {
+        view::unadjusted_sections(trials, names, basis, measure)
     };
     let mut points = Vec::new();
     for (sizes, sections) in each_point(trials, sections_of) {
@@ -169,8 +169,8 @@ fn each_point<'a>(
         // A row has the same name at every point, even where other rows failed.
         let names = RowNames::of(of_curve.iter().copied());
         let at_size = |size: &u64| {
-            let here = of_curve.iter().copied().filter(|trial| files(trial) == Some(*size));
-            sections_of(&view::distinct(here), &names)
+            let of_size = of_curve.iter().copied().filter(|trial| files(trial) == Some(*size));
+            sections_of(&view::distinct(of_size), &names)
         };
         let sections = sizes.iter().map(at_size).collect();
         curves.push((sizes, sections));
@@ -185,12 +185,12 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
         for section in sections {
             let title = section.title();
             let known = curves.iter().position(|curve| curve.title == title);
-            let at = known.unwrap_or_else(|| {
+            let curve = known.unwrap_or_else(|| {
                 curves.push(Curve { title, points: points.to_vec(), lines: Vec::new() });
                 curves.len() - 1
             });
             for row in section.rows {
-                let lines = &mut curves[at].lines;
+                let lines = &mut curves[curve].lines;
                 let known = lines.iter().position(|line| line.name == row.name);
                 let line = known.unwrap_or_else(|| {
                     let rows = points.iter().map(|_| None).collect();
@@ -201,7 +201,7 @@ fn assemble<'a>(points: &[u64], sections: Vec<Vec<Section<'a>>>) -> Vec<Curve<'a
                 let place = PointRow {
                     returned: row.returned,
                     flags: row.flags.clone(),
-                    of: section.workload.clone(),
+                    curve_workload: section.workload.clone(),
                     workload,
                     row,
                 };
@@ -265,8 +265,8 @@ pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
         let lines = curves.iter().flat_map(|curve| &curve.lines);
         lines.flat_map(|line| line.rows.iter().flatten())
     };
-    let has = |flag: &Flag| places().any(|place| place.flags.contains(flag));
-    Flag::ALL.iter().copied().filter(has).collect()
+    let is_present = |flag: &Flag| places().any(|place| place.flags.contains(flag));
+    Flag::ALL.iter().copied().filter(is_present).collect()
 }
 
 /// A sentence for each file system, and one for each flag of its points.
@@ -280,14 +280,14 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
         for (files, place) in curve.points.iter().zip(&line.rows) {
             for flag in place.iter().flat_map(|place| &place.flags) {
                 match flags.iter_mut().find(|(known, _)| known == flag) {
-                    Some((_, at)) => at.push(number::count(*files)),
+                    Some((_, counts)) => counts.push(number::count(*files)),
                     None => flags.push((*flag, vec![number::count(*files)])),
                 }
             }
         }
-        for (flag, at) in flags {
-            let at = at.join(", ");
-            sentences.push(format!("{}: {flag} at {at} files.", line.name));
+        for (flag, counts) in flags {
+            let counts = counts.join(", ");
+            sentences.push(format!("{}: {flag} at {counts} files.", line.name));
         }
     }
     sentences
@@ -296,13 +296,14 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
 /// A curve in a sentence: the file systems whose time grows linearly or quadratically, or closest to that; none if
 /// nothing can be concluded.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
-    let part = |(target, just): (Shape, bool)| {
-        let is = |growth: &Growth| shape(growth) == target && includes_shape(growth) == just;
-        let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(is));
+    let part = |(target, exactly): (Shape, bool)| {
+        let has_shape =
+            |growth: &Growth| shape(growth) == target && includes_shape(growth) == exactly;
+        let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(has_shape));
         let names: Vec<&str> = lines.map(|line| line.name.as_str()).collect();
         let (_, shape) = target.named()?;
-        let is = if just { "is" } else { "is nearest to" };
-        (!names.is_empty()).then(|| format!("{is} {shape} on {}", names.join(", ")))
+        let verb = if exactly { "is" } else { "is nearest to" };
+        (!names.is_empty()).then(|| format!("{verb} {shape} on {}", names.join(", ")))
     };
     let kinds = [Shape::Line, Shape::Parabola].into_iter().flat_map(|s| [(s, true), (s, false)]);
     let parts: Vec<String> = kinds.filter_map(part).collect();

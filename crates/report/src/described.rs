@@ -16,11 +16,11 @@ use crate::number;
 use crate::pairing::Matching;
 
 /// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without either, about
-/// one is reported. [OWN] Every p is in the exports.
+/// one is reported. An own choice; the exports contain every p-value.
 const P_LIMIT: f64 = 0.01;
 
 /// The distance from the median, as a fraction of it, beyond which an outlier outside Tukey's outer fence is
-/// reported: if values hardly vary, many lie outside a fence. [OWN]
+/// reported: if values hardly vary, many lie outside a fence. An own choice.
 const MIN_DISTANCE: f64 = 0.01;
 
 /// The maximum number of outliers of a row that are listed individually.
@@ -57,14 +57,14 @@ impl Described {
         let seconds: Vec<f64> = values.iter().map(|(_, seconds)| *seconds).collect();
         let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         values.iter().for_each(|(seed, seconds)| seeds.entry(*seed).or_default().push(*seconds));
-        let twice = seeds.values().any(|group| group.len() > 1);
+        let repeated = seeds.values().any(|group| group.len() > 1);
         let groups: Vec<Vec<f64>> = seeds.into_values().collect();
         Described {
             measure,
             outliers: outliers(&seconds),
             drift: drift(&seconds, LEVEL).filter(|_| host),
             warmup: warmup(&seconds, LEVEL).filter(|_| host),
-            levels: twice.then(|| one_way(&groups)).flatten(),
+            levels: repeated.then(|| one_way(&groups)).flatten(),
             values,
         }
     }
@@ -81,14 +81,14 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
     for row in &section.rows {
         let described = Described::of(row, section);
         let name = &row.name;
-        let mut report = |what: String| lines.push(format!("{name}: {what}"));
+        let mut report = |note: String| lines.push(format!("{name}: {note}"));
         if let Some((drift, change)) = described.drift.and_then(|d| Some((d, d.change?)))
             && drift.p < P_LIMIT
         {
-            let way = if change > 0.0 { "rose" } else { "fell" };
-            let by = number::percent(change.abs());
+            let verb = if change > 0.0 { "rose" } else { "fell" };
+            let by_percent = number::percent(change.abs());
             report(format!(
-                "{} {way} by {by} during the run (drift, p = {:.3}); something else changed \
+                "{} {verb} by {by_percent} during the run (drift, p = {:.3}); something else changed \
                  on the machine",
                 if described.measure == Measure::Space { "bytes per file" } else { "times" },
                 drift.p
@@ -97,28 +97,28 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
         if let Some((first, share)) = described.warmup.and_then(|w| Some((w, w.share?)))
             && first.p.is_some_and(|p| p < P_LIMIT)
         {
-            let way = if share > 0.0 { "longer" } else { "shorter" };
-            let by = number::percent(share.abs());
+            let comparative = if share > 0.0 { "longer" } else { "shorter" };
+            let by_percent = number::percent(share.abs());
             report(format!(
-                "the first trial took {by} {way} than the rest (warm-up); it is counted"
+                "the first trial took {by_percent} {comparative} than the rest (warm-up); it is counted"
             ));
         }
         let seconds = described.numbers();
         let median = describe::median(&seconds).unwrap_or(0.0);
-        let far = |outlier: &&Outlier| {
+        let is_distant = |outlier: &&Outlier| {
             outlier.far && (outlier.value - median).abs() > MIN_DISTANCE * median.abs()
         };
-        let far: Vec<&Outlier> = described.outliers.iter().filter(far).collect();
-        for outlier in far.iter().take(MAX_LISTED) {
-            let (seed, _) = described.values[outlier.at];
+        let distant: Vec<&Outlier> = described.outliers.iter().filter(is_distant).collect();
+        for outlier in distant.iter().take(MAX_LISTED) {
+            let (seed, _) = described.values[outlier.index];
             let [value, median] =
                 [outlier.value, median].map(|value| described.measure.format(value));
             report(format!(
                 "seed {seed} is an outlier, {value} against a median of {median}; it is counted"
             ));
         }
-        if far.len() > MAX_LISTED {
-            report(format!("{} more outliers", far.len() - MAX_LISTED));
+        if distant.len() > MAX_LISTED {
+            report(format!("{} more outliers", distant.len() - MAX_LISTED));
         }
         if let Some(share) = described.levels.and_then(|levels| levels.share) {
             let share = number::percent(share);
@@ -127,13 +127,13 @@ pub fn lines(section: &Section<'_>) -> Vec<String> {
             ));
         }
     }
-    lines.extend(section.rows.iter().filter_map(|row| partners(row, section)));
-    lines.extend(exact(section));
+    lines.extend(section.rows.iter().filter_map(|row| matching_note(row, section)));
+    lines.extend(exact_note(section));
     lines
 }
 
 /// A sentence on the rows whose repeats are exactly equal, if there are any.
-fn exact(section: &Section<'_>) -> Option<String> {
+fn exact_note(section: &Section<'_>) -> Option<String> {
     let compared = section.rows.iter().filter_map(|row| Some((row, row.comparison?)));
     let names: Vec<&str> =
         compared.filter(|(_, c)| c.exact).map(|(row, _)| row.name.as_str()).collect();
@@ -142,18 +142,18 @@ fn exact(section: &Section<'_>) -> Option<String> {
 }
 
 /// A sentence on how a lab row's trials were matched, if some are unmatched.
-fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
-    let base = row.base.and_then(|at| section.rows.get(at))?;
-    let how = match row.matching? {
+fn matching_note(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
+    let base = row.base.and_then(|index| section.rows.get(index))?;
+    let matching = match row.matching? {
         Matching::Pairs(0) | Matching::Samples => return None,
-        Matching::Pairs(left_out) => {
+        Matching::Pairs(excluded) => {
             let pairs = row.comparison.map_or(0, |comparison| comparison.n);
             let (pairs, trials) =
-                (number::counted(pairs, "pair"), number::counted(left_out, "trial"));
-            let (have, are) = if left_out == 1 { ("has", "is") } else { ("have", "are") };
+                (number::counted(pairs, "pair"), number::counted(excluded, "trial"));
+            let (have, are) = if excluded == 1 { ("has", "is") } else { ("have", "are") };
             format!(
                 "compared with {} by {pairs} of equal seed; {trials} of the two {have} no match and {are} \
-                 left out of the ratio",
+                 not counted in the ratio",
                 base.name
             )
         }
@@ -162,7 +162,7 @@ fn partners(row: &Row<'_>, section: &Section<'_>) -> Option<String> {
             base.name
         ),
     };
-    Some(format!("{}: {how}", row.name))
+    Some(format!("{}: {matching}", row.name))
 }
 
 #[cfg(test)]
@@ -175,11 +175,11 @@ mod tests {
     /// Ten trials of ext4 on a host, in this order, with these seconds until returned.
     fn host(seconds: [f64; 10]) -> Vec<Trial> {
         let trial = fixture::on_a_host().remove(0);
-        let trial = |(at, seconds): (usize, f64)| {
+        let trial = |(index, seconds): (usize, f64)| {
             let mut trial = trial.clone();
             // Seeds in the opposite order of the runs.
-            trial.seed = 20 - at as u64;
-            trial.host.started = format!("2026-11-22T00:00:{at:02}Z");
+            trial.seed = 20 - index as u64;
+            trial.host.started = format!("2026-11-22T00:00:{index:02}Z");
             trial.measured.phases.truncate(1);
             trial.measured.phases[0].returned_ns = Nanos((seconds * 1e9) as u64);
             trial
@@ -232,9 +232,9 @@ mod tests {
         let sections = view::sections(&trials, None);
         let described = Described::of(&sections[0].rows[0], &sections[0]);
         assert!(described.drift.is_none() && described.levels.is_none());
-        let mut twice = host([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
-        twice.iter_mut().enumerate().for_each(|(at, trial)| trial.seed = at as u64 % 5);
-        let lines = notes(&twice);
+        let mut repeated = host([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
+        repeated.iter_mut().enumerate().for_each(|(index, trial)| trial.seed = index as u64 % 5);
+        let lines = notes(&repeated);
         assert!(lines.iter().any(|l| l.contains("of the variance is between seeds")), "{lines:?}");
     }
 }

@@ -11,13 +11,13 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// The output is not available in this format.
     #[error(
-        "print it in this format: it has no such form; use text, mail, markdown, html, csv or json"
+        "print it in this format: it is not available for this output; use text, mail, markdown, html, csv or json"
     )]
     Format,
     /// No trial's workload has an original format, or none was successful.
     #[error(
-        "print them as an original program would: no trial here has such a form; workloads that have \
-         one: {0}"
+        "print them as an original program would: no successful trial has a workload with an original format; \
+         workloads with one: {0}"
     )]
     NoOriginal(String),
 }

@@ -30,7 +30,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 }
 
 /// The schema of a set of strings, each with its meaning.
-pub(crate) fn words<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
+pub(crate) fn string_enum<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
     let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
     json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
 }
@@ -48,9 +48,9 @@ pub(crate) fn methods_or_null(generator: &mut SchemaGenerator) -> Schema {
 
 /// The schema of the verdicts of a comparison.
 pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
-    words([
-        (Verdict::Faster, "It took less."),
-        (Verdict::Slower, "It took more."),
+    string_enum([
+        (Verdict::Faster, "It took less time (or space)."),
+        (Verdict::Slower, "It took more time (or space)."),
         (Verdict::Same, "The difference is smaller than the smallest one that matters."),
         (Verdict::Undecided, "The trials do not decide."),
         (
@@ -58,7 +58,7 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
             "The trials decide, but the ratio is that of two file systems in the lab, and no larger than the error of its \
              processor profile.",
         ),
-    ].map(|(of, meaning)| (verdict(of), meaning)))
+    ].map(|(value, meaning)| (verdict(value), meaning)))
 }
 
 /// A value as indented JSON with a newline at the end.

@@ -23,8 +23,8 @@ pub fn sentences(trials: &[Trial]) -> Vec<String> {
 }
 
 /// The meaning of phases that do not end with a sync.
-const UNSYNCED: &str = "only the last phase is synced, as the program goes on: an earlier one has no durable time, and what it \
-     leaves in memory is written in the phases after it";
+const UNSYNCED: &str = "only the last phase is synced, because the program continues: an earlier phase has no durable time, and \
+     data that it leaves in memory is written in the phases after it";
 
 fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
     let Some((_, replay)) = group.first() else { return String::new() };
@@ -46,7 +46,9 @@ fn sentence(group: &[(&Trial, &ReplayReport)]) -> String {
         ),
     });
     parts.extend(think(group));
-    if group.iter().any(|(trial, _)| trial.measured.phases.iter().any(|it| it.synced_ns.is_none()))
+    if group
+        .iter()
+        .any(|(trial, _)| trial.measured.phases.iter().any(|phase| phase.synced_ns.is_none()))
     {
         parts.push(UNSYNCED.to_string());
     }
@@ -86,13 +88,13 @@ fn reasons(replay: &ReplayReport) -> String {
         replay.left_out.iter().map(|(reason, count)| (reason, *count)).collect();
     reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let more = reasons.len().saturating_sub(MAX_REASONS);
-    let named = reasons.iter().take(MAX_REASONS);
-    let mut named: Vec<String> =
-        named.map(|(reason, number)| format!("{} {}", count(*number), sanitize(reason))).collect();
+    let listed = reasons.iter().take(MAX_REASONS);
+    let mut listed: Vec<String> =
+        listed.map(|(reason, number)| format!("{} {}", count(*number), sanitize(reason))).collect();
     if more > 0 {
-        named.push(format!("and {}", counted(more, "more reason")));
+        listed.push(format!("and {}", counted(more, "more reason")));
     }
-    if named.is_empty() { String::new() } else { format!("; not: {}", named.join(", ")) }
+    if listed.is_empty() { String::new() } else { format!("; not: {}", listed.join(", ")) }
 }
 
 /// The share of the threads' time that is processor time between calls, over all trials.
@@ -100,11 +102,11 @@ fn think(group: &[(&Trial, &ReplayReport)]) -> Option<String> {
     let phases = || group.iter().flat_map(|(trial, _)| &trial.measured.phases);
     let think: u64 = phases().map(|phase| phase.think_ns.0).sum();
     let calls: u64 = phases().flat_map(|phase| phase.ops.values()).map(|op| op.total_ns.0).sum();
-    let whole = (think + calls) as f64;
-    (think > 0 && whole > 0.0).then(|| {
+    let total = (think + calls) as f64;
+    (think > 0 && total > 0.0).then(|| {
         format!(
             "the time between calls is {} of their threads' time",
-            percent(think as f64 / whole)
+            percent(think as f64 / total)
         )
     })
 }
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn said(change: impl Fn(&mut ReplayReport)) -> String {
+    fn sentence_with(change: impl Fn(&mut ReplayReport)) -> String {
         let mut trials = fixture::trials();
         trials.truncate(1);
         let mut replay = ReplayReport {
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_replay_says_what_of_the_recording_it_makes() {
-        let text = said(|_| {});
+        let text = sentence_with(|_| {});
         for part in [
             "150 of 200 recorded calls are replayed (75 %; not: 30 locks, 20 mknods)",
             "3 threads, in the recorded order where calls share a file or a name (7 wait",
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn phases_without_a_sync_are_explained() {
-        assert!(!said(|_| {}).contains(UNSYNCED));
+        assert!(!sentence_with(|_| {}).contains(UNSYNCED));
         let mut trials = fixture::trials();
         trials.truncate(1);
         trials[0].conditions.replay = Some(ReplayReport::default());
@@ -163,7 +165,7 @@ mod tests {
 
     #[test]
     fn results_that_differ_are_counted_and_a_whole_replay_has_no_reasons() {
-        let text = said(|replay| (replay.differing, replay.replayed) = (5, 200));
+        let text = sentence_with(|replay| (replay.differing, replay.replayed) = (5, 200));
         assert!(text.contains("replayed (100 %);") && text.contains("differ: 5 on "), "{text}");
     }
 }

@@ -41,14 +41,14 @@ pub fn view(sections: &[Section<'_>], max_lines: usize) -> InstrumentView {
         let title = section.title();
         section.rows.iter().map(|row| line(&title, row)).collect::<Vec<_>>()
     };
-    let all: usize = sections.iter().map(|section| section.rows.len()).sum();
+    let total: usize = sections.iter().map(|section| section.rows.len()).sum();
     let in_lab = |(trial, _): &(&Trial, &Phase)| trial.lab_id.is_some();
     let mut rows = sections.iter().flat_map(|section| &section.rows);
     InstrumentView {
         disk: rows.any(|row| row.trials.iter().any(in_lab)),
         limit: format!("{:.0} %", INSTRUMENT_LIMIT * 100.0),
         lines: sections.iter().flat_map(lines).take(max_lines).collect(),
-        left_out: all.saturating_sub(max_lines),
+        left_out: total.saturating_sub(max_lines),
     }
 }
 

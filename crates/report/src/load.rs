@@ -131,7 +131,8 @@ impl LoadError {
 /// The first names of a list, and the number of further ones.
 fn list_paths(paths: &[PathBuf]) -> String {
     const SHOWN: usize = 6;
-    let first: Vec<String> = paths.iter().take(SHOWN).map(|it| it.display().to_string()).collect();
+    let first: Vec<String> =
+        paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
     let more = paths.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", first.join(", "))
@@ -145,8 +146,8 @@ pub fn results_below(folder: &Path) -> Vec<PathBuf> {
 fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries
-        .filter(|it| it.file_type().is_ok_and(|it| it.is_dir()))
-        .map(|it| it.path())
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
         .collect();
     folders.sort();
     let results = folders.into_iter().flat_map(|folder| match (is_result(&folder), depth) {
@@ -159,8 +160,8 @@ fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
 
 /// Tests whether a folder is a result: of `fsdyno run`, of a study, of `fsdyno crash`.
 pub fn is_result(folder: &Path) -> bool {
-    let has = |name| compressed::find(&folder.join(name)).is_some();
-    has(RECORDS) || has(fsdyno_crash::ROWS_FILE) || folder.join("study.toml").is_file()
+    let contains = |name| compressed::find(&folder.join(name)).is_some();
+    contains(RECORDS) || contains(fsdyno_crash::ROWS_FILE) || folder.join("study.toml").is_file()
 }
 
 /// The depth below a folder down to which results are searched for: that of the runs of a study.
@@ -244,16 +245,16 @@ mod tests {
     #[test]
     fn a_folder_above_results_names_them() {
         let above = tempfile::tempdir().unwrap();
-        let at = |name: &str| above.path().join(name);
+        let path = |name: &str| above.path().join(name);
         let error = || load([above.path()]).unwrap_err().to_string();
         assert!(error().contains("name a result folder or its trials.ndjson"), "{}", error());
         for (folder, file) in
             [("b/deep", RECORDS), ("a", "crash.json"), ("c", "study.toml"), ("d", "other")]
         {
-            fs::create_dir_all(at(folder)).unwrap();
-            fs::write(at(folder).join(file), "").unwrap();
+            fs::create_dir_all(path(folder)).unwrap();
+            fs::write(path(folder).join(file), "").unwrap();
         }
-        let below = ["a", "b/deep", "c"].map(|name| at(name).display().to_string()).join(", ");
+        let below = ["a", "b/deep", "c"].map(|name| path(name).display().to_string()).join(", ");
         assert!(error().ends_with(&format!("those below it: {below}")), "{}", error());
     }
 

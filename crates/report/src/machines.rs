@@ -24,13 +24,13 @@ impl Machines {
             by_machine.entry(name_of(trial).unwrap_or_default()).or_default().push(trial);
         }
         let has_several =
-            |group: &Vec<&Trial>| group.iter().any(|it| it.plan.label != group[0].plan.label);
+            |group: &Vec<&Trial>| group.iter().any(|trial| trial.plan.label != group[0].plan.label);
         let all_named = !by_machine.contains_key("");
         if by_machine.len() < 2 || !all_named || !by_machine.values().any(has_several) {
             return Machines::default();
         }
-        let named = |(name, of): (&str, Vec<&Trial>)| (name.to_string(), RowNames::of(of));
-        Machines { rows: by_machine.into_iter().map(named).collect() }
+        let names = |(name, trials): (&str, Vec<&Trial>)| (name.to_string(), RowNames::of(trials));
+        Machines { rows: by_machine.into_iter().map(names).collect() }
     }
 
     /// The name of the machine of a trial, if machines have separate sections.
@@ -60,9 +60,9 @@ mod tests {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.workload.name == "dirops");
         let mut second = trials.clone();
-        for (at, trial) in trials.iter_mut().chain(&mut second).enumerate() {
-            trial.trial_id = format!("{at}");
-            trial.plan.hash = format!("{at}");
+        for (index, trial) in trials.iter_mut().chain(&mut second).enumerate() {
+            trial.trial_id = format!("{index}");
+            trial.plan.hash = format!("{index}");
             let machine = machine_of(trial).map(String::from);
             trial.plan.lab_mut().unwrap().machine = machine;
         }
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_title_of_a_page_names_the_work_once_and_then_the_machines() {
-        let odd = |trial: &Trial| Some(if trial.seed % 2 == 0 { "pc" } else { "server" });
-        let html = crate::html(&on_machines(odd), &[], None).unwrap();
+        let by_parity = |trial: &Trial| Some(if trial.seed % 2 == 0 { "pc" } else { "server" });
+        let html = crate::html(&on_machines(by_parity), &[], None).unwrap();
         assert!(html.contains("<title>dirops on ext4, xfs, far: server, pc | fsdyno</title>"));
         let html = crate::html(&on_machines(|_| Some("pc")), &[], None).unwrap();
         assert!(html.contains("<title>dirops on ext4, xfs, far | fsdyno</title>"));
@@ -84,13 +84,13 @@ mod tests {
 
     #[test]
     fn file_systems_are_compared_on_one_machine_if_each_ran_on_several() {
-        let odd = |trial: &Trial| match trial.seed % 2 {
+        let by_parity = |trial: &Trial| match trial.seed % 2 {
             0 => Some("pc"),
             _ => Some("server"),
         };
-        let apart = titles(odd);
-        assert_eq!(apart.len(), 4, "{apart:?}");
-        assert!(apart.contains(&"dirops on pc create".to_string()), "{apart:?}");
+        let separate = titles(by_parity);
+        assert_eq!(separate.len(), 4, "{separate:?}");
+        assert!(separate.contains(&"dirops on pc create".to_string()), "{separate:?}");
         let together = ["dirops create", "dirops delete"];
         assert_eq!(titles(|_| Some("pc")), together);
         // A machine for each file system: the machines are what is compared.

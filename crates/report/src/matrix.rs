@@ -4,7 +4,7 @@
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};
 
-/// The minimum numbers of configurations and of phases; with fewer, the tables of the phases are just as short.
+/// The minimum numbers of configurations and of phases; with fewer, the tables of the phases are as short.
 const MIN_SIZE: (usize, usize) = (5, 2);
 
 /// The ratios at which a darker shade begins.
@@ -51,8 +51,8 @@ fn line(sections: &[Section<'_>], name: String) -> Row {
 
 /// The shade of a ratio: positive for slower, negative for faster.
 fn shade(ratio: f64) -> i8 {
-    let far = ratio.max(1.0 / ratio);
-    let level = SHADES.iter().take_while(|limit| far >= **limit).count() as i8;
+    let factor = ratio.max(1.0 / ratio);
+    let level = SHADES.iter().take_while(|limit| factor >= **limit).count() as i8;
     if ratio < 1.0 { -level } else { level }
 }
 
@@ -79,10 +79,10 @@ mod tests {
         let sections = view::sections(&trials, None);
         let matrix = table(&sections).unwrap();
         assert_eq!((matrix.rows.len(), matrix.heads.len()), (6, 5));
-        for (at, section) in sections.iter().enumerate() {
-            for (row, of) in section.rows.iter().zip(&matrix.rows) {
-                assert_eq!(of.cells[0], row.marked_name());
-                assert_eq!(of.cells[at + 1], row.ratio.unwrap().to_string());
+        for (index, section) in sections.iter().enumerate() {
+            for (row, matrix_row) in section.rows.iter().zip(&matrix.rows) {
+                assert_eq!(matrix_row.cells[0], row.marked_name());
+                assert_eq!(matrix_row.cells[index + 1], row.ratio.unwrap().to_string());
             }
         }
         let html = crate::table::html::table(&matrix);

@@ -40,7 +40,7 @@ pub enum Measure {
     Space,
     /// CPU seconds of the threads that issue ops; per operation, if the phase ended at a time limit.
     Cpu {
-        /// True if it is per operation.
+        /// True if the time is per operation.
         each: bool,
     },
     /// The 99th percentile of the latency of this op, in seconds; none if no op was done.
@@ -89,7 +89,7 @@ impl Measure {
     /// The units of all measures in exports.
     pub const UNITS: [&str; 2] = ["seconds", "bytes"];
 
-    /// Its name in exports.
+    /// The name of the measure in exports.
     pub const fn name(self) -> &'static str {
         match self {
             Measure::Durable => "durable",
@@ -114,7 +114,7 @@ impl Measure {
         }
     }
 
-    /// Its name in a table's caption.
+    /// The name of the measure in a table's caption.
     pub fn words(self) -> &'static str {
         match self {
             Measure::Durable => "Time to durable",
@@ -151,8 +151,8 @@ impl Measure {
 /// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
 /// of equal size, the smallest value means the most files. None for a trial that did not fill its file system.
 pub fn space_per_file(trial: &Trial) -> Option<f64> {
-    let held = trial.measured.capacity.as_ref().filter(|held| held.files > 0)?;
-    Some(held.device.unwrap_or(held.total).0 as f64 / held.files as f64)
+    let capacity = trial.measured.capacity.as_ref().filter(|capacity| capacity.files > 0)?;
+    Some(capacity.device.unwrap_or(capacity.total).0 as f64 / capacity.files as f64)
 }
 
 #[cfg(test)]
@@ -172,8 +172,8 @@ mod tests {
     fn one_trial_without_a_stamp_or_a_full_file_system_decides_for_all() {
         let mut trials = fixture::trials();
         assert_eq!(of(&trials), Measure::Durable);
-        let held = Capacity { device: Some(Bytes(4000)), files: 2, ..Default::default() };
-        trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(held));
+        let capacity = Capacity { device: Some(Bytes(4000)), files: 2, ..Default::default() };
+        trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(capacity));
         assert_eq!(of(&trials), Measure::Space);
         let run = (&trials[0], &trials[0].measured.phases[0]);
         assert_eq!(Measure::Space.value(&run), Some(2000.0));

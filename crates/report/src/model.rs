@@ -43,7 +43,7 @@ pub struct Section<'a> {
 /// One file system in one phase.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The label, and whatever distinguishes this row from others with that label.
+    /// The label, and the conditions that distinguish this row from others with that label.
     pub name: String,
     /// The part of the name after the label.
     pub variant: String,
@@ -111,8 +111,8 @@ impl<'a> Row<'a> {
     /// Its time, regardless of the section's measure: per operation if a phase ended at a time limit, else until
     /// durable if that is known, else until returned.
     pub fn time(&self) -> &Summary {
-        let whole = self.durable.as_ref().unwrap_or(&self.returned);
-        self.per_operation.as_ref().unwrap_or(whole)
+        let time = self.durable.as_ref().unwrap_or(&self.returned);
+        self.per_operation.as_ref().unwrap_or(time)
     }
 
     /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
@@ -131,8 +131,8 @@ impl Section<'_> {
 
     /// The op of p50 and p99, such as `fsync`, if it is different from the one that the rate counts.
     pub fn latency_note(&self) -> Option<&'static str> {
-        let other = self.unit.is_some() || self.latency_op != self.main_op;
-        self.latency_op.filter(|_| other).map(OpKind::name)
+        let differs = self.unit.is_some() || self.latency_op != self.main_op;
+        self.latency_op.filter(|_| differs).map(OpKind::name)
     }
 
     /// `vs best`, `vs ext4`.
@@ -151,13 +151,13 @@ impl Section<'_> {
 pub struct Ratio {
     /// Ratio of the geometric means of their times, to which the interval and the verdict refer.
     pub value: f64,
-    /// Its significance.
-    pub standing: Standing,
+    /// The significance of the ratio.
+    pub significance: Significance,
 }
 
 /// The significance of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Significance {
     /// The two differ; or there is no test, as for single trials and for the base itself.
     Plain,
     /// Undecided by several trials of both.
@@ -172,11 +172,11 @@ impl std::fmt::Display for Ratio {
     /// Writes the ratio, with a mark if the trials leave it undecided (`~ 1.08x`) or show no difference that matters
     /// (`= 1.00x`), or if it is within the error of the processor profile (`? 1.20x`).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mark = match self.standing {
-            Standing::Plain => "",
-            Standing::Undecided => "~ ",
-            Standing::Same => "= ",
-            Standing::WithinError => "? ",
+        let mark = match self.significance {
+            Significance::Plain => "",
+            Significance::Undecided => "~ ",
+            Significance::Same => "= ",
+            Significance::WithinError => "? ",
         };
         write!(f, "{mark}{}", format_ratio(self.value))
     }
@@ -186,11 +186,11 @@ impl std::fmt::Display for Ratio {
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
     /// The fresh row.
-    pub young: usize,
+    pub fresh: usize,
     /// The aged row.
     pub aged: usize,
     /// The comparison of the aged row with the fresh row, adjusted by Holm's method with all comparisons of the report.
     pub comparison: Comparison,
     /// True if the fresh row is also the base of the aged row; the comparison is then counted once.
-    pub of_row: bool,
+    pub is_row_comparison: bool,
 }

@@ -1,4 +1,4 @@
-//! Formatting of numbers and foreign text: three digits, one unit, nothing misleading.
+//! Formatting of numbers and untrusted text: three digits, one unit, nothing misleading.
 
 use fsdyno_record::Nanos;
 
@@ -76,7 +76,7 @@ const MIN_EXPONENTIAL: f64 = 1e15;
 /// point; very small or large ones as `3.48e-5`.
 pub fn format_significant(value: f64, digits: usize) -> String {
     let size = value.abs();
-    let short = |text: &str| {
+    let trim_zeros = |text: &str| {
         let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
         text.trim_end_matches('.').to_string()
     };
@@ -84,11 +84,11 @@ pub fn format_significant(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let Some((front, exponent)) = scientific.split_once('e') else { return scientific };
     if size != 0.0 && !(0.0001..MIN_EXPONENTIAL).contains(&size) {
-        return format!("{}e{exponent}", short(front));
+        return format!("{}e{exponent}", trim_zeros(front));
     }
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
-    short(&format!("{value:.decimals$}"))
+    trim_zeros(&format!("{value:.decimals$}"))
 }
 
 /// A ratio of times: `1.00` for the base itself, `2.31x` and `0.43x` for others.
@@ -109,7 +109,7 @@ pub fn format_ratio(ratio: f64) -> String {
     format!("{ratio:.digits$}x")
 }
 
-/// Foreign text made safe for a terminal: a label must not move the cursor, hide a line, or change the
+/// Untrusted text made safe for a terminal: a label must not move the cursor, hide a line, or change the
 /// direction of text (Unicode's bidirectional formatting, UAX 9).
 pub fn sanitize(text: &str) -> String {
     let is_bidi = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -149,8 +149,8 @@ mod tests {
         let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(format_ratio);
         let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
         assert_eq!(shown, expected);
-        let far = [0.0051, 0.00012, 3.4e-7, 1e300].map(format_ratio);
-        assert_eq!(far, ["0.0051x", "0.00012x", "3.4e-7x", "1e300x"]);
+        let extreme = [0.0051, 0.00012, 3.4e-7, 1e300].map(format_ratio);
+        assert_eq!(extreme, ["0.0051x", "0.00012x", "3.4e-7x", "1e300x"]);
     }
 
     #[test]

@@ -41,11 +41,11 @@ pub enum Matching {
 }
 
 impl Matching {
-    /// The matching of two sides with this number of common seeds; `once` is true if neither has a seed twice. A
+    /// The matching of two sides with this number of common seeds; `unique` is true if neither side has a seed twice. A
     /// single common seed is a pair only if a side has no other trials, because two samples would show more.
-    fn of(in_lab: bool, once: bool, common: usize, (base, new): (usize, usize)) -> Matching {
+    fn of(in_lab: bool, unique: bool, common: usize, (base, new): (usize, usize)) -> Matching {
         let enough = common > 1 || (common == 1 && base.min(new) == 1);
-        match (in_lab, once && enough) {
+        match (in_lab, unique && enough) {
             (true, true) => Matching::Pairs(base + new - 2 * common),
             (true, false) => Matching::Unpaired,
             (false, _) => Matching::Samples,
@@ -53,9 +53,9 @@ impl Matching {
     }
 
     /// The number of trials of both sides without a match.
-    pub fn left_out(self) -> usize {
+    pub fn excluded(self) -> usize {
         match self {
-            Matching::Pairs(left_out) => left_out,
+            Matching::Pairs(excluded) => excluded,
             Matching::Unpaired | Matching::Samples => 0,
         }
     }
@@ -67,15 +67,15 @@ impl<'a> Pairing<'a> {
         let (mut base, mut new) = (base.to_vec(), new.to_vec());
         let in_lab = base.iter().chain(&new).all(|(trial, _)| trial.lab_id.is_some());
         let seeds = |runs: &[Run<'_>]| runs.iter().map(|run| run.0.seed).collect::<BTreeSet<u64>>();
-        let (of_base, of_new) = (seeds(&base), seeds(&new));
-        let common = of_base.intersection(&of_new).count();
-        let once = of_base.len() == base.len() && of_new.len() == new.len();
-        let matching = Matching::of(in_lab, once, common, (base.len(), new.len()));
+        let (base_seeds, new_seeds) = (seeds(&base), seeds(&new));
+        let common = base_seeds.intersection(&new_seeds).count();
+        let unique = base_seeds.len() == base.len() && new_seeds.len() == new.len();
+        let matching = Matching::of(in_lab, unique, common, (base.len(), new.len()));
         if !matches!(matching, Matching::Pairs(_)) {
             return Pairing { base, new, matching };
         }
-        base.retain(|run| of_new.contains(&run.0.seed));
-        new.retain(|run| of_base.contains(&run.0.seed));
+        base.retain(|run| new_seeds.contains(&run.0.seed));
+        new.retain(|run| base_seeds.contains(&run.0.seed));
         base.sort_by_key(|run| run.0.seed);
         new.sort_by_key(|run| run.0.seed);
         Pairing { base, new, matching }
@@ -95,9 +95,9 @@ impl<'a> Pairing<'a> {
     ) -> Option<Comparison> {
         let (base, new) = self.values(base, new)?;
         let comparison = self.t_test(&base, &new)?;
-        let few = base.len().max(new.len()) <= MAX_RELABELLED;
+        let is_small = base.len().max(new.len()) <= MAX_RELABELLED;
         let comparison = match self.matching {
-            Matching::Unpaired | Matching::Samples if few => {
+            Matching::Unpaired | Matching::Samples if is_small => {
                 comparison.with_permutation(two_samples(&base, &new, SEED))
             }
             _ => comparison,
@@ -131,7 +131,7 @@ impl<'a> Pairing<'a> {
 pub struct Values {
     in_lab: bool,
     /// True if no seed occurs twice.
-    once: bool,
+    unique: bool,
     /// The values by seed.
     by_seed: Vec<(u64, f64)>,
 }
@@ -142,20 +142,20 @@ impl Values {
         let by_seed = runs.iter().map(|run| Some((run.0.seed, value(run)?)));
         let mut by_seed: Vec<(u64, f64)> = by_seed.collect::<Option<_>>()?;
         by_seed.sort_by_key(|(seed, _)| *seed);
-        let once = by_seed.windows(2).all(|pair| pair[0].0 != pair[1].0);
-        Some(Values { in_lab: runs.iter().all(|(trial, _)| trial.lab_id.is_some()), once, by_seed })
+        let unique = by_seed.windows(2).all(|pair| pair[0].0 != pair[1].0);
+        let in_lab = runs.iter().all(|(trial, _)| trial.lab_id.is_some());
+        Some(Values { in_lab, unique, by_seed })
     }
 
     /// The p-value that [`Pairing::compare_runs`] returns for both.
     pub fn p(&self, new: &Values) -> Option<f64> {
         let position = |seed: u64| new.by_seed.binary_search_by_key(&seed, |(seed, _)| *seed).ok();
-        let pairs = self
-            .by_seed
-            .iter()
-            .filter_map(|(seed, value)| position(*seed).map(|at| (*value, new.by_seed[at].1)));
+        let pairs = self.by_seed.iter().filter_map(|(seed, value)| {
+            position(*seed).map(|index| (*value, new.by_seed[index].1))
+        });
         let pairs: Vec<(f64, f64)> = pairs.collect();
-        let (once, sizes) = (self.once && new.once, (self.by_seed.len(), new.by_seed.len()));
-        let compared = match Matching::of(self.in_lab && new.in_lab, once, pairs.len(), sizes) {
+        let (unique, sizes) = (self.unique && new.unique, (self.by_seed.len(), new.by_seed.len()));
+        let compared = match Matching::of(self.in_lab && new.in_lab, unique, pairs.len(), sizes) {
             Matching::Pairs(_) => paired(&pairs),
             Matching::Unpaired | Matching::Samples => {
                 let [base, new] = [self, new]
@@ -176,9 +176,9 @@ mod tests {
     use crate::fixture;
 
     fn runs<'a>(trials: &'a [Trial], label: &str) -> Vec<Run<'a>> {
-        let of =
+        let selected =
             trials.iter().filter(|t| t.plan.label == label && t.plan.workload.name == "dirops");
-        of.map(|trial| (trial, &trial.measured.phases[0])).collect()
+        selected.map(|trial| (trial, &trial.measured.phases[0])).collect()
     }
 
     fn seconds(run: &Run<'_>) -> Option<f64> {
@@ -213,9 +213,9 @@ mod tests {
     #[test]
     fn a_seed_that_occurs_twice_prevents_pairing() {
         let trials = fixture::trials();
-        let mut twice = runs(&trials, "ext4");
-        twice.push(twice[0]);
-        assert_eq!(Pairing::of(&twice, &runs(&trials, "xfs")).matching, Matching::Unpaired);
+        let mut repeated = runs(&trials, "ext4");
+        repeated.push(repeated[0]);
+        assert_eq!(Pairing::of(&repeated, &runs(&trials, "xfs")).matching, Matching::Unpaired);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn error(base: &[Run<'_>], new: &[Run<'_>], measure: Measure) -> f64 {
     let error = errors.max().unwrap_or_default() as f64 / 100.0;
     let kind = |runs: &[Run<'_>]| {
         let (trial, _) = runs.first()?;
-        trial.plan.filesystem.as_ref().map(|it| it.kind.clone())
+        trial.plan.filesystem.as_ref().map(|filesystem| filesystem.kind.clone())
     };
     if error == 0.0 || kind(base) == kind(new) {
         return 0.0;
@@ -132,12 +132,12 @@ mod tests {
             of_it.map(|trial| (trial, &trial.measured.phases[0])).collect()
         };
         let (base, new) = (runs("ext4"), runs("xfs"));
-        let of = |base: &[Run<'_>], new: &[Run<'_>], measure| {
+        let rounded_error = |base: &[Run<'_>], new: &[Run<'_>], measure| {
             (error(base, new, measure) * 1000.0).round()
         };
-        assert_eq!(of(&base, &new, Measure::Returned), 50.0);
-        assert_eq!(of(&base, &new, Measure::Cpu { each: false }), 200.0);
-        assert_eq!(of(&base, &new, Measure::Space), 0.0);
-        assert_eq!(of(&base, &base, Measure::Cpu { each: false }), 0.0);
+        assert_eq!(rounded_error(&base, &new, Measure::Returned), 50.0);
+        assert_eq!(rounded_error(&base, &new, Measure::Cpu { each: false }), 200.0);
+        assert_eq!(rounded_error(&base, &new, Measure::Space), 0.0);
+        assert_eq!(rounded_error(&base, &base, Measure::Cpu { each: false }), 0.0);
     }
 }

@@ -44,7 +44,8 @@ struct ScalingRow {
 
 /// All ranks of one client in a phase.
 struct ClientRow {
-    what: String,
+    /// The trial and the phase.
+    phase: String,
     host: String,
     client: u32,
     ranks: u32,
@@ -66,31 +67,31 @@ fn phases(trials: &[Trial]) -> Vec<PhaseRow<'_>> {
 }
 
 fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
-    let mut all = Vec::new();
-    for (trial, shared) in measured(trials) {
-        for phase in &shared.phases {
+    let mut rows = Vec::new();
+    for (trial, measured) in measured(trials) {
+        for phase in &measured.phases {
             for rank in &phase.ranks {
-                let member = shared.members.iter().find(|member| member.rank == rank.rank);
-                all.push(RankRow { trial, phase, rank, member });
+                let member = measured.members.iter().find(|member| member.rank == rank.rank);
+                rows.push(RankRow { trial, phase, rank, member });
             }
         }
     }
-    all
+    rows
 }
 
 /// Returns the points of all curves, the phases of a subject in the order of its trials, with the fewest ranks first.
 fn points(trials: &[Trial]) -> Vec<ScalingRow> {
-    let mut all: Vec<ScalingRow> = Vec::new();
+    let mut points: Vec<ScalingRow> = Vec::new();
     let names = RowNames::of(trials);
-    for it in phases(trials).into_iter().filter(|it| it.trial.outcome == Outcome::Ok) {
-        let VenuePlan::Ranks(plan) = &it.trial.plan.venue else { continue };
-        let subject = subject(&names, it.trial, plan);
-        let (phase, ranks) = (sanitize(&it.phase.name), plan.ranks);
-        let rate = rate(it.items(), it.phase.last_done_ns);
+    for row in phases(trials).into_iter().filter(|row| row.trial.outcome == Outcome::Ok) {
+        let VenuePlan::Ranks(plan) = &row.trial.plan.venue else { continue };
+        let subject = subject(&names, row.trial, plan);
+        let (phase, ranks) = (sanitize(&row.phase.name), plan.ranks);
+        let rate = rate(row.items(), row.phase.last_done_ns);
         let key = (&subject, &phase, ranks);
-        match all.iter_mut().find(|row| (&row.subject, &row.phase, row.ranks) == key) {
+        match points.iter_mut().find(|row| (&row.subject, &row.phase, row.ranks) == key) {
             Some(row) => row.rates.push(rate),
-            None => all.push(ScalingRow {
+            None => points.push(ScalingRow {
                 subject,
                 phase,
                 ranks,
@@ -100,18 +101,18 @@ fn points(trials: &[Trial]) -> Vec<ScalingRow> {
         }
     }
     let curve_of = |row: &ScalingRow| (row.subject.clone(), row.phase.clone());
-    let curves: Vec<(String, String)> = all.iter().map(curve_of).collect();
-    let place = |row: &ScalingRow| curves.iter().position(|curve| *curve == curve_of(row));
-    all.sort_by_key(|row| (place(row), row.ranks));
-    let rates: Vec<_> = all.iter().map(|row| (curve_of(row), row.ranks, row.rate())).collect();
-    for (row, scaling) in all.iter_mut().zip(scaling(&rates)) {
+    let curves: Vec<(String, String)> = points.iter().map(curve_of).collect();
+    let position = |row: &ScalingRow| curves.iter().position(|curve| *curve == curve_of(row));
+    points.sort_by_key(|row| (position(row), row.ranks));
+    let rates: Vec<_> = points.iter().map(|row| (curve_of(row), row.ranks, row.rate())).collect();
+    for (row, scaling) in points.iter_mut().zip(scaling(&rates)) {
         row.scaling = scaling;
     }
-    all
+    points
 }
 
-/// Returns the name of a curve: the workload and the row, with what distinguishes them from others, but without the number of
-/// ranks and the shift.
+/// Returns the name of a curve: the workload and the row, with the conditions that distinguish them from others, but
+/// without the number of ranks and the shift.
 fn subject(names: &RowNames, trial: &Trial, plan: &RanksPlan) -> String {
     let rest = RanksPlan { ranks: 0, shift: 0, ..plan.clone() }.label_suffix();
     let rest = rest.trim_start_matches(", 0 ranks");
@@ -133,15 +134,15 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
         return None;
     }
     let columns: Vec<Column<'_, ScalingRow>> = vec![
-        Column::words("file system", |it: &ScalingRow| it.subject.clone()),
-        Column::words("phase", |it: &ScalingRow| it.phase.clone()),
-        Column::number("ranks", |it: &ScalingRow| it.ranks.to_string()),
-        Column::number("n", |it: &ScalingRow| it.rates.len().to_string()).means("trials"),
-        Column::number("items/s", |it: &ScalingRow| format_scaled(it.rate()))
+        Column::words("file system", |row: &ScalingRow| row.subject.clone()),
+        Column::words("phase", |row: &ScalingRow| row.phase.clone()),
+        Column::number("ranks", |row: &ScalingRow| row.ranks.to_string()),
+        Column::number("n", |row: &ScalingRow| row.rates.len().to_string()).means("trials"),
+        Column::number("items/s", |row: &ScalingRow| format_scaled(row.rate()))
             .means("calls of the phase's most frequent kind, by all ranks, until the last one was done; the mean of the trials"),
-        Column::number("scaling", |it: &ScalingRow| it.scaling.ratio.map(format_scaled).unwrap_or_default())
+        Column::number("scaling", |row: &ScalingRow| row.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate relative to that with the fewest ranks"),
-        Column::words("knee", |it: &ScalingRow| it.scaling.mark().to_string()).means(scaling::KNEE),
+        Column::words("knee", |row: &ScalingRow| row.scaling.mark().to_string()).means(scaling::KNEE),
     ];
     let mut table = Table::of(columns, &rows);
     table.title = "Scaling".into();
@@ -189,17 +190,17 @@ impl PhaseRow<'_> {
     }
 
     fn at_stonewall(&self) -> String {
-        let wall = self.phase.stonewall.as_ref();
+        let stonewall = self.phase.stonewall.as_ref();
         let rate = |wall: &Stonewall| per_second(rate(wall.items, wall.reached_ns), &wall.unit);
-        wall.map(rate).unwrap_or_default()
+        stonewall.map(rate).unwrap_or_default()
     }
 
     /// The rate of the whole phase in the unit of the stonewall's items.
-    fn to_the_end(&self) -> String {
-        let wall = self.phase.stonewall.as_ref().filter(|wall| wall.all > 0);
+    fn rate_of_whole_phase(&self) -> String {
+        let stonewall = self.phase.stonewall.as_ref().filter(|wall| wall.all > 0);
         let rate =
             |wall: &Stonewall| per_second(rate(wall.all, self.phase.last_done_ns), &wall.unit);
-        wall.map(rate).unwrap_or_default()
+        stonewall.map(rate).unwrap_or_default()
     }
 
     fn skew(&self) -> String {
@@ -230,7 +231,7 @@ impl PhaseRow<'_> {
         }
     }
 
-    fn seen(&self, part: fn(&View) -> u64) -> String {
+    fn view_count(&self, part: fn(&View) -> u64) -> String {
         match self.phase.views.as_slice() {
             [] => String::new(),
             views => views.iter().map(part).sum::<u64>().to_string(),
@@ -249,35 +250,35 @@ fn summary(trials: &[Trial]) -> Option<Table> {
         return None;
     }
     let mut columns: Vec<Column<'_, PhaseRow<'_>>> = vec![
-        Column::words("trial", |it: &PhaseRow<'_>| name_of(it.trial)),
-        Column::words("phase", |it: &PhaseRow<'_>| sanitize(&it.phase.name)),
-        Column::number("items/s", |it: &PhaseRow<'_>| {
-            format_scaled(rate(it.items(), it.phase.last_done_ns))
+        Column::words("trial", |row: &PhaseRow<'_>| name_of(row.trial)),
+        Column::words("phase", |row: &PhaseRow<'_>| sanitize(&row.phase.name)),
+        Column::number("items/s", |row: &PhaseRow<'_>| {
+            format_scaled(rate(row.items(), row.phase.last_done_ns))
         })
         .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done"),
-        Column::number("first done", |it: &PhaseRow<'_>| it.phase.first_done_ns.to_string())
+        Column::number("first done", |row: &PhaseRow<'_>| row.phase.first_done_ns.to_string())
             .means("time from the first op of all ranks until one rank was done"),
-        Column::number("last done", |it: &PhaseRow<'_>| it.phase.last_done_ns.to_string())
+        Column::number("last done", |row: &PhaseRow<'_>| row.phase.last_done_ns.to_string())
             .means("the same until all ranks were done"),
         Column::number("skew", PhaseRow::skew)
             .means("time between the first and the last rank's first op, with the uncertainty of the clocks if there are two"),
-        Column::number("missing", |it: &PhaseRow<'_>| it.seen(|view| view.missing)).priority(2),
-        Column::number("extra", |it: &PhaseRow<'_>| it.seen(|view| view.extra)).priority(2),
-        Column::number("wrong", |it: &PhaseRow<'_>| it.seen(|view| view.wrong))
+        Column::number("missing", |row: &PhaseRow<'_>| row.view_count(|view| view.missing)).priority(2),
+        Column::number("extra", |row: &PhaseRow<'_>| row.view_count(|view| view.extra)).priority(2),
+        Column::number("wrong", |row: &PhaseRow<'_>| row.view_count(|view| view.wrong))
             .priority(2)
             .means("entries that another client found with contents, size or attributes different from those written"),
-        Column::number("stale", |it: &PhaseRow<'_>| it.seen(|view| view.stale))
+        Column::number("stale", |row: &PhaseRow<'_>| row.view_count(|view| view.stale))
             .priority(1)
             .means("differences that another client saw at first and not later: it showed an earlier state of the tree"),
         Column::words("stragglers", PhaseRow::stragglers)
             .priority(1)
             .means("ranks that took more than 1.5 times as long as the median rank, and exceeded it by more than three median deviations"),
     ];
-    if rows.iter().any(|it| it.phase.stonewall.is_some()) {
+    if rows.iter().any(|row| row.phase.stonewall.is_some()) {
         let column = Column::number("at stonewall", PhaseRow::at_stonewall);
         let meaning = "rate until all ranks had reached the stonewall, before they continued to a common number of items";
         columns.insert(3, column.means(meaning));
-        let column = Column::number("whole phase", PhaseRow::to_the_end);
+        let column = Column::number("whole phase", PhaseRow::rate_of_whole_phase);
         columns.insert(4, column.means("the same until every rank had completed that number"));
     }
     let mut table = Table::of(columns, &rows);
@@ -289,38 +290,38 @@ fn summary(trials: &[Trial]) -> Option<Table> {
 /// The columns of a rank in a phase, which programs know by name: new ones are appended.
 fn columns<'a>() -> Vec<Column<'static, RankRow<'a>>> {
     let time = |head: &str, value: fn(&RankPhase) -> Nanos| {
-        Column::number(head, move |it: &RankRow<'a>| value(it.rank).0.to_string())
+        Column::number(head, move |row: &RankRow<'a>| value(row.rank).0.to_string())
     };
     vec![
-        Column::words("trial_id", |it: &RankRow<'a>| it.trial.trial_id.clone()),
-        Column::words("started", |it: &RankRow<'a>| it.trial.host.started.clone()),
-        Column::words("workload", |it: &RankRow<'a>| it.trial.plan.workload.name.clone()),
-        Column::words("label", |it: &RankRow<'a>| it.trial.plan.label.clone()),
-        Column::words("phase", |it: &RankRow<'a>| it.phase.name.clone()),
-        Column::number("rank", |it: &RankRow<'a>| it.rank.rank.to_string()),
-        Column::words("host", |it: &RankRow<'a>| {
-            it.member.map(|member| member.host.clone()).unwrap_or_default()
+        Column::words("trial_id", |row: &RankRow<'a>| row.trial.trial_id.clone()),
+        Column::words("started", |row: &RankRow<'a>| row.trial.host.started.clone()),
+        Column::words("workload", |row: &RankRow<'a>| row.trial.plan.workload.name.clone()),
+        Column::words("label", |row: &RankRow<'a>| row.trial.plan.label.clone()),
+        Column::words("phase", |row: &RankRow<'a>| row.phase.name.clone()),
+        Column::number("rank", |row: &RankRow<'a>| row.rank.rank.to_string()),
+        Column::words("host", |row: &RankRow<'a>| {
+            row.member.map(|member| member.host.clone()).unwrap_or_default()
         }),
-        Column::number("client", |it: &RankRow<'a>| {
-            it.member.map(|member| member.client.to_string()).unwrap_or_default()
+        Column::number("client", |row: &RankRow<'a>| {
+            row.member.map(|member| member.client.to_string()).unwrap_or_default()
         }),
-        Column::number("ops", |it: &RankRow<'a>| it.rank.ops.to_string()),
-        Column::number("items", |it: &RankRow<'a>| it.rank.items.to_string()),
+        Column::number("ops", |row: &RankRow<'a>| row.rank.ops.to_string()),
+        Column::number("items", |row: &RankRow<'a>| row.rank.items.to_string()),
         time("started_ns", |rank| rank.started_ns),
         time("returned_ns", |rank| rank.returned_ns),
-        Column::number("synced_ns", |it: &RankRow<'a>| {
-            it.rank.synced_ns.map(|at| at.0.to_string()).unwrap_or_default()
+        Column::number("synced_ns", |row: &RankRow<'a>| {
+            row.rank.synced_ns.map(|time| time.0.to_string()).unwrap_or_default()
         }),
         time("p50_ns", |rank| rank.p50_ns),
         time("p99_ns", |rank| rank.p99_ns),
         time("p999_ns", |rank| rank.p999_ns),
         time("max_ns", |rank| rank.max_ns),
         time("cpu_ns", |rank| rank.cpu_ns),
-        Column::number("clock_offset_ns", |it: &RankRow<'a>| it.rank.clock_offset_ns.to_string()),
+        Column::number("clock_offset_ns", |row: &RankRow<'a>| row.rank.clock_offset_ns.to_string()),
         time("clock_uncertainty_ns", |rank| rank.clock_uncertainty_ns),
-        Column::words("straggler", |it: &RankRow<'a>| it.rank.straggler.to_string()),
-        Column::number("stonewall_items", |it: &RankRow<'a>| {
-            it.rank.stonewall_items.map(|items| items.to_string()).unwrap_or_default()
+        Column::words("straggler", |row: &RankRow<'a>| row.rank.straggler.to_string()),
+        Column::number("stonewall_items", |row: &RankRow<'a>| {
+            row.rank.stonewall_items.map(|items| items.to_string()).unwrap_or_default()
         }),
     ]
 }
@@ -329,23 +330,23 @@ fn rank_table(trials: &[Trial]) -> Table {
     let rows = ranks(trials);
     let columns: Vec<Column<'_, RankRow<'_>>> =
         vec![
-            Column::words("trial", |it: &RankRow<'_>| name_of(it.trial)).priority(3),
-            Column::words("phase", |it: &RankRow<'_>| sanitize(&it.phase.name)),
-            Column::number("rank", |it: &RankRow<'_>| it.rank.rank.to_string()),
-            Column::words("host", |it: &RankRow<'_>| {
-                it.member.map(|member| sanitize(&member.host)).unwrap_or_default()
+            Column::words("trial", |row: &RankRow<'_>| name_of(row.trial)).priority(3),
+            Column::words("phase", |row: &RankRow<'_>| sanitize(&row.phase.name)),
+            Column::number("rank", |row: &RankRow<'_>| row.rank.rank.to_string()),
+            Column::words("host", |row: &RankRow<'_>| {
+                row.member.map(|member| sanitize(&member.host)).unwrap_or_default()
             }),
-            Column::number("items/s", |it: &RankRow<'_>| {
-                format_scaled(rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns)))
+            Column::number("items/s", |row: &RankRow<'_>| {
+                format_scaled(rate(row.rank.items, row.rank.returned_ns.since(row.rank.started_ns)))
             }),
-            Column::number("started", |it: &RankRow<'_>| it.rank.started_ns.to_string())
+            Column::number("started", |row: &RankRow<'_>| row.rank.started_ns.to_string())
                 .means("its first op, from the first op of all ranks"),
-            Column::number("done", |it: &RankRow<'_>| it.rank.returned_ns.to_string()),
-            Column::number("p50", |it: &RankRow<'_>| it.rank.p50_ns.to_string()),
-            Column::number("p99", |it: &RankRow<'_>| it.rank.p99_ns.to_string()),
-            Column::number("max", |it: &RankRow<'_>| it.rank.max_ns.to_string()).priority(1),
-            Column::words("", |it: &RankRow<'_>| {
-                if it.rank.straggler { "straggler".to_string() } else { String::new() }
+            Column::number("done", |row: &RankRow<'_>| row.rank.returned_ns.to_string()),
+            Column::number("p50", |row: &RankRow<'_>| row.rank.p50_ns.to_string()),
+            Column::number("p99", |row: &RankRow<'_>| row.rank.p99_ns.to_string()),
+            Column::number("max", |row: &RankRow<'_>| row.rank.max_ns.to_string()).priority(1),
+            Column::words("", |row: &RankRow<'_>| {
+                if row.rank.straggler { "straggler".to_string() } else { String::new() }
             }),
         ];
     let mut table = Table::of(columns, &rows);
@@ -356,42 +357,43 @@ fn rank_table(trials: &[Trial]) -> Table {
 
 /// The clients: the ranks of each host and mount, combined.
 fn clients(trials: &[Trial]) -> Vec<ClientRow> {
-    let mut all: Vec<ClientRow> = Vec::new();
-    for it in ranks(trials) {
-        let Some(member) = it.member else { continue };
-        let what = format!("{}: {}", name_of(it.trial), sanitize(&it.phase.name));
-        let slow = rate(it.rank.items, it.rank.returned_ns.since(it.rank.started_ns));
-        match all.iter_mut().find(|one| one.what == what && one.client == member.client) {
-            Some(one) => {
-                one.ranks += 1;
-                one.items += it.rank.items;
-                one.last_done = one.last_done.max(it.rank.returned_ns);
-                one.slowest = one.slowest.min(slow);
+    let mut clients: Vec<ClientRow> = Vec::new();
+    for row in ranks(trials) {
+        let Some(member) = row.member else { continue };
+        let phase = format!("{}: {}", name_of(row.trial), sanitize(&row.phase.name));
+        let rate = rate(row.rank.items, row.rank.returned_ns.since(row.rank.started_ns));
+        match clients.iter_mut().find(|known| known.phase == phase && known.client == member.client)
+        {
+            Some(client) => {
+                client.ranks += 1;
+                client.items += row.rank.items;
+                client.last_done = client.last_done.max(row.rank.returned_ns);
+                client.slowest = client.slowest.min(rate);
             }
-            None => all.push(ClientRow {
-                what,
+            None => clients.push(ClientRow {
+                phase,
                 host: sanitize(&member.host),
                 client: member.client,
                 ranks: 1,
-                items: it.rank.items,
-                last_done: it.rank.returned_ns,
-                slowest: slow,
+                items: row.rank.items,
+                last_done: row.rank.returned_ns,
+                slowest: rate,
             }),
         }
     }
-    all
+    clients
 }
 
 fn client_table(trials: &[Trial]) -> Table {
     let columns: Vec<Column<'_, ClientRow>> = vec![
-        Column::words("phase", |it: &ClientRow| it.what.clone()),
-        Column::words("host", |it: &ClientRow| it.host.clone()),
-        Column::number("client", |it: &ClientRow| it.client.to_string())
+        Column::words("phase", |row: &ClientRow| row.phase.clone()),
+        Column::words("host", |row: &ClientRow| row.host.clone()),
+        Column::number("client", |row: &ClientRow| row.client.to_string())
             .means("ranks of one number share a host and a mount"),
-        Column::number("ranks", |it: &ClientRow| it.ranks.to_string()),
-        Column::number("items/s", |it: &ClientRow| format_scaled(rate(it.items, it.last_done))),
-        Column::number("last done", |it: &ClientRow| it.last_done.to_string()),
-        Column::number("slowest rank/s", |it: &ClientRow| format_scaled(it.slowest)),
+        Column::number("ranks", |row: &ClientRow| row.ranks.to_string()),
+        Column::number("items/s", |row: &ClientRow| format_scaled(rate(row.items, row.last_done))),
+        Column::number("last done", |row: &ClientRow| row.last_done.to_string()),
+        Column::number("slowest rank/s", |row: &ClientRow| format_scaled(row.slowest)),
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();
@@ -402,8 +404,8 @@ fn client_table(trials: &[Trial]) -> Table {
 impl Output for Ranks<'_> {
     fn document(&self) -> Document {
         let Some(summary) = summary(self.trials) else {
-            let none = "No trial of this result was shared by ranks (fsdyno run --ranks).";
-            return Document(vec![Block::Paragraph(none.into())]);
+            let message = "No trial of this result was shared by ranks (fsdyno run --ranks).";
+            return Document(vec![Block::Paragraph(message.into())]);
         };
         let all = [summary, client_table(self.trials), rank_table(self.trials)];
         let tables = scaling_table(self.trials).into_iter().chain(all).map(Block::Table);

@@ -21,33 +21,33 @@ struct Record<'a> {
 pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
     let trials = parts.iter().flat_map(|part| part.trials.iter().map(move |trial| (part, trial)));
     let records = trials.flat_map(|(part, trial)| {
-        let lone = Record { part, trial, phase: None, op: None };
-        let lone = trial.measured.phases.is_empty().then_some(lone);
+        let no_phase = Record { part, trial, phase: None, op: None };
+        let no_phase = trial.measured.phases.is_empty().then_some(no_phase);
         let ops = trial.measured.phases.iter().flat_map(move |phase| {
             let record = move |op| Record { part, trial, phase: Some(phase), op: Some(op) };
             phase.ops.iter().map(|(kind, stats)| (*kind, stats)).map(record)
         });
-        lone.into_iter().chain(ops)
+        no_phase.into_iter().chain(ops)
     });
     out.table(&columns(), records);
 }
 
 /// The columns, which programs know by name: new ones are appended.
 fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
-    let mut columns = of_trials();
-    columns.extend(of_phases());
-    columns.extend(of_ops());
-    columns.extend(later());
+    let mut columns = trial_columns();
+    columns.extend(phase_columns());
+    columns.extend(op_columns());
+    columns.extend(appended_columns());
     // Axes without a column above.
     for axis in AXES {
         if columns.iter().all(|column| column.head.text != axis.key) {
-            columns.push(Column::words(axis.key, |it: &Record<'_>| {
-                axis.text(&it.trial.plan).unwrap_or_default()
+            columns.push(Column::words(axis.key, |record: &Record<'_>| {
+                axis.text(&record.trial.plan).unwrap_or_default()
             }));
         }
     }
     // The processes or clients that shared the work; empty if one did all of it.
-    columns.push(of_trial("shared_by", |trial| {
+    columns.push(trial_column("shared_by", |trial| {
         trial.plan.venue.shared_by().map(|number| number.to_string()).unwrap_or_default()
     }));
     columns
@@ -55,24 +55,24 @@ fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
 
 /// Columns of the trial.
 #[rustfmt::skip]
-fn of_trials<'a>() -> Vec<Column<'static, Record<'a>>> {
+fn trial_columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     vec![
-        of_trial("trial_id", |trial| trial.trial_id.clone()),
-        of_trial("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
-        of_trial("seed", |trial| trial.seed.to_string()),
-        of_trial("outcome", |trial| outcome(trial.outcome).into()),
-        of_trial("reason", |trial| trial.reason.clone().unwrap_or_default()),
-        of_trial("workload", |trial| trial.plan.workload.name.clone()),
-        of_trial("parameters", parameters),
-        of_trial("threads", |trial| trial.plan.threads.to_string()),
-        of_trial("issuer", |trial| trial.plan.issuer.to_string()),
-        of_trial("label", |trial| trial.plan.label.clone()),
-        of_trial("filesystem", |trial| {
+        trial_column("trial_id", |trial| trial.trial_id.clone()),
+        trial_column("lab_id", |trial| trial.lab_id.clone().unwrap_or_default()),
+        trial_column("seed", |trial| trial.seed.to_string()),
+        trial_column("outcome", |trial| outcome(trial.outcome).into()),
+        trial_column("reason", |trial| trial.reason.clone().unwrap_or_default()),
+        trial_column("workload", |trial| trial.plan.workload.name.clone()),
+        trial_column("parameters", parameters),
+        trial_column("threads", |trial| trial.plan.threads.to_string()),
+        trial_column("issuer", |trial| trial.plan.issuer.to_string()),
+        trial_column("label", |trial| trial.plan.label.clone()),
+        trial_column("filesystem", |trial| {
             trial.plan.filesystem.as_ref().map(|fs| fs.spec.clone()).unwrap_or_default()
         }),
-        of_trial("age", |trial| trial.plan.age().map(ToString::to_string).unwrap_or_default()),
-        of_trial("disk", |trial| trial.plan.disk_name().unwrap_or_default().into()),
-        of_trial("kernel", |trial| {
+        trial_column("age", |trial| trial.plan.age().map(ToString::to_string).unwrap_or_default()),
+        trial_column("disk", |trial| trial.plan.disk_name().unwrap_or_default().into()),
+        trial_column("kernel", |trial| {
             trial.conditions.kernel.split(' ').next().unwrap_or_default().into()
         }),
     ]
@@ -80,102 +80,102 @@ fn of_trials<'a>() -> Vec<Column<'static, Record<'a>>> {
 
 /// Columns of the phase.
 #[rustfmt::skip]
-fn of_phases<'a>() -> Vec<Column<'static, Record<'a>>> {
+fn phase_columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     vec![
-        of_phase("phase", |phase| phase.name.clone()),
-        of_phase("returned_ns", |phase| phase.returned_ns.0.to_string()),
-        of_phase("synced_ns", |phase| known(phase.synced_ns)),
-        of_phase("durable_ns", |phase| known(phase.durable_ns)),
-        of_phase("cpu_ns", |phase| phase.cpu_ns.0.to_string()),
-        of_phase("kernel_cpu_ns", |phase| {
+        phase_column("phase", |phase| phase.name.clone()),
+        phase_column("returned_ns", |phase| phase.returned_ns.0.to_string()),
+        phase_column("synced_ns", |phase| nanoseconds(phase.synced_ns)),
+        phase_column("durable_ns", |phase| nanoseconds(phase.durable_ns)),
+        phase_column("cpu_ns", |phase| phase.cpu_ns.0.to_string()),
+        phase_column("kernel_cpu_ns", |phase| {
             phase.kernel_cpu_ns.values().map(|ns| ns.0).sum::<u64>().to_string()
         }),
-        of_phase("bytes_written", |phase| phase.bytes_written.0.to_string()),
-        of_phase("bytes_read", |phase| phase.bytes_read.0.to_string()),
-        of_phase("books", units),
-        of_device("device_reads", |device| Some(device.reads)),
-        of_device("device_writes", |device| Some(device.writes)),
-        of_device("device_flushes", |device| Some(device.flushes)),
-        of_device("device_bytes_read", |device| Some(device.bytes_read.0)),
-        of_device("device_bytes_written", |device| Some(device.bytes_written.0)),
-        of_device("device_seeks", |device| device.seeks),
-        Column::number("space_used", |it: &Record<'_>| {
+        phase_column("bytes_written", |phase| phase.bytes_written.0.to_string()),
+        phase_column("bytes_read", |phase| phase.bytes_read.0.to_string()),
+        phase_column("books", units),
+        device_column("device_reads", |device| Some(device.reads)),
+        device_column("device_writes", |device| Some(device.writes)),
+        device_column("device_flushes", |device| Some(device.flushes)),
+        device_column("device_bytes_read", |device| Some(device.bytes_read.0)),
+        device_column("device_bytes_written", |device| Some(device.bytes_written.0)),
+        device_column("device_seeks", |device| device.seeks),
+        Column::number("space_used", |record: &Record<'_>| {
             // For a directory, it would be that of the whole file system.
-            let own = it.trial.plan.filesystem.as_ref().and(it.phase);
-            own.map(|phase| phase.space_used.0.to_string()).unwrap_or_default()
+            let phase = record.trial.plan.filesystem.as_ref().and(record.phase);
+            phase.map(|phase| phase.space_used.0.to_string()).unwrap_or_default()
         }),
-        of_phase("server_cpu_ns", |phase| phase.instrument.server_cpu_ns.0.to_string()),
-        of_phase("driver_cpu_ns", |phase| phase.instrument.driver_cpu_ns.0.to_string()),
-        of_phase("late_ns", |phase| phase.instrument.late_ns.0.to_string()),
-        of_phase("engine_ns", |phase| phase.instrument.engine_ns.0.to_string()),
-        of_phase("sampler_cpu_ns", |phase| phase.instrument.sampler_cpu_ns.0.to_string()),
+        phase_column("server_cpu_ns", |phase| phase.instrument.server_cpu_ns.0.to_string()),
+        phase_column("driver_cpu_ns", |phase| phase.instrument.driver_cpu_ns.0.to_string()),
+        phase_column("late_ns", |phase| phase.instrument.late_ns.0.to_string()),
+        phase_column("engine_ns", |phase| phase.instrument.engine_ns.0.to_string()),
+        phase_column("sampler_cpu_ns", |phase| phase.instrument.sampler_cpu_ns.0.to_string()),
     ]
 }
 
 /// Columns of the kind of op.
 #[rustfmt::skip]
-fn of_ops<'a>() -> Vec<Column<'static, Record<'a>>> {
+fn op_columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     vec![
-        Column::words("op", |it: &Record<'_>| {
-            it.op.map(|(kind, _)| kind.name().to_string()).unwrap_or_default()
+        Column::words("op", |record: &Record<'_>| {
+            record.op.map(|(kind, _)| kind.name().to_string()).unwrap_or_default()
         }),
-        of_op("count", |op| op.count),
-        of_op("total_ns", |op| op.total_ns.0),
-        of_op("p50_ns", |op| op.p50_ns.0),
-        of_op("p90_ns", |op| op.p90_ns.0),
-        of_op("p99_ns", |op| op.p99_ns.0),
-        of_op("p999_ns", |op| op.p999_ns.0),
-        of_op("max_ns", |op| op.max_ns.0),
+        op_column("count", |op| op.count),
+        op_column("total_ns", |op| op.total_ns.0),
+        op_column("p50_ns", |op| op.p50_ns.0),
+        op_column("p90_ns", |op| op.p90_ns.0),
+        op_column("p99_ns", |op| op.p99_ns.0),
+        op_column("p999_ns", |op| op.p999_ns.0),
+        op_column("max_ns", |op| op.max_ns.0),
     ]
 }
 
-/// Columns that were added later.
+/// Columns that later versions appended.
 #[rustfmt::skip]
-fn later<'a>() -> Vec<Column<'static, Record<'a>>> {
+fn appended_columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     vec![
-        of_trial("repeats_wanted", |trial| {
-            let wanted = trial.repeats.and_then(|rule| rule.wanted);
-            wanted.map(|n| n.to_string()).unwrap_or_default()
+        trial_column("repeats_wanted", |trial| {
+            let required = trial.repeats.and_then(|rule| rule.wanted);
+            required.map(|n| n.to_string()).unwrap_or_default()
         }),
-        of_trial("repeats_at_most", |trial| {
+        trial_column("repeats_at_most", |trial| {
             trial.repeats.map(|rule| rule.at_most.to_string()).unwrap_or_default()
         }),
         // If each run is a separate trial, this distinguishes it from others of the same plan and seed.
-        of_trial("started", |trial| trial.identity().started.to_string()),
-        of_phase("user_ns", |phase| phase.user_ns.0.to_string()),
-        of_phase("system_ns", |phase| phase.system_ns.0.to_string()),
-        Column::words("run", |it: &Record<'_>| it.part.run.into()),
-        Column::words("as", |it: &Record<'_>| it.part.variant.into()),
-        of_trial("period", |trial| {
-            trial.plan.filesystem.as_ref().and_then(|it| it.period.clone()).unwrap_or_default()
+        trial_column("started", |trial| trial.identity().started.to_string()),
+        phase_column("user_ns", |phase| phase.user_ns.0.to_string()),
+        phase_column("system_ns", |phase| phase.system_ns.0.to_string()),
+        Column::words("run", |record: &Record<'_>| record.part.run.into()),
+        Column::words("as", |record: &Record<'_>| record.part.variant.into()),
+        trial_column("period", |trial| {
+            trial.plan.filesystem.as_ref().and_then(|filesystem| filesystem.period.clone()).unwrap_or_default()
         }),
         // Empty if all memory may hold caches.
-        of_trial("cacheable", |trial| {
+        trial_column("cacheable", |trial| {
             let cacheable = trial.plan.lab().and_then(|lab| lab.cacheable);
             cacheable.map(|size| size.0.to_string()).unwrap_or_default()
         }),
-        of_trial("unsafe", |trial| device::risks(trial).join("; ")),
+        trial_column("unsafe", |trial| device::risks(trial).join("; ")),
     ]
 }
 
-fn of_trial<'a>(head: &str, cell: fn(&Trial) -> String) -> Column<'static, Record<'a>> {
-    Column::words(head, move |it: &Record<'_>| cell(it.trial))
+fn trial_column<'a>(head: &str, cell: fn(&Trial) -> String) -> Column<'static, Record<'a>> {
+    Column::words(head, move |record: &Record<'_>| cell(record.trial))
 }
 
-fn of_phase<'a>(head: &str, cell: fn(&Phase) -> String) -> Column<'static, Record<'a>> {
-    Column::number(head, move |it: &Record<'_>| it.phase.map(cell).unwrap_or_default())
+fn phase_column<'a>(head: &str, cell: fn(&Phase) -> String) -> Column<'static, Record<'a>> {
+    Column::number(head, move |record: &Record<'_>| record.phase.map(cell).unwrap_or_default())
 }
 
-fn of_device<'a>(head: &str, cell: fn(&Device) -> Option<u64>) -> Column<'static, Record<'a>> {
-    Column::number(head, move |it: &Record<'_>| {
-        let device = it.phase.and_then(|phase| phase.device.as_ref());
+fn device_column<'a>(head: &str, cell: fn(&Device) -> Option<u64>) -> Column<'static, Record<'a>> {
+    Column::number(head, move |record: &Record<'_>| {
+        let device = record.phase.and_then(|phase| phase.device.as_ref());
         device.and_then(cell).map(|n| n.to_string()).unwrap_or_default()
     })
 }
 
-fn of_op<'a>(head: &str, cell: fn(&OpStats) -> u64) -> Column<'static, Record<'a>> {
-    Column::number(head, move |it: &Record<'_>| {
-        it.op.map(|(_, stats)| cell(stats).to_string()).unwrap_or_default()
+fn op_column<'a>(head: &str, cell: fn(&OpStats) -> u64) -> Column<'static, Record<'a>> {
+    Column::number(head, move |record: &Record<'_>| {
+        record.op.map(|(_, stats)| cell(stats).to_string()).unwrap_or_default()
     })
 }
 
@@ -193,11 +193,12 @@ fn parameters(trial: &Trial) -> String {
 }
 
 fn units(phase: &Phase) -> String {
-    let units = phase.books.iter().map(|(unit, n)| format!("{}={n}", unit.replace(' ', "-")));
-    units.collect::<Vec<_>>().join(" ")
+    let counts = phase.books.iter().map(|(unit, n)| format!("{}={n}", unit.replace(' ', "-")));
+    counts.collect::<Vec<_>>().join(" ")
 }
 
-fn known(time: Option<Nanos>) -> String {
+/// A time in nanoseconds; empty if it is unknown.
+fn nanoseconds(time: Option<Nanos>) -> String {
     time.map(|ns| ns.0.to_string()).unwrap_or_default()
 }
 
@@ -248,7 +249,7 @@ mod tests {
         );
         let phase = &trials[0].measured.phases[0];
         let times = format!(",{},{}", phase.user_ns.0, phase.system_ns.0);
-        let line = |at: usize| text.lines().nth(at).unwrap();
+        let line = |index: usize| text.lines().nth(index).unwrap();
         assert!(line(1).contains(&format!("{times},curve,then,2001,67108864,,")), "{text}");
         assert!(text.lines().last().unwrap().contains(",curve,today,,,,"), "{text}");
         assert!(text.lines().all(|line| line.matches(',').count() == heads.len() - 1), "{text}");

@@ -47,11 +47,11 @@ fn difference(place: &str, a: &Value, b: &Value) -> Option<(String, String, Stri
         }
         (Value::Array(x), Value::Array(y)) => (0..x.len().max(y.len()))
             .find_map(|index| inside(format!("[{index}]"), x.get(index), y.get(index))),
-        _ => (a != b).then(|| (place.to_string(), short(a), short(b))),
+        _ => (a != b).then(|| (place.to_string(), truncated(a), truncated(b))),
     }
 }
 
-fn short(value: &Value) -> String {
+fn truncated(value: &Value) -> String {
     value.to_string().chars().take(40).collect()
 }
 

@@ -26,33 +26,33 @@ pub fn sentences(sections: &[Section<'_>]) -> Vec<String> {
     for section in sections {
         for row in &section.rows {
             let (Some(rule), Some(total)) = (rule(row), required_total(row)) else { continue };
-            let by = format!("{} on {}", section.title(), row.name);
+            let place = format!("{} on {}", section.title(), row.name);
             match largest.iter_mut().find(|(other, ..)| other.is_same_rule(&rule)) {
                 Some((_, known, _)) if known.wanted >= total.wanted => {}
-                Some(entry) => (entry.1, entry.2) = (total, by),
-                None => largest.push((rule, total, by)),
+                Some(entry) => (entry.1, entry.2) = (total, place),
+                None => largest.push((rule, total, place)),
             }
         }
     }
-    largest.iter().map(|(rule, total, by)| sentence(rule, *total, by)).collect()
+    largest.iter().map(|(rule, total, place)| sentence(rule, *total, place)).collect()
 }
 
-fn sentence(rule: &Repeats, total: Total, by: &str) -> String {
-    let (width, pilot, wanted) = (rule.half_width() * 100.0, rule.pilot, total.wanted);
+fn sentence(rule: &Repeats, total: Total, place: &str) -> String {
+    let (width, pilot, required) = (rule.half_width() * 100.0, rule.pilot, total.wanted);
     if !total.reached {
         return format!(
-            "NOT REACHED: ±{width} % of each time was requested, which requires {wanted} trials of each configuration \
-             ({by} has the largest spread), but --at-most {} stopped them earlier; see each interval.",
+            "NOT REACHED: ±{width} % of each time was requested, which requires {required} trials of each configuration \
+             ({place} has the largest spread), but --at-most {} stopped them earlier; see each interval.",
             rule.at_most
         );
     }
-    match wanted == pilot {
+    match required == pilot {
         true => format!(
             "±{width} % of each time was requested, and the pilot of {pilot} trials was enough."
         ),
         false => format!(
-            "±{width} % of each time was requested; the pilot of {pilot} trials required {wanted} trials of each \
-             kind ({by} has the largest spread)."
+            "±{width} % of each time was requested; the pilot of {pilot} trials required {required} trials of each \
+             kind ({place} has the largest spread)."
         ),
     }
 }

@@ -1,12 +1,11 @@
-//! Curves of a rate over a number of clients or ranks: what each point gains, and the knee.
+//! Curves of a rate over a number of clients or ranks: the gain at each point, and the knee.
 
 /// The gain per additional client or rank, as a fraction of the average rate of one, below which a curve is past its
 /// knee.
 const MIN_GAIN: f64 = 0.5;
 
 /// The meaning of a column with the knee.
-pub(crate) const KNEE: &str =
-    "beyond it, each further one adds less than half of the average rate of one at this point";
+pub(crate) const KNEE: &str = "beyond it, each further client or rank adds less than half of the average rate per client or rank at this point";
 
 /// The place of a point on its curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,8 +26,8 @@ impl Scaling {
 /// Returns the scaling of points, in their order. Each is a key, a number of clients or ranks, and a rate; points with
 /// equal keys form a curve.
 pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, f64)]) -> Vec<Scaling> {
-    let mut all = vec![Scaling::default(); points.len()];
-    for (at, (key, ..)) in points.iter().enumerate() {
+    let mut scalings = vec![Scaling::default(); points.len()];
+    for (index, (key, ..)) in points.iter().enumerate() {
         let is_same = |(_, (other, ..)): &(usize, &(K, u32, f64))| other == key;
         let mut curve: Vec<(usize, u32, f64)> = points
             .iter()
@@ -38,20 +37,20 @@ pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, f64)]) -> Vec<Scaling> {
             .collect();
         curve.sort_by_key(|(_, number, _)| *number);
         let first = curve[0].2;
-        let ratio = (curve.len() > 1 && first > 0.0).then(|| points[at].2 / first);
-        all[at] = Scaling { ratio, knee: knee(&curve) == Some(at) };
+        let ratio = (curve.len() > 1 && first > 0.0).then(|| points[index].2 / first);
+        scalings[index] = Scaling { ratio, knee: knee(&curve) == Some(index) };
     }
-    all
+    scalings
 }
 
 /// Returns the first point of a curve after which each additional client or rank gains less than [`MIN_GAIN`] of the
 /// average rate of one; none if all gain more. A point is its place, the number, and the rate.
 fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
-        let ((at, few, low), (_, many, high)) = (pair[0], pair[1]);
+        let ((index, few, low), (_, many, high)) = (pair[0], pair[1]);
         let average = low / f64::from(few.max(1));
         let gain = (high - low) / f64::from(many.saturating_sub(few).max(1));
-        (gain < MIN_GAIN * average).then_some(at)
+        (gain < MIN_GAIN * average).then_some(index)
     })
 }
 
@@ -64,7 +63,7 @@ mod tests {
         let knees = |rates: &[(u32, f64)]| -> Vec<u32> {
             let points: Vec<_> = rates.iter().map(|(number, rate)| ((), *number, *rate)).collect();
             let found = scaling(&points).into_iter().zip(rates);
-            found.filter(|(it, _)| it.knee).map(|(_, (number, _))| *number).collect()
+            found.filter(|(scaling, _)| scaling.knee).map(|(_, (number, _))| *number).collect()
         };
         // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
         assert_eq!(knees(&[(4, 30.0), (1, 10.0), (2, 20.0), (8, 31.0)]), [4]);
@@ -80,7 +79,7 @@ mod tests {
             ("create", 4, 15.0),
             ("stat", 1, 2.0),
         ]);
-        let ratios: Vec<Option<f64>> = found.iter().map(|it| it.ratio).collect();
+        let ratios: Vec<Option<f64>> = found.iter().map(|scaling| scaling.ratio).collect();
         assert_eq!(ratios, [Some(1.0), Some(2.5), Some(1.5), Some(1.0)]);
         assert_eq!(scaling(&[("create", 1, 10.0)]), [Scaling::default()]);
     }

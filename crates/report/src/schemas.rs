@@ -24,29 +24,29 @@ pub struct Published {
     generate: fn() -> Schema,
 }
 
-/// All of them, in the order of a list.
+/// All published schemas, in the order in which they are listed.
 pub const ALL: &[Published] = &[
-    Published { name: "trial", about: "A line of trials.ndjson", generate: of::<Trial> },
-    Published { name: "series", about: "A line of series.ndjson", generate: of::<Series> },
+    Published { name: "trial", about: "A line of trials.ndjson", generate: schema_of::<Trial> },
+    Published { name: "series", about: "A line of series.ndjson", generate: schema_of::<Series> },
     Published {
         name: "report",
         about: "Output of fsdyno report --format json",
-        generate: of::<ReportedTrials<'static>>,
+        generate: schema_of::<ReportedTrials<'static>>,
     },
     Published {
         name: "statistics",
         about: "Output of fsdyno report --format statistics",
-        generate: of::<Statistics>,
+        generate: schema_of::<Statistics>,
     },
     Published {
         name: "compare",
         about: "Output of fsdyno compare --format json",
-        generate: of::<ComparedJson>,
+        generate: schema_of::<ComparedJson>,
     },
     Published {
         name: "judged",
         about: "Output of fsdyno study --format json",
-        generate: of::<JudgedJson<'static>>,
+        generate: schema_of::<JudgedJson<'static>>,
     },
 ];
 
@@ -60,7 +60,7 @@ impl Published {
 }
 
 /// The schema of a type as it is written.
-fn of<T: JsonSchema>() -> Schema {
+fn schema_of<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(Exact);
     settings.into_generator().into_root_schema_for::<T>()
 }
@@ -73,7 +73,7 @@ impl Transform for Exact {
     fn transform(&mut self, schema: &mut Schema) {
         let is_composed = ["anyOf", "oneOf", "allOf"].iter().any(|key| schema.get(*key).is_some());
         // A condition (`if`) has fields, but no type.
-        let is_object = schema.get("type").is_some_and(|it| *it == "object");
+        let is_object = schema.get("type").is_some_and(|kind| *kind == "object");
         let has_fields = is_object && schema.get("properties").is_some();
         if is_composed && has_fields {
             // Fields of its alternatives are also known fields.
@@ -87,13 +87,13 @@ impl Transform for Exact {
         }
         transform_subschemas(self, schema);
         if is_composed && has_fields {
-            reopen(schema);
+            allow_additional_fields(schema);
         }
     }
 }
 
 /// Removes the limit to known fields from the alternatives of an object, because the object has additional fields.
-fn reopen(schema: &mut Schema) {
+fn allow_additional_fields(schema: &mut Schema) {
     for key in ["anyOf", "oneOf", "allOf"] {
         let Some(Value::Array(alternatives)) = schema.get_mut(key) else { continue };
         for alternative in alternatives.iter_mut().filter_map(Value::as_object_mut) {
@@ -119,7 +119,7 @@ fn remove_null_of_optional(schema: &mut Schema) {
             }
         }
         let Some(Value::Array(alternatives)) = field.get_mut("anyOf") else { continue };
-        alternatives.retain(|it| *it != json!({"type": "null"}));
+        alternatives.retain(|alternative| *alternative != json!({"type": "null"}));
         if let [Value::Object(only)] = alternatives.as_slice()
             && let only = only.clone()
             && let Some(field) = field.as_object_mut()

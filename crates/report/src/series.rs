@@ -19,13 +19,13 @@ use crate::table::{Block, Column, Document, Output, Rows, Style, truncate};
 /// The heights of a line of text, from zero to the largest.
 const HEIGHTS: [char; 9] = ['_', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Columns for the names before a line, and for its largest value after it.
-const NAMES: usize = 12;
-const MOST: usize = 14;
+/// The width of the names before a line, and of its largest value after it.
+const NAME_WIDTH: usize = 12;
+const MAX_VALUE_WIDTH: usize = 14;
 
-/// Reads the series of result folders, or of the folders of records. Series of trials other than these
-/// (superseded ones, say) are skipped, and never all in memory. A folder without series yields none. One torn
-/// last line of each file is skipped and reported.
+/// Reads the series of result folders, or of the folders of records. Series of other trials, such as superseded ones,
+/// are skipped while reading, so they are never all in memory. A folder without series yields none. One torn last line
+/// of each file is skipped and reported.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
@@ -37,7 +37,7 @@ pub fn load_series<'t, P: AsRef<Path>>(
     for trial in trials.into_iter().filter(|trial| trial.outcome == Outcome::Ok) {
         by_id.entry(&trial.trial_id).or_default().push(trial);
     }
-    let of_one = |series: &Series| {
+    let is_requested = |series: &Series| {
         let trials = by_id.get(series.trial_id.as_str());
         trials.is_some_and(|trials| trials.iter().any(|trial| series.belongs_to(trial)))
     };
@@ -51,7 +51,7 @@ pub fn load_series<'t, P: AsRef<Path>>(
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(LoadError::of(&file, ReadError::Io(error))),
         };
-        let keep = |series: Series| of_one(&series).then_some(series);
+        let keep = |series: Series| is_requested(&series).then_some(series);
         let lines: LinesOf<Series> =
             lines::read_from(source, keep).map_err(|error| LoadError::of(&file, error))?;
         all.extend(lines.records);
@@ -67,42 +67,42 @@ impl<'s> Index<'s> {
     /// An index of all recorded series.
     pub fn of(series: &'s [Series]) -> Index<'s> {
         let mut index: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-        for one in series {
-            index.entry(&one.trial_id).or_default().push(one);
+        for item in series {
+            index.entry(&item.trial_id).or_default().push(item);
         }
         Index(index)
     }
 
     /// The series of a trial, if it has one.
     pub fn get(&self, trial: &Trial) -> Option<&'s Series> {
-        let alike = self.0.get(trial.trial_id.as_str())?;
-        let own = alike.iter().find(|one| one.identity() == trial.identity());
-        own.or_else(|| alike.iter().find(|one| one.belongs_to(trial))).copied()
+        let candidates = self.0.get(trial.trial_id.as_str())?;
+        let exact = candidates.iter().find(|series| series.identity() == trial.identity());
+        exact.or_else(|| candidates.iter().find(|series| series.belongs_to(trial))).copied()
     }
 }
 
 /// Each trial that has series, with its series, in the order of the trials.
 fn match_trials<'a>(series: &'a [Series], trials: &'a [Trial]) -> Vec<(&'a Trial, &'a Series)> {
-    let known = Index::of(series);
-    let good = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
-    good.filter_map(|trial| Some((trial, known.get(trial)?))).collect()
+    let index = Index::of(series);
+    let successful = trials.iter().filter(|trial| trial.outcome == Outcome::Ok);
+    successful.filter_map(|trial| Some((trial, index.get(trial)?))).collect()
 }
 
 /// An interval of a phase of a trial.
 struct Interval<'a> {
     trial: &'a Trial,
     phase: &'a PhaseSeries,
-    at: usize,
+    index: usize,
 }
 
 /// The columns. Programs know them by name: new ones are appended.
-fn intervals<'a>() -> Vec<Column<'static, Interval<'a>>> {
+fn interval_columns<'a>() -> Vec<Column<'static, Interval<'a>>> {
     let trial = |head: &str, cell: fn(&Trial) -> String| {
-        Column::words(head, move |it: &Interval<'a>| cell(it.trial))
+        Column::words(head, move |interval: &Interval<'a>| cell(interval.trial))
     };
-    let value = |head: &str, of: fn(&PhaseSeries) -> &[u64]| {
-        Column::number(head, move |it: &Interval<'a>| {
-            of(it.phase).get(it.at).map(u64::to_string).unwrap_or_default()
+    let value = |head: &str, values: fn(&PhaseSeries) -> &[u64]| {
+        Column::number(head, move |interval: &Interval<'a>| {
+            values(interval.phase).get(interval.index).map(u64::to_string).unwrap_or_default()
         })
     };
     vec![
@@ -111,11 +111,13 @@ fn intervals<'a>() -> Vec<Column<'static, Interval<'a>>> {
         trial("seed", |trial| trial.seed.to_string()),
         trial("workload", |trial| trial.plan.workload.name.clone()),
         trial("label", |trial| trial.plan.label.clone()),
-        Column::words("phase", |it: &Interval<'a>| it.phase.name.clone()),
-        Column::number("from_ns", |it: &Interval<'a>| {
-            (it.phase.interval_ns.0 * it.at as u64).to_string()
+        Column::words("phase", |interval: &Interval<'a>| interval.phase.name.clone()),
+        Column::number("from_ns", |interval: &Interval<'a>| {
+            (interval.phase.interval_ns.0 * interval.index as u64).to_string()
         }),
-        Column::number("to_ns", |it: &Interval<'a>| it.phase.end(it.at).0.to_string()),
+        Column::number("to_ns", |interval: &Interval<'a>| {
+            interval.phase.end(interval.index).0.to_string()
+        }),
         value("ops", |phase| &phase.ops),
         value("dirty_bytes", |phase| &phase.dirty_bytes),
         value("writeback_bytes", |phase| &phase.writeback_bytes),
@@ -126,7 +128,7 @@ fn intervals<'a>() -> Vec<Column<'static, Interval<'a>>> {
 /// The heads of the columns.
 #[cfg(test)]
 pub fn heads() -> Vec<String> {
-    intervals().into_iter().map(|column| column.head.text).collect()
+    interval_columns().into_iter().map(|column| column.head.text).collect()
 }
 
 /// Phases over time.
@@ -148,11 +150,12 @@ impl Output for OverTime<'_> {
     /// One row for each trial, phase and interval. Unknown values are empty.
     fn rows(&self, out: &mut dyn Rows) {
         let all = match_trials(self.series, self.trials).into_iter();
-        let phases = all.flat_map(|(trial, of)| of.phases.iter().map(move |it| (trial, it)));
-        let intervals_of = phases.flat_map(|(trial, phase)| {
-            (0..phase.ops.len()).map(move |at| Interval { trial, phase, at })
+        let phases =
+            all.flat_map(|(trial, series)| series.phases.iter().map(move |phase| (trial, phase)));
+        let rows = phases.flat_map(|(trial, phase)| {
+            (0..phase.ops.len()).map(move |index| Interval { trial, phase, index })
         });
-        out.table(&intervals(), intervals_of);
+        out.table(&interval_columns(), rows);
     }
 
     fn json(&self) -> Result<String, ReportError> {
@@ -169,7 +172,7 @@ fn document(series: &[Series], trials: &[Trial], style: Style) -> Document {
     for (trial, series) in match_trials(series, trials) {
         let (workload, label) = (&trial.plan.workload.name, number::sanitize(&trial.plan.label));
         let head = format!("{workload}, {label}, seed {}", trial.seed);
-        let mut lines = vec![truncate(&head, style.width.max(NAMES), "…")];
+        let mut lines = vec![truncate(&head, style.width.max(NAME_WIDTH), "…")];
         for phase in &series.phases {
             lines.extend(phase_text(phase, style.width).lines().map(String::from));
         }
@@ -185,16 +188,16 @@ fn phase_text(phase: &PhaseSeries, width: usize) -> String {
     let count = phase.ops.len();
     let (name, length) = (number::sanitize(&phase.name), phase.length_ns);
     let head = format!("  {name}: {length}, {count} x {}", phase.interval_ns);
-    let mut out = truncate(&head, width.max(NAMES), "…") + "\n";
-    let space = width.saturating_sub(NAMES + MOST).clamp(8, count.max(8));
+    let mut out = truncate(&head, width.max(NAME_WIDTH), "…") + "\n";
+    let space = width.saturating_sub(NAME_WIDTH + MAX_VALUE_WIDTH).clamp(8, count.max(8));
     let ops = |value: f64| number::format_scaled(value);
     let bytes = |value: f64| Bytes(value as u64).to_string();
     let rate = |value: f64| format!("{}/s", Bytes(value as u64));
     let mut line = |name: &str, values: &[f64], shown: &dyn Fn(f64) -> String| {
         if !values.is_empty() {
-            let most = values.iter().copied().fold(0.0, f64::max);
-            let pad = " ".repeat(NAMES.saturating_sub(name.width() + 4));
-            out.push_str(&format!("    {name}{pad}{}  {}\n", heights(values, most), shown(most)));
+            let max = values.iter().copied().fold(0.0, f64::max);
+            let pad = " ".repeat(NAME_WIDTH.saturating_sub(name.width() + 4));
+            out.push_str(&format!("    {name}{pad}{}  {}\n", heights(values, max), shown(max)));
         }
     };
     line("ops/s", &rates(phase, &phase.ops, space), &ops);
@@ -204,9 +207,9 @@ fn phase_text(phase: &PhaseSeries, width: usize) -> String {
     out
 }
 
-fn heights(values: &[f64], most: f64) -> String {
+fn heights(values: &[f64], max: f64) -> String {
     let height = |value: &f64| {
-        let part = if most > 0.0 { (value / most * 8.0).ceil() } else { 0.0 };
+        let part = if max > 0.0 { (value / max * 8.0).ceil() } else { 0.0 };
         HEIGHTS[(part as usize).min(8)]
     };
     values.iter().map(height).collect()
@@ -221,7 +224,7 @@ fn columns(count: usize, space: usize) -> impl Iterator<Item = std::ops::Range<u
 /// The rate in each column.
 fn rates(phase: &PhaseSeries, counts: &[u64], space: usize) -> Vec<f64> {
     let rate = |range: std::ops::Range<usize>| {
-        let time: f64 = range.clone().map(|at| phase.length(at).seconds()).sum();
+        let time: f64 = range.clone().map(|index| phase.length(index).seconds()).sum();
         let sum: u64 = counts[range].iter().sum();
         if time > 0.0 { sum as f64 / time } else { 0.0 }
     };
@@ -230,9 +233,9 @@ fn rates(phase: &PhaseSeries, counts: &[u64], space: usize) -> Vec<f64> {
 
 /// The largest value in each column.
 fn levels(values: &[u64], space: usize) -> Vec<f64> {
-    let most =
+    let max =
         |range: std::ops::Range<usize>| values[range].iter().copied().max().unwrap_or(0) as f64;
-    columns(values.len(), space).map(most).collect()
+    columns(values.len(), space).map(max).collect()
 }
 
 #[cfg(test)]
@@ -289,10 +292,10 @@ mod tests {
         let cut = folder(&trials, 20);
         let (read, torn) = load_series([cut.path()], &trials).unwrap();
         assert_eq!((read.len(), torn[0].line), (trials.len() - 1, trials.len()));
-        let (none, _) = load_series([whole.path()], &trials[..0]).unwrap();
-        assert!(none.is_empty(), "of no requested trial");
-        let nothing = tempfile::tempdir().unwrap();
-        assert_eq!(load_series([nothing.path()], &trials).unwrap(), (vec![], vec![]));
+        let (no_trials, _) = load_series([whole.path()], &trials[..0]).unwrap();
+        assert!(no_trials.is_empty(), "of no requested trial");
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(load_series([empty.path()], &trials).unwrap(), (vec![], vec![]));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The order of the rows of a section, if a user requests one other than that of the trials.
+//! The order of the rows of a section, if the user requests one other than that of the trials.
 
 use crate::model::{Row, Section};
 
@@ -30,7 +30,7 @@ impl Sort {
         ("p99", "By the 99th percentile of the latency", Sort::P99),
     ];
 
-    /// The number of a row to sort by; names have none.
+    /// The number by which a row is sorted; names have none.
     fn number(self, row: &Row<'_>) -> f64 {
         match self {
             Sort::Name => 0.0,
@@ -38,7 +38,9 @@ impl Sort {
             Sort::Returned => row.returned.mean,
             Sort::Cpu => row.cpu.mean,
             Sort::Rate => row.rate.map_or(0.0, |rate| -rate.mean),
-            Sort::P99 => row.latency.as_ref().map_or(f64::MAX, |it| it.percentile(99.0) as f64),
+            Sort::P99 => {
+                row.latency.as_ref().map_or(f64::MAX, |latency| latency.percentile(99.0) as f64)
+            }
         }
     }
 }
@@ -63,7 +65,7 @@ pub fn sort(section: &mut Section<'_>, by: Sort) {
         row.base = row.base.map(|base| places[base]);
     }
     for pair in &mut section.aged {
-        (pair.young, pair.aged) = (places[pair.young], places[pair.aged]);
+        (pair.fresh, pair.aged) = (places[pair.fresh], places[pair.aged]);
     }
 }
 

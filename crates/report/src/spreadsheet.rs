@@ -19,18 +19,24 @@ pub fn csv(parts: &[Part<'_>], basis: Basis<'_>) -> String {
         .map(|part| (part.name().unwrap_or_default(), view::sections(part.trials, basis)))
         .collect();
     let lines = sections.iter().flat_map(|(name, sections)| {
-        let of = move |section| move |row| (name.as_str(), section, row);
-        sections.iter().flat_map(move |it| it.rows.iter().map(of(it)))
+        let line = move |section| move |row| (name.as_str(), section, row);
+        sections.iter().flat_map(move |section| section.rows.iter().map(line(section)))
     });
     table::csv(|out| out.table(&columns(), lines))
+}
+
+/// Returns the 95 % interval of the ratio of a row.
+fn ratio_interval(row: &Row<'_>) -> Option<(f64, f64)> {
+    row.comparison.and_then(|comparison| comparison.interval)
 }
 
 /// The columns. Programs know them by name: new ones are appended.
 fn columns<'s, 'a: 's>() -> Vec<Column<'static, Line<'s, 'a>>> {
     let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let half = |of: &Summary| of.relative_half_width().map(|half| half * of.mean);
+    let half_width =
+        |summary: &Summary| summary.relative_half_width().map(|half| half * summary.mean);
     let percentile = |row: &Row<'_>, p: f64| {
-        row.latency.as_ref().map(|it| Nanos(it.percentile(p)).seconds() * 1e6)
+        row.latency.as_ref().map(|latency| Nanos(latency.percentile(p)).seconds() * 1e6)
     };
     vec![
         Column::words("run", |(part, ..): &Line<'_, '_>| part.to_string()),
@@ -39,28 +45,34 @@ fn columns<'s, 'a: 's>() -> Vec<Column<'static, Line<'s, 'a>>> {
         Column::words("file system", |(.., row): &Line<'_, '_>| row.name.clone()),
         Column::number("n", |(.., row): &Line<'_, '_>| row.returned.n.to_string()),
         Column::number("returned s", |(.., row): &Line<'_, '_>| row.returned.mean.to_string()),
-        Column::number("returned ± s", move |(.., row): &Line<'_, '_>| text(half(&row.returned))),
+        Column::number("returned ± s", move |(.., row): &Line<'_, '_>| {
+            text(half_width(&row.returned))
+        }),
         Column::number("synced s", move |(.., row): &Line<'_, '_>| {
             text(row.mean(|phase| phase.synced_ns.map(Nanos::seconds)))
         }),
         Column::number("durable s", move |(.., row): &Line<'_, '_>| {
-            text(row.durable.as_ref().map(|it| it.mean))
+            text(row.durable.as_ref().map(|durable| durable.mean))
         }),
         Column::number("durable ± s", move |(.., row): &Line<'_, '_>| {
-            text(row.durable.as_ref().and_then(half))
+            text(row.durable.as_ref().and_then(half_width))
         }),
         Column::number("cpu s", |(.., row): &Line<'_, '_>| row.cpu.mean.to_string()),
         Column::words("unit of rate", |(_, section, _): &Line<'_, '_>| section.rate_head()),
-        Column::number("rate", move |(.., row): &Line<'_, '_>| text(row.rate.map(|it| it.mean))),
+        Column::number("rate", move |(.., row): &Line<'_, '_>| {
+            text(row.rate.map(|rate| rate.mean))
+        }),
         Column::number("p50 us", move |(.., row): &Line<'_, '_>| text(percentile(row, 50.0))),
         Column::number("p99 us", move |(.., row): &Line<'_, '_>| text(percentile(row, 99.0))),
         Column::words("versus", |(_, section, _): &Line<'_, '_>| section.versus.clone()),
-        Column::number("ratio", move |(.., row): &Line<'_, '_>| text(row.ratio.map(|it| it.value))),
+        Column::number("ratio", move |(.., row): &Line<'_, '_>| {
+            text(row.ratio.map(|ratio| ratio.value))
+        }),
         Column::number("ratio low", move |(.., row): &Line<'_, '_>| {
-            text(row.comparison.and_then(|it| it.interval).map(|it| it.0))
+            text(ratio_interval(row).map(|(low, _)| low))
         }),
         Column::number("ratio high", move |(.., row): &Line<'_, '_>| {
-            text(row.comparison.and_then(|it| it.interval).map(|it| it.1))
+            text(ratio_interval(row).map(|(_, high)| high))
         }),
         Column::words("flags", |(.., row): &Line<'_, '_>| {
             row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")

@@ -67,12 +67,12 @@ impl<'a> PartStatistics<'a> {
     fn exponents(&self) -> impl Iterator<Item = Exponent<'_>> {
         let lines = self.curves.iter().flat_map(|curve| &curve.lines);
         lines.filter_map(|line| {
-            let place = line.rows.iter().flatten().next()?;
-            let (of, row, growth) = (&place.of, &place.row, line.growth?);
+            let point = line.rows.iter().flatten().next()?;
+            let (workload, row, growth) = (&point.curve_workload, &point.row, line.growth?);
             let (_, phase) = row.trials.first()?;
             let points = line.rows.iter().flatten().count();
             let (phase, label) = (sanitize(&phase.name), sanitize(row.label()));
-            Some(Exponent { workload: of, phase, name: &line.name, label, points, growth })
+            Some(Exponent { workload, phase, name: &line.name, label, points, growth })
         })
     }
 }
@@ -96,108 +96,111 @@ enum Line<'s, 'a> {
 /// A line for each row of the tables and each point of a curve, then one for each exponent; unknown values are empty.
 pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
     let basis = basis.into();
-    let found: Vec<_> = parts.iter().map(|part| (part, PartStatistics::of(part, basis))).collect();
-    let lines = found.iter().flat_map(|(part, found)| {
-        let of = |section| move |row| Line::Row(row, section, Described::of(row, section));
-        let rows = found.sections.iter().flat_map(move |it| it.rows.iter().map(of(it)));
-        rows.chain(found.exponents().map(Line::Exponent)).map(move |line| (*part, line))
+    let statistics: Vec<_> =
+        parts.iter().map(|part| (part, PartStatistics::of(part, basis))).collect();
+    let lines = statistics.iter().flat_map(|(part, statistics)| {
+        let line = |section| move |row| Line::Row(row, section, Described::of(row, section));
+        let sections = statistics.sections.iter();
+        let rows = sections.flat_map(move |section| section.rows.iter().map(line(section)));
+        rows.chain(statistics.exponents().map(Line::Exponent)).map(move |line| (*part, line))
     });
     table::csv(|out| out.table(&columns(), lines))
 }
 
 /// A line with its part.
-type LineOf<'p, 's, 'a> = (&'p Part<'p>, Line<'s, 'a>);
+type PartLine<'p, 's, 'a> = (&'p Part<'p>, Line<'s, 'a>);
 
-/// The columns. Programs find them by name; new ones are added at the end.
+/// The columns. Programs know them by name: new ones are appended.
 #[rustfmt::skip]
-fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, LineOf<'p, 's, 'a>>> {
+fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, PartLine<'p, 's, 'a>>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let count = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
-    let yes = |yes: Option<bool>| yes.map_or("", |yes| if yes { "yes" } else { "no" }).to_string();
+    let yes_no =
+        |value: Option<bool>| value.map_or("", |yes| if yes { "yes" } else { "no" }).to_string();
     vec![
-        of_both("workload", |_, section| section.workload.clone(), |it| it.workload.into()),
-        of_both("phase", |_, section| section.phase.clone(), |it| it.phase.clone()),
-        of_both("row", |row, _| row.name.clone(), |it| it.name.into()),
-        described("measure", |it| it.measure.name().into(), "exponent"),
-        of_row("unit", |_, section| section.measure.unit().into()),
-        of_both("n", |row, _| row.measured.n.to_string(), |it| it.growth.n.to_string()),
-        of_both("mean", |row, _| row.measured.mean.to_string(), |it| it.growth.exponent.to_string()),
-        of_both("low",
+        common_column("workload", |_, section| section.workload.clone(), |exponent| exponent.workload.into()),
+        common_column("phase", |_, section| section.phase.clone(), |exponent| exponent.phase.clone()),
+        common_column("row", |row, _| row.name.clone(), |exponent| exponent.name.into()),
+        described_column("measure", |described| described.measure.name().into(), "exponent"),
+        row_column("unit", |_, section| section.measure.unit().into()),
+        common_column("n", |row, _| row.measured.n.to_string(), |exponent| exponent.growth.n.to_string()),
+        common_column("mean", |row, _| row.measured.mean.to_string(), |exponent| exponent.growth.exponent.to_string()),
+        common_column("low",
             move |row, _| number(row.measured.interval().map(|i| i.0)),
-            move |it| number(it.growth.interval.map(|i| i.0))),
-        of_both("high",
+            move |exponent| number(exponent.growth.interval.map(|i| i.0))),
+        common_column("high",
             move |row, _| number(row.measured.interval().map(|i| i.1)),
-            move |it| number(it.growth.interval.map(|i| i.1))),
-        described("sd_sample", move |it| number(describe::sample_sd(&it.numbers())), ""),
-        described("sd_population", move |it| number(describe::population_sd(&it.numbers())), ""),
-        described("cv", move |it| number(describe::coefficient_of_variation(&it.numbers())), ""),
-        described("median", move |it| number(describe::median(&it.numbers())), ""),
-        described("drift_p", move |it| number(it.drift.map(|d| d.p)), ""),
-        described("warmup_p", move |it| number(it.warmup.and_then(|w| w.p)), ""),
-        described("outliers", |it| it.outliers.len().to_string(), ""),
-        of_row("repeats_wanted", |row, _| {
+            move |exponent| number(exponent.growth.interval.map(|i| i.1))),
+        described_column("sd_sample", move |described| number(describe::sample_sd(&described.numbers())), ""),
+        described_column("sd_population", move |described| number(describe::population_sd(&described.numbers())), ""),
+        described_column("cv", move |described| number(describe::coefficient_of_variation(&described.numbers())), ""),
+        described_column("median", move |described| number(describe::median(&described.numbers())), ""),
+        described_column("drift_p", move |described| number(described.drift.map(|d| d.p)), ""),
+        described_column("warmup_p", move |described| number(described.warmup.and_then(|w| w.p)), ""),
+        described_column("outliers", |described| described.outliers.len().to_string(), ""),
+        row_column("repeats_wanted", |row, _| {
             repeats::required_total(row).map(|t| t.wanted.to_string()).unwrap_or_default()
         }),
-        of_row("repeats_at_most", |row, _| {
+        row_column("repeats_at_most", |row, _| {
             repeats::rule(row).map(|rule| rule.at_most.to_string()).unwrap_or_default()
         }),
-        of_row("repeats_reached", move |row, _| yes(repeats::required_total(row).map(|t| t.reached))),
-        of_row("versus", |_, section| section.versus.clone()),
-        of_row("ratio", move |row, _| number(row.ratio.map(|ratio| ratio.value))),
-        compared("ratio_low", move |c| number(c.interval.map(|i| i.0))),
-        compared("ratio_high", move |c| number(c.interval.map(|i| i.1))),
-        compared("pairs_or_values", |c| c.n.to_string()),
-        of_row("left_out", move |row, _| count(row.matching.map(|how| how.left_out()))),
-        compared("p", move |c| number(c.p)),
-        compared("p_in_table", move |c| number(c.p_in_table)),
-        compared("relabelled_p", move |c| number(c.relabelled.map(|r| r.p))),
-        compared("exact", move |c| yes(Some(c.exact))),
-        compared("verdict", |c| verdict(c.verdict).into()),
-        of_row("flags", |row, _| row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")),
-        of_row("unsafe", |row, _| row.risks.join("; ")),
-        Column::words("run", |(part, _): &LineOf<'_, '_, '_>| part.run.into()),
-        Column::words("as", |(part, _): &LineOf<'_, '_, '_>| part.variant.into()),
-        Column::words("kernel", |(part, _): &LineOf<'_, '_, '_>| part.kernel.unwrap_or_default().into()),
+        row_column("repeats_reached", move |row, _| yes_no(repeats::required_total(row).map(|t| t.reached))),
+        row_column("versus", |_, section| section.versus.clone()),
+        row_column("ratio", move |row, _| number(row.ratio.map(|ratio| ratio.value))),
+        comparison_column("ratio_low", move |c| number(c.interval.map(|i| i.0))),
+        comparison_column("ratio_high", move |c| number(c.interval.map(|i| i.1))),
+        comparison_column("pairs_or_values", |c| c.n.to_string()),
+        row_column("left_out", move |row, _| count(row.matching.map(|matching| matching.excluded()))),
+        comparison_column("p", move |c| number(c.p)),
+        comparison_column("p_in_table", move |c| number(c.p_in_table)),
+        comparison_column("relabelled_p", move |c| number(c.relabelled.map(|r| r.p))),
+        comparison_column("exact", move |c| yes_no(Some(c.exact))),
+        comparison_column("verdict", |c| verdict(c.verdict).into()),
+        row_column("flags", |row, _| row.flags.iter().map(|flag| flag.name()).collect::<Vec<_>>().join(", ")),
+        row_column("unsafe", |row, _| row.risks.join("; ")),
+        Column::words("run", |(part, _): &PartLine<'_, '_, '_>| part.run.into()),
+        Column::words("as", |(part, _): &PartLine<'_, '_, '_>| part.variant.into()),
+        Column::words("kernel", |(part, _): &PartLine<'_, '_, '_>| part.kernel.unwrap_or_default().into()),
     ]
 }
 
-type ColumnOf<'p, 's, 'a> = Column<'static, LineOf<'p, 's, 'a>>;
+type LineColumn<'p, 's, 'a> = Column<'static, PartLine<'p, 's, 'a>>;
 
 /// A column that both rows and exponents fill.
-fn of_both<'p, 's: 'p, 'a: 's>(
+fn common_column<'p, 's: 'p, 'a: 's>(
     head: &str,
     row: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
     exponent: impl Fn(&Exponent<'_>) -> String + 'static,
-) -> ColumnOf<'p, 's, 'a> {
-    Column::number(head, move |(_, line): &LineOf<'_, '_, '_>| match line {
-        Line::Row(of, section, _) => row(of, section),
-        Line::Exponent(of) => exponent(of),
+) -> LineColumn<'p, 's, 'a> {
+    Column::number(head, move |(_, line): &PartLine<'_, '_, '_>| match line {
+        Line::Row(line, section, _) => row(line, section),
+        Line::Exponent(line) => exponent(line),
     })
 }
 
 /// A column that only rows fill.
-fn of_row<'p, 's: 'p, 'a: 's>(
+fn row_column<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Row<'_>, &Section<'_>) -> String + 'static,
-) -> ColumnOf<'p, 's, 'a> {
-    of_both(head, cell, |_| String::new())
+) -> LineColumn<'p, 's, 'a> {
+    common_column(head, cell, |_| String::new())
 }
 
 /// A column of the rows' comparisons.
-fn compared<'p, 's: 'p, 'a: 's>(
+fn comparison_column<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Comparison) -> String + 'static,
-) -> ColumnOf<'p, 's, 'a> {
-    of_row(head, move |row, _| row.comparison.as_ref().map(&cell).unwrap_or_default())
+) -> LineColumn<'p, 's, 'a> {
+    row_column(head, move |row, _| row.comparison.as_ref().map(&cell).unwrap_or_default())
 }
 
 /// A column of the rows' descriptions, with a fixed text for exponents.
-fn described<'p, 's: 'p, 'a: 's>(
+fn described_column<'p, 's: 'p, 'a: 's>(
     head: &str,
     cell: impl Fn(&Described) -> String + 'static,
     exponent: &'static str,
-) -> ColumnOf<'p, 's, 'a> {
-    Column::number(head, move |(_, line): &LineOf<'_, '_, '_>| match line {
+) -> LineColumn<'p, 's, 'a> {
+    Column::number(head, move |(_, line): &PartLine<'_, '_, '_>| match line {
         Line::Row(.., described) => cell(described),
         Line::Exponent(_) => exponent.into(),
     })
@@ -264,22 +267,23 @@ mod tests {
 
     #[test]
     fn runs_and_variants_of_a_study_are_never_compared_with_each_other() {
-        let (then, mut today) = (fixture::trials(), fixture::trials());
+        let (historical, mut today) = (fixture::trials(), fixture::trials());
         // One label in each, so that there is nothing to compare within a part.
-        let mut then: Vec<Trial> = then.into_iter().filter(|t| t.plan.label == "ext4").collect();
+        let mut historical: Vec<Trial> =
+            historical.into_iter().filter(|t| t.plan.label == "ext4").collect();
         today.retain(|trial| trial.plan.label == "xfs");
-        then.retain(|trial| trial.plan.workload.name == "dirops");
+        historical.retain(|trial| trial.plan.workload.name == "dirops");
         today.retain(|trial| trial.plan.workload.name == "dirops");
         let part = |run, variant, trials| Part { run, variant, kernel: None, trials };
-        let parts = [part("names", "then", &then[..]), part("names", "today", &today)];
+        let parts = [part("names", "then", &historical[..]), part("names", "today", &today)];
         let all: Value = serde_json::from_str(&super::json(&parts, None).unwrap()).unwrap();
         let rows = all["rows"].as_array().unwrap();
-        let of: Vec<(&str, &str)> = rows
+        let variants: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row["as"].as_str().unwrap(), row["label"].as_str().unwrap()))
             .collect();
         let expected = [("then", "ext4"), ("then", "ext4"), ("today", "xfs"), ("today", "xfs")];
-        assert_eq!(of, expected);
+        assert_eq!(variants, expected);
         assert!(rows.iter().all(|row| row["comparison"].is_null() && row["run"] == "names"));
         let answer = all["answer"].to_string();
         assert!(answer.contains("names as then: Only one"), "{answer}");
@@ -304,9 +308,9 @@ mod tests {
         let exponents = all["exponents"].as_array().unwrap();
         let exponents_of: Vec<(&str, &str, i64)> = exponents
             .iter()
-            .map(|it| {
-                let power = it["exponent"].as_f64().unwrap().round() as i64;
-                (it["phase"].as_str().unwrap(), it["row"].as_str().unwrap(), power)
+            .map(|row| {
+                let power = row["exponent"].as_f64().unwrap().round() as i64;
+                (row["phase"].as_str().unwrap(), row["row"].as_str().unwrap(), power)
             })
             .collect();
         assert_eq!(

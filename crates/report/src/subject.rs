@@ -1,4 +1,4 @@
-//! The lines above every table on what was measured: the target, the workloads with their parameters,
+//! The lines above every table that describe what was measured: the target, the workloads with their parameters,
 //! and the labels that differ from their spec.
 
 use std::collections::BTreeMap;
@@ -31,20 +31,20 @@ fn lab(trials: &[Trial]) -> Option<String> {
     let (mut machines, mut periods) = (Vec::new(), Vec::new());
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
-        lab.machine.iter().for_each(|machine| put(&mut machines, machine.clone()));
-        put(&mut disks, disks_of(&trial.plan.medium));
+        lab.machine.iter().for_each(|machine| push_unique(&mut machines, machine.clone()));
+        push_unique(&mut disks, disks_of(&trial.plan.medium));
         // The size found counts; a trial that failed early may have found none.
         let size = trial.conditions.device_size.or(trial.plan.medium.size());
-        put(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
-        put(&mut kernels, lab.kernel.to_string());
+        push_unique(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
+        push_unique(&mut kernels, lab.kernel.to_string());
         let period = trial.plan.filesystem.as_ref().and_then(|plan| plan.period.as_deref());
-        put(&mut periods, period.unwrap_or("today").to_string());
+        push_unique(&mut periods, period.unwrap_or("today").to_string());
     }
-    let mut parts = Vec::from_iter(named("machine", "machines", &machines));
+    let mut parts = Vec::from_iter(labelled_list("machine", "machines", &machines));
     parts.extend([
-        named("disk", "disks", &disks)?,
+        labelled_list("disk", "disks", &disks)?,
         format!("file system of {}", sizes.join(", ")),
-        named("kernel", "kernels", &kernels)?,
+        labelled_list("kernel", "kernels", &kernels)?,
     ]);
     if periods != ["today"] {
         parts.push(format!("settings of {}", periods.join(", ")));
@@ -53,7 +53,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
     parts.extend(settings(&in_lab));
     let mut times = Vec::new();
     for accel in in_lab.iter().filter_map(|trial| Some(trial.plan.lab()?.accel)) {
-        put(
+        push_unique(
             &mut times,
             if accel.is_exact() { "virtual time" } else { "KVM: host time, not repeatable" },
         );
@@ -64,31 +64,31 @@ fn lab(trials: &[Trial]) -> Option<String> {
 /// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
 /// with the affected trials, if not all are affected.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
-    let mut all: Vec<&String> = Vec::new();
+    let mut settings: Vec<&String> = Vec::new();
     trials
         .iter()
         .flat_map(|trial| &trial.conditions.not_in_effect)
-        .for_each(|it| put(&mut all, it));
-    let line = |what: &String| {
+        .for_each(|setting| push_unique(&mut settings, setting));
+    let line = |setting: &String| {
         let (with, without): (Vec<&Trial>, Vec<&Trial>) =
-            trials.iter().partition(|trial| trial.conditions.not_in_effect.contains(what));
+            trials.iter().partition(|trial| trial.conditions.not_in_effect.contains(setting));
         let kernels = |trials: &[&Trial]| {
             let mut kernels = Vec::new();
             let all = trials.iter().filter_map(|trial| trial.plan.lab());
-            all.for_each(|lab| put(&mut kernels, lab.kernel.to_string()));
+            all.for_each(|lab| push_unique(&mut kernels, lab.kernel.to_string()));
             kernels
         };
-        let (theirs, others) = (kernels(&with), kernels(&without));
-        let whose = if without.is_empty() {
+        let (affected, others) = (kernels(&with), kernels(&without));
+        let suffix = if without.is_empty() {
             String::new()
-        } else if !theirs.is_empty() && theirs.iter().all(|kernel| !others.contains(kernel)) {
-            format!(" (kernel {})", theirs.join(", "))
+        } else if !affected.is_empty() && affected.iter().all(|kernel| !others.contains(kernel)) {
+            format!(" (kernel {})", affected.join(", "))
         } else {
             format!(" ({} of {} trials)", with.len(), trials.len())
         };
-        format!("not in effect: {what}{whose}")
+        format!("not in effect: {setting}{suffix}")
     };
-    all.into_iter().map(line).collect()
+    settings.into_iter().map(line).collect()
 }
 
 /// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; with ranges
@@ -105,9 +105,9 @@ fn ages(trials: &[Trial]) -> Vec<String> {
     }
     let line = |(plan, all): (String, Vec<Aged>)| {
         let fill = range(all.iter().map(|aged| format!("{:.1}", aged.fill())));
-        let numbers = |of: fn(&Aged) -> u64| {
-            let (least, most) = (all.iter().map(of).min(), all.iter().map(of).max());
-            range([least, most].into_iter().flatten().map(|n| n.to_string()))
+        let numbers = |count: fn(&Aged) -> u64| {
+            let (least, max) = (all.iter().map(count).min(), all.iter().map(count).max());
+            range([least, max].into_iter().flatten().map(|n| n.to_string()))
         };
         let (files, removed) = (numbers(|aged| aged.files), numbers(|aged| aged.removed));
         format!("aged {plan}: {fill} % full, {files} files present, {removed} removed during aging")
@@ -120,7 +120,7 @@ fn range(values: impl Iterator<Item = String>) -> String {
     let mut values: Vec<String> = values.collect();
     values.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     match (values.first(), values.last()) {
-        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(least), Some(max)) if least != max => format!("{least} to {max}"),
         (Some(one), _) => one.clone(),
         _ => String::new(),
     }
@@ -131,11 +131,11 @@ fn model(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes) = (Vec::new(), Vec::new());
     for plan in trials.iter().map(|trial| &trial.plan) {
         let VenuePlan::Model { block_size } = plan.venue else { continue };
-        put(&mut disks, disks_of(&plan.medium));
+        push_unique(&mut disks, disks_of(&plan.medium));
         let size = plan.medium.size().map_or("the whole disk".into(), |size| size.to_string());
-        put(&mut sizes, format!("{size} (blocks of {block_size})"));
+        push_unique(&mut sizes, format!("{size} (blocks of {block_size})"));
     }
-    let disk = named("disk", "disks", &disks)?;
+    let disk = labelled_list("disk", "disks", &disks)?;
     Some(format!(
         "model (in this program, no kernel): ext2 directories as of 2001; {disk}; file system of {}; \
          counts are exact, CPU time is counts times stated costs, most of them estimates",
@@ -166,20 +166,20 @@ fn directories(trials: &[Trial]) -> Vec<String> {
         let found = &trial.conditions;
         let first = |text: &str| text.split(' ').next().unwrap_or_default().to_string();
         let (kind, kernel) = (first(&found.mount), first(&found.kernel));
-        let made = trial.plan.medium.is_host_device();
+        let is_device = trial.plan.medium.is_host_device();
         let mut parts = vec![place];
         match found.device.as_str() {
             // A skipped trial did not examine it.
-            "" if made => continue,
+            "" if is_device => continue,
             "" if !kind.is_empty() => parts.push(kind),
             "" => {}
-            device if made => parts.push(device.to_string()),
+            device if is_device => parts.push(device.to_string()),
             device if !kind.is_empty() => parts.push(format!("{kind} on {device}")),
             _ => {}
         }
         parts.extend((!kernel.is_empty()).then(|| format!("kernel {kernel}")));
         parts.extend(settings(&[trial]));
-        put(&mut lines, format!("host: {}", parts.join("; ")));
+        push_unique(&mut lines, format!("host: {}", parts.join("; ")));
     }
     lines
 }
@@ -204,11 +204,11 @@ fn settings(trials: &[&Trial]) -> Vec<String> {
     for axis in AXES.iter().filter(|axis| axis.key != "machine") {
         trials
             .iter()
-            .filter_map(|it| axis.non_default_labels(&it.plan))
-            .for_each(|it| put(&mut parts, it));
+            .filter_map(|trial| axis.non_default_labels(&trial.plan))
+            .for_each(|label| push_unique(&mut parts, label));
     }
     for (key, value) in trials.iter().flat_map(|trial| &trial.plan.sysctls) {
-        put(&mut parts, format!("{key}={value}"));
+        push_unique(&mut parts, format!("{key}={value}"));
     }
     parts
 }
@@ -219,7 +219,7 @@ fn workloads(trials: &[Trial]) -> Vec<String> {
     for trial in trials {
         let workload = &trial.plan.workload;
         let known = workloads.iter().position(|(name, _)| *name == workload.name);
-        let at = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             workloads.push((&workload.name, BTreeMap::new()));
             workloads.len() - 1
         });
@@ -227,7 +227,7 @@ fn workloads(trials: &[Trial]) -> Vec<String> {
             if key == "files" && crate::view::is_point(trial) {
                 continue;
             }
-            put(workloads[at].1.entry(key).or_default(), value);
+            push_unique(workloads[index].1.entry(key).or_default(), value);
         }
     }
     let line = |(name, params): (&str, BTreeMap<&str, Vec<&str>>)| {
@@ -245,7 +245,7 @@ fn labels(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for plan in trials.iter().map(|trial| &trial.plan) {
         if let Some(filesystem) = plan.filesystem.as_ref().filter(|fs| fs.spec != plan.label) {
-            put(&mut lines, format!("{} = {}", plan.label, filesystem.spec));
+            push_unique(&mut lines, format!("{} = {}", plan.label, filesystem.spec));
         }
     }
     lines
@@ -265,18 +265,19 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
             medium @ MediumPlan::Modelled(_) => format!("the modelled disk {}", disks_of(medium)),
             MediumPlan::Memory { .. } => "the memory".to_string(),
         };
-        put(&mut media, sanitize(&of_medium(plan, &medium)));
+        push_unique(&mut media, sanitize(&of_medium(plan, &medium)));
     }
     media.sort();
     media
 }
 
-fn named(one: &str, several: &str, values: &[String]) -> Option<String> {
-    let name = if values.len() == 1 { one } else { several };
+/// `disk a`, or `disks a, b`; none without values.
+fn labelled_list(singular: &str, plural: &str, values: &[String]) -> Option<String> {
+    let name = if values.len() == 1 { singular } else { plural };
     (!values.is_empty()).then(|| format!("{name} {}", values.join(", ")))
 }
 
-fn put<T: PartialEq>(list: &mut Vec<T>, item: T) {
+fn push_unique<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if !list.contains(&item) {
         list.push(item);
     }

@@ -7,7 +7,7 @@ use crate::compare::{self, CompareOptions, Metric, Row, effect, interval};
 use crate::number::sanitize;
 
 /// The minimum relative change of a step that is marked.
-pub const LEAST: f64 = 0.03;
+pub const MIN_STEP: f64 = 0.03;
 
 /// A phase over the versions, by one metric.
 pub struct Timeline {
@@ -23,7 +23,7 @@ pub struct Timeline {
 
 /// A configuration over the versions.
 pub struct Line {
-    /// `ext4`, with whatever distinguishes it from others.
+    /// `ext4`, with the conditions that distinguish it from others.
     pub name: String,
     /// The kind of its file system.
     pub kind: String,
@@ -59,31 +59,31 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
         return Vec::new();
     }
     let [times, cpu] = [Metric::Durable, Metric::Cpu].map(|metric| {
-        let options = CompareOptions { metric, threshold: LEAST };
+        let options = CompareOptions { metric, threshold: MIN_STEP };
         let compared = compare::compare_by(trials, axis, options).ok();
         compared.map_or_else(Vec::new, |compared| of_rows(compared.rows, metric))
     });
     // The CPU time of a phase follows its time: both have the same phases.
-    let mut all: Vec<Timeline> = times.into_iter().zip(cpu).flat_map(<[_; 2]>::from).collect();
-    let versions = |timeline: &mut Timeline| {
-        timeline.versions.sort_by(|one, other| axis.compare(one, other));
-        place(timeline);
-    };
-    all.iter_mut().for_each(versions);
-    all
+    let mut timelines: Vec<Timeline> =
+        times.into_iter().zip(cpu).flat_map(<[_; 2]>::from).collect();
+    for timeline in &mut timelines {
+        timeline.versions.sort_by(|a, b| axis.compare(a, b));
+        add_points(timeline);
+    }
+    timelines
 }
 
 /// The timelines of the rows of one metric, whose versions are not in order yet.
 fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
-    let mut all: Vec<Timeline> = Vec::new();
+    let mut timelines: Vec<Timeline> = Vec::new();
     for row in rows {
         let title = sanitize(&format!("{} {}", row.place.workload, row.phase));
-        let at = all.iter().position(|timeline| timeline.title == title);
-        let at = at.unwrap_or_else(|| {
-            all.push(Timeline { title, metric, versions: Vec::new(), lines: Vec::new() });
-            all.len() - 1
+        let index = timelines.iter().position(|timeline| timeline.title == title);
+        let index = index.unwrap_or_else(|| {
+            timelines.push(Timeline { title, metric, versions: Vec::new(), lines: Vec::new() });
+            timelines.len() - 1
         });
-        let timeline = &mut all[at];
+        let timeline = &mut timelines[index];
         for version in row.step.iter().flat_map(|step| [&step.from, &step.to]) {
             if !timeline.versions.contains(version) {
                 timeline.versions.push(version.clone());
@@ -99,21 +99,21 @@ fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
             }),
         }
     }
-    all
+    timelines
 }
 
 /// Adds the points of the lines, after the versions have been sorted.
-fn place(timeline: &mut Timeline) {
-    let at = |version: &str| timeline.versions.iter().position(|it| it == version);
+fn add_points(timeline: &mut Timeline) {
+    let position = |version: &str| timeline.versions.iter().position(|known| known == version);
     for line in &mut timeline.lines {
         let first = line.steps.first();
-        let begin = first.and_then(|row| at(&row.step.as_ref()?.from));
+        let begin = first.and_then(|row| position(&row.step.as_ref()?.from));
         let Some(begin) = begin else { continue };
         let mut relative = 1.0;
         let mut points = vec![Point { at: begin, relative }];
         for row in &line.steps {
             let (Some(to), Some(ratio)) = (
-                row.step.as_ref().and_then(|step| at(&step.to)),
+                row.step.as_ref().and_then(|step| position(&step.to)),
                 row.comparison.map(|comparison| comparison.ratio),
             ) else {
                 break;
@@ -134,7 +134,8 @@ impl Timeline {
 
     /// A sentence for each marked step, the largest first.
     pub fn sentences(&self) -> Vec<(f64, String)> {
-        let marked = self.lines.iter().flat_map(|line| line.marked().map(move |it| (line, it.0)));
+        let marked =
+            self.lines.iter().flat_map(|line| line.marked().map(move |point| (line, point.0)));
         let sentence = |(line, row): (&Line, &Row)| {
             let (comparison, step) = (row.comparison?, row.step.as_ref()?);
             let text = format!(
@@ -171,8 +172,8 @@ pub(crate) mod tests {
                 trial.lab_id = Some(format!("lab of {kernel}"));
                 let ext4 = trial.plan.label == "ext4";
                 for phase in &mut trial.measured.phases {
-                    let by = if ext4 { factor + trial.seed } else { 1000 };
-                    phase.cpu_ns = Nanos(phase.cpu_ns.0 / 1000 * by);
+                    let permille = if ext4 { factor + trial.seed } else { 1000 };
+                    phase.cpu_ns = Nanos(phase.cpu_ns.0 / 1000 * permille);
                 }
                 all.push(trial);
             }
@@ -183,7 +184,7 @@ pub(crate) mod tests {
     #[test]
     fn versions_are_in_their_order_and_only_a_step_beyond_its_interval_is_marked() {
         let all = timelines(&on_kernels());
-        let titles: Vec<&str> = all.iter().map(|it| it.title.as_str()).collect();
+        let titles: Vec<&str> = all.iter().map(|chart| chart.title.as_str()).collect();
         assert_eq!(titles[..2], ["dirops create", "dirops create"]);
         assert_eq!(
             (all.len(), all[0].measure(), all[1].measure()),
@@ -214,6 +215,8 @@ pub(crate) mod tests {
         let one: Vec<Trial> = on_kernels().into_iter().filter(|trial| trial.seed == 1).collect();
         let all = timelines(&one);
         assert_eq!(all[1].lines[0].points.len(), 3);
-        assert!(all.iter().flat_map(|it| &it.lines).all(|line| line.marked().next().is_none()));
+        assert!(
+            all.iter().flat_map(|chart| &chart.lines).all(|line| line.marked().next().is_none())
+        );
     }
 }

@@ -47,7 +47,7 @@ pub struct Summary {
 }
 
 /// The maximum number of programs listed in text.
-const PROGRAMS: usize = 12;
+const MAX_PROGRAMS: usize = 12;
 
 /// The classes of file sizes: a name and the maximum size in bytes.
 const SIZES: [(&str, u64); 6] = [
@@ -65,7 +65,7 @@ impl Summary {
     /// # Errors
     /// The trace is invalid.
     pub fn read(reader: Reader<impl Read>) -> Result<Summary, TraceError> {
-        let mut it = Summary {
+        let mut summary = Summary {
             header: reader.header().clone(),
             calls: BTreeMap::new(),
             syncs: BTreeMap::new(),
@@ -88,20 +88,20 @@ impl Summary {
         let mut depths = HashMap::new();
         for item in reader {
             match item {
-                Ok(item) => it.add(item, &mut depths),
+                Ok(item) => summary.add(item, &mut depths),
                 Err(error @ TraceError::Truncated { .. }) => {
-                    it.incomplete = Some(error.to_string());
+                    summary.incomplete = Some(error.to_string());
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(it)
+        Ok(summary)
     }
 
     fn add(&mut self, item: Item, depths: &mut HashMap<NodeId, u32>) {
-        let mut deepen = |it: &mut Summary, node: NodeId, parent: NodeId, kind: Kind| {
+        let mut update_depth = |summary: &mut Summary, node: NodeId, parent: NodeId, kind: Kind| {
             let depth = depths.get(&parent).map_or(1, |above| above + 1);
-            it.depth = it.depth.max(depth);
+            summary.depth = summary.depth.max(depth);
             if kind == Kind::Directory {
                 depths.insert(node, depth);
             }
@@ -113,28 +113,28 @@ impl Summary {
                 self.roots.push((label, root.kind.name(), sanitize(&root.file_system)));
             }
             Item::Entry(entry) => {
-                deepen(self, entry.node, entry.parent, entry.kind);
+                update_depth(self, entry.node, entry.parent, entry.kind);
                 *self.entries.entry(entry.kind).or_default() += 1;
                 if entry.kind == Kind::File {
                     self.entry_bytes = self.entry_bytes.saturating_add(entry.size);
                     self.sparse += u64::from(entry.allocated < entry.size / 2);
-                    let class = SIZES.iter().position(|(_, most)| entry.size <= *most);
+                    let class = SIZES.iter().position(|(_, limit)| entry.size <= *limit);
                     self.sizes[class.unwrap_or(SIZES.len() - 1)] += 1;
                 }
             }
             Item::Event(event) => {
                 let uses = event.call.identities();
-                if let (Some((node, kind)), Some(at)) = (uses.creates, uses.names[0]) {
+                if let (Some((node, kind)), Some(name)) = (uses.creates, uses.names[0]) {
                     self.created += 1;
-                    deepen(self, node, at.dir, kind);
+                    update_depth(self, node, name.dir, kind);
                 }
-                self.event(&event);
+                self.add_event(&event);
             }
             Item::End(end) => self.end = Some(end),
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    fn add_event(&mut self, event: &Event) {
         self.think = self.think.saturating_add(event.think);
         match &event.call {
             Call::Outside { call, .. } => {
@@ -171,7 +171,7 @@ impl Summary {
 
     /// Sentences on the whole trace.
     fn facts(&self) -> Vec<String> {
-        let of = |kind: Kind| self.entries.get(&kind).copied().unwrap_or(0);
+        let entries = |kind: Kind| self.entries.get(&kind).copied().unwrap_or(0);
         let roots = self.roots.iter().map(|(label, kind, on)| match on.as_str() {
             "" => format!("{label} ({kind})"),
             on => format!("{label} ({kind}, {on})"),
@@ -188,11 +188,11 @@ impl Summary {
             format!("roots: {}", roots.collect::<Vec<_>>().join(", ")),
             format!(
                 "initial tree: {} files of {} bytes ({} sparse), {} directories, {} links; deepest level {}",
-                count(of(Kind::File)),
+                count(entries(Kind::File)),
                 count(self.entry_bytes),
                 count(self.sparse),
-                count(of(Kind::Directory)),
-                count(of(Kind::Symlink)),
+                count(entries(Kind::Directory)),
+                count(entries(Kind::Symlink)),
                 self.depth
             ),
         ];
@@ -223,38 +223,39 @@ impl Summary {
 
     /// `programs: cc1 20 times, as 20 times, make once`, the most frequent first; none if none was started.
     fn programs(&self) -> Option<String> {
-        let mut all: Vec<(&String, u64)> =
+        let mut programs: Vec<(&String, u64)> =
             self.programs.iter().map(|(name, n)| (name, *n)).collect();
-        all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-        let more = match all.len().saturating_sub(PROGRAMS) {
+        programs.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let more = match programs.len().saturating_sub(MAX_PROGRAMS) {
             0 => String::new(),
             more => format!(", and {more} more"),
         };
         let times = |n: u64| if n == 1 { "once".into() } else { format!("{} times", count(n)) };
-        let shown = all.iter().take(PROGRAMS).map(|(name, n)| format!("{name} {}", times(*n)));
+        let shown =
+            programs.iter().take(MAX_PROGRAMS).map(|(name, n)| format!("{name} {}", times(*n)));
         let shown: Vec<String> = shown.collect();
         (!shown.is_empty()).then(|| format!("programs: {}{more}", shown.join(", ")))
     }
 
-    /// Sentences on what a replay cannot repeat.
+    /// Sentences on the parts of the trace that a replay cannot repeat.
     fn not_replayable(&self) -> Vec<String> {
-        let outside: u64 = self.calls.values().map(|it| it.outside).sum();
-        let mut all = Vec::new();
+        let outside: u64 = self.calls.values().map(|call| call.outside).sum();
+        let mut sentences = Vec::new();
         if outside > 0 {
-            all.push(format!(
+            sentences.push(format!(
                 "{} calls on pipes, sockets, devices and files of the kernel: they only order threads", count(outside)
             ));
         }
         if self.mapped_stores > 0 {
-            all.push(format!(
-                "{} bytes of shared writable mappings, whose stores are not seen: an upper bound of what was written",
+            sentences.push(format!(
+                "{} bytes of shared writable mappings, whose stores are not recorded: an upper bound of the bytes stored",
                 count(self.mapped_stores)
             ));
         }
         let notes = self.end.iter().flat_map(|end| &end.notes);
-        all.extend(notes.map(|(note, n)| format!("{}: {}", sanitize(note), count(*n))));
-        all.extend(self.incomplete.clone());
-        all
+        sentences.extend(notes.map(|(note, n)| format!("{}: {}", sanitize(note), count(*n))));
+        sentences.extend(self.incomplete.clone());
+        sentences
     }
 }
 
@@ -266,20 +267,20 @@ fn columns() -> Vec<Column<'static, KindRow>> {
     let number = |value: u64| if value == 0 { "-".into() } else { value.to_string() };
     let outside = "calls of this kind on something that is not a file in a file system";
     vec![
-        Column::words("call", |it: &KindRow| it.0.name().to_string()),
-        Column::number("calls", |it: &KindRow| it.1.calls.to_string())
+        Column::words("call", |row: &KindRow| row.0.name().to_string()),
+        Column::number("calls", |row: &KindRow| row.1.calls.to_string())
             .means("calls on files and directories"),
-        Column::number("failed", move |it: &KindRow| number(it.1.failed))
+        Column::number("failed", move |row: &KindRow| number(row.1.failed))
             .means("of these, those that returned an error"),
-        Column::number("bytes", move |it: &KindRow| number(it.1.bytes))
+        Column::number("bytes", move |row: &KindRow| number(row.1.bytes))
             .means("bytes read or written"),
-        Column::number("outside", move |it: &KindRow| number(it.1.outside)).means(outside),
+        Column::number("outside", move |row: &KindRow| number(row.1.outside)).means(outside),
     ]
 }
 
 impl Output for Summary {
     fn document(&self) -> Document {
-        let rows: Vec<_> = self.calls.iter().map(|(kind, it)| (*kind, it.clone())).collect();
+        let rows: Vec<_> = self.calls.iter().map(|(kind, call)| (*kind, call.clone())).collect();
         let mut out = Document(vec![Block::Items(self.facts())]);
         out.0.push(Block::Table(Table::of(columns(), &rows)));
         out.0.push(Block::List("Not replayable:", self.not_replayable()));
@@ -288,21 +289,21 @@ impl Output for Summary {
     }
 
     fn rows(&self, out: &mut dyn Rows) {
-        out.table(&columns(), self.calls.iter().map(|(kind, it)| (*kind, it.clone())));
+        out.table(&columns(), self.calls.iter().map(|(kind, call)| (*kind, call.clone())));
     }
 
     fn json(&self) -> Result<String, ReportError> {
         let calls: serde_json::Map<String, Value> = self
             .calls
             .iter()
-            .map(|(kind, it)| {
-                let value = json!({"calls": it.calls, "failed": it.failed, "bytes": it.bytes,
-                    "time_ns": it.time, "outside": it.outside});
+            .map(|(kind, call)| {
+                let value = json!({"calls": call.calls, "failed": call.failed, "bytes": call.bytes,
+                    "time_ns": call.time, "outside": call.outside});
                 (kind.name().to_string(), value)
             })
             .collect();
-        let by_name = |of: &mut dyn Iterator<Item = (&'static str, u64)>| -> Value {
-            of.map(|(name, n)| (name.to_string(), json!(n))).collect()
+        let by_name = |counts: &mut dyn Iterator<Item = (&'static str, u64)>| -> Value {
+            counts.map(|(name, n)| (name.to_string(), json!(n))).collect()
         };
         let value = json!({
             "recorded_by": self.header.recorded_by,
@@ -342,27 +343,31 @@ mod tests {
     use fsdyno_trace::{Builder, Name};
 
     fn sample() -> Vec<u8> {
-        let mut it = Builder::new();
-        let dir = it.dir(Builder::ROOT, "src");
-        let node = it.file(dir, "main.c", 5000);
-        let file = it.open(Builder::MAIN, dir, "main.c", node, 0);
-        it.read(Builder::MAIN, file, 4096, 4096);
-        it.close(Builder::MAIN, file);
-        let child = it.spawn(Builder::MAIN, true);
-        let (_, out) = it.create(child, dir, "main.o", 0o101);
-        it.write(child, out, 700);
-        it.call(child, Call::Sync { sync: SyncKind::Fsync, file: out, offset: 0, length: 0 }, -28);
+        let mut trace = Builder::new();
+        let dir = trace.dir(Builder::ROOT, "src");
+        let node = trace.file(dir, "main.c", 5000);
+        let file = trace.open(Builder::MAIN, dir, "main.c", node, 0);
+        trace.read(Builder::MAIN, file, 4096, 4096);
+        trace.close(Builder::MAIN, file);
+        let child = trace.spawn(Builder::MAIN, true);
+        let (_, out) = trace.create(child, dir, "main.o", 0o101);
+        trace.write(child, out, 700);
+        trace.call(
+            child,
+            Call::Sync { sync: SyncKind::Fsync, file: out, offset: 0, length: 0 },
+            -28,
+        );
         for (name, result) in [("cc1", -2), ("cc1", 0), ("as", 0), ("as", 0)] {
             let program = Name::new(name.as_bytes()).unwrap();
-            it.call(child, Call::Exec { program, at: None }, result);
+            trace.call(child, Call::Exec { program, at: None }, result);
         }
-        it.finish().unwrap()
+        trace.finish().unwrap()
     }
 
     #[test]
     fn a_summary_counts_calls_bytes_and_objects() {
-        let it = Summary::read(Reader::new(&sample()[..]).unwrap()).unwrap();
-        let value: Value = serde_json::from_str(&it.json().unwrap()).unwrap();
+        let summary = Summary::read(Reader::new(&sample()[..]).unwrap()).unwrap();
+        let value: Value = serde_json::from_str(&summary.json().unwrap()).unwrap();
         assert_eq!(value["calls"]["open"]["calls"], 2);
         assert_eq!(value["calls"]["read"]["bytes"], 4096);
         assert_eq!(value["calls"]["write"]["bytes"], 700);
@@ -374,14 +379,14 @@ mod tests {
         // Eleven calls and the spawn, 1 us each.
         assert_eq!(value["think_ns"], 11_000);
         assert_eq!(value["programs"], json!({"as": 2, "cc1": 1}));
-        assert!(it.facts().contains(&"programs: as 2 times, cc1 once".to_string()));
+        assert!(summary.facts().contains(&"programs: as 2 times, cc1 once".to_string()));
     }
 
     #[test]
     fn a_truncated_trace_says_so() {
         let bytes = sample();
-        let it = Summary::read(Reader::new(&bytes[..bytes.len() - 3]).unwrap()).unwrap();
-        let text = crate::Format::Markdown.write(&it, crate::Style::default()).unwrap();
+        let summary = Summary::read(Reader::new(&bytes[..bytes.len() - 3]).unwrap()).unwrap();
+        let text = crate::Format::Markdown.write(&summary, crate::Style::default()).unwrap();
         assert!(text.contains("the trace is truncated"), "{text}");
         assert!(text.contains("| open | 2 |"), "{text}");
     }

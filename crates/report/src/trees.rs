@@ -8,9 +8,9 @@ use fsdyno_record::trial::{Outcome, TreeReport};
 use crate::number::{count, counted, sanitize};
 
 /// The maximum number of differing entries that are listed.
-const PLACES: usize = 8;
+const MAX_PATHS: usize = 8;
 
-/// A sentence for each command and target whose trials left trees behind: that all are equal, or how they differ.
+/// A sentence for each command and target whose trials left trees: whether all are equal, or how they differ.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
     let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &TreeReport)>> =
         BTreeMap::new();
@@ -24,13 +24,13 @@ pub fn sentences(trials: &[Trial]) -> Vec<String> {
 
 fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
     let Some((_, first)) = group.first() else { return String::new() };
-    let all = counted(group.len(), "trial");
+    let trials = counted(group.len(), "trial");
     let distinct = |hash: fn(&TreeReport) -> &str| {
         group.iter().map(|(_, tree)| hash(tree)).collect::<BTreeSet<_>>().len()
     };
     if distinct(|tree| &tree.whole) == 1 {
         return format!(
-            "The command left one tree in {} of {all}: {} files and {} directories with {}, equal in names, types, \
+            "The command left one tree in {} of {trials}: {} files and {} directories with {}, equal in names, types, \
              modes, sizes, links and contents.",
             if group.len() == 1 { "the one" } else { "each" },
             count(first.files),
@@ -39,7 +39,7 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
         );
     }
     let shapes = distinct(|tree| &tree.shape);
-    let what = match shapes {
+    let difference = match shapes {
         1 => "in contents alone; names, types, modes, sizes and links are equal".to_string(),
         _ => format!("in names, types, modes, sizes or links ({shapes} different ones)"),
     };
@@ -52,16 +52,16 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
         .map(|(label, trees)| format!("{} {}", sanitize(label), counted(trees.len(), "tree")))
         .collect();
     format!(
-        "TREES DIFFER: the command left {} in {all}, which differ {what} ({}){}. So the times are of work that was \
-         not entirely the same.",
+        "TREES DIFFER: the command left {} in {trials}, which differ {difference} ({}){}. So the trials did not all \
+         measure the same work.",
         counted(distinct(|tree| &tree.whole), "tree"),
         by_row.join(", "),
-        places(group)
+        differing_paths(group)
     )
 }
 
 /// The entries in which the trees differ; entries of the second level replace their directory.
-fn places(group: &[(&Trial, &TreeReport)]) -> String {
+fn differing_paths(group: &[(&Trial, &TreeReport)]) -> String {
     let paths: BTreeSet<&String> = group.iter().flat_map(|(_, tree)| tree.parts.keys()).collect();
     let differs = |path: &&&String| {
         let mut hashes = group.iter().map(|(_, tree)| tree.parts.get(**path));
@@ -70,16 +70,18 @@ fn places(group: &[(&Trial, &TreeReport)]) -> String {
     };
     let differing: Vec<&String> = paths.iter().filter(differs).copied().collect();
     let is_above = |path: &str| {
-        differing.iter().any(|it| it.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+        differing
+            .iter()
+            .any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     };
-    let named: Vec<String> =
+    let listed: Vec<String> =
         differing.iter().filter(|path| !is_above(path)).map(|path| sanitize(path)).collect();
-    match named.len() {
+    match listed.len() {
         0 => String::new(),
-        some => {
-            let more = some.saturating_sub(PLACES);
+        n => {
+            let more = n.saturating_sub(MAX_PATHS);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let shown = named.iter().take(PLACES).cloned().collect::<Vec<_>>();
+            let shown = listed.iter().take(MAX_PATHS).cloned().collect::<Vec<_>>();
             format!(", in {}{more}", shown.join(", "))
         }
     }
@@ -93,7 +95,7 @@ mod tests {
     use crate::fixture;
 
     /// The sentence on three trials whose trees have these hashes of shape, whole and `d/log`.
-    fn said(hashes: [[&str; 3]; 3]) -> String {
+    fn sentence_for(hashes: [[&str; 3]; 3]) -> String {
         let mut trials = fixture::trials();
         trials.truncate(3);
         for (trial, [shape, whole, log]) in trials.iter_mut().zip(hashes) {
@@ -115,7 +117,7 @@ mod tests {
 
     #[test]
     fn one_tree_is_said_to_be_one() {
-        let text = said([["s", "w", "l"]; 3]);
+        let text = sentence_for([["s", "w", "l"]; 3]);
         assert!(
             text.starts_with("The command left one tree in each of 3 trials: 2 files"),
             "{text}"
@@ -124,10 +126,10 @@ mod tests {
 
     #[test]
     fn trees_that_differ_are_named_with_the_places_that_differ() {
-        let text = said([["s", "w", "l"], ["s", "w", "l"], ["s", "x", "m"]]);
+        let text = sentence_for([["s", "w", "l"], ["s", "w", "l"], ["s", "x", "m"]]);
         assert!(text.starts_with("TREES DIFFER: the command left 2 trees in 3 trials"), "{text}");
         assert!(text.contains("in contents alone") && text.contains(", in d/log."), "{text}");
-        let text = said([["s", "w", "l"], ["s", "w", "l"], ["t", "x", "m"]]);
+        let text = sentence_for([["s", "w", "l"], ["s", "w", "l"], ["t", "x", "m"]]);
         assert!(text.contains("in names, types, modes, sizes or links"), "{text}");
     }
 

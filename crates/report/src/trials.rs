@@ -9,7 +9,7 @@ use crate::baseline::Basis;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
-use crate::model::{Section, Standing};
+use crate::model::{Section, Significance};
 use crate::number::{difference, sanitize};
 use crate::original::original;
 use crate::part::Part;
@@ -82,7 +82,7 @@ struct Reported<'a> {
     risks: Vec<String>,
 }
 
-/// The records of the results that were named, including failed and skipped ones, in the order of the table.
+/// The records of the given results, including failed and skipped ones, in the order of the table.
 #[derive(JsonSchema)]
 #[allow(dead_code, reason = "records are written one per line; this is the schema of the whole")]
 pub struct ReportedTrials<'a>(Vec<Reported<'a>>);
@@ -99,13 +99,13 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     out.0.extend(repeatability::differences(trials).into_iter().map(Block::Strong));
     out.items(subject::lines(trials));
     let mut sections = view::sections(trials, basis);
-    if let Some(by) = basis.sort {
-        sections.iter_mut().for_each(|section| sort(section, by));
+    if let Some(order) = basis.sort {
+        sections.iter_mut().for_each(|section| sort(section, order));
     }
     let mut column_group = 0;
-    for (at, section) in sections.iter().enumerate() {
+    for (index, section) in sections.iter().enumerate() {
         // The columns of one workload's sections are aligned with each other, but not with those of another workload.
-        let same = at > 0 && sections[at - 1].workload == section.workload;
+        let same = index > 0 && sections[index - 1].workload == section.workload;
         column_group += usize::from(!same);
         let mut table = columns::table(section, &sections, basis.columns);
         table.column_group = column_group;
@@ -156,37 +156,40 @@ fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
             .chain(processor::sentence(sections))
             .collect(),
         flags: flags(sections, curves).iter().map(flag).collect(),
-        brief: brief(sections, curves),
+        brief: brief_legend(sections, curves),
     }
 }
 
 /// The marks in one line, then each flag with its meaning in a few words.
-fn brief(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
-    let same = sections.first().map(|it| format!("= within {}", difference(it.least_difference)));
+fn brief_legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
+    let same = sections
+        .first()
+        .map(|section| format!("= within {}", difference(section.least_difference)));
     let marks = [
-        Some("~ undecided".to_string()).filter(|_| has(sections, Standing::Undecided)),
-        same.filter(|_| has(sections, Standing::Same)),
+        Some("~ undecided".to_string())
+            .filter(|_| has_significance(sections, Significance::Undecided)),
+        same.filter(|_| has_significance(sections, Significance::Same)),
         Some("? within the processor model's error".to_string())
-            .filter(|_| has(sections, Standing::WithinError)),
+            .filter(|_| has_significance(sections, Significance::WithinError)),
     ];
     let marks: Vec<String> = marks.into_iter().flatten().collect();
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
     let flags = flags(sections, curves);
     let flags = flags.iter().map(|flag| {
-        let enough = if *flag == Flag::TooShort { enough_work(sections) } else { None };
-        format!("{flag}: {}{}", flag.brief(), enough.unwrap_or_default())
+        let hint = if *flag == Flag::TooShort { required_work(sections) } else { None };
+        format!("{flag}: {}{}", flag.brief(), hint.unwrap_or_default())
     });
     marks.into_iter().chain(flags).collect()
 }
 
-/// The factor of work that would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with the
-/// work: ` (about 20 times as much is enough)`.
-fn enough_work(sections: &[Section<'_>]) -> Option<String> {
+/// The factor of work that would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with
+/// the work: ` (about 20 times as much is enough)`.
+fn required_work(sections: &[Section<'_>]) -> Option<String> {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
     let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
     let factor = short.map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
-    // One digit: it is an estimate.
+    // An estimate is rounded up to one digit.
     let unit = 10_f64.powf(factor.log10().floor());
     let factor = (factor / unit).ceil() * unit;
     (factor.is_finite() && factor > 1.0)
@@ -196,13 +199,14 @@ fn enough_work(sections: &[Section<'_>]) -> Option<String> {
 /// The meaning of `~`, `=` and `?` before a ratio, only for the marks that occur.
 pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
     let mut terms = Vec::new();
-    if has(sections, Standing::Undecided) {
+    if has_significance(sections, Significance::Undecided) {
         terms.push(("~".into(), UNDECIDED.into()));
     }
-    if let Some(first) = sections.first().filter(|_| has(sections, Standing::Same)) {
-        terms.push(("=".into(), same(first.least_difference)));
+    if let Some(first) = sections.first().filter(|_| has_significance(sections, Significance::Same))
+    {
+        terms.push(("=".into(), same_meaning(first.least_difference)));
     }
-    if has(sections, Standing::WithinError) {
+    if has_significance(sections, Significance::WithinError) {
         terms.push(("?".into(), processor::WITHIN_ERROR.into()));
     }
     terms
@@ -210,12 +214,12 @@ pub fn marks(sections: &[Section<'_>]) -> Vec<Term> {
 
 /// Every flag that at least one row or curve has, the most serious first.
 pub fn flags(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<Flag> {
-    let on_curves = crate::curve::flags(curves);
-    let has = |flag: &Flag| {
-        on_curves.contains(flag)
+    let curve_flags = crate::curve::flags(curves);
+    let is_shown = |flag: &Flag| {
+        curve_flags.contains(flag)
             || sections.iter().flat_map(|section| &section.rows).any(|row| row.flags.contains(flag))
     };
-    Flag::ALL.iter().copied().filter(has).collect()
+    Flag::ALL.iter().copied().filter(is_shown).collect()
 }
 
 /// The meaning of `~` before a ratio.
@@ -223,17 +227,17 @@ const UNDECIDED: &str = "The 95 % interval of this ratio includes 1, or its p-va
      the difference is undecided; more seeds (--repeat N) narrow the interval.";
 
 /// The meaning of `=` before a ratio.
-fn same(least: f64) -> String {
+fn same_meaning(least: f64) -> String {
     format!(
         "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
         difference(least)
     )
 }
 
-/// Returns true if some ratio has this standing.
-fn has(sections: &[Section<'_>], standing: Standing) -> bool {
+/// Returns true if some ratio has this significance.
+fn has_significance(sections: &[Section<'_>], significance: Significance) -> bool {
     let mut ratios = sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
-    ratios.any(|ratio| ratio.standing == standing)
+    ratios.any(|ratio| ratio.significance == significance)
 }
 
 #[cfg(test)]

@@ -33,9 +33,9 @@ fn unsafe_rows_are_last_and_never_the_base() {
         for section in view::sections(&trials(), baseline) {
             let names: Vec<&str> = section.rows.iter().map(|row| row.name.as_str()).collect();
             assert_eq!(names, ["xfs", "ext4", "off"]);
-            let off = &section.rows[2];
-            assert!(!off.best && off.flags.contains(&Flag::Unsafe), "{off:?}");
-            assert!(off.ratio.unwrap().value < 0.5 && off.base != Some(2));
+            let unsafe_row = &section.rows[2];
+            assert!(!unsafe_row.best && unsafe_row.flags.contains(&Flag::Unsafe), "{unsafe_row:?}");
+            assert!(unsafe_row.ratio.unwrap().value < 0.5 && unsafe_row.base != Some(2));
             assert!(section.rows.iter().all(|row| row.base != Some(2)));
         }
     }
@@ -73,8 +73,8 @@ fn if_every_row_is_unsafe_they_are_ranked() {
 #[test]
 fn every_format_marks_unsafe_rows() {
     let trials = trials();
-    let own = [SpecialFormat::Statistics, SpecialFormat::StatisticsCsv].map(Format::Special);
-    for format in Format::ALL.iter().map(|(_, _, format)| *format).chain(own) {
+    let formats = [SpecialFormat::Statistics, SpecialFormat::StatisticsCsv].map(Format::Special);
+    for format in Format::ALL.iter().map(|(_, _, format)| *format).chain(formats) {
         let text = table(&trials, None, format, Style::default()).unwrap();
         // A mail is wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -86,15 +86,15 @@ pub fn unadjusted_sections<'a>(
     groups.sort_by_key(|group| order(&group.0));
     // A file system has the same position in every section, however the trials were interleaved.
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, trial) in trials.iter().enumerate() {
-        places.entry(&trial.plan.label).or_insert(at);
+    for (index, trial) in trials.iter().enumerate() {
+        places.entry(&trial.plan.label).or_insert(index);
     }
     let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
     groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
-    let section = |(workload, phase, of): (String, &str, Runs<'a>)| {
+    let section = |(workload, phase, runs): (String, &str, Runs<'a>)| {
         let options = RatioOptions { basis, measure };
-        let rows = machines.rows(&of).unwrap_or(rows);
-        section(workload, phase, by_name(of, rows), &options)
+        let rows = machines.rows(&runs).unwrap_or(rows);
+        section(workload, phase, by_name(runs, rows), &options)
     };
     groups.into_iter().filter_map(section).collect()
 }
@@ -135,15 +135,15 @@ fn section<'a>(
     let several = rows.len() > 1 && first.returned.n > 1;
     let best = baseline::best(&rows, measure);
     let best = best.and_then(|best| rows.iter().position(|row| std::ptr::eq(row, best)));
-    let all = baseline::ratios(&rows, basis, measure);
-    for (index, (row, against)) in rows.iter_mut().zip(all).enumerate() {
-        row.ratio = against.as_ref().map(|against| against.ratio);
-        row.base = against.as_ref().map(|against| against.base);
-        (row.comparison, row.matching) = against.and_then(|against| against.comparison).unzip();
+    let comparisons = baseline::ratios(&rows, basis, measure);
+    for (index, (row, compared)) in rows.iter_mut().zip(comparisons).enumerate() {
+        row.ratio = compared.as_ref().map(|compared| compared.ratio);
+        row.base = compared.as_ref().map(|compared| compared.base);
+        (row.comparison, row.matching) = compared.and_then(|compared| compared.comparison).unzip();
         row.best = several && row.returned.n > 1 && best == Some(index);
     }
     for (row, noisy) in baseline::noisy(&rows).into_iter().enumerate() {
-        // It is the last of all flags.
+        // Noisy is the last of all flags.
         rows[row].flags.extend(noisy.then_some(Flag::Noisy));
     }
     let aged = ages::pairs(&rows, measure, basis.least_difference);
@@ -166,8 +166,8 @@ fn section<'a>(
     })
 }
 
-/// A phase is metadata work if at least one op in this number is on names.
-const METADATA: u64 = 1000;
+/// A phase is metadata work if at least one in this number of its ops is on names.
+const METADATA_RATIO: u64 = 1000;
 
 /// The most frequent op on names, after which a phase of metadata work is named. A phase that mostly moves
 /// data, or only opens existing files, is named after its most frequent call except close(2). A replay has none: its
@@ -179,7 +179,7 @@ pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     let on_names =
         |kind| matches!(kind, Create | Unlink | Stat | Mkdir | Rmdir | Rename | Link | Symlink);
     most_frequent(trials, on_names)
-        .filter(|(_, count)| count.saturating_mul(METADATA) >= total)
+        .filter(|(_, count)| count.saturating_mul(METADATA_RATIO) >= total)
         .or_else(|| most_frequent(trials, |kind| kind != Close))
         .map(|(kind, _)| kind)
 }
@@ -188,14 +188,14 @@ pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
 /// for a replay ([`main_op`]).
 pub(crate) fn most_frequent(
     trials: &[Run<'_>],
-    is: impl Fn(OpKind) -> bool,
+    matches: impl Fn(OpKind) -> bool,
 ) -> Option<(OpKind, u64)> {
     if replayed(trials) {
         return None;
     }
     let mut counts: BTreeMap<OpKind, u64> = BTreeMap::new();
     for (kind, stats) in trials.iter().flat_map(|(_, phase)| &phase.ops) {
-        if is(*kind) {
+        if matches(*kind) {
             *counts.entry(*kind).or_default() += stats.count;
         }
     }
@@ -203,8 +203,8 @@ pub(crate) fn most_frequent(
     counts.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
-/// If the main op takes less than 1 / this of the time of all calls, the latencies of a different op are shown.
-const MAIN_PART: u64 = 10;
+/// The maximum ratio of the time of all calls to that of the main op at which the latencies of the main op are shown.
+const MAX_TIME_RATIO: u64 = 10;
 
 /// The main op if it took at least a tenth of the time of all calls, else the op that took the most time.
 pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind> {
@@ -213,10 +213,10 @@ pub fn latency_op(trials: &[Run<'_>], main_op: Option<OpKind>) -> Option<OpKind>
         *times.entry(*kind).or_default() += stats.total_ns.0;
     }
     let total: u64 = times.values().sum();
-    let enough =
-        |kind: &OpKind| times.get(kind).is_some_and(|t| t.saturating_mul(MAIN_PART) >= total);
+    let is_large_part =
+        |kind: &OpKind| times.get(kind).is_some_and(|t| t.saturating_mul(MAX_TIME_RATIO) >= total);
     let longest = || times.iter().max_by_key(|(_, time)| **time).map(|(kind, _)| *kind);
-    main_op.filter(enough).or_else(longest)
+    main_op.filter(is_large_part).or_else(longest)
 }
 
 /// The ops, the unit and the measure of a section's rows.
@@ -264,19 +264,19 @@ fn row<'a>(group: Group<'a>, shown: &Shown<'_>) -> Option<Row<'a>> {
         Some(pilot) => Summary::of_two_stages(&values, pilot),
         None => Summary::of(&values),
     };
-    let over = |of: &dyn Fn(&Phase) -> Option<f64>| {
-        let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| of(phase)).collect();
+    let summarize = |value: &dyn Fn(&Phase) -> Option<f64>| {
+        let values: Option<Vec<f64>> = trials.iter().map(|(_, phase)| value(phase)).collect();
         summary(values?)
     };
-    let returned = over(&|phase| Some(phase.returned_ns.seconds()))?;
-    let durable = over(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
-    let cpu = over(&|phase| Some(phase.cpu_ns.seconds()))?;
-    let done = |phase: &Phase| match shown.unit {
+    let returned = summarize(&|phase| Some(phase.returned_ns.seconds()))?;
+    let durable = summarize(&|phase| phase.durable_ns.map(|ns| ns.seconds()));
+    let cpu = summarize(&|phase| Some(phase.cpu_ns.seconds()))?;
+    let count = |phase: &Phase| match shown.unit {
         Some(unit) => phase.books.get(unit).copied().unwrap_or(0),
         None => main_count(phase, shown.main_op),
     };
-    let rate = over(&|phase| Some(done(phase) as f64 / phase.returned_ns.seconds()));
-    let per_operation = over(&|phase| phase.limit_ns.map(|_| seconds(phase, false)));
+    let rate = summarize(&|phase| Some(count(phase) as f64 / phase.returned_ns.seconds()));
+    let per_operation = summarize(&|phase| phase.limit_ns.map(|_| seconds(phase, false)));
     let values: Option<Vec<f64>> = trials.iter().map(|run| shown.measure.value(run)).collect();
     let measured = values.and_then(summary).unwrap_or(returned);
     let first = trials.first()?.0;
@@ -324,11 +324,11 @@ fn main_count(phase: &Phase, main_op: Option<OpKind>) -> u64 {
 
 /// The latencies of one kind of op over all trials of a row.
 pub fn merge_latencies(trials: &[Run<'_>], kind: OpKind) -> Option<Histogram> {
-    let mut all = Histogram::new();
+    let mut merged = Histogram::new();
     for stats in trials.iter().filter_map(|(_, phase)| phase.ops.get(&kind)) {
-        all.merge(&histogram(stats));
+        merged.merge(&histogram(stats));
     }
-    (all.count() > 0).then_some(all)
+    (merged.count() > 0).then_some(merged)
 }
 
 fn histogram(stats: &OpStats) -> Histogram {
@@ -346,8 +346,8 @@ pub fn verdicts(trials: &[Trial]) -> Vec<String> {
         let flags: Vec<&str> = row.flags.iter().map(|flag| flag.name()).collect();
         format!("{} on {}: {}", section.title(), row.name, flags.join(", "))
     });
-    let failed = unfinished(trials).into_iter().map(|it| {
-        sanitize(&format!("{}: {}: {}", it.outcome, it.what, it.reason.replace('\n', " ")))
+    let failed = unfinished(trials).into_iter().map(|trial| {
+        sanitize(&format!("{}: {}: {}", trial.outcome, trial.what, trial.reason.replace('\n', " ")))
     });
     lines.chain(failed).collect()
 }

@@ -17,17 +17,17 @@ pub fn lines(section: &Section<'_>) -> (Vec<String>, Vec<String>) {
     let line = |unit: &String| {
         let counts: Vec<u64> =
             phases().filter_map(|phase| phase.books.get(unit).copied()).collect();
-        let (least, most) = (counts.iter().min()?, counts.iter().max()?);
-        if *most == 0 {
+        let (min, max) = (counts.iter().min()?, counts.iter().max()?);
+        if *max == 0 {
             return None;
         }
-        let shown = |n: &u64| match bytes(unit) {
+        let shown = |n: &u64| match is_bytes(unit) {
             true => format!("{} MiB", number::format_scaled(*n as f64 / 1048576.0)),
             false => number::count(*n),
         };
-        let count = match least == most {
-            true => shown(most),
-            false => format!("{} to {}", shown(least), shown(most)),
+        let count = match min == max {
+            true => shown(max),
+            false => format!("{} to {}", shown(min), shown(max)),
         };
         let rates: Vec<String> = section.rows.iter().filter_map(|row| rate(row, unit)).collect();
         let name = unit.strip_suffix(" bytes").unwrap_or(unit);
@@ -39,7 +39,7 @@ pub fn lines(section: &Section<'_>) -> (Vec<String>, Vec<String>) {
 }
 
 /// Returns true if a unit is bytes.
-fn bytes(unit: &str) -> bool {
+fn is_bytes(unit: &str) -> bool {
     unit.ends_with("bytes") || unit.starts_with("bytes")
 }
 
@@ -48,7 +48,7 @@ fn rate(row: &Row<'_>, unit: &str) -> Option<String> {
         let seconds = phase.returned_ns.seconds();
         Some(*phase.books.get(unit)? as f64 / seconds).filter(|rate| rate.is_finite())
     })?;
-    Some(match bytes(unit) {
+    Some(match is_bytes(unit) {
         true => format!("{} {} MiB/s", row.in_sentence(), number::format_scaled(mean / 1048576.0)),
         false => format!("{} {}/s", row.in_sentence(), number::format_scaled(mean)),
     })

@@ -3,7 +3,7 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The minimum width of a column of text and of a terminal's line.
-pub const SHORTEST: usize = 8;
+pub const MIN_WIDTH: usize = 8;
 
 /// Wraps prose between words; lines after the first are indented. A word longer than a line is broken.
 /// Spaces before the first word are kept.
@@ -11,7 +11,7 @@ pub fn wrap(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = text[..text.len() - text.trim_start().len()].to_string();
     let mut empty = true;
-    let space = width.max(SHORTEST + indent.len());
+    let space = width.max(MIN_WIDTH + indent.len());
     // A number is kept on the same line as its percent sign.
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split([' ', '\n']).filter(|word| !word.is_empty()) {

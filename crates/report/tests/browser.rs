@@ -8,7 +8,7 @@
 #[path = "browser/chromium.rs"]
 mod chromium;
 #[allow(dead_code, reason = "the tests of the crate use the rest")]
-#[path = "../src/fixture.rs"]
+#[path = "../src/fixture/mod.rs"]
 mod fixture;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn samples() -> Vec<(&'static str, Vec<Trial>)> {
     curve.extend(fixture::with_failures());
     vec![
         ("usual", fixture::with_failures()),
-        ("aged", fixture::young_and_aged()),
+        ("aged", fixture::fresh_and_aged()),
         ("curve", curve),
         ("single", fixture::single()),
         ("host", fixture::on_a_host()),
@@ -140,8 +140,8 @@ fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
 
 /// A key that writes a character: down, and up.
 fn json_key(key: &str, code: u32) -> (serde_json::Value, serde_json::Value) {
-    let of = |kind: &str| serde_json::json!({"type": kind, "key": key, "code": key, "text": "\r", "windowsVirtualKeyCode": code});
-    (of("keyDown"), of("keyUp"))
+    let event = |kind: &str| serde_json::json!({"type": kind, "key": key, "code": key, "text": "\r", "windowsVirtualKeyCode": code});
+    (event("keyDown"), event("keyUp"))
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_separate_chart_is_drawn_as_on_the_page() {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
     let folder = tempfile::tempdir().unwrap();
-    let trials = fixture::young_and_aged();
+    let trials = fixture::fresh_and_aged();
     for file in fsdyno_report::charts(&trials, &fixture::series(&trials), Some("ext4")) {
         let path = folder.path().join(&file.name);
         std::fs::write(&path, &file.svg).unwrap();

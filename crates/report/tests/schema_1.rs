@@ -30,19 +30,19 @@ fn results(end: &str) -> Vec<PathBuf> {
 }
 
 /// Checks that the plan of schema 1 in `value` loses nothing, and keeps its identity.
-fn check(value: &Value, at: &str) -> Plan {
+fn check(value: &Value, place: &str) -> Plan {
     let plan: Plan = serde_json::from_value(value.clone()).unwrap();
-    assert_eq!(plan.clone().with_hash().hash, plan.hash, "{at}");
+    assert_eq!(plan.clone().with_hash().hash, plan.hash, "{place}");
     let flat = FlatPlan::try_from(plan.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&flat).unwrap()["medium"], value["medium"], "{at}");
-    let own: Plan = serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
-    assert_eq!(own, plan, "{at}");
+    assert_eq!(serde_json::to_value(&flat).unwrap()["medium"], value["medium"], "{place}");
+    let reread_plan: Plan = serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
+    assert_eq!(reread_plan, plan, "{place}");
     plan
 }
 
 /// A check against the published schema of this name.
 fn validator(name: &str) -> jsonschema::Validator {
-    let published = fsdyno_report::schemas::ALL.iter().find(|it| it.name == name).unwrap();
+    let published = fsdyno_report::schemas::ALL.iter().find(|schema| schema.name == name).unwrap();
     jsonschema::draft202012::new(&published.schema()).unwrap()
 }
 
@@ -54,24 +54,24 @@ fn published_trials_keep_their_identity_in_the_latest_schema() {
     for file in &files {
         let text = zstd::Decoder::new(File::open(file).unwrap()).unwrap();
         for (line, text) in BufReader::new(text).lines().enumerate() {
-            let at = format!("{}:{}", file.display(), line + 1);
+            let place = format!("{}:{}", file.display(), line + 1);
             let value: Value = serde_json::from_str(&text.unwrap()).unwrap();
             // Results stored since have a later schema.
             if value["schema"] != 1 {
                 continue;
             }
-            schema.validate(&value).unwrap_or_else(|error| panic!("{at}: {error}"));
-            let plan = check(&value["plan"], &at);
+            schema.validate(&value).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let plan = check(&value["plan"], &place);
             kinds.insert(value["plan"]["medium"]["kind"].as_str().unwrap().to_string());
             let trial: Trial = serde_json::from_value(value.clone()).unwrap();
-            assert_eq!(trial.schema, 1, "{at}");
-            assert_eq!(trial_id(&plan, trial.seed), trial.trial_id, "{at}");
+            assert_eq!(trial.schema, 1, "{place}");
+            assert_eq!(trial_id(&plan, trial.seed), trial.trial_id, "{place}");
             let written = serde_json::to_value(&trial).unwrap();
-            assert_eq!(written["schema"], SCHEMA, "{at}");
-            schema.validate(&written).unwrap_or_else(|error| panic!("{at}: {error}"));
-            assert_eq!(written["measured"], value["measured"], "{at}");
-            let again: Trial = serde_json::from_value(written).unwrap();
-            assert_eq!(Trial { schema: 1, ..again }, trial, "{at}");
+            assert_eq!(written["schema"], SCHEMA, "{place}");
+            schema.validate(&written).unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!(written["measured"], value["measured"], "{place}");
+            let reread: Trial = serde_json::from_value(written).unwrap();
+            assert_eq!(Trial { schema: 1, ..reread }, trial, "{place}");
             trials += 1;
         }
     }
@@ -84,15 +84,15 @@ fn published_crash_findings_keep_the_hash_of_their_plan() {
     let mut plans = 0;
     for file in results(".json") {
         let value: Value = serde_json::from_reader(File::open(&file).unwrap()).unwrap();
-        let mut open = vec![&value];
-        while let Some(value) = open.pop() {
+        let mut pending = vec![&value];
+        while let Some(value) = pending.pop() {
             if let Some(plan) = value.get("plan").filter(|plan| plan.get("medium").is_some()) {
                 check(plan, &file.display().to_string());
                 plans += 1;
             }
             match value {
-                Value::Array(all) => open.extend(all),
-                Value::Object(all) => open.extend(all.values()),
+                Value::Array(all) => pending.extend(all),
+                Value::Object(all) => pending.extend(all.values()),
                 _ => {}
             }
         }

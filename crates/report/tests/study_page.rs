@@ -6,7 +6,7 @@
 #[path = "browser/chromium.rs"]
 mod chromium;
 #[allow(dead_code, reason = "the tests of the crate use the rest")]
-#[path = "../src/fixture.rs"]
+#[path = "../src/fixture/mod.rs"]
 mod fixture;
 #[allow(dead_code, reason = "the tests of the crate use the rest")]
 #[path = "../src/study/sample.rs"]

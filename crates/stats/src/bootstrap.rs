@@ -29,48 +29,48 @@ pub fn interval(
     if values.len() < 2 || !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let seen = statistic(values);
+    let observed = statistic(values);
     if values.windows(2).all(|pair| pair[0] == pair[1]) {
-        return seen.is_finite().then_some((seen, seen));
+        return observed.is_finite().then_some((observed, observed));
     }
     let mut draws = seed::stream(seed, "bootstrap");
     let mut resample = values.to_vec();
-    let mut drawn: Vec<f64> = (0..RESAMPLES)
+    let mut resampled: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             resample.fill_with(|| values[draws.below(values.len() as u64) as usize]);
             statistic(&resample)
         })
         .collect();
-    if !seen.is_finite() || drawn.iter().any(|v| !v.is_finite()) {
+    if !observed.is_finite() || resampled.iter().any(|v| !v.is_finite()) {
         return None;
     }
-    drawn.sort_by(f64::total_cmp);
-    let bias = bias(&drawn, seen);
+    resampled.sort_by(f64::total_cmp);
+    let bias = bias(&resampled, observed);
     let acceleration = acceleration(values, statistic)?;
     let end = |tail: f64| {
         let z = bias + normal::quantile(tail);
         let corrected = normal::cdf(bias + z / (1.0 - acceleration * z));
         let rank = (corrected * (RESAMPLES + 1) as f64).round() as usize;
-        drawn[rank.clamp(1, RESAMPLES) - 1]
+        resampled[rank.clamp(1, RESAMPLES) - 1]
     };
     Some((end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)))
 }
 
 /// Returns the distance of the median of the resamples from the statistic, in normal deviations; equal resamples count
 /// half. A statistic outside the range of its resamples counts as just inside it.
-fn bias(drawn: &[f64], seen: f64) -> f64 {
-    let below = drawn.iter().filter(|v| **v < seen).count() as f64;
-    let equal = drawn.iter().filter(|v| **v == seen).count() as f64;
-    let least = 0.5 / drawn.len() as f64;
-    normal::quantile(((below + equal / 2.0) / drawn.len() as f64).clamp(least, 1.0 - least))
+fn bias(resampled: &[f64], observed: f64) -> f64 {
+    let below = resampled.iter().filter(|v| **v < observed).count() as f64;
+    let equal = resampled.iter().filter(|v| **v == observed).count() as f64;
+    let least = 0.5 / resampled.len() as f64;
+    normal::quantile(((below + equal / 2.0) / resampled.len() as f64).clamp(least, 1.0 - least))
 }
 
 /// Returns the rate at which the statistic's error changes with its value, by the jackknife (Efron and Tibshirani 1993,
 /// equation 14.15).
 fn acceleration(values: &[f64], statistic: impl Fn(&[f64]) -> f64) -> Option<f64> {
     let without = |skip: usize| {
-        let rest = values.iter().enumerate().filter(|(at, _)| *at != skip).map(|(_, v)| *v);
-        statistic(&rest.collect::<Vec<f64>>())
+        let others = values.iter().enumerate().filter(|(index, _)| *index != skip).map(|(_, v)| *v);
+        statistic(&others.collect::<Vec<f64>>())
     };
     let jackknife: Vec<f64> = (0..values.len()).map(without).collect();
     let centre = mean(&jackknife)?;

@@ -10,8 +10,8 @@
 //! | otherwise, excluding 1 | faster or slower |
 //! | otherwise | undecided |
 //!
-//! A verdict other than undecided becomes [`Verdict::WithinError`] if a systematic error could explain the ratio: an error that all
-//! values of one side share and that no number of repeats reduces.
+//! A verdict other than undecided becomes [`Verdict::WithinError`] if a systematic error could explain the ratio: an
+//! error that all values of one side share and that no number of repeats reduces.
 
 use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};

@@ -6,8 +6,8 @@ use crate::student::incomplete_beta;
 
 /// Returns the arithmetic mean; `None` if there are no values or one is not finite.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    let sound = !values.is_empty() && values.iter().all(|v| v.is_finite());
-    sound.then(|| values.iter().sum::<f64>() / values.len() as f64)
+    let is_valid = !values.is_empty() && values.iter().all(|v| v.is_finite());
+    is_valid.then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Returns the sample standard deviation, divisor n - 1; `None` for fewer than two finite values.

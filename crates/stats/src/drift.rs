@@ -79,13 +79,16 @@ fn exact_p(n: usize, s: i64) -> f64 {
     let mut inversions = vec![1.0];
     for size in 2..=n {
         let mut next = vec![0.0; size * (size - 1) / 2 + 1];
-        for (at, probability) in inversions.iter().enumerate() {
-            next[at..at + size].iter_mut().for_each(|slot| *slot += probability / size as f64);
+        for (count, probability) in inversions.iter().enumerate() {
+            next[count..count + size]
+                .iter_mut()
+                .for_each(|slot| *slot += probability / size as f64);
         }
         inversions = next;
     }
-    let far = |at: usize| (pairs as i64 - 2 * at as i64).abs() >= s.abs();
-    let p: f64 = inversions.iter().enumerate().filter(|(at, _)| far(*at)).map(|(_, p)| p).sum();
+    let is_as_far = |count: usize| (pairs as i64 - 2 * count as i64).abs() >= s.abs();
+    let p: f64 =
+        inversions.iter().enumerate().filter(|(count, _)| is_as_far(*count)).map(|(_, p)| p).sum();
     p.min(1.0)
 }
 
@@ -101,9 +104,9 @@ fn normal_p(s: i64, variance: f64) -> f64 {
 
 /// Returns the two slopes whose ranks are z sqrt(variance) apart, symmetric about the middle (Sen 1968).
 fn interval(slopes: &[f64], variance: f64, level: f64) -> Option<(f64, f64)> {
-    let apart = normal::quantile((1.0 + level) / 2.0) * variance.sqrt();
-    let low = ((slopes.len() as f64 - apart) / 2.0).round() - 1.0;
-    let high = ((slopes.len() as f64 + apart) / 2.0).round();
+    let distance = normal::quantile((1.0 + level) / 2.0) * variance.sqrt();
+    let low = ((slopes.len() as f64 - distance) / 2.0).round() - 1.0;
+    let high = ((slopes.len() as f64 + distance) / 2.0).round();
     let inside = low >= 0.0 && high < slopes.len() as f64;
     inside.then(|| (slopes[low as usize], slopes[high as usize]))
 }

@@ -124,8 +124,8 @@ impl Estimate {
 
     /// Returns the distance from a bound, on the scale of the error.
     fn distance(&self, bound: f64) -> Option<f64> {
-        let apart = if self.is_ratio { (self.value / bound).ln() } else { self.value - bound };
-        apart.is_finite().then_some(apart)
+        let distance = if self.is_ratio { (self.value / bound).ln() } else { self.value - bound };
+        distance.is_finite().then_some(distance)
     }
 }
 

@@ -55,14 +55,14 @@ pub fn one_way<G: AsRef<[f64]>>(groups: &[G]) -> Option<VarianceComponents> {
     let effective_size = (n - sizes.iter().map(|size| size * size).sum::<f64>() / n) / freedom.0;
     let between = (between_mean_square - within) / effective_size;
     let (between, clamped) = (between.max(0.0), between < 0.0);
-    let whole = within + between;
+    let total = within + between;
     Some(VarianceComponents {
         groups: groups.len(),
         n: n as usize,
         within,
         between,
         clamped,
-        share: (whole > 0.0).then(|| between / whole),
+        share: (total > 0.0).then(|| between / total),
         p: (within > 0.0).then(|| f_tail(between_mean_square / within, freedom)),
     })
 }
@@ -80,9 +80,9 @@ impl VarianceComponents {
     /// Both costs are in the same unit, such as seconds of mkfs and mount, and seconds of a phase. `None` if `between`
     /// is zero (more values in one group are then as good as more groups) or a cost is not positive.
     pub fn best_per_group(&self, group_cost: f64, value_cost: f64) -> Option<u32> {
-        let sound = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
+        let is_valid = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
         let best = (group_cost / value_cost * self.within / self.between).sqrt();
-        sound.then(|| best.round().clamp(1.0, f64::from(u32::MAX)) as u32)
+        is_valid.then(|| best.round().clamp(1.0, f64::from(u32::MAX)) as u32)
     }
 }
 

@@ -13,7 +13,7 @@ pub const OUTER_FENCE: f64 = 3.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlier {
     /// Index in the values as given.
-    pub at: usize,
+    pub index: usize,
     /// The value.
     pub value: f64,
     /// True if it also lies beyond the outer fence.
@@ -51,7 +51,7 @@ pub fn outliers(values: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(values) else { return Vec::new() };
     let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;
     let all = values.iter().enumerate().filter(|(_, value)| beyond(fences.inner, **value));
-    all.map(|(at, value)| Outlier { at, value: *value, far: beyond(fences.outer, *value) })
+    all.map(|(index, value)| Outlier { index, value: *value, far: beyond(fences.outer, *value) })
         .collect()
 }
 
@@ -73,18 +73,18 @@ mod tests {
     fn one_value_beyond_each_fence_is_reported_with_its_index() {
         let values = [14.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, -40.0];
         // Halves of six: hinges 2.5 and 7.5, inner fences -5 and 15, outer -12.5 and 22.5.
-        let far = Outlier { at: 10, value: -40.0, far: true };
+        let far = Outlier { index: 10, value: -40.0, far: true };
         assert_eq!(outliers(&values), [far]);
         let mut near = values;
         near[0] = 15.5;
-        assert_eq!(outliers(&near), [Outlier { at: 0, value: 15.5, far: false }, far]);
+        assert_eq!(outliers(&near), [Outlier { index: 0, value: 15.5, far: false }, far]);
     }
 
     #[test]
     fn a_misprinted_run_is_found_among_ten() {
         // Layton's 4665.50 +- 1399.38 is nine runs of about 5130 and one of about 467.
         let runs = [5130.0, 5120.0, 5140.0, 5131.0, 5129.0, 467.0, 5133.0, 5127.0, 5136.0, 5124.0];
-        assert_eq!(outliers(&runs), [Outlier { at: 5, value: 467.0, far: true }]);
+        assert_eq!(outliers(&runs), [Outlier { index: 5, value: 467.0, far: true }]);
     }
 
     #[test]

@@ -33,16 +33,17 @@ pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
     let logs = ratios.filter(|ratios| !ratios.is_empty())?;
     let observed = logs.iter().sum::<f64>().abs();
     let far = |signs: &mut dyn FnMut(usize) -> bool| {
-        let sum: f64 = logs.iter().enumerate().map(|(at, v)| if signs(at) { -v } else { *v }).sum();
+        let sum: f64 =
+            logs.iter().enumerate().map(|(index, v)| if signs(index) { -v } else { *v }).sum();
         reaches(sum.abs(), observed)
     };
     let n = logs.len();
-    let all = if n < 64 { 1u64 << n } else { u64::MAX };
+    let patterns = if n < 64 { 1u64 << n } else { u64::MAX };
     // The observed pattern and its mirror image are always at least as far apart.
-    let least = 2.0 / all as f64;
-    if all <= EXACT_UP_TO {
-        let hits = (0..all).filter(|bits| far(&mut |at| bits >> at & 1 == 1)).count();
-        return Some(Permutation { p: hits as f64 / all as f64, exact: true, least });
+    let least = 2.0 / patterns as f64;
+    if patterns <= EXACT_UP_TO {
+        let hits = (0..patterns).filter(|bits| far(&mut |index| bits >> index & 1 == 1)).count();
+        return Some(Permutation { p: hits as f64 / patterns as f64, exact: true, least });
     }
     let mut draws = seed::stream(seed, "signs");
     Some(sampled_test(least, || far(&mut |_| draws.draw() >> 63 == 1)))
@@ -68,7 +69,7 @@ pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> 
     if all <= EXACT_UP_TO {
         let mut hits = 0u64;
         for_each_choice(n, side, |chosen| {
-            let sum: f64 = chosen.iter().map(|at| values[*at]).sum();
+            let sum: f64 = chosen.iter().map(|index| values[*index]).sum();
             hits += u64::from(reaches(sum.abs(), observed));
         });
         return Some(Permutation { p: hits as f64 / all as f64, exact: true, least });
@@ -108,17 +109,17 @@ fn for_each_choice(n: usize, k: usize, mut visit: impl FnMut(&[usize])) {
     let mut chosen: Vec<usize> = (0..k).collect();
     loop {
         visit(&chosen);
-        let Some(at) = (0..k).rev().find(|at| chosen[*at] < n - k + at) else { return };
-        chosen[at] += 1;
-        (at + 1..k).for_each(|next| chosen[next] = chosen[next - 1] + 1);
+        let Some(last) = (0..k).rev().find(|index| chosen[*index] < n - k + index) else { return };
+        chosen[last] += 1;
+        (last + 1..k).for_each(|next| chosen[next] = chosen[next - 1] + 1);
     }
 }
 
 /// Moves a random choice of `k` values to the front (a partial Fisher-Yates shuffle).
 fn shuffle_front(values: &mut [f64], k: usize, draws: &mut SplitMix64) {
-    for at in 0..k {
-        let rest = values.len() - at;
-        values.swap(at, at + draws.below(rest as u64) as usize);
+    for index in 0..k {
+        let remaining = values.len() - index;
+        values.swap(index, index + draws.below(remaining as u64) as usize);
     }
 }
 

@@ -44,11 +44,11 @@ impl Design {
         }
     }
 
-    fn is_sound(self) -> bool {
-        let fine = |sd: f64| sd >= 0.0 && sd.is_finite();
+    fn is_valid(self) -> bool {
+        let is_finite = |sd: f64| sd >= 0.0 && sd.is_finite();
         match self {
-            Design::Pairs { sd } => fine(sd) && sd > 0.0,
-            Design::Sides { base, new } => fine(base) && fine(new) && base + new > 0.0,
+            Design::Pairs { sd } => is_finite(sd) && sd > 0.0,
+            Design::Sides { base, new } => is_finite(base) && is_finite(new) && base + new > 0.0,
         }
     }
 }
@@ -56,12 +56,14 @@ impl Design {
 /// Returns the probability that `n` repeats find a true ratio of 1 + `effect` (0.03 is 3 %), that is, that the interval
 /// excludes 1. NaN for fewer than two repeats, a spread that is not positive and finite, or an effect of -1 or less.
 pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
-    if n < 2 || !design.is_sound() || effect.is_nan() || effect <= -1.0 {
+    if n < 2 || !design.is_valid() || effect.is_nan() || effect <= -1.0 {
         return f64::NAN;
     }
     let (error, freedom) = design.error(f64::from(n));
-    let (away, edge) = (effect.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
-    1.0 - noncentral_cdf(edge, freedom, away) + noncentral_cdf(-edge, freedom, away)
+    let (noncentrality, critical) =
+        (effect.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
+    1.0 - noncentral_cdf(critical, freedom, noncentrality)
+        + noncentral_cdf(-critical, freedom, noncentrality)
 }
 
 /// Returns the probability that `n` repeats of truly equal conditions show that they are equal, that is, that the
@@ -69,12 +71,13 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
 /// both sides twice, and it is close to the true value if that is above one half (Phillips 1990, "Power of the two
 /// one-sided tests procedure"). NaN as for [`power_to_find`].
 pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
-    if n < 2 || !design.is_sound() || threshold.is_nan() || threshold <= -1.0 {
+    if n < 2 || !design.is_valid() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
     }
     let (error, freedom) = design.error(f64::from(n));
-    let (away, edge) = (threshold.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
-    (1.0 - 2.0 * noncentral_cdf(edge, freedom, away)).max(0.0)
+    let (noncentrality, critical) =
+        (threshold.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
+    (1.0 - 2.0 * noncentral_cdf(critical, freedom, noncentrality)).max(0.0)
 }
 
 /// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`; none if it would exceed

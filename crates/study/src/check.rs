@@ -45,63 +45,64 @@ pub fn run(
     }
     let (_, file) = stored::read(folder)?;
     check_names(study, &file)?;
-    let (all, chosen) = cheapest(folder, &file, study, count)?;
-    let took: u64 = chosen.iter().map(|it| it.trial.host.elapsed_ns.0).sum();
+    let (total, selected) = shortest(folder, &file, study, count)?;
+    let elapsed: u64 = selected.iter().map(|stored| stored.trial.host.elapsed_ns.0).sum();
     say(&format!(
         "fsdyno: repeating the shortest {} of {}, which took {} when they were stored",
-        counted(chosen.len(), "trial"),
-        all,
-        Nanos(took)
+        counted(selected.len(), "trial"),
+        total,
+        Nanos(elapsed)
     ));
     let stop = stop::flag()?;
-    let venues = Venues::of(&chosen, study, &stop)?;
+    let venues = Venues::of(&selected, study, &stop)?;
     let mut exit = Exit::Success;
-    for stored in &chosen {
-        let (line, one) = venues.check(stored, build, &stop)?;
+    for stored in &selected {
+        let (line, trial_exit) = venues.check(stored, build, &stop)?;
         print(&format!("{}: {line}\n", stored.title))?;
-        exit = worse(exit, one);
+        exit = worse(exit, trial_exit);
     }
     Ok(exit)
 }
 
 /// Returns the worse of two exit codes: a failed trial is worse than one that differs.
-fn worse(one: Exit, other: Exit) -> Exit {
-    if other as u8 > one as u8 { other } else { one }
+fn worse(a: Exit, b: Exit) -> Exit {
+    if b as u8 > a as u8 { b } else { a }
 }
 
 /// Returns the number of selected reproducible trials of the study, and the shortest of them by the stored host time.
-fn cheapest(
+fn shortest(
     folder: &Path,
     file: &StudyFile,
     study: &StudyRequest,
     count: usize,
 ) -> Result<(usize, Vec<Stored>), Failure> {
-    let takes = |names: &[String], name: &String| names.is_empty() || names.contains(name);
-    let mut all = Vec::new();
+    let selects = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+    let mut found = Vec::new();
     for result in stored::results(folder, file)? {
         let (run, variant) = (&result.run, result.variant);
-        if !takes(&study.only, run) || study.variant.is_some_and(|it| it != variant) {
+        if !selects(&study.only, run) || study.variant.is_some_and(|only| only != variant) {
             continue;
         }
-        let repeats = |trial: &Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
-        for trial in result.trials.into_iter().filter(repeats) {
-            if takes(&study.fs, &trial.plan.label) {
+        let is_reproducible =
+            |trial: &Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
+        for trial in result.trials.into_iter().filter(is_reproducible) {
+            if selects(&study.fs, &trial.plan.label) {
                 let (label, seed) = (&trial.plan.label, trial.seed);
                 let title = format!("{run} {}, {label}, seed {seed}", variant.words());
-                all.push(Stored { title, trial });
+                found.push(Stored { title, trial });
             }
         }
     }
-    if all.is_empty() {
+    if found.is_empty() {
         return Err(Failure::invalid_use(format!(
-            "'{}' has no selected trial of the lab or the model that succeeded; others are not reproducible",
+            "'{}' has no selected trial in the lab or the model that succeeded; other trials are not reproducible",
             folder.display()
         )));
     }
-    all.sort_by_key(|it| it.trial.host.elapsed_ns);
-    let found = all.len();
-    all.truncate(count);
-    Ok((found, all))
+    found.sort_by_key(|stored| stored.trial.host.elapsed_ns);
+    let total = found.len();
+    found.truncate(count);
+    Ok((total, found))
 }
 
 /// The venues of the trials: the model, and the lab if a trial needs it.
@@ -109,11 +110,12 @@ struct Venues(Option<LabVenue>);
 
 impl Venues {
     fn of(
-        chosen: &[Stored],
+        selected: &[Stored],
         study: &StudyRequest,
         stop: &Arc<AtomicBool>,
     ) -> Result<Venues, Failure> {
-        let trials = chosen.iter().map(|it| &it.trial).filter(|trial| trial.plan.lab().is_some());
+        let trials =
+            selected.iter().map(|stored| &stored.trial).filter(|trial| trial.plan.lab().is_some());
         if trials.clone().next().is_none() {
             return Ok(Venues(None));
         }
@@ -135,27 +137,28 @@ impl Venues {
         stop: &AtomicBool,
     ) -> Result<(String, Exit), Failure> {
         let trial = &stored.trial;
-        let ran = self.venue(trial).run(&rerun::job(trial), &mut |_| {
+        let repeated = self.venue(trial).run(&rerun::job(trial), &mut |_| {
             if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
         })?;
-        let differ = ran.identity.as_ref().map_or_else(Vec::new, |here| differing(here, trial));
-        if ran.report.outcome != Outcome::Ok {
-            let reason = ran.report.reason.unwrap_or_default();
+        let differing =
+            repeated.identity.as_ref().map_or_else(Vec::new, |identity| differing(identity, trial));
+        if repeated.report.outcome != Outcome::Ok {
+            let reason = repeated.report.reason.unwrap_or_default();
             return Ok((
-                format!("failed: {reason}{}", because(trial, build, &differ)),
+                format!("failed: {reason}{}", lab_difference(trial, build, &differing)),
                 Exit::TrialFailed,
             ));
         }
-        let repetition = Repetition::of(&trial.measured, &ran.report.measured);
-        Ok(verdict(&repetition, (trial, build), &differ))
+        let repetition = Repetition::of(&trial.measured, &repeated.report.measured);
+        Ok(verdict(&repetition, (trial, build), &differing))
     }
 }
 
 /// Returns the components of the lab identity that differ; none for the same lab.
-fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
-    match Some(&here.lab_id) == trial.lab_id.as_ref() {
+fn differing(identity: &Identity, trial: &Trial) -> Vec<String> {
+    match Some(&identity.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
-        false => rerun::differing_components(here, trial),
+        false => rerun::differing_components(identity, trial),
     }
 }
 
@@ -163,24 +166,26 @@ fn differing(here: &Identity, trial: &Trial) -> Vec<String> {
 fn verdict(
     repetition: &Repetition,
     (trial, build): (&Trial, Option<&Build>),
-    differ: &[String],
+    differing: &[String],
 ) -> (String, Exit) {
     let (words, exit) = match repetition {
         Repetition::Identical => ("bit-identical".to_string(), Exit::Success),
         // Under one lab identity, trials are bit-identical.
-        other if differ.is_empty() => {
-            let how = match other {
-                Repetition::Different(how) => how.clone(),
+        other if differing.is_empty() => {
+            let difference = match other {
+                Repetition::Different(difference) => difference.clone(),
                 _ => "not bit-identical to the stored trial".into(),
             };
-            return (format!("DIFFERENT under one lab identity: {how}"), Exit::TrialFailed);
+            return (format!("DIFFERENT under one lab identity: {difference}"), Exit::TrialFailed);
         }
         Repetition::Same(part) => {
             (format!("same requests, times within {}", at_most(*part)), Exit::Success)
         }
-        Repetition::Different(how) => (format!("DIFFERENT: {how}"), Exit::NegativeVerdict),
+        Repetition::Different(difference) => {
+            (format!("DIFFERENT: {difference}"), Exit::NegativeVerdict)
+        }
     };
-    (format!("{words}{}", because(trial, build, differ)), exit)
+    (format!("{words}{}", lab_difference(trial, build, differing)), exit)
 }
 
 /// Formats a fraction as a percentage, rounded up.
@@ -189,18 +194,18 @@ fn at_most(part: f64) -> String {
 }
 
 /// Describes how this lab differs from that of the stored trial, and names the fsdyno version of each.
-fn because(trial: &Trial, build: Option<&Build>, differ: &[String]) -> String {
-    if differ.is_empty() {
+fn lab_difference(trial: &Trial, build: Option<&Build>, differing: &[String]) -> String {
+    if differing.is_empty() {
         return String::new();
     }
-    let here = build::program(env!("CARGO_PKG_VERSION"), build);
-    let there = match &trial.host.build {
+    let program = build::program(env!("CARGO_PKG_VERSION"), build);
+    let stored_program = match &trial.host.build {
         Some(_) => trial.program(),
         None => format!("{} of an unknown commit", trial.version),
     };
     format!(
-        "; lab identity differs in {} (stored by fsdyno {there}, this is {here})",
-        differ.join(", ")
+        "; lab identity differs in {} (stored by fsdyno {stored_program}, this is {program})",
+        differing.join(", ")
     )
 }
 
@@ -219,21 +224,24 @@ mod tests {
     #[test]
     fn the_verdict_names_what_is_reproduced_and_how_the_lab_identity_differs() {
         let trial = stored();
-        let of = |repetition, differ: &[&str]| {
+        let summary = |repetition, differ: &[&str]| {
             let differ: Vec<String> = differ.iter().map(ToString::to_string).collect();
             verdict(&repetition, (&trial, None), &differ)
         };
-        assert_eq!(of(Repetition::Identical, &[]), ("bit-identical".to_string(), Exit::Success));
-        let (text, exit) = of(Repetition::Same(0.00032), &["agent", "initramfs"]);
+        assert_eq!(
+            summary(Repetition::Identical, &[]),
+            ("bit-identical".to_string(), Exit::Success)
+        );
+        let (text, exit) = summary(Repetition::Same(0.00032), &["agent", "initramfs"]);
         let begin = "same requests, times within 0.04 %; lab identity differs in agent, initramfs (stored by \
                      fsdyno 0.1.0 of an unknown commit, this is ";
         assert!(text.starts_with(begin) && exit == Exit::Success, "{text}");
-        let (text, exit) = of(Repetition::Different("more".into()), &["kernel"]);
+        let (text, exit) = summary(Repetition::Different("more".into()), &["kernel"]);
         assert!(text.starts_with("DIFFERENT: more; lab identity differs in kernel"), "{text}");
         assert_eq!(exit, Exit::NegativeVerdict);
         // Any difference under one lab identity is a fault of the lab.
         for other in [Repetition::Same(0.0), Repetition::Different("more".into())] {
-            let (text, exit) = of(other, &[]);
+            let (text, exit) = summary(other, &[]);
             assert!(text.starts_with("DIFFERENT under one lab identity: "), "{text}");
             assert_eq!(exit, Exit::TrialFailed);
         }

@@ -1,4 +1,4 @@
-//! Verdicts of claims at full scale, shown next to those at a reduced scale, where another regime may reverse them.
+//! Verdicts on claims at full scale, shown next to those at a reduced scale, where caches may reverse them.
 //!
 //! The table is generated from the archives in `results/` (`make docs`), and a test compares it with them.
 
@@ -34,10 +34,10 @@ pub fn full_scale_verdicts() -> Vec<FullScaleVerdict> {
 /// Returns the stored verdicts on a claim of a study, one for each set of conditions.
 pub fn verdicts_on(title: &str, claim: &Claim) -> Vec<FullScaleVerdict> {
     let mut found: Vec<FullScaleVerdict> = Vec::new();
-    for it in full_scale_verdicts() {
-        if (it.study.as_str(), &it.id, &it.text) == (title, &claim.id, &claim.text) {
-            found.retain(|earlier| earlier.conditions != it.conditions);
-            found.push(it);
+    for stored in full_scale_verdicts() {
+        if (stored.study.as_str(), &stored.id, &stored.text) == (title, &claim.id, &claim.text) {
+            found.retain(|earlier| earlier.conditions != stored.conditions);
+            found.push(stored);
         }
     }
     found
@@ -48,11 +48,12 @@ pub fn add_full_scale_verdicts(judged: &mut Judged) {
     let verdicts = full_scale_verdicts();
     for variant in judged.variants.iter_mut().filter(|variant| variant.scale != 1) {
         for claim in variant.claims.iter_mut().filter(|claim| claim.is_judged()) {
-            let same = |it: &&FullScaleVerdict| {
-                (&it.study, &it.conditions) == (&judged.title, &variant.conditions)
-                    && (&it.id, &it.text) == (&claim.id, &claim.text)
+            let same = |verdict: &&FullScaleVerdict| {
+                (&verdict.study, &verdict.conditions) == (&judged.title, &variant.conditions)
+                    && (&verdict.id, &verdict.text) == (&claim.id, &claim.text)
             };
-            claim.full_scale = verdicts.iter().rev().find(same).map(|it| it.full_scale.clone());
+            claim.full_scale =
+                verdicts.iter().rev().find(same).map(|verdict| verdict.full_scale.clone());
         }
     }
 }
@@ -64,7 +65,9 @@ mod tests {
     #[test]
     fn the_shipped_table_can_be_parsed() {
         let verdicts = full_scale_verdicts();
-        assert!(verdicts.iter().any(|it| it.study == "ext4 unlinks more slowly than ext3"));
-        assert!(verdicts.iter().all(|it| it.full_scale.result.starts_with("20")));
+        assert!(
+            verdicts.iter().any(|verdict| verdict.study == "ext4 unlinks more slowly than ext3")
+        );
+        assert!(verdicts.iter().all(|verdict| verdict.full_scale.result.starts_with("20")));
     }
 }

@@ -21,8 +21,8 @@ pub fn find_study(name: &str) -> Result<(String, StudyFile), Failure> {
             stored::FILE
         )));
     }
-    let own = name.contains('/') || name.ends_with(".toml");
-    if !own {
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    if !is_path {
         let text = catalog::text(name)?;
         return Ok((text.to_string(), built_in(name)?));
     }

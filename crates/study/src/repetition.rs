@@ -22,28 +22,30 @@ pub enum Repetition {
 
 impl Repetition {
     /// Compares the measurements of two runs of one trial.
-    pub fn of(stored: &Measured, now: &Measured) -> Repetition {
-        if stored == now {
+    pub fn of(stored: &Measured, repeated: &Measured) -> Repetition {
+        if stored == repeated {
             return Repetition::Identical;
         }
         let names = |measured: &Measured| -> Vec<String> {
             measured.phases.iter().map(|phase| phase.name.clone()).collect()
         };
-        let (were, are) = (names(stored), names(now));
-        if were != are {
-            let (were, are) = (were.join(", "), are.join(", "));
-            return Repetition::Different(format!("its phases are {are}, and were {were}"));
+        let (expected, actual) = (names(stored), names(repeated));
+        if expected != actual {
+            let (expected, actual) = (expected.join(", "), actual.join(", "));
+            return Repetition::Different(format!("its phases are {actual}, and were {expected}"));
         }
-        let pairs = || stored.phases.iter().zip(&now.phases);
-        if let Some(count) = pairs().find_map(|(stored, now)| other_count(stored, now)) {
+        let pairs = || stored.phases.iter().zip(&repeated.phases);
+        if let Some(count) =
+            pairs().find_map(|(stored, repeated)| first_difference(stored, repeated))
+        {
             return Repetition::Different(count);
         }
-        let all = pairs().flat_map(|(stored, now)| times(stored, now));
-        let worst = all.max_by(|one, other| one.part.total_cmp(&other.part));
+        let all = pairs().flat_map(|(stored, repeated)| times(stored, repeated));
+        let worst = all.max_by(|a, b| a.part.total_cmp(&b.part));
         match worst {
             Some(worst) if worst.part > TOLERANCE => Repetition::Different(format!(
-                "the same requests, but {} {} took {}, and took {}",
-                worst.phase, worst.what, worst.now, worst.stored
+                "the same requests, but {} {} took {}, and took {} in the stored trial",
+                worst.phase, worst.what, worst.repeated, worst.stored
             )),
             worst => Repetition::Same(worst.map_or(0.0, |worst| worst.part)),
         }
@@ -59,7 +61,7 @@ fn counts(phase: &Phase) -> BTreeMap<String, u64> {
     all.extend(phase.ops.iter().map(|(kind, stats)| (format!("calls of {kind}"), stats.count)));
     all.extend(phase.books.iter().map(|(unit, count)| (unit.clone(), *count)));
     let devices = phase.devices.iter().map(|(name, device)| (format!(" of {name}"), device));
-    for (of, device) in devices.chain(phase.device.iter().map(|device| (String::new(), device))) {
+    for (name, device) in devices.chain(phase.device.iter().map(|device| (String::new(), device))) {
         let requests = [
             ("reads", device.reads),
             ("writes", device.writes),
@@ -68,42 +70,47 @@ fn counts(phase: &Phase) -> BTreeMap<String, u64> {
             ("bytes read", device.bytes_read.0),
             ("bytes written", device.bytes_written.0),
         ];
-        all.extend(requests.map(|(what, count)| (format!("{what} on the device{of}"), count)));
+        all.extend(requests.map(|(what, count)| (format!("{what} on the device{name}"), count)));
     }
     all
 }
 
 /// Returns the first count of a phase that differs.
-fn other_count(stored: &Phase, now: &Phase) -> Option<String> {
-    let (were, are) = (counts(stored), counts(now));
-    let of = |counts: &BTreeMap<String, u64>, what| counts.get(what).copied().unwrap_or(0);
-    let what = were.keys().chain(are.keys()).find(|what| of(&were, *what) != of(&are, *what))?;
-    let (was, is) = (of(&were, what), of(&are, what));
-    Some(format!("phase {}: {is} {what}, and {was} in the stored trial", stored.name))
+fn first_difference(stored: &Phase, repeated: &Phase) -> Option<String> {
+    let (expected, actual) = (counts(stored), counts(repeated));
+    let count = |counts: &BTreeMap<String, u64>, what| counts.get(what).copied().unwrap_or(0);
+    let what = expected
+        .keys()
+        .chain(actual.keys())
+        .find(|what| count(&expected, *what) != count(&actual, *what))?;
+    let (expected, actual) = (count(&expected, what), count(&actual, what));
+    Some(format!("phase {}: {actual} {what}, and {expected} in the stored trial", stored.name))
 }
 
 struct Time<'a> {
     phase: &'a str,
     what: &'static str,
     stored: Nanos,
-    now: Nanos,
+    repeated: Nanos,
+    /// The difference as a fraction of the stored time.
     part: f64,
 }
 
 /// Returns the times of a phase; a time that one of the two runs lacks counts as zero there.
-fn times<'a>(stored: &'a Phase, now: &Phase) -> Vec<Time<'a>> {
+fn times<'a>(stored: &'a Phase, repeated: &Phase) -> Vec<Time<'a>> {
     let all = [
-        ("returned", Some(stored.returned_ns), Some(now.returned_ns)),
-        ("synced", stored.synced_ns, now.synced_ns),
-        ("durable", stored.durable_ns, now.durable_ns),
+        ("returned", Some(stored.returned_ns), Some(repeated.returned_ns)),
+        ("synced", stored.synced_ns, repeated.synced_ns),
+        ("durable", stored.durable_ns, repeated.durable_ns),
     ];
-    let time = |(what, was, is): (&'static str, Option<Nanos>, Option<Nanos>)| {
-        if was.is_none() && is.is_none() {
+    let phase = &stored.name;
+    let time = |(what, stored, repeated): (&'static str, Option<Nanos>, Option<Nanos>)| {
+        if stored.is_none() && repeated.is_none() {
             return None;
         }
-        let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
-        let part = was.0.abs_diff(is.0) as f64 / was.0.max(1) as f64;
-        Some(Time { phase: &stored.name, what, stored: was, now: is, part })
+        let (stored, repeated) = (stored.unwrap_or_default(), repeated.unwrap_or_default());
+        let part = stored.0.abs_diff(repeated.0) as f64 / stored.0.max(1) as f64;
+        Some(Time { phase, what, stored, repeated, part })
     };
     all.into_iter().filter_map(time).collect()
 }
@@ -148,25 +155,29 @@ mod tests {
         assert_eq!(of(|_| ()), Repetition::Identical);
         // Values other than the compared counts and times of a phase do not matter.
         assert_eq!(of(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
-        let later =
-            |by: u64| move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + by));
+        let later = |increase: u64| {
+            move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + increase))
+        };
         assert_eq!(of(later(2_000)), Repetition::Same(0.001));
-        let Repetition::Different(why) = of(later(200_000)) else { panic!("10 % are the same") };
-        assert_eq!(why, "the same requests, but create durable took 2.20 ms, and took 2.00 ms");
+        let Repetition::Different(reason) = of(later(200_000)) else { panic!("10 % are the same") };
+        assert_eq!(
+            reason,
+            "the same requests, but create durable took 2.20 ms, and took 2.00 ms in the stored trial"
+        );
         assert!(matches!(of(|phase| phase.durable_ns = None), Repetition::Different(_)));
     }
 
     #[test]
     fn another_count_is_named_with_both_numbers() {
-        let why = |change: fn(&mut Phase)| match of(change) {
-            Repetition::Different(why) => why,
+        let reason_after = |change: fn(&mut Phase)| match of(change) {
+            Repetition::Different(reason) => reason,
             other => panic!("{other:?}"),
         };
-        let writes = why(|phase| phase.device.as_mut().unwrap().writes = 5);
+        let writes = reason_after(|phase| phase.device.as_mut().unwrap().writes = 5);
         assert_eq!(writes, "phase create: 5 writes on the device, and 4 in the stored trial");
-        let messages = why(|phase| *phase.books.get_mut("messages").unwrap() = 8);
+        let messages = reason_after(|phase| *phase.books.get_mut("messages").unwrap() = 8);
         assert_eq!(messages, "phase create: 8 messages, and 9 in the stored trial");
-        let name = why(|phase| phase.name = "delete".into());
+        let name = reason_after(|phase| phase.name = "delete".into());
         assert_eq!(name, "its phases are delete, and were create");
     }
 }

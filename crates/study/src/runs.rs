@@ -31,9 +31,9 @@ pub struct Runs {
 
 /// The trials that a request would run.
 pub struct Planned {
-    /// Output for people.
+    /// The output as text.
     pub text: String,
-    /// Output for programs: a value for each run.
+    /// The output as JSON: a value for each run.
     pub values: Vec<Value>,
     /// The first requirement that this host lacks.
     pub missing: Option<Failure>,
@@ -58,7 +58,7 @@ impl Runs {
         });
         let runs = study_run::resolve(&request, &file, &folder)?;
         stored::check(&folder, &text, &file)?;
-        say_outside_lab(&request, &runs);
+        report_ignored_options(&request, &runs);
         Ok(Runs { request, text, file, folder, runs })
     }
 
@@ -86,16 +86,16 @@ impl Runs {
         // The requirements of all runs are checked before the first one begins.
         let mut venues = Vec::new();
         for run in &mut self.runs {
-            venues.push(ready(run, session, Mode::Run)?.0);
+            venues.push(prepare(run, session, Mode::Run)?.0);
         }
-        say_skipped(&self.runs);
-        stored::claim(&self.folder, &self.text, &self.file)?;
+        report_skipped(&self.runs);
+        stored::create_or_resume(&self.folder, &self.text, &self.file)?;
         let (sum, failed) = measure_all(&self.runs, &venues, session, session.stop);
         if failed.is_some() {
             return Ok((sum, failed));
         }
-        let of = (self.folder.as_path(), &self.file);
-        Ok(match seeds::run(&self.request, of, &self.runs, &venues, session) {
+        let source = (self.folder.as_path(), &self.file);
+        Ok(match seeds::run(&self.request, source, &self.runs, &venues, session) {
             Ok(more) => (sum.plus(more), None),
             Err(failure) => (sum, Some(failure)),
         })
@@ -111,10 +111,9 @@ impl Runs {
         for run in &mut self.runs {
             target::check_permission(&run.experiment.requests)
                 .map_err(|failure| run.locate(failure))?;
-            match ready(run, session, Mode::Dry) {
-                Ok((_, none)) => {
-                    let lacks = none.filter(|failure| failure.exit == Exit::Missing);
-                    missing = missing.or(lacks);
+            match prepare(run, session, Mode::Dry) {
+                Ok((_, failure)) => {
+                    missing = missing.or(failure.filter(|failure| failure.exit == Exit::Missing));
                 }
                 Err(failure) if failure.exit == Exit::Missing => {
                     missing = missing.or(Some(failure));
@@ -131,7 +130,7 @@ impl Runs {
             text.push_str(&dry_run::text(&run.experiment.cells, &schedule, &drives));
             text.push('\n');
         }
-        say_skipped(&self.runs);
+        report_skipped(&self.runs);
         let trials: usize = self.runs.iter().map(StudyRun::trials).sum();
         let (trials, count) = (counted(trials, "trial"), counted(self.runs.len(), "run"));
         let more = seeds::dry(&self.request, &self.runs).unwrap_or_default();
@@ -145,11 +144,12 @@ impl Runs {
 }
 
 /// Notes the options that do not apply to runs outside the lab.
-fn say_outside_lab(study: &StudyRequest, runs: &[StudyRun]) {
+fn report_ignored_options(study: &StudyRequest, runs: &[StudyRun]) {
     let outside = study_run::outside_lab(runs);
-    for (option, given) in [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
+    for (option, is_given) in
+        [("--kernel", !study.kernels.is_empty()), ("--cpu", study.cpu.is_some())]
     {
-        if given && !outside.is_empty() {
+        if is_given && !outside.is_empty() {
             say(&format!("fsdyno: {option} does not apply to {}", outside.join(", ")));
         }
     }
@@ -164,12 +164,12 @@ fn measure_all(
 ) -> (Summary, Option<Failure>) {
     let mut sum = Summary::default();
     let count = runs.len();
-    for (at, (run, venues)) in runs.iter().zip(venues).enumerate() {
+    for (index, (run, venues)) in runs.iter().zip(venues).enumerate() {
         if stop.load(Ordering::Relaxed) {
             sum.left += run.trials();
             continue;
         }
-        say(&format!("fsdyno: study run {} of {count}: {}", at + 1, run.title()));
+        say(&format!("fsdyno: study run {} of {count}: {}", index + 1, run.title()));
         match measure(run, venues, session) {
             Ok(summary) => sum = sum.plus(summary),
             Err(failure) => return (sum, Some(run.locate(failure))),
@@ -180,7 +180,7 @@ fn measure_all(
 
 /// Finds the requirements of a study run. If none of its trials can run, they are stored as skipped, and other runs
 /// continue.
-fn ready(
+fn prepare(
     run: &mut StudyRun,
     session: &Session<'_>,
     mode: Mode,
@@ -194,7 +194,7 @@ fn ready(
 }
 
 /// Reports the skipped file systems of all runs, each once, with the reason.
-fn say_skipped(runs: &[StudyRun]) {
+fn report_skipped(runs: &[StudyRun]) {
     let mut reported: Vec<String> = Vec::new();
     for line in runs.iter().flat_map(|run| skipped(&run.experiment.cells)) {
         if !reported.contains(&line) {
@@ -212,17 +212,17 @@ fn measure(run: &StudyRun, venues: &Venues, session: &Session<'_>) -> Result<Sum
 /// Estimates the time of all trials on this machine, if trials of each kind have run here.
 fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
     let speeds = Speeds::load();
-    let of_run = |run: &StudyRun| {
+    let run_estimate = |run: &StudyRun| {
         let schedule = run.experiment.schedule();
         let cells = schedule.iter().filter_map(|slot| run.experiment.cells.get(slot.cell));
         speeds.estimate(cells, usize::from(run.experiment.spec.jobs))
     };
-    let all: Option<Vec<Estimate>> = runs.iter().map(of_run).collect();
+    let estimates: Option<Vec<Estimate>> = runs.iter().map(run_estimate).collect();
     let sum = |a: Estimate, b: Estimate| Estimate {
         time: a.time + b.time,
         trials: a.trials.min(b.trials),
     };
-    all?.into_iter().reduce(sum)
+    estimates?.into_iter().reduce(sum)
 }
 
 /// Estimates the time of a study that comes with fsdyno, if possible.
@@ -236,25 +236,25 @@ pub fn time_of(name: &str) -> Option<Estimate> {
 /// Checks that the study has the runs and conditions that are given with --only and --as.
 pub(crate) fn check_names(study: &StudyRequest, file: &StudyFile) -> Result<(), Failure> {
     let names: Vec<&str> = file.runs.iter().map(|run| run.name.as_str()).collect();
-    for (at, only) in study.only.iter().enumerate() {
+    for (index, only) in study.only.iter().enumerate() {
         if !names.contains(&only.as_str()) {
             let hint = suggest::hint(only, names);
             return Err(Failure::invalid_use(format!(
                 "--only {only}: the study has no such run; {hint}"
             )));
         }
-        if study.only[..at].contains(only) {
+        if study.only[..index].contains(only) {
             return Err(Failure::invalid_use(format!("--only {only} is given twice")));
         }
     }
-    let has = |run: &&file::Run| {
-        let wanted = study.only.is_empty() || study.only.contains(&run.name);
-        wanted && study.variant.is_none_or(|variant| run.serves(variant).is_some())
+    let is_selected = |run: &&file::Run| {
+        let by_name = study.only.is_empty() || study.only.contains(&run.name);
+        by_name && study.variant.is_none_or(|variant| run.serves(variant).is_some())
     };
-    match file.runs.iter().any(|run| has(&run)) {
+    match file.runs.iter().any(|run| is_selected(&run)) {
         true => Ok(()),
         false => {
-            let variant = study.variant.map(|it| it.name()).unwrap_or_default();
+            let variant = study.variant.map(|variant| variant.name()).unwrap_or_default();
             Err(Failure::invalid_use(format!(
                 "--as {variant}: no selected run has these conditions"
             )))

@@ -1,4 +1,4 @@
-//! Adds seeds for verdicts that rest on a single seed and lie near their bounds.
+//! Adds seeds for verdicts that are based on a single seed and lie near their bounds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,11 +24,11 @@ fn may_grow(study: &StudyRequest, run: &StudyRun) -> bool {
 pub fn dry(study: &StudyRequest, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
         runs.iter().filter(|run| may_grow(study, run)).map(|run| run.experiment.cells.len()).sum();
-    let most = counted(cells * (SEEDS - 1) as usize, "more trial");
+    let at_most = counted(cells * (SEEDS - 1) as usize, "more trial");
     (cells > 0).then(|| {
         format!(
             "If the value of a claim for one seed lies within {:.0} % of its bound, its configurations get {} more \
-             seeds: at most {most} (--no-more-seeds disables this)\n",
+             seeds: at most {at_most} (--no-more-seeds disables this)\n",
             (NEAR - 1.0) * 100.0,
             SEEDS - 1
         )
@@ -50,18 +50,23 @@ pub fn run(
     if !runs.iter().any(|run| may_grow(study, run)) {
         return Ok(sum);
     }
-    let near = seed_shortages(file, &stored::results(folder, file)?);
+    let shortages = seed_shortages(file, &stored::results(folder, file)?);
     for (run, venues) in runs.iter().zip(venues).filter(|(run, _)| may_grow(study, run)) {
-        let mut wants = near.iter().filter(|it| it.run == run.name && it.variant == run.variant);
-        let Some(wants) = wants.next().filter(|_| !session.stop.load(Ordering::Relaxed)) else {
+        let shortage = shortages
+            .iter()
+            .find(|shortage| shortage.run == run.name && shortage.variant == run.variant);
+        let Some(shortage) = shortage.filter(|_| !session.stop.load(Ordering::Relaxed)) else {
             continue;
         };
-        let wanted = |cell: usize| {
-            run.experiment.cells.get(cell).is_some_and(|cell| wants.rows.contains(&cell.plan.label))
+        let is_needed = |cell: usize| {
+            run.experiment
+                .cells
+                .get(cell)
+                .is_some_and(|cell| shortage.rows.contains(&cell.plan.label))
         };
         let mut schedule =
             stage(run.experiment.cells.len(), 1..SEEDS, run.experiment.spec.seed, None);
-        schedule.retain(|slot| wanted(slot.cell));
+        schedule.retain(|slot| is_needed(slot.cell));
         if schedule.is_empty() {
             continue;
         }
@@ -70,10 +75,10 @@ pub fn run(
         };
         say(&format!(
             "fsdyno: with one seed, {} within {:.0} % of the bound; running {} of {} in {}",
-            listed(&wants.claims),
+            listed(&shortage.claims),
             (NEAR - 1.0) * 100.0,
             counted(schedule.len(), "more trial"),
-            listed(&wants.rows),
+            listed(&shortage.rows),
             run.title()
         ));
         let mut store = open(&run.folder)?;

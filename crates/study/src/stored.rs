@@ -20,7 +20,7 @@ pub const FILE: &str = "study.toml";
 ///
 /// # Errors
 /// A folder with other results, or a file that cannot be written.
-pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
+pub fn create_or_resume(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let path = folder.join(FILE);
     check(folder, text, study)?;
     files::make_folder(folder)?;
@@ -39,8 +39,8 @@ pub fn claim(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
 pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure> {
     let shown = folder.display();
     if !folder.join(FILE).exists() {
-        let taken = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-        return match taken || folder.is_file() {
+        let has_entries = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+        return match has_entries || folder.is_file() {
             true => Err(Failure::invalid_use(format!(
                 "'{shown}' is not empty and not the folder of a study; give a new folder with --out"
             ))),
@@ -64,16 +64,18 @@ pub fn check(folder: &Path, text: &str, study: &StudyFile) -> Result<(), Failure
     let results = stored.runs.iter().any(|run| has_trials(folder, run));
     if !results && stored_text != with_scale(text, study.scale) {
         return Err(Failure::invalid_use(format!(
-            "'{shown}' has a different {FILE} and no results, so it may be your own file{new}"
+            "'{shown}' has a different {FILE} and no results, so that file may be your own{new}"
         )));
     }
     for (run, variant, path) in folders(folder, &stored) {
         let loaded = fsdyno_report::load(std::slice::from_ref(&path))?;
-        check_own(&loaded.trials, run, variant, &path)?;
+        check_records(&loaded.trials, run, variant, &path)?;
     }
     for run in &stored.runs {
-        let now = study.run(&run.name);
-        if now.is_none_or(|now| words(now) != words(run)) && has_trials(folder, run) {
+        let current = study.run(&run.name);
+        if current.is_none_or(|current| run_conditions(current) != run_conditions(run))
+            && has_trials(folder, run)
+        {
             let (name, title) = (&run.name, &stored.title);
             return Err(Failure::invalid_use(format!(
                 "'{shown}' has results of run '{name}' of an earlier version of '{title}', and the run has changed\
@@ -96,16 +98,18 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
             "'{0}' is the folder of a study; report it alone: fsdyno report '{0}'",
             folder.display()
         ))),
-        (None, _) => match results.iter().find_map(|path| Some((path, orphan(path)?))) {
-            Some((folder, run)) => Err(Failure::invalid_use(format!(
-                "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
+        (None, _) => {
+            match results.iter().find_map(|path| Some((path, run_without_study_file(path)?))) {
+                Some((folder, run)) => Err(Failure::invalid_use(format!(
+                    "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
                  report '{}'",
-                folder.display(),
-                FILE,
-                run.display()
-            ))),
-            None => Ok(None),
-        },
+                    folder.display(),
+                    FILE,
+                    run.display()
+                ))),
+                None => Ok(None),
+            }
+        }
     }
 }
 
@@ -137,14 +141,14 @@ pub fn folders<'a>(folder: &Path, study: &'a StudyFile) -> Vec<(&'a Run, Variant
 }
 
 /// Returns the first run's folder in a folder that has the structure of a study's but lacks the study file.
-pub fn orphan(folder: &Path) -> Option<PathBuf> {
-    let has = |path: &Path| compressed::find(&path.join(TRIALS)).is_some();
-    if folder.join(FILE).exists() || has(folder) {
+pub fn run_without_study_file(folder: &Path) -> Option<PathBuf> {
+    let is_stored = |path: &Path| compressed::find(&path.join(TRIALS)).is_some();
+    if folder.join(FILE).exists() || is_stored(folder) {
         return None;
     }
     Variant::ALL.into_iter().find_map(|variant| {
         let entries = folder.join(variant.name()).read_dir().ok()?;
-        entries.flatten().map(|entry| entry.path()).filter(|path| has(path)).min()
+        entries.flatten().map(|entry| entry.path()).filter(|path| is_stored(path)).min()
     })
 }
 
@@ -166,7 +170,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
     let mut results: Vec<RunResult> = Vec::new();
     for (run, variant, path) in folders(folder, study) {
         let loaded = fsdyno_report::load(std::slice::from_ref(&path))?;
-        check_own(&loaded.trials, run, variant, &path)?;
+        check_records(&loaded.trials, run, variant, &path)?;
         if let Some(torn) = &loaded.torn {
             say(&format!("fsdyno: {torn}"));
         }
@@ -178,8 +182,8 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));
         for trial in trials {
             let kernel = kernel(&trial);
-            let same = |it: &&mut RunResult| {
-                (&it.run, it.variant, &it.kernel) == (&run.name, variant, &kernel)
+            let same = |result: &&mut RunResult| {
+                (&result.run, result.variant, &result.kernel) == (&run.name, variant, &kernel)
             };
             match results.iter_mut().find(same) {
                 Some(result) => result.trials.push(trial),
@@ -193,7 +197,8 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
             }
         }
     }
-    let mut kernels: Vec<String> = results.iter().filter_map(|it| it.kernel.clone()).collect();
+    let mut kernels: Vec<String> =
+        results.iter().filter_map(|result| result.kernel.clone()).collect();
     kernels.sort();
     kernels.dedup();
     if kernels.len() < 2 {
@@ -206,18 +211,23 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
 }
 
 /// Refuses records of a different run, which would be judged as records of this one.
-fn check_own(trials: &[Trial], run: &Run, variant: Variant, at: &Path) -> Result<(), Failure> {
+fn check_records(
+    trials: &[Trial],
+    run: &Run,
+    variant: Variant,
+    path: &Path,
+) -> Result<(), Failure> {
     let rows = run.rows(variant);
-    let strange = |trial: &&Trial| {
+    let is_foreign = |trial: &&Trial| {
         let label = &trial.plan.label;
         trial.plan.workload.name != run.workload
             || rows.as_ref().is_some_and(|rows| !rows.contains(label))
     };
-    let Some(Trial { plan, .. }) = trials.iter().find(strange) else { return Ok(()) };
-    let own = rows.map_or_else(String::new, |rows| format!(" on {}", rows.join(", ")));
+    let Some(Trial { plan, .. }) = trials.iter().find(is_foreign) else { return Ok(()) };
+    let on_rows = rows.map_or_else(String::new, |rows| format!(" on {}", rows.join(", ")));
     Err(Failure::invalid_use(format!(
-        "'{}' has a record of {} on {}, and run {} {} is of {}{own}; move the records to the folder of their run",
-        at.display(),
+        "'{}' has a record of {} on {}, and run {} {} is of {}{on_rows}; move the records to the folder of their run",
+        path.display(),
         plan.workload.name,
         plan.label,
         run.name,
@@ -238,17 +248,17 @@ fn numbers(release: &str) -> Vec<u64> {
 }
 
 /// Returns the conditions that determine a run's trials.
-fn words(run: &Run) -> Vec<String> {
+fn run_conditions(run: &Run) -> Vec<String> {
     let mut all = vec![run.workload.clone()];
     for variant in run.variants() {
         all.push(variant.name().to_string());
         let conditions = run.conditions(variant).unwrap_or_default();
         // The number of trials, their seeds and the baseline do not change a trial.
         let words = conditions.arguments().into_iter().map(|word| word.text);
-        let decides = |word: &String| {
+        let is_condition = |word: &String| {
             !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
         };
-        all.extend(words.filter(decides));
+        all.extend(words.filter(is_condition));
     }
     all
 }
@@ -267,18 +277,18 @@ mod tests {
     #[test]
     fn a_study_folder_without_its_file_is_recognized_by_its_runs() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        assert_eq!(orphan(folder.path()), None);
+        let path = |name: &str| folder.path().join(name);
+        assert_eq!(run_without_study_file(folder.path()), None);
         for run in ["today/b", "today/a", "then/empty"] {
-            std::fs::create_dir_all(at(run)).unwrap();
+            std::fs::create_dir_all(path(run)).unwrap();
         }
         for run in ["today/b", "today/a"] {
-            std::fs::write(compressed::name(&at(run).join(TRIALS)), "").unwrap();
+            std::fs::write(compressed::name(&path(run).join(TRIALS)), "").unwrap();
         }
-        assert_eq!(orphan(folder.path()), Some(at("today/a")));
-        assert_eq!(orphan(&at("today/a")), None);
-        std::fs::write(at(FILE), "").unwrap();
-        assert_eq!(orphan(folder.path()), None);
+        assert_eq!(run_without_study_file(folder.path()), Some(path("today/a")));
+        assert_eq!(run_without_study_file(&path("today/a")), None);
+        std::fs::write(path(FILE), "").unwrap();
+        assert_eq!(run_without_study_file(folder.path()), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::judge::{RunResult, judge};
 use crate::{archive, full_scale, stored};
 
 /// Reports and omits a sidecar file that is unreadable: no claim depends on it.
-fn or_omit<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
+fn read_or_omit<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
     read.unwrap_or_else(|failure| {
         say(&format!("fsdyno: omitted: {failure}"));
         Vec::new()
@@ -24,7 +24,7 @@ fn or_omit<T>(read: Result<Vec<T>, Failure>) -> Vec<T> {
 }
 
 /// One run in one variant (and on one kernel of a timeline), with the range of its trials.
-struct Ran {
+struct StoredRun {
     run: String,
     variant: Variant,
     kernel: Option<String>,
@@ -34,11 +34,13 @@ struct Ran {
 /// Returns the conditions of the study that have no trials.
 fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
     let words = |variant: &Variant| variant.words().to_string();
-    let has_run = |words: &String| judged.variants.iter().any(|it| it.conditions == *words);
+    let has_run =
+        |words: &String| judged.variants.iter().any(|variant| variant.conditions == *words);
     let missing = file.variants().into_iter().filter(|variant| !has_run(&words(variant)));
     let not_run = missing.map(|variant| {
-        let why = "No trials are stored: they were not selected (--as), not run yet, or removed.";
-        NotRun { conditions: words(&variant), why: why.into() }
+        let reason =
+            "No trials are stored: they were not selected (--as), not run yet, or removed.";
+        NotRun { conditions: words(&variant), why: reason.into() }
     });
     not_run.collect()
 }
@@ -47,7 +49,7 @@ fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
 pub struct StudyResult {
     judged: Judged,
     trials: Vec<Trial>,
-    ran: Vec<Ran>,
+    runs: Vec<StoredRun>,
     folders: Vec<PathBuf>,
     /// The stored explanations of `fsdyno why`.
     explanations: Vec<StoredExplanation>,
@@ -69,23 +71,23 @@ impl StudyResult {
         let mut judged = judge(file, &results);
         full_scale::add_full_scale_verdicts(&mut judged);
         let not_run = not_run(file, &judged);
-        let (mut trials, mut ran): (Vec<Trial>, Vec<Ran>) = Default::default();
+        let (mut trials, mut runs): (Vec<Trial>, Vec<StoredRun>) = Default::default();
         for RunResult { run, variant, kernel, trials: own, .. } in results {
             let from = trials.len();
             trials.extend(own);
-            ran.push(Ran { run, variant, kernel, trials: from..trials.len() });
+            runs.push(StoredRun { run, variant, kernel, trials: from..trials.len() });
         }
         let (mut explanations, mut places, mut folders) = (Vec::new(), Vec::new(), Vec::new());
         for (run, variant, path) in stored::folders(folder, file) {
-            explanations.extend(or_omit(results::explanations(&[&path], &trials)));
+            explanations.extend(read_or_omit(results::explanations(&[&path], &trials)));
             places.resize(explanations.len(), format!("{} {}", run.name, variant.words()));
             folders.push(path);
         }
         let crashes = stored::crashes(folder).into_iter();
         let crashed = crashes
-            .flat_map(|path| or_omit(crash::stored::read(&path.join(fsdyno_crash::ROWS_FILE))))
+            .flat_map(|path| read_or_omit(crash::stored::read(&path.join(fsdyno_crash::ROWS_FILE))))
             .collect();
-        Ok(StudyResult { judged, trials, ran, folders, explanations, places, not_run, crashed })
+        Ok(StudyResult { judged, trials, runs, folders, explanations, places, not_run, crashed })
     }
 
     /// Returns true if no trial is stored.
@@ -98,7 +100,7 @@ impl StudyResult {
     /// # Errors
     /// An unknown label.
     pub fn check_baseline(&self, baseline: Option<&str>) -> Result<(), Failure> {
-        results::check_baseline(baseline, self.trials.iter().map(|it| it.plan.label.as_str()))
+        results::check_baseline(baseline, self.trials.iter().map(|trial| trial.plan.label.as_str()))
     }
 
     /// Prints the flags of the trials if the format does not contain them.
@@ -130,7 +132,7 @@ impl StudyResult {
         file: &StudyFile,
         basis: Basis<'_>,
     ) -> Result<(), Failure> {
-        let text = self.written(Format::Markdown, Style::default(), basis)?;
+        let text = self.render(Format::Markdown, Style::default(), basis)?;
         let output = archive::Output { title: &self.judged.title, text, page: self.html(basis)? };
         archive::write((folder, into), file, &output)
     }
@@ -150,7 +152,7 @@ impl StudyResult {
     ///
     /// # Errors
     /// A format that does not exist for a study.
-    pub fn written(
+    pub fn render(
         &self,
         format: Format,
         style: Style,
@@ -163,11 +165,11 @@ impl StudyResult {
     }
 
     fn parts(&self) -> Vec<Part<'_>> {
-        let parts = self.ran.iter().map(|ran| Part {
-            run: &ran.run,
-            variant: ran.variant.name(),
-            kernel: ran.kernel.as_deref(),
-            trials: self.trials.get(ran.trials.clone()).unwrap_or_default(),
+        let parts = self.runs.iter().map(|stored| Part {
+            run: &stored.run,
+            variant: stored.variant.name(),
+            kernel: stored.kernel.as_deref(),
+            trials: self.trials.get(stored.trials.clone()).unwrap_or_default(),
         });
         parts.collect()
     }

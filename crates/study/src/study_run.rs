@@ -68,8 +68,10 @@ pub fn resolve(
     let mut runs = Vec::new();
     for variant in Variant::ALL {
         // A run without historical or current conditions belongs to both.
-        let wanted = study.variant.is_none_or(|it| variant == it || variant == Variant::AsItStands);
-        for run in file.runs.iter().filter(|run| wanted && run.has(variant)) {
+        let is_selected = study
+            .variant
+            .is_none_or(|requested| variant == requested || variant == Variant::AsItStands);
+        for run in file.runs.iter().filter(|run| is_selected && run.has(variant)) {
             if study.only.is_empty() || study.only.contains(&run.name) {
                 runs.push(resolve_run(study, file, (run, variant), folder)?);
             }
@@ -93,14 +95,14 @@ fn select_rows(selected: &[String], mut runs: Vec<StudyRun>) -> Result<Vec<Study
     }
     let cells = runs.iter().flat_map(|run| &run.experiment.cells);
     let labels: BTreeSet<&str> = cells.map(|cell| cell.plan.label.as_str()).collect();
-    for (at, label) in selected.iter().enumerate() {
+    for (index, label) in selected.iter().enumerate() {
         if !labels.contains(label.as_str()) {
             let hint = suggest::hint(label, labels);
             return Err(Failure::invalid_use(format!(
                 "--fs {label}: no selected run has this configuration; {hint}"
             )));
         }
-        if selected[..at].contains(label) {
+        if selected[..index].contains(label) {
             return Err(Failure::invalid_use(format!("--fs {label} is given twice")));
         }
     }
@@ -119,7 +121,7 @@ fn check_lab(runs: &[StudyRun], option: &str, value: Option<&String>) -> Result<
         return Ok(());
     }
     Err(Failure::invalid_use(format!(
-        "{option} {value} is for the lab, and no selected run is in the lab ({}); remove {option}",
+        "{option} {value} applies only to the lab, and no selected run is in the lab ({}); remove {option}",
         outside_lab(runs).join(", ")
     )))
 }
@@ -140,11 +142,11 @@ fn resolve_run(
     let mut conditions = run.conditions(variant).unwrap_or_default();
     let on = conditions.option("on").and_then(|on| on.value.clone());
     let non_lab_target = on.filter(|on| on != "lab");
-    if let Some(own) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
+    if let Some(stated) = conditions.option("kernel").filter(|_| !study.kernels.is_empty()) {
         return Err(Failure::invalid_use(format!(
             "{}: run {} {} has its own kernel, which --kernel would replace; remove one of the two, or select other \
              runs with --only",
-            file.file.at(own.spot),
+            file.file.at(stated.spot),
             run.name,
             variant.words()
         )));
@@ -185,7 +187,7 @@ impl Origin {
     /// Returns the position of the subject of a message: a value, a setting, the first option, the workload, or else
     /// the run.
     fn spot(&self, message: &str) -> Spot {
-        let named = |word: &&Argument| {
+        let is_named = |word: &&Argument| {
             let Some((option, value)) = word.text.split_once('=') else { return false };
             let key = value.split('=').next().unwrap_or(value);
             let is_key = ["--set", "--sysctl"].contains(&option)
@@ -194,10 +196,10 @@ impl Origin {
         };
         let option = |word: &Argument| {
             let option = word.text.split('=').next().unwrap_or(&word.text);
-            position_of(message, option).map(|at| (at, word.spot))
+            position_of(message, option).map(|position| (position, word.spot))
         };
-        let first = || self.words.iter().filter_map(option).min_by_key(|(at, _)| *at);
-        match self.words.iter().find(named) {
+        let first = || self.words.iter().filter_map(option).min_by_key(|(position, _)| *position);
+        match self.words.iter().find(is_named) {
             Some(word) => word.spot,
             None => match first() {
                 Some((_, spot)) => spot,
@@ -210,13 +212,13 @@ impl Origin {
 
 /// Finds an option as a whole word in a message.
 fn position_of(message: &str, option: &str) -> Option<usize> {
-    let part_of_one = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    let found = message.match_indices(option).find(|(at, _)| {
-        let before = message[..*at].chars().next_back();
-        let behind = message[at + option.len()..].chars().next();
-        !before.is_some_and(part_of_one) && !behind.is_some_and(part_of_one)
+    let is_word_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    let found = message.match_indices(option).find(|(position, _)| {
+        let preceding = message[..*position].chars().next_back();
+        let following = message[position + option.len()..].chars().next();
+        !preceding.is_some_and(is_word_part) && !following.is_some_and(is_word_part)
     });
-    found.map(|(at, _)| at)
+    found.map(|(position, _)| position)
 }
 
 #[cfg(test)]

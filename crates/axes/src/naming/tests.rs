@@ -106,7 +106,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
         (plan(), with(|plan| plan.label = "xfs".into()), ["ext4", "xfs"]),
         (
             plan(),
-            filesystem(|it| it.spec = "ext4 -I 128".into()),
+            filesystem(|filesystem| filesystem.spec = "ext4 -I 128".into()),
             ["ext4, ext4", "ext4, ext4 -I 128"],
         ),
         (plan(), device("loop:8G", None, None), ["ext4, lab", "ext4, loop:8G"]),
@@ -251,7 +251,7 @@ fn a_host_is_named_by_the_kernel_that_its_trial_ran_under() {
     let under = |host_kernel| Subject { host_kernel, ..Subject::from(&plan) };
     let (old, new) = (under("6.1.0 #1 SMP"), under("6.12.3 #1 SMP"));
     let names = RowNames::of([old, new]);
-    assert_eq!([old, new].map(|it| names.row(it)), ["ext4, 6.1.0", "ext4, 6.12.3"]);
+    assert_eq!([old, new].map(|plan| names.row(plan)), ["ext4, 6.1.0", "ext4, 6.12.3"]);
 }
 
 #[test]

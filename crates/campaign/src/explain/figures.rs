@@ -35,7 +35,7 @@ pub fn write_files(
         |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
     let name = format!("{}-{}-why.json", explained.workload, explained.label);
     let name: String = name.chars().map(to_safe_character).collect();
-    let explanation = Explanation { it: explained, other: compared_with };
+    let explanation = Explanation { explained, against: compared_with };
     add(&name, &Format::Json.write(&explanation, Style::default())?)?;
     say(&format!("{} files written to {}", figures.len() + 1, folder.display()));
     Ok(())

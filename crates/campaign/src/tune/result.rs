@@ -3,7 +3,7 @@
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_report::percent;
 use fsdyno_report::tune::{
-    ExcludedValue, OptionWorth, Pair, PhaseChange, PointTime, Reason, Settings, TunedFilesystem,
+    ExcludedValue, OptionEffect, Pair, PhaseChange, PointTime, Reason, Settings, TunedFilesystem,
 };
 use fsdyno_tune::{Effect, Point, SearchResult, Space, space};
 
@@ -89,11 +89,11 @@ pub fn tuned(
 }
 
 /// Returns the worth of each option's values.
-fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionWorth> {
+fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionEffect> {
     let worth = |it: &Effect| {
         let option = &space.options[it.option];
         let value = &option.values[usize::from(it.value)];
-        OptionWorth {
+        OptionEffect {
             what: value_name(space, (it.option, it.value)),
             about: option.about.clone(),
             sets: sets(value),

@@ -47,13 +47,13 @@ struct Listed {
 }
 
 /// Returns the file systems of the catalog, followed by the models.
-fn listed(here: &Capabilities) -> Vec<Listed> {
+fn listed(host: &Capabilities) -> Vec<Listed> {
     let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
         name: &kind.name,
         about: &kind.about,
         backing: capabilities::backing(kind),
-        lab: here.in_lab(kind),
-        host: here.on_host(kind),
+        lab: host.in_lab(kind),
+        host: host.on_host(kind),
         kind: Some(kind),
     });
     let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
@@ -69,8 +69,8 @@ fn listed(here: &Capabilities) -> Vec<Listed> {
 
 /// Lists the file systems with the venues that can run them, followed by the reasons why others cannot.
 pub fn filesystems() -> Listing {
-    let here = Capabilities::inspect();
-    let listed = listed(&here);
+    let host = Capabilities::inspect();
+    let listed = listed(&host);
     let word = |place: &CanRun| if place.is_possible { "yes" } else { "no" };
     let rows = listed.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
@@ -78,7 +78,7 @@ pub fn filesystems() -> Listing {
             .map(String::from)
             .to_vec()
     });
-    let kernel = here.lab_kernel().unwrap_or("the one that the first run downloads");
+    let kernel = host.lab_kernel().unwrap_or("the one that the first run downloads");
     let notes = vec![
         Block::Items(vec![
             format!("lab: with the default kernel, {kernel}; for others see --kernel"),
@@ -212,11 +212,11 @@ pub fn studies() -> Result<Listing, Failure> {
         let study = fsdyno_study::built_in(name)?;
         let year = study.year.map_or("-".to_string(), |year| year.to_string());
         let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
-        let time = fsdyno_study::time_of(name).map_or("-".into(), |it| rough(it.time));
+        let time = fsdyno_study::time_of(name).map_or("-".into(), |estimate| rough(estimate.time));
         rows.push(vec![name.to_string(), year, runs, claims, time, study.title]);
     }
-    let known = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));
-    let notes = known.then(|| Block::Paragraph(TIME.into()));
+    let has_times = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));
+    let notes = has_times.then(|| Block::Paragraph(TIME.into()));
     Ok(Listing {
         heads: &["name", "year", "runs", "claims", "time", "about"],
         rows,
@@ -226,7 +226,7 @@ pub fn studies() -> Result<Listing, Failure> {
     })
 }
 
-const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
+const TIME: &str = "time: of all trials, one after the other, estimated from earlier trials on this machine; '-' if no such trial ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
 /// Lists the kernels on this host and in Debian's suites, newest first.
 ///
@@ -249,7 +249,8 @@ const DOWNLOAD: &str = "download: the size of the packages that --kernel downloa
 
 /// Lists the JSON Schemas.
 pub fn schemas() -> Listing {
-    let rows = show::schemas().map(|it| vec![it.name.to_string(), it.about.to_string()]);
+    let rows =
+        show::schemas().map(|schema| vec![schema.name.to_string(), schema.about.to_string()]);
     Listing { heads: &["name", "about"], rows: rows.collect(), ..Listing::default() }
 }
 

@@ -1,4 +1,4 @@
-//! Lists the results below a folder, with what they measured.
+//! Lists the results below a folder, with their workloads and file systems.
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::about::About;
@@ -21,19 +21,18 @@ const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems",
 /// # Errors
 /// A folder that cannot be read.
 pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
-    let usual = Path::new(RESULTS);
-    let place = folder.unwrap_or(usual);
-    if let (Some(_), Err(error)) = (folder, place.read_dir()) {
-        return Err(Failure::invalid_use(format!("failed to read '{}': {error}", place.display())));
+    let root = folder.unwrap_or(Path::new(RESULTS));
+    if let (Some(_), Err(error)) = (folder, root.read_dir()) {
+        return Err(Failure::invalid_use(format!("failed to read '{}': {error}", root.display())));
     }
     let rows: Vec<Vec<String>> =
-        fsdyno_report::results_below(place).iter().map(|result| row(result)).collect();
+        fsdyno_report::results_below(root).iter().map(|result| row(result)).collect();
     let empty = "no results here; fsdyno run writes them below fsdyno-results";
     let value = rows.iter().map(|row| object(row)).collect();
-    let of_people = |row: &Vec<String>| [NAME, NOTE].iter().any(|at| row[*at] != NONE);
-    let (heads, rows) = match rows.iter().any(of_people) {
+    let has_name_or_note = |row: &Vec<String>| [NAME, NOTE].iter().any(|index| row[*index] != NONE);
+    let (heads, rows) = match rows.iter().any(has_name_or_note) {
         true => (NAMED, rows),
-        false => (HEADS, rows.into_iter().map(without_people).collect()),
+        false => (HEADS, rows.into_iter().map(without_name_and_note).collect()),
     };
     Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
 }
@@ -49,9 +48,9 @@ fn object(row: &[String]) -> Value {
     NAMED.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
 }
 
-fn without_people(row: Vec<String>) -> Vec<String> {
+fn without_name_and_note(row: Vec<String>) -> Vec<String> {
     let cells = row.into_iter().enumerate();
-    cells.filter(|(at, _)| ![NAME, NOTE].contains(at)).map(|(_, cell)| cell).collect()
+    cells.filter(|(index, _)| ![NAME, NOTE].contains(index)).map(|(_, cell)| cell).collect()
 }
 
 /// Returns the cells of a result, in the order of [`NAMED`].
@@ -61,16 +60,16 @@ fn row(result: &Path) -> Vec<String> {
         Err(failure) => (None, Some(format!("unreadable: {}", failure.message))),
     };
     let cell = |text: Option<String>| text.unwrap_or_else(|| NONE.into());
-    let measured = measured(result);
+    let measured = measured_cells(result);
     let path = result.display().to_string();
     [path, cell(name)].into_iter().chain(measured).chain([cell(note)]).collect()
 }
 
-fn measured(result: &Path) -> [String; 4] {
+fn measured_cells(result: &Path) -> [String; 4] {
     match (study_of(result), compressed::find(&result.join(fsdyno_crash::ROWS_FILE))) {
         (Some(title), _) => ["-".into(), format!("study: {title}"), "-".into(), "-".into()],
-        (None, Some(_)) => of_crash(result),
-        (None, None) => of_run(result),
+        (None, Some(_)) => crash_cells(result),
+        (None, None) => run_cells(result),
     }
 }
 
@@ -83,14 +82,14 @@ fn study_of(result: &Path) -> Option<String> {
     Some(table.get("title")?.as_str()?.to_string())
 }
 
-fn of_run(result: &Path) -> [String; 4] {
+fn run_cells(result: &Path) -> [String; 4] {
     match fsdyno_report::load([result]) {
-        Ok(loaded) => of_trials(loaded.trials),
+        Ok(loaded) => trial_cells(loaded.trials),
         Err(error) => unreadable(&error.to_string()),
     }
 }
 
-fn of_trials(mut trials: Vec<Trial>) -> [String; 4] {
+fn trial_cells(mut trials: Vec<Trial>) -> [String; 4] {
     fsdyno_campaign::results::in_order(&mut trials);
     let began = trials.iter().map(|trial| trial.host.started.as_str()).min().unwrap_or("-");
     let failed = trials.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
@@ -99,7 +98,7 @@ fn of_trials(mut trials: Vec<Trial>) -> [String; 4] {
     [began.into(), workloads, labels, format!("{}{failed}", trials.len())]
 }
 
-fn of_crash(result: &Path) -> [String; 4] {
+fn crash_cells(result: &Path) -> [String; 4] {
     match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::ROWS_FILE)) {
         Ok(rows) => {
             let cuts: usize = rows.iter().map(|row| row.outcomes.len()).sum();
@@ -110,8 +109,8 @@ fn of_crash(result: &Path) -> [String; 4] {
     }
 }
 
-fn unreadable(why: &str) -> [String; 4] {
-    ["-".into(), format!("unreadable: {why}"), "-".into(), "-".into()]
+fn unreadable(reason: &str) -> [String; 4] {
+    ["-".into(), format!("unreadable: {reason}"), "-".into(), "-".into()]
 }
 
 /// Returns the distinct workloads and labels of plans.

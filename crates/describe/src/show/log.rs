@@ -21,9 +21,10 @@ pub fn log(
     json: bool,
     print: impl FnOnce(&mut dyn Iterator<Item = Result<String, Failure>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let wrong = |error: String| Failure::invalid_use(format!("failed to read '{path}': {error}"));
-    let bytes = bounded::read(Path::new(path), &LOGS).map_err(|error| wrong(error.to_string()))?;
-    let log = file::open(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let failure = |error: String| Failure::invalid_use(format!("failed to read '{path}': {error}"));
+    let bytes =
+        bounded::read(Path::new(path), &LOGS).map_err(|error| failure(error.to_string()))?;
+    let log = file::open(&bytes).map_err(|error| failure(error.to_string()))?;
     if log.lost() > 0 {
         say(&format!(
             "fsdyno: {} requests did not fit in the guest's memory and are missing here",
@@ -32,8 +33,8 @@ pub fn log(
     }
     let line = if json { json_line } else { text };
     let head = (!json).then(|| Ok(HEAD.to_string()));
-    let rows =
-        log.map(|entry| entry.map(|entry| line(&entry)).map_err(|error| wrong(error.to_string())));
+    let rows = log
+        .map(|entry| entry.map(|entry| line(&entry)).map_err(|error| failure(error.to_string())));
     print(&mut head.into_iter().chain(rows))
 }
 

@@ -47,7 +47,7 @@ pub type Shown = Result<(String, Value), Failure>;
 pub fn kernel(name: &str) -> Shown {
     if name != "config" {
         return Err(Failure::invalid_use(format!(
-            "unknown name '{name}' for a kernel; possible is: config"
+            "unknown name '{name}' for a kernel; the only possible name is: config"
         )));
     }
     let options: serde_json::Map<String, Value> =
@@ -95,14 +95,14 @@ pub fn filesystem(name: &str, prose: Prose) -> Shown {
         vec!["smallest".into(), kind.minimum_size.to_string()],
         vec!["longest name".into(), format!("{} bytes", kind.longest_name)],
     ]));
-    let limits = kind.limits.as_ref().map(|it| limits(it, prose));
+    let limits = kind.limits.as_ref().map(|known| limits(known, prose));
     text.push_str(limits.as_ref().map_or("", |(text, _)| text));
     text.push_str(&exit_codes(&kind.check));
     if !kind.lacks.is_empty() {
         text.push_str("\nunsupported:\n");
     }
-    for (what, why) in &kind.lacks {
-        text.push_str(&format!("  {what}: {why}\n"));
+    for (what, reason) in &kind.lacks {
+        text.push_str(&format!("  {what}: {reason}\n"));
     }
     text.push_str(&format!("\n{}\n", kind.notes.trim()));
     let value = json!({
@@ -216,7 +216,7 @@ const PROFILE_SEED: u64 = 1;
 
 /// Returns every parameter of the profile, one per line.
 fn settings(spec: &DiskSpec, value: &Value, prose: Prose) -> String {
-    let bare = |value: &Value| match value {
+    let unquoted = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Object(parts) => {
             let parts: Vec<String> =
@@ -227,11 +227,11 @@ fn settings(spec: &DiskSpec, value: &Value, prose: Prose) -> String {
     };
     let mut rows = vec![
         vec!["capacity".to_string(), format!("{} ({} bytes)", spec.capacity, spec.capacity.0)],
-        vec!["attach".to_string(), bare(&value["attach"])],
+        vec!["attach".to_string(), unquoted(&value["attach"])],
     ];
     for part in ["queue", "model"] {
         let parts = value[part].as_object().into_iter().flatten();
-        rows.extend(parts.map(|(name, value)| vec![format!("{part}.{name}"), bare(value)]));
+        rows.extend(parts.map(|(name, value)| vec![format!("{part}.{name}"), unquoted(value)]));
     }
     prose.columns(&rows)
 }

@@ -16,8 +16,8 @@ pub fn all() -> impl Iterator<Item = &'static Published> + Clone {
 /// # Errors
 /// An unknown name.
 pub fn schema(name: &str) -> Shown {
-    let schema = all().find(|it| it.name == name).ok_or_else(|| {
-        let hint = suggest::hint(name, all().map(|it| it.name));
+    let schema = all().find(|schema| schema.name == name).ok_or_else(|| {
+        let hint = suggest::hint(name, all().map(|schema| schema.name));
         Failure::invalid_use(format!("'{name}' is not a schema; {hint}"))
     })?;
     let schema = schema.schema();

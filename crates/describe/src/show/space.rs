@@ -30,7 +30,10 @@ pub fn space(name: &str, prose: Prose) -> Shown {
 
 fn option(option: &space::TuneOption) -> Value {
     let value = |value: &space::Value| {
-        let losses = value.gives_up.iter().map(|it| (it.loss.name().to_string(), json!(it.why)));
+        let losses = value
+            .gives_up
+            .iter()
+            .map(|given_up| (given_up.loss.name().to_string(), json!(given_up.why)));
         json!({
             "name": value.name, "mkfs": value.mkfs, "mount": value.mount, "sysctls": value.sysctls,
             "scheduler": value.scheduler, "gives_up": losses.collect::<serde_json::Map<_, _>>(),

@@ -60,9 +60,10 @@ fn text(file: &StudyFile, prose: Prose) -> String {
     for table in &file.factors {
         text.push_str(&prose.indented(&format!("{}: {}", table.name, table.caption), 2));
         let runs = table.columns.iter().map(|column| column.run()).collect::<Vec<_>>().join(", ");
-        let what = table.columns.first().map(|column| column.of_row("each row"));
-        let what = what.map(|cell| format!("{}, {}", cell.phases.join(" + "), cell.figure.name()));
-        text.push_str(&prose.indented(&format!("{} of {runs}", what.unwrap_or_default()), 6));
+        let cell = table.columns.first().map(|column| column.cell_of("each row"));
+        let figure =
+            cell.map(|cell| format!("{}, {}", cell.phases.join(" + "), cell.figure.name()));
+        text.push_str(&prose.indented(&format!("{} of {runs}", figure.unwrap_or_default()), 6));
     }
     if !file.claims.is_empty() {
         text.push_str("\nclaims:\n");
@@ -79,13 +80,14 @@ fn text(file: &StudyFile, prose: Prose) -> String {
 
 /// Describes the stored verdicts on a claim as text; `None` if there are none.
 fn stored(file: &StudyFile, claim: &Claim) -> Option<String> {
-    let text = |it: &FullScaleVerdict| {
-        let FullScale { result, verdict, one_seed, .. } = &it.full_scale;
+    let text = |stored: &FullScaleVerdict| {
+        let FullScale { result, verdict, one_seed, .. } = &stored.full_scale;
         let one_seed = if *one_seed { ", one seed" } else { "" };
-        format!("{} {}{one_seed} (results/{result})", it.conditions, verdict.word())
+        format!("{} {}{one_seed} (results/{result})", stored.conditions, verdict.word())
     };
-    let each: Vec<String> = full_scale::verdicts_on(&file.title, claim).iter().map(text).collect();
-    (!each.is_empty()).then(|| format!("stored: {}", each.join("; ")))
+    let verdicts: Vec<String> =
+        full_scale::verdicts_on(&file.title, claim).iter().map(text).collect();
+    (!verdicts.is_empty()).then(|| format!("stored: {}", verdicts.join("; ")))
 }
 
 /// Returns the command of a study run.
@@ -127,9 +129,10 @@ fn published(table: &Published, prose: Prose) -> String {
 
 /// Describes the check of a claim as text.
 fn test(claim: &Claim) -> String {
-    let published = claim.published.map(|it| format!(" (published: {it})")).unwrap_or_default();
+    let published =
+        claim.published.map(|value| format!(" (published: {value})")).unwrap_or_default();
     let check = match &claim.test {
-        Test::Untestable(why) => return format!("not testable here: {why}"),
+        Test::Untestable(reason) => return format!("not testable here: {reason}"),
         Test::Check(check) => check,
     };
     let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -149,11 +152,12 @@ fn test(claim: &Claim) -> String {
 
 /// Describes a cell as text.
 fn name(cell: &Cell) -> String {
-    let at: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(" ")) };
+    let params: Vec<String> = cell.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let params =
+        if params.is_empty() { String::new() } else { format!(" at {}", params.join(" ")) };
     let op = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
     let (phases, figure) = (cell.phases.join(" + "), cell.figure.name());
-    format!("{} ({}, {phases}, {figure}{op}{at})", cell.row, cell.run)
+    format!("{} ({}, {phases}, {figure}{op}{params})", cell.row, cell.run)
 }
 
 fn value(file: &StudyFile) -> Value {
@@ -179,17 +183,12 @@ fn value(file: &StudyFile) -> Value {
         let rows: serde_json::Map<String, Value> = table
             .rows
             .iter()
-            .map(|row| {
-                let cell = |cell: &Option<fsdyno_study::file::Value>| {
-                    cell.as_ref().map(|it| json!({"value": it.value, "deviation": it.deviation}))
-                };
-                (row.label.clone(), row.cells.iter().map(cell).collect())
-            })
+            .map(|row| (row.label.clone(), row.cells.iter().map(published_cell).collect()))
             .collect();
         let doubts: Vec<Value> = table
             .doubts
             .iter()
-            .map(|it| json!({"row": it.row, "column": it.column, "why": it.why}))
+            .map(|doubt| json!({"row": doubt.row, "column": doubt.column, "why": doubt.why}))
             .collect();
         json!({
             "name": table.name, "caption": table.caption, "source": table.source,
@@ -204,7 +203,7 @@ fn value(file: &StudyFile) -> Value {
     };
     let factors = |table: &Factors| {
         let columns: serde_json::Map<String, Value> =
-            table.columns.iter().map(|it| (it.head.clone(), json!(it.run()))).collect();
+            table.columns.iter().map(|column| (column.head.clone(), json!(column.run()))).collect();
         json!({"name": table.name, "caption": table.caption, "runs": columns})
     };
     json!({
@@ -217,6 +216,11 @@ fn value(file: &StudyFile) -> Value {
     })
 }
 
+/// Returns a cell of a published table as JSON.
+fn published_cell(cell: &Option<fsdyno_study::file::Value>) -> Option<Value> {
+    cell.as_ref().map(|cell| json!({"value": cell.value, "deviation": cell.deviation}))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,9 +229,9 @@ mod tests {
     fn control_characters_of_a_study_do_not_reach_the_terminal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mine.toml");
-        let own = "title = \"t\\u001b[2J\"\nquestion = \"q\\u0007\"\nsource = \"s\\r\"\n\
+        let example = "title = \"t\\u001b[2J\"\nquestion = \"q\\u0007\"\nsource = \"s\\r\"\n\
                    about = \"a\\u009b\"\n[[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
-        std::fs::write(&path, own).unwrap();
+        std::fs::write(&path, example).unwrap();
         let (text, value) =
             study(&path.display().to_string(), Prose { width: 100, limit: None }).unwrap();
         assert!(text.starts_with("t\u{fffd}[2J\n"), "{text}");

@@ -60,8 +60,9 @@ pub fn workload(name: &str, sources: bool, prose: Prose) -> Shown {
         Ok(_) => "\nphases with these defaults (random counts are those of seed 0):\n".to_string(),
         Err(error) => prose.wrapped(&format!("\nphases: not known yet; {error}")),
     });
-    let (lines, phases) =
-        bound.as_ref().map_or_else(|_| Default::default(), |it| phases_of(it.as_ref(), prose));
+    let (lines, phases) = bound
+        .as_ref()
+        .map_or_else(|_| Default::default(), |workload| phases_of(workload.as_ref(), prose));
     text.push_str(&lines);
     let text = if sources { text } else { brief(kind, prose)? };
     let value = json!({
@@ -74,8 +75,8 @@ pub fn workload(name: &str, sources: bool, prose: Prose) -> Shown {
 /// Describes the phases of a workload with their counts, as text and as JSON.
 fn phases_of(bound: &dyn Workload, prose: Prose) -> (String, Vec<Value>) {
     let (mut text, mut phases) = (String::new(), Vec::new());
-    for (at, phase) in bound.phases().into_iter().enumerate() {
-        let counts = bound.counts(at, phase.threads.count_of(1));
+    for (index, phase) in bound.phases().into_iter().enumerate() {
+        let counts = bound.counts(index, phase.threads.count_of(1));
         let threads = match phase.threads {
             Threads::One => "one".to_string(),
             Threads::Any => "set by --threads".to_string(),
@@ -100,18 +101,19 @@ fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Returns the facts that a user needs to run it: one line per parameter, and the names of the phases.
+/// Returns the facts that a user needs to run a workload: one line per parameter, and the names of the phases.
 fn brief(kind: &Kind, prose: Prose) -> Result<String, Failure> {
     let mut text = prose.wrapped(&format!("{}: {}", kind.name, kind.about));
     text.push_str(&prose.wrapped(&format!("source: {}", kind.source)));
     let defaults = server::defaults(kind);
-    let of = |name: &str| defaults.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    let default =
+        |name: &str| defaults.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     if let Some(note) = server::note(kind) {
         text.push_str(&prose.wrapped(&note));
     }
     text.push_str("\nparameters (--set NAME=VALUE) and their defaults:\n");
     let row = |param: &fsdyno_workload::params::Param| {
-        let default = of(param.name).unwrap_or(param.default).to_string();
+        let default = default(param.name).unwrap_or(param.default).to_string();
         vec![format!("  {}", param.name), default, param.about.to_string()]
     };
     let mut rows: Vec<Vec<String>> = kind.params.iter().map(row).collect();

@@ -18,7 +18,7 @@ const CRASH_SIZE: &str = "2G";
 impl CrashAxes {
     /// Returns the axes that the command takes.
     pub fn all() -> impl Iterator<Item = &'static Axis> {
-        AXES.iter().filter(|axis| !matches!(axis.crash, Crash::Lacks(_)))
+        AXES.iter().filter(|axis| !matches!(axis.crash, Crash::Unsupported(_)))
     }
 }
 

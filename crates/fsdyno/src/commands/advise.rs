@@ -66,7 +66,7 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
         Some(asker) => from_questions(&options, asker, prose())?,
         None => from_options(&options)?,
     };
-    let steps = fsdyno_advise::of(&answers)?;
+    let steps = fsdyno_advise::steps(&answers)?;
     output::write_data(&steps.text(&answers, prose()))?;
     if matches!(answers.on, TrialTarget::Machine(_)) && fsdyno_lab::probe_qemu(None).is_err() {
         return Err(Failure {

@@ -46,7 +46,7 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     let mut words: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
     let mut add = |args: &str| words.extend(args.split_whitespace().map(String::from));
     add(size.run_args);
-    let missing = doctor::lacking();
+    let missing = doctor::missing();
     let filesystems = if missing.is_empty() { runnable(&size) } else { Vec::new() };
     match filesystems.is_empty() {
         false => {

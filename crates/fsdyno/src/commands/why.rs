@@ -20,8 +20,8 @@ pub fn run(args: &Why) -> Result<Exit, Failure> {
         out: args.out.clone(),
     };
     let basis = args.comparison.basis(args.baseline.as_deref());
-    explain_result(&request, basis, &mut |it, other| {
-        output::print(&Explanation { it, other }, args.format)
+    explain_result(&request, basis, &mut |explained, against| {
+        output::print(&Explanation { explained, against }, args.format)
     })?;
     Ok(Exit::Success)
 }

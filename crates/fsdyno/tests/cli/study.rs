@@ -190,13 +190,13 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
             ", at = { files = 800 } }\nmore",
             " }\nmore",
             "40:9",
-            "is a curve of 3 points, and this cell does not say which",
+            "is a curve of 3 points, and this cell does not select one of them",
         ),
         (
             "exponent = { row = \"classic\", run = \"curve\"",
             "exponent = { row = \"classic\", run = \"once\"",
             "47:12",
-            "has 1 point, and an exponent takes 3",
+            "has 1 point, but an exponent requires 3",
         ),
         (
             "figure = \"returned\" }\nbetween",
@@ -518,7 +518,7 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
         let output = study(folder.path(), STUDY, &format!("{option} {rest}"));
         assert_eq!(code(&output), 2);
         let says = format!(
-            "{option} is for the lab, and no selected run is in the lab (curve as then on model, \
+            "{option} applies only to the lab, and no selected run is in the lab (curve as then on model, \
              curve as today on model, once as it stands on model); remove {}",
             option.split(' ').next().unwrap()
         );

@@ -19,9 +19,9 @@ use crate::number::sanitize;
 /// The trials of one plan in one result.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// `dirops files=1000 on ext4`, with whatever distinguishes it from other cells with that name in its result.
+    /// `dirops files=1000 on ext4`, with the conditions that distinguish it from other cells of that name.
     pub name: String,
-    /// The workload, and the rest of the name.
+    /// The parts of the name.
     pub place: Place,
     /// All its trials, in the order of the records; never empty.
     pub trials: Vec<&'a Trial>,
@@ -89,7 +89,7 @@ pub struct Matched<'a> {
 
 impl<'a> Cell<'a> {
     /// The successful trials.
-    pub fn good(&self) -> impl Iterator<Item = &'a Trial> + '_ {
+    pub fn successful(&self) -> impl Iterator<Item = &'a Trial> + '_ {
         self.trials.iter().copied().filter(|trial| trial.outcome == Outcome::Ok)
     }
 
@@ -98,7 +98,7 @@ impl<'a> Cell<'a> {
     }
 
     /// The cell with a value of an axis in its name.
-    fn of_value(&self, value: &str) -> Cell<'a> {
+    fn with_value(&self, value: &str) -> Cell<'a> {
         Cell { name: format!("{}, {value}", self.name), ..self.clone() }
     }
 
@@ -115,28 +115,29 @@ impl<'a> Cell<'a> {
 /// equal except for the file system's spec. An ambiguous cell is not matched.
 pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     let (mut base, mut new) = (cells(base), cells(new));
-    name(&mut base, &mut new);
-    let mut left: [Vec<Option<Cell<'a>>>; 2] =
+    set_names(&mut base, &mut new);
+    let mut remaining: [Vec<Option<Cell<'a>>>; 2] =
         [base.into_iter().map(Some).collect(), new.into_iter().map(Some).collect()];
     let mut pairs: Vec<(usize, Pair<'a>)> = Vec::new();
     for key_of in PASSES {
         let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
-        for (side, cells) in left.iter().enumerate() {
-            for (at, cell) in cells.iter().enumerate() {
+        for (side, cells) in remaining.iter().enumerate() {
+            for (index, cell) in cells.iter().enumerate() {
                 if let Some(cell) = cell {
-                    places.entry(key_of(cell)).or_default()[side].push(at);
+                    places.entry(key_of(cell)).or_default()[side].push(index);
                 }
             }
         }
         for places in places.into_values() {
             let ([b], [n]) = (places[0].as_slice(), places[1].as_slice()) else { continue };
-            if let (Some(base), Some(new)) = (left[0][*b].take(), left[1][*n].take()) {
+            if let (Some(base), Some(new)) = (remaining[0][*b].take(), remaining[1][*n].take()) {
                 pairs.push((*b, Pair { base, new, step: None }));
             }
         }
     }
-    pairs.sort_by_key(|(at, _)| *at);
-    let [base_unmatched, new_unmatched] = left.map(|cells| cells.into_iter().flatten().collect());
+    pairs.sort_by_key(|(index, _)| *index);
+    let [base_unmatched, new_unmatched] =
+        remaining.map(|cells| cells.into_iter().flatten().collect());
     Matched {
         pairs: pairs.into_iter().map(|(_, pair)| pair).collect(),
         base_unmatched,
@@ -149,30 +150,30 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 /// value that also differ in something else.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
     let along = SteppedAxis::new(axis, trials.iter().map(|trial| &trial.plan));
-    let all = cells(trials);
-    let names = RowNames::for_steps(axis, all.iter().map(subject));
+    let cells = cells(trials);
+    let names = RowNames::for_steps(axis, cells.iter().map(subject));
     let mut order: Vec<String> = Vec::new();
     let mut lines: Vec<(String, Vec<(String, Cell<'a>)>)> = Vec::new();
-    let mut alone = Vec::new();
-    for mut cell in all {
-        let of = subject(&cell);
-        let row = if axis.names_rows { names.variant(of) } else { names.row(of) };
+    let mut unmatched = Vec::new();
+    for mut cell in cells {
+        let subject = subject(&cell);
+        let row = if axis.names_rows { names.variant(subject) } else { names.row(subject) };
         let row = sanitize(row.trim_start_matches(", "));
-        let filesystem = of.plan.filesystem.as_ref();
-        let kind = sanitize(filesystem.map_or(&of.plan.label, |filesystem| &filesystem.kind));
-        cell.place = Place { workload: sanitize(&names.workload(of)), row, kind };
+        let filesystem = subject.plan.filesystem.as_ref();
+        let kind = sanitize(filesystem.map_or(&subject.plan.label, |filesystem| &filesystem.kind));
+        cell.place = Place { workload: sanitize(&names.workload(subject)), row, kind };
         cell.name = match (cell.place.workload.as_str(), cell.place.row.as_str()) {
             (workload, "") => workload.into(),
             (workload, row) => format!("{workload} on {row}"),
         };
-        let Some(value) = along.value(&of).map(|value| sanitize(&value)) else {
-            alone.push(cell);
+        let Some(value) = along.value(&subject).map(|value| sanitize(&value)) else {
+            unmatched.push(cell);
             continue;
         };
         if !order.contains(&value) {
             order.push(value.clone());
         }
-        let key = along.conditions(&of);
+        let key = along.conditions(&subject);
         match lines.iter_mut().find(|line| line.0 == key) {
             Some(line) => line.1.push((value, cell)),
             None => lines.push((key, vec![(value, cell)])),
@@ -183,32 +184,33 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
     for (_, line) in lines {
         let (steps, rest) = steps_of(line, &order);
         matched.pairs.extend(steps);
-        alone.extend(rest);
+        unmatched.extend(rest);
     }
-    matched.new_unmatched = alone;
+    matched.new_unmatched = unmatched;
     matched
 }
 
 /// The steps between neighbours of one line, and its cells without a neighbour, named with their values.
 fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a>>, Vec<Cell<'a>>) {
-    let (mut single, mut alone): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) = Default::default();
+    let (mut single, mut unmatched): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) =
+        Default::default();
     for value in order {
-        let of_it = line.iter().filter(|it| it.0 == *value).map(|it| &it.1);
-        match of_it.collect::<Vec<_>>().as_slice() {
+        let cells = line.iter().filter(|entry| entry.0 == *value).map(|entry| &entry.1);
+        match cells.collect::<Vec<_>>().as_slice() {
             [] => {}
             [cell] => single.push((value, *cell)),
-            several => alone.extend(several.iter().map(|cell| cell.of_value(value))),
+            several => unmatched.extend(several.iter().map(|cell| cell.with_value(value))),
         }
     }
     if let [(value, cell)] = single.as_slice() {
-        alone.push(cell.of_value(value));
+        unmatched.push(cell.with_value(value));
     }
     let step = |pair: &[(&String, &Cell<'a>)]| {
         let [(from, base), (to, new)] = pair else { return None };
         let step = Step { from: (*from).clone(), to: (*to).clone() };
         Some(Pair { base: (*base).clone(), new: (*new).clone(), step: Some(step) })
     };
-    (single.windows(2).filter_map(step).collect(), alone)
+    (single.windows(2).filter_map(step).collect(), unmatched)
 }
 
 /// The keys that two cells must share, from the strictest to the loosest.
@@ -236,22 +238,22 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
         let host =
             trial.lab_id.is_none().then_some((&trial.conditions.kernel, &trial.conditions.cpu));
         let place = (plan.hash.as_str(), plan.label.as_str(), trial.lab_id.as_deref(), host);
-        let at = *places.entry(place).or_insert(cells.len());
-        put(&mut cells, at, trial);
+        let index = *places.entry(place).or_insert(cells.len());
+        push_trial(&mut cells, index, trial);
     }
     for trial in without_lab {
         let same = |cell: &Cell<'_>| {
             (&cell.plan().hash, &cell.plan().label) == (&trial.plan.hash, &trial.plan.label)
         };
-        let at = cells.iter().position(same).unwrap_or(usize::MAX);
-        put(&mut cells, at, trial);
+        let index = cells.iter().position(same).unwrap_or(usize::MAX);
+        push_trial(&mut cells, index, trial);
     }
     cells
 }
 
-/// Puts a trial into the cell at an index, or into a new one at the end.
-fn put<'a>(cells: &mut Vec<Cell<'a>>, at: usize, trial: &'a Trial) {
-    match cells.get_mut(at) {
+/// Adds a trial to the cell at an index, or to a new one at the end.
+fn push_trial<'a>(cells: &mut Vec<Cell<'a>>, index: usize, trial: &'a Trial) {
+    match cells.get_mut(index) {
         Some(cell) => cell.trials.push(trial),
         None => cells.push(Cell {
             name: String::new(),
@@ -287,8 +289,8 @@ pub fn without_spec(mut conditions: Value) -> Value {
     conditions
 }
 
-fn remove(value: &mut Value, at: &str, fields: &[&str]) {
-    if let Some(Value::Object(object)) = value.pointer_mut(at) {
+fn remove(value: &mut Value, pointer: &str, fields: &[&str]) {
+    if let Some(Value::Object(object)) = value.pointer_mut(pointer) {
         fields.iter().for_each(|field| drop(object.remove(*field)));
     }
 }
@@ -299,7 +301,7 @@ fn subject<'a>(cell: &Cell<'a>) -> Subject<'a> {
 }
 
 /// Names cells by workload and label, and by the conditions that distinguish them from others with that name.
-fn name<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
+fn set_names<'a>(base: &mut [Cell<'a>], new: &mut [Cell<'a>]) {
     let names = RowNames::of_comparison(base.iter().map(subject), new.iter().map(subject));
     for cell in base.iter_mut().chain(new) {
         let subject = subject(cell);
@@ -338,9 +340,9 @@ mod tests {
         assert_eq!(both.pairs[0].base.name, "dirops on ext4");
         let mut moved = fixture::trials();
         moved.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
-        let none = match_cells(&base, &moved);
-        assert!(none.pairs.is_empty());
-        assert_eq!(names(&none.new_unmatched)[0], "dirops on ext4, instant");
+        let unmatched = match_cells(&base, &moved);
+        assert!(unmatched.pairs.is_empty());
+        assert_eq!(names(&unmatched.new_unmatched)[0], "dirops on ext4, instant");
     }
 
     #[test]
@@ -352,10 +354,10 @@ mod tests {
             assert_eq!(pair.base.plan().hash, pair.new.plan().hash);
         }
         let third = on_kernel(fixture::trials(), "5.10.0");
-        let none = match_cells(&two, &third);
-        assert!(none.pairs.is_empty(), "{:?}", names(&none.base_unmatched));
-        assert_eq!(none.base_unmatched.len(), 12);
-        assert!(names(&none.base_unmatched).iter().any(|name| name.contains(", 6.12.3")));
+        let unmatched = match_cells(&two, &third);
+        assert!(unmatched.pairs.is_empty(), "{:?}", names(&unmatched.base_unmatched));
+        assert_eq!(unmatched.base_unmatched.len(), 12);
+        assert!(names(&unmatched.base_unmatched).iter().any(|name| name.contains(", 6.12.3")));
     }
 
     #[test]
@@ -396,6 +398,6 @@ mod tests {
         new[0].outcome = Outcome::Failed;
         let both = match_cells(&base, &new);
         assert_eq!((both.pairs.len(), both.pairs[0].new.trials.len()), (6, 3));
-        assert_eq!(both.pairs[0].new.good().count(), 2);
+        assert_eq!(both.pairs[0].new.successful().count(), 2);
     }
 }

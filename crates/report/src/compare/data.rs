@@ -38,7 +38,7 @@ pub struct ComparedJson {
     /// Differences other than the measured values.
     differences: Vec<Difference>,
     /// Cells and phases that only one side has.
-    without_partner: Vec<AloneJson>,
+    without_partner: Vec<UnmatchedJson>,
     /// Failed and skipped trials.
     unfinished: Vec<UnfinishedJson>,
 }
@@ -46,15 +46,15 @@ pub struct ComparedJson {
 /// A phase of a pair of cells.
 #[derive(Serialize, JsonSchema)]
 struct RowJson {
-    /// Workload and file system, with whatever distinguishes them from others of that name.
+    /// Workload and file system, with the conditions that distinguish them from others of that name.
     cell: String,
     /// The values of the axis before and after the step, if both sides are of one result.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<StepJson>,
     /// Phase of the workload.
     phase: String,
-    /// The measure that was compared: `operation` if a phase ended by time, `room` (device space per file) if file systems
-    /// were filled.
+    /// The measure that was compared: `operation` if a phase ended by time, `room` (device space per file) if file
+    /// systems were filled.
     #[schemars(extend("enum" = Measure::NAMES))]
     metric: &'static str,
     /// Values of the base.
@@ -104,7 +104,7 @@ struct ExplainedJson {
     seed: u64,
     /// Instructions per op of the threads that issue ops, of the base.
     base: f64,
-    /// The same of the new side.
+    /// Instructions per op of the same threads, of the new side.
     new: f64,
     /// Function that has most of the difference; null if no single one has.
     function: Option<String>,
@@ -148,7 +148,7 @@ struct SideJson {
 
 /// A side without a match.
 #[derive(Serialize, JsonSchema)]
-struct AloneJson {
+struct UnmatchedJson {
     /// The side that has it.
     side: SideName,
     /// Cell or phase.
@@ -204,7 +204,8 @@ impl From<Side> for SideName {
 /// # Errors
 /// Only [`ReportError::Json`].
 pub fn json(compared: &Compared) -> Result<String, ReportError> {
-    let alone = |alone: &Unmatched| AloneJson { side: alone.side.into(), what: alone.name.clone() };
+    let unmatched =
+        |item: &Unmatched| UnmatchedJson { side: item.side.into(), what: item.name.clone() };
     let unfinished = |trial: &Unfinished| UnfinishedJson {
         side: trial.side.into(),
         cell: trial.cell.clone(),
@@ -223,7 +224,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
         summary: words::summary(compared),
         rows: compared.rows.iter().map(row).collect(),
         differences: compared.differences.clone(),
-        without_partner: compared.unmatched.iter().map(alone).collect(),
+        without_partner: compared.unmatched.iter().map(unmatched).collect(),
         unfinished: compared.unfinished.iter().map(unfinished).collect(),
     })?)
 }
@@ -274,29 +275,29 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
         Column::words("phase", |row: &&Row| row.phase.clone()),
         Column::words("metric", |row: &&Row| row.measure.name().into()),
         Column::words("unit", |row: &&Row| row.measure.unit().into()),
-        of("method", |c| method(c).into()),
+        compared("method", |c| method(c).into()),
         Column::number("n_base", |row: &&Row| row.base.0.to_string()),
         Column::number("n_new", |row: &&Row| row.new.0.to_string()),
         Column::number("base", move |row: &&Row| number(row.base.1)),
         Column::number("new", move |row: &&Row| number(row.new.1)),
-        of("ratio", |c| c.ratio.to_string()),
-        of("low", move |c| number(low(c))),
-        of("high", move |c| number(high(c))),
-        of("p", move |c| number(c.p)),
-        of("p_in_table", move |c| number(c.p_in_table)),
-        of("relabelled_p", move |c| number(c.relabelled.map(|test| test.p))),
-        of("exact", |c| if c.exact { "yes" } else { "no" }.into()),
+        compared("ratio", |c| c.ratio.to_string()),
+        compared("low", move |c| number(low(c))),
+        compared("high", move |c| number(high(c))),
+        compared("p", move |c| number(c.p)),
+        compared("p_in_table", move |c| number(c.p_in_table)),
+        compared("relabelled_p", move |c| number(c.relabelled.map(|test| test.p))),
+        compared("exact", |c| if c.exact { "yes" } else { "no" }.into()),
         Column::words("verdict", |row: &&Row| verdict(row.verdict()).into()),
-        of("n_that_would_decide", |c| {
+        compared("n_that_would_decide", |c| {
             c.n_that_would_decide().map(|n| n.to_string()).unwrap_or_default()
         }),
         Column::words("notes", |row: &&Row| words::marks(row)),
         Column::words("from", |row: &&Row| step(row).map_or("", |step| step.from.as_str()).into()),
         Column::words("to", |row: &&Row| step(row).map_or("", |step| step.to.as_str()).into()),
-        explained("instructions_base", |it| it.base.to_string()),
-        explained("instructions_new", |it| it.new.to_string()),
-        explained("function", |it| {
-            it.source.as_ref().map(|source| sanitize(&source.function)).unwrap_or_default()
+        explained("instructions_base", |step| step.base.to_string()),
+        explained("instructions_new", |step| step.new.to_string()),
+        explained("function", |step| {
+            step.source.as_ref().map(|source| sanitize(&source.function)).unwrap_or_default()
         }),
     ]
 }
@@ -311,6 +312,9 @@ fn step<'r>(row: &&'r Row) -> Option<&'r Step> {
 }
 
 /// A column computed from the comparison; empty in rows without one.
-fn of<'r>(head: &str, cell: impl Fn(&Comparison) -> String + 'static) -> Column<'static, &'r Row> {
+fn compared<'r>(
+    head: &str,
+    cell: impl Fn(&Comparison) -> String + 'static,
+) -> Column<'static, &'r Row> {
     Column::number(head, move |row: &&Row| row.comparison.as_ref().map(&cell).unwrap_or_default())
 }

@@ -45,7 +45,7 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
         for name in names {
             let (base, new) = (format_values(base.get(name)), format_values(new.get(name)));
             let follows =
-                pair.step.is_some() && !INDEPENDENT.iter().any(|it| name.1.starts_with(it));
+                pair.step.is_some() && !INDEPENDENT.iter().any(|prefix| name.1.starts_with(prefix));
             if base == new || follows {
                 continue;
             }
@@ -82,8 +82,8 @@ fn facts(cell: &Cell<'_>) -> Facts {
             facts.entry((order, sanitize(what))).or_default().insert(value);
         }
     };
-    let good: Vec<&Trial> = cell.good().collect();
-    let trials = if good.is_empty() { &cell.trials } else { &good };
+    let successful: Vec<&Trial> = cell.successful().collect();
+    let trials = if successful.is_empty() { &cell.trials } else { &successful };
     for trial in trials {
         let conditions = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
@@ -178,9 +178,9 @@ fn format_values(values: Option<&BTreeSet<String>>) -> String {
 
 /// Truncates two different values to a readable length, from shortly before the point where they differ.
 fn truncate_pair(base: String, new: String) -> (String, String) {
-    let alike = base.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
+    let common = base.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
     let from = if base.chars().count().max(new.chars().count()) > MAX_LENGTH {
-        alike.saturating_sub(MAX_LENGTH / 4)
+        common.saturating_sub(MAX_LENGTH / 4)
     } else {
         0
     };
@@ -222,16 +222,21 @@ mod tests {
             trial.plan.medium.modelled_mut().unwrap().disk.spec["rpm"] = 5400.into();
         }
         let found = between(&base, &new);
-        let of = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();
+        let difference = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();
         assert_eq!(found.len(), 5, "{found:?}");
         assert_eq!(
-            (of("lab agent").base, of("lab agent").new),
+            (difference("lab agent").base, difference("lab agent").new),
             ("sha256:51ab".into(), "sha256:77cd".into())
         );
-        assert_eq!((of("disk rpm").base, of("disk rpm").new), ("7200".into(), "5400".into()));
-        assert_eq!(of("kernel").new, "6.12.3 #1");
-        assert!(of("kernel").cells.is_empty() && of("lab identity").cells.is_empty());
-        assert_eq!(of("tool mkfs").cells, ["dirops on xfs", "tarball on xfs"]);
+        assert_eq!(
+            (difference("disk rpm").base, difference("disk rpm").new),
+            ("7200".into(), "5400".into())
+        );
+        assert_eq!(difference("kernel").new, "6.12.3 #1");
+        assert!(
+            difference("kernel").cells.is_empty() && difference("lab identity").cells.is_empty()
+        );
+        assert_eq!(difference("tool mkfs").cells, ["dirops on xfs", "tarball on xfs"]);
     }
 
     #[test]

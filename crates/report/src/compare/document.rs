@@ -32,7 +32,7 @@ pub fn document(compared: &Compared) -> Document {
 }
 
 fn table(compared: &Compared) -> Table {
-    let bare = |text: String| text.replace(" %", "");
+    let without_unit = |text: String| text.replace(" %", "");
     let sides = words::measure(compared.metric);
     let columns = vec![
         Column::new(Kind::Group, "cell", Row::group),
@@ -40,10 +40,10 @@ fn table(compared: &Compared) -> Table {
         Column::number("n", words::n),
         Column::number("base", |row: &Row| words::value(row, Side::Base)).means(sides),
         Column::number("new", |row: &Row| words::value(row, Side::New)).means(sides),
-        Column::number("effect %", move |row: &Row| bare(words::effect(row)))
+        Column::number("effect %", move |row: &Row| without_unit(words::effect(row)))
             .term("effect")
             .means(words::effect_meaning(compared)),
-        Column::number("95 % interval", move |row: &Row| bare(words::interval(row))),
+        Column::number("95 % interval", move |row: &Row| without_unit(words::interval(row))),
         Column::number("p", words::p)
             .priority(1)
             .means("of the same test, adjusted by Holm's method for all rows of the table"),
@@ -63,24 +63,24 @@ fn table(compared: &Compared) -> Table {
 
 /// The instructions of the explained steps, the largest steps first.
 fn steps(rows: &[&Row]) -> Table {
-    let of = |row: &&Row, cell: fn(&ExplainedStep) -> String| {
+    let explained = |row: &&Row, cell: fn(&ExplainedStep) -> String| {
         row.explained.as_ref().map_or_else(String::new, cell)
     };
     let columns = vec![
         Column::new(Kind::Group, "cell", |row: &&Row| row.group()),
         Column::words("phase", |row: &&Row| row.phase.clone()),
         Column::number("effect %", |row: &&Row| words::effect(row).replace(" %", "")),
-        Column::number("before", move |row| of(row, |it| format!("{:.0}", it.base)))
+        Column::number("before", move |row| explained(row, |step| format!("{:.0}", step.base)))
             .means(words::COUNTED),
-        Column::number("after", move |row| of(row, |it| format!("{:.0}", it.new)))
+        Column::number("after", move |row| explained(row, |step| format!("{:.0}", step.new)))
             .means(words::COUNTED),
         Column::number("change %", move |row| {
-            of(row, |it| words::change(it.new / it.base).replace(" %", ""))
+            explained(row, |step| words::change(step.new / step.base).replace(" %", ""))
         }),
-        Column::words("function", move |row| of(row, words::source)),
+        Column::words("function", move |row| explained(row, words::source)),
     ];
     let mut rows = rows.to_vec();
-    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
-    rows.sort_by(|one, other| far(other).total_cmp(&far(one)));
+    let distance = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    rows.sort_by(|one, other| distance(other).total_cmp(&distance(one)));
     Table { fit: Fit::Tight, column_group: 1, ..Table::of(columns, &rows) }
 }

@@ -13,9 +13,9 @@ pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
     let (mut errors, mut skipped) =
         (0, compared.count(Verdict::Undecided) + compared.count(Verdict::WithinError));
-    for alone in &compared.unmatched {
-        let what = words::alone(compared, alone);
-        cases.push(outside("unmatched", &alone.name, "skipped", &what, &what));
+    for item in &compared.unmatched {
+        let message = words::unmatched_item(compared, item);
+        cases.push(unmeasured_case("unmatched", &item.name, "skipped", &message, &message));
         skipped += 1;
     }
     for trial in &compared.unfinished {
@@ -24,7 +24,7 @@ pub fn junit(compared: &Compared) -> String {
         let outcome = if trial.failed { "failed" } else { "skipped" };
         let message = format!("{outcome} in {}", trial.side.name());
         let tag = if error { "error" } else { "skipped" };
-        cases.push(outside(outcome, &name, tag, &message, &trial.reason));
+        cases.push(unmeasured_case(outcome, &name, tag, &message, &trial.reason));
         if error {
             errors += 1;
         } else {
@@ -70,7 +70,7 @@ fn case(row: &Row) -> String {
     let parts = [line.clone(), words::marks(row), explained];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let text = parts.join("; ");
-    let inside = match row.verdict() {
+    let result = match row.verdict() {
         Verdict::Slower => {
             let message = escape(&format!("slower: {line}"));
             format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
@@ -86,14 +86,15 @@ fn case(row: &Row) -> String {
     };
     let seconds = row.new.1.filter(|_| row.measure.unit() == "seconds");
     format!(
-        "    <testcase classname=\"{}\" name=\"{}\"{}>{inside}</testcase>\n",
+        "    <testcase classname=\"{}\" name=\"{}\"{}>{result}</testcase>\n",
         escape(&row.group()),
         escape(&row.phase),
         seconds.map_or(String::new(), |seconds| format!(" time=\"{seconds:.9}\""))
     )
 }
 
-fn outside(class: &str, name: &str, tag: &str, message: &str, text: &str) -> String {
+/// The test case for something that has no row: an unmatched cell or phase, or an unfinished trial.
+fn unmeasured_case(class: &str, name: &str, tag: &str, message: &str, text: &str) -> String {
     format!(
         "    <testcase classname=\"{}\" name=\"{}\"><{tag} message=\"{}\">{}</{tag}></testcase>\n",
         escape(class),

@@ -25,9 +25,12 @@ pub fn document(compared: &Compared) -> Document {
     if !changed.is_empty() {
         out.push(Block::Table(table(&changed)));
     }
-    let (hashes, others): (Vec<&Difference>, Vec<&Difference>) =
-        compared.differences.iter().partition(|it| is_hash(&it.base) || is_hash(&it.new));
-    let lines = others.iter().take(MAX_DIFFERENCES).map(|it| line(&words::difference(it)));
+    let (hashes, others): (Vec<&Difference>, Vec<&Difference>) = compared
+        .differences
+        .iter()
+        .partition(|difference| is_hash(&difference.base) || is_hash(&difference.new));
+    let lines =
+        others.iter().take(MAX_DIFFERENCES).map(|difference| line(&words::difference(difference)));
     out.push(Block::List("Other differences:", lines.collect()));
     let all = [
         (hidden, "further change"),

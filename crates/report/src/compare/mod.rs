@@ -72,7 +72,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Its name in messages.
+    /// The name of the side in messages.
     pub fn name(self) -> &'static str {
         match self {
             Side::Base => "BASE",
@@ -84,20 +84,20 @@ impl Side {
 /// A cell, or a phase of one, that only one side has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
-    /// The side that has it.
+    /// The side that has the cell or phase.
     pub side: Side,
-    /// Its name.
+    /// The name of the cell or phase.
     pub name: String,
 }
 
 /// A trial that failed or was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// The side that it belongs to.
+    /// The side that the trial belongs to.
     pub side: Side,
-    /// Its cell.
+    /// The cell of the trial.
     pub cell: String,
-    /// Its seed.
+    /// The seed of the trial.
     pub seed: u64,
     /// True if it failed, false if it was skipped.
     pub failed: bool,
@@ -197,8 +197,8 @@ pub fn sides_of_steps<'a>(
 ) -> Vec<(String, [&'a Trial; 2])> {
     let pairs = cells::match_steps(trials, axis).pairs;
     let sides = pairs.iter().filter_map(|pair| {
-        let partner_of = |base: &'a Trial| pair.new.good().find(|new| new.seed == base.seed);
-        let both = pair.base.good().filter_map(|base| Some([base, partner_of(base)?]));
+        let partner_of = |base: &'a Trial| pair.new.successful().find(|new| new.seed == base.seed);
+        let both = pair.base.successful().filter_map(|base| Some([base, partner_of(base)?]));
         Some((pair.title(), both.min_by_key(|[base, _]| base.seed)?))
     });
     sides.collect()
@@ -207,13 +207,14 @@ pub fn sides_of_steps<'a>(
 /// The reason why trials have no step along an axis.
 fn no_step(trials: &[Trial], axis: &Axis) -> String {
     let subjects: Vec<Subject<'_>> = trials.iter().map(Into::into).collect();
-    let differ: Vec<&str> = along::differing(&subjects);
-    let others = match differ.iter().filter(|key| **key != axis.key).copied().collect::<Vec<_>>() {
-        none if none.is_empty() => "they do not differ in any other axis".into(),
-        some => format!("they differ in {}", some.join(", ")),
+    let differing: Vec<&str> = along::differing(&subjects);
+    let others = match differing.iter().filter(|key| **key != axis.key).copied().collect::<Vec<_>>()
+    {
+        keys if keys.is_empty() => "they do not differ in any other axis".into(),
+        keys => format!("they differ in {}", keys.join(", ")),
     };
     let first = subjects.first().and_then(|subject| axis.words(subject));
-    match (differ.contains(&axis.key), first) {
+    match (differing.contains(&axis.key), first) {
         (true, _) => format!("no two trials differ in {} alone; {others}", axis.key),
         (false, Some(value)) => format!("all trials have the same {}, {value}; {others}", axis.key),
         (false, None) => format!("no trial has a {}; {others}", axis.key),
@@ -234,10 +235,10 @@ fn build_comparison(
     if !comparison.rows.is_empty() || comparison.new_failed() {
         return Ok(comparison);
     }
-    let why = comparison.unfinished.first().map_or(String::new(), |first| {
+    let reason = comparison.unfinished.first().map_or(String::new(), |first| {
         format!("; {}, seed {}: {}", first.side.name(), first.seed, sanitize(&first.reason))
     });
-    Err(NothingInCommon(format!("no phase succeeded on both sides under equal conditions{why}")))
+    Err(NothingInCommon(format!("no phase succeeded on both sides under equal conditions{reason}")))
 }
 
 /// The maximum number of cells listed for a side if none has a match.
@@ -257,15 +258,16 @@ fn list_cells((side, cells): (Side, &Vec<Cell<'_>>)) -> String {
 }
 
 fn unfinished_of(side: Side, cell: &Cell<'_>) -> Vec<Unfinished> {
-    let bad = cell.trials.iter().filter(|trial| trial.outcome != Outcome::Ok);
-    bad.map(|trial| Unfinished {
-        side,
-        cell: cell.name.clone(),
-        seed: trial.seed,
-        failed: trial.outcome == Outcome::Failed,
-        reason: trial.reason.as_deref().unwrap_or("no reason was recorded").trim().to_string(),
-    })
-    .collect()
+    let unfinished = cell.trials.iter().filter(|trial| trial.outcome != Outcome::Ok);
+    unfinished
+        .map(|trial| Unfinished {
+            side,
+            cell: cell.name.clone(),
+            seed: trial.seed,
+            failed: trial.outcome == Outcome::Failed,
+            reason: trial.reason.as_deref().unwrap_or("no reason was recorded").trim().to_string(),
+        })
+        .collect()
 }
 
 impl Compared {
@@ -288,7 +290,7 @@ impl Compared {
     /// if certainly no phase of any cell of the base does.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
-        let new_lacks_some = self.unmatched.iter().any(|alone| alone.side == Side::Base);
+        let new_lacks_some = self.unmatched.iter().any(|item| item.side == Side::Base);
         if regressed.contains(&Some(true)) {
             Bisect::Bad
         } else if regressed.is_empty()

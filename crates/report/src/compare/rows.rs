@@ -55,7 +55,7 @@ pub enum Mark {
     /// The time to durable is unknown, so the time to returned is compared.
     ByReturned,
     /// The phase ended at a time limit, so the time per operation is compared.
-    EachOp,
+    TimePerOperation,
     /// The file systems were filled, so the device space per file is compared.
     BySpace,
     /// There is only one value on a side, or one pair.
@@ -63,15 +63,15 @@ pub enum Mark {
     /// A value is zero or unknown, so there is no ratio.
     NoRatio,
     /// A flag of the trials forbids a verdict.
-    Withheld,
+    NoVerdict,
     /// No two repeats differed.
     Exact,
     /// Trials of the lab without common seeds, compared as if on a host.
     Unpaired,
     /// The number of trials whose seed the other side does not have.
-    LeftOut(usize),
+    Excluded(usize),
     /// The number of repeats that would decide.
-    Decides(u32),
+    WouldDecide(u32),
     /// A flag of some trial.
     Flag(Flag),
 }
@@ -121,9 +121,10 @@ pub struct ExplainedStep {
 impl Row {
     /// Returns true if the verdict is a difference of at least the threshold.
     pub fn is_step(&self) -> bool {
-        let far = |it: Comparison| it.ratio.ln().abs() >= it.threshold.ln_1p();
-        let decided = matches!(self.verdict(), Verdict::Faster | Verdict::Slower);
-        decided && self.comparison.is_some_and(far)
+        let exceeds_threshold =
+            |comparison: Comparison| comparison.ratio.ln().abs() >= comparison.threshold.ln_1p();
+        let is_decided = matches!(self.verdict(), Verdict::Faster | Verdict::Slower);
+        is_decided && self.comparison.is_some_and(exceeds_threshold)
     }
 
     /// The verdict; unknown if there is no ratio.
@@ -160,34 +161,34 @@ impl Row {
 
 /// The rows of all pairs, with p-values adjusted for their number, and the phases that only one side has.
 pub fn rows(pairs: &[Pair<'_>], options: CompareOptions) -> (Vec<Row>, Vec<Unmatched>) {
-    let (mut rows, mut alone) = (Vec::new(), Vec::new());
+    let (mut rows, mut unmatched) = (Vec::new(), Vec::new());
     for pair in pairs {
         let (base, new) = (phases(&pair.base), phases(&pair.new));
         for phase in &base {
             match new.contains(phase) {
                 true => rows.extend(row(pair, phase, options)),
-                false => alone.push(without(Side::Base, &pair.base, phase)),
+                false => unmatched.push(unmatched_phase(Side::Base, &pair.base, phase)),
             }
         }
         let only_new = new.iter().filter(|phase| !base.contains(phase));
-        alone.extend(only_new.map(|phase| without(Side::New, &pair.new, phase)));
+        unmatched.extend(only_new.map(|phase| unmatched_phase(Side::New, &pair.new, phase)));
     }
     let mut table: Vec<Comparison> = rows.iter().filter_map(|row| row.comparison).collect();
     adjust(&mut table, &[]);
     let compared = rows.iter_mut().filter_map(|row| row.comparison.as_mut());
     compared.zip(table).for_each(|(old, adjusted)| *old = adjusted);
-    rows.iter_mut().for_each(mark);
-    (rows, alone)
+    rows.iter_mut().for_each(add_comparison_mark);
+    (rows, unmatched)
 }
 
-fn without(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
+fn unmatched_phase(side: Side, cell: &Cell<'_>, phase: &str) -> Unmatched {
     Unmatched { side, name: format!("{}, phase {}", cell.name, sanitize(phase)) }
 }
 
 /// The phases of a cell's successful trials, in the order of their first occurrence.
 fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for phase in cell.good().flat_map(|trial| &trial.measured.phases) {
+    for phase in cell.successful().flat_map(|trial| &trial.measured.phases) {
         if !names.contains(&phase.name.as_str()) {
             names.push(&phase.name);
         }
@@ -202,7 +203,7 @@ fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
         let found = trial.measured.phases.iter().find(|found| found.name == phase)?;
         (!trial.is_bit_identical() || known.insert(trial.seed)).then_some((trial, found))
     };
-    cell.good().filter_map(run).collect()
+    cell.successful().filter_map(run).collect()
 }
 
 fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
@@ -210,8 +211,8 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     let (base, new) = (&pairing.base, &pairing.new);
     let mut marks = Vec::new();
     match pairing.matching {
-        Matching::Pairs(left_out) => {
-            marks.extend((left_out > 0).then_some(Mark::LeftOut(left_out)))
+        Matching::Pairs(excluded) => {
+            marks.extend((excluded > 0).then_some(Mark::Excluded(excluded)))
         }
         Matching::Unpaired => marks.push(Mark::Unpaired),
         Matching::Samples => {}
@@ -221,7 +222,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     marks.extend(match (options.metric, measure) {
         (Metric::Durable, Measure::Returned) => Some(Mark::ByReturned),
         (Metric::Durable, Measure::Space) => Some(Mark::BySpace),
-        (_, Measure::Operation | Measure::Cpu { each: true }) => Some(Mark::EachOp),
+        (_, Measure::Operation | Measure::Cpu { each: true }) => Some(Mark::TimePerOperation),
         _ => None,
     });
     let values = |runs: &[Run<'_>]| -> Option<Vec<f64>> {
@@ -258,12 +259,12 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
 
 /// The measure for a metric that the trials of both sides support.
 fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
-    let each = runs.iter().any(|run| run.1.limit_ns.is_some());
+    let has_time_limit = runs.iter().any(|run| run.1.limit_ns.is_some());
     match metric {
         Metric::Durable => Measure::of(runs.iter()),
-        Metric::Returned if each => Measure::Operation,
+        Metric::Returned if has_time_limit => Measure::Operation,
         Metric::Returned => Measure::Returned,
-        Metric::Cpu => Measure::Cpu { each },
+        Metric::Cpu => Measure::Cpu { each: has_time_limit },
         Metric::P99 => {
             let frequent = most_frequent(runs, |kind| kind != OpKind::Close);
             Measure::P99(latency_op(runs, frequent.map(|(kind, _)| kind)))
@@ -282,17 +283,17 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Adds the marks that follow from the comparison, before those of the flags.
-fn mark(row: &mut Row) {
+fn add_comparison_mark(row: &mut Row) {
     let mut marks = Vec::new();
     match row.comparison {
         None => marks.push(Mark::NoRatio),
-        Some(comparison) if comparison.withheld => marks.push(Mark::Withheld),
+        Some(comparison) if comparison.withheld => marks.push(Mark::NoVerdict),
         Some(comparison) if comparison.interval.is_none() => marks.push(Mark::Single),
         Some(comparison) if comparison.exact => marks.push(Mark::Exact),
         Some(comparison) if comparison.verdict == Verdict::Undecided => {
             // The test is adjusted for the number of rows; the estimate is not.
             let more = comparison.n_that_would_decide().filter(|n| *n as usize > comparison.n);
-            marks.extend(more.map(Mark::Decides));
+            marks.extend(more.map(Mark::WouldDecide));
         }
         Some(_) => {}
     }

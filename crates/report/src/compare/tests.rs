@@ -25,10 +25,11 @@ fn slowed(label: &str, permille: u64) -> Vec<Trial> {
     let mut trials = fixture::trials();
     for trial in trials.iter_mut().filter(|trial| trial.plan.label == label) {
         for phase in &mut trial.measured.phases {
-            let by = |ns: Nanos| Nanos(ns.0 / 1000 * (permille * 1000 + trial.seed * 50) / 1000);
-            phase.returned_ns = by(phase.returned_ns);
-            phase.durable_ns = phase.durable_ns.map(by);
-            phase.cpu_ns = by(phase.cpu_ns);
+            let slowed_time =
+                |ns: Nanos| Nanos(ns.0 / 1000 * (permille * 1000 + trial.seed * 50) / 1000);
+            phase.returned_ns = slowed_time(phase.returned_ns);
+            phase.durable_ns = phase.durable_ns.map(slowed_time);
+            phase.cpu_ns = slowed_time(phase.cpu_ns);
         }
     }
     trials
@@ -42,12 +43,12 @@ fn mixed() -> Compared {
         trial.conditions.kernel = "6.12.3 #1 SMP".into();
         let dirops = trial.plan.workload.name == "dirops";
         for phase in &mut trial.measured.phases {
-            let by = match trial.plan.label.as_str() {
+            let permille = match trial.plan.label.as_str() {
                 "xfs" if dirops => 900 + trial.seed,
                 "xfs" => 940 + 50 * trial.seed,
                 _ => continue,
             };
-            phase.durable_ns = phase.durable_ns.map(|ns| Nanos(ns.0 / 1000 * by));
+            phase.durable_ns = phase.durable_ns.map(|ns| Nanos(ns.0 / 1000 * permille));
         }
     }
     new.retain(|trial| trial.plan.label != "far" || trial.plan.workload.name == "dirops");
@@ -79,8 +80,8 @@ fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad() {
     assert!((row.comparison.unwrap().ratio - 1.1201).abs() < 1e-4, "{row:?}");
     assert!(row.comparison.unwrap().p_in_table > row.comparison.unwrap().p);
     // The other way round, it is not a regression.
-    let back = between(&slowed("ext4", 1120), &fixture::trials());
-    assert_eq!((back.count(Verdict::Faster), back.bisect()), (4, Bisect::Good));
+    let reversed = between(&slowed("ext4", 1120), &fixture::trials());
+    assert_eq!((reversed.count(Verdict::Faster), reversed.bisect()), (4, Bisect::Good));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn unmatched_seeds_are_left_out_and_reported() {
     new.retain(|trial| trial.seed != 2);
     let row = &between(&fixture::trials(), &new).rows[0];
     assert_eq!((row.base.0, row.new.0), (2, 2));
-    assert!(row.marks.contains(&Mark::LeftOut(1)));
+    assert!(row.marks.contains(&Mark::Excluded(1)));
     new.iter_mut().for_each(|trial| trial.seed += 10);
     let row = &between(&fixture::trials(), &new).rows[0];
     assert_eq!((row.base.0, row.new.0), (3, 2));
@@ -145,8 +146,8 @@ fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed(
     assert!(compared.new_failed() && !compared.slower());
     assert_eq!((compared.rows.len(), compared.unfinished.len()), (8, 6));
     assert_eq!(compared.bisect(), Bisect::Undecided);
-    let back = between(&new, &fixture::trials());
-    assert!(!back.new_failed() && back.unfinished.len() == 6);
+    let reversed = between(&new, &fixture::trials());
+    assert!(!reversed.new_failed() && reversed.unfinished.len() == 6);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_phase_that_ended_by_time_is_measured_per_operation() {
     };
     let compared = between(&timed(1), &timed(2));
     assert_eq!(compared.count(Verdict::Faster), 12);
-    assert!(compared.rows[0].marks.contains(&Mark::EachOp));
+    assert!(compared.rows[0].marks.contains(&Mark::TimePerOperation));
     assert!((compared.rows[0].comparison.unwrap().ratio - 0.5).abs() < 1e-9);
 }
 
@@ -333,22 +334,23 @@ fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
 
 #[test]
 fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
-    let by = |trials: &[Trial], key: &str| compare_by(trials, Axis::of(key).unwrap(), options());
+    let steps_by =
+        |trials: &[Trial], key: &str| compare_by(trials, Axis::of(key).unwrap(), options());
     let trials = fixture::trials();
-    let compared = by(&trials, "fs").unwrap();
+    let compared = steps_by(&trials, "fs").unwrap();
     assert_eq!(compared.axis_key, Some("fs"));
     let first = &compared.rows[0];
     assert_eq!((first.cell.as_str(), first.group().as_str()), ("dirops", "dirops: ext4 -> xfs"));
-    let error = by(&trials, "kernel").unwrap_err().to_string();
+    let error = steps_by(&trials, "kernel").unwrap_err().to_string();
     assert!(error.contains("all trials have the same kernel, "), "{error}");
-    let error = by(&trials, "raid").unwrap_err().to_string();
+    let error = steps_by(&trials, "raid").unwrap_err().to_string();
     assert!(error.contains("they differ in fs"), "{error}");
     // Three kernels, one of which has no trial of xfs.
     let mut trials = crate::timeline::tests::on_kernels();
-    trials.retain(|it| {
-        it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() != "6.12.3"
+    trials.retain(|trial| {
+        trial.plan.label != "xfs" || trial.plan.lab().unwrap().kernel.to_string() != "6.12.3"
     });
-    let compared = by(&trials, "kernel").unwrap();
+    let compared = steps_by(&trials, "kernel").unwrap();
     let steps = |cell: &str| -> Vec<String> {
         let rows = compared.rows.iter().filter(|row| row.cell == cell && row.phase == "create");
         rows.map(|row| row.step.as_ref().unwrap().to_string()).collect()
@@ -356,10 +358,10 @@ fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
     assert_eq!(steps("dirops on ext4"), ["5.10.0 -> 6.12.3", "6.12.3 -> 7.3.4"]);
     assert_eq!(steps("dirops on xfs"), ["5.10.0 -> 7.3.4"]);
     assert!(compared.unmatched.is_empty() && compared.differences.is_empty(), "{compared:?}");
-    trials.retain(|it| {
-        it.plan.label != "xfs" || it.plan.lab().unwrap().kernel.to_string() == "7.3.4"
+    trials.retain(|trial| {
+        trial.plan.label != "xfs" || trial.plan.lab().unwrap().kernel.to_string() == "7.3.4"
     });
-    let compared = by(&trials, "kernel").unwrap();
+    let compared = steps_by(&trials, "kernel").unwrap();
     let text = print(&compared, Format::Markdown, Style::default());
     assert!(text.contains("without a neighbour: dirops on xfs, 7.3.4"), "{text}");
 }

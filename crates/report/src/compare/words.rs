@@ -69,16 +69,16 @@ pub fn n(row: &Row) -> String {
 pub fn mark(mark: &Mark) -> String {
     match mark {
         Mark::ByReturned => "by returned".into(),
-        Mark::EachOp => "time per operation".into(),
+        Mark::TimePerOperation => "time per operation".into(),
         Mark::BySpace => "by space".into(),
         Mark::Single => "n = 1".into(),
         Mark::NoRatio => "no ratio".into(),
-        Mark::Withheld => "no verdict".into(),
+        Mark::NoVerdict => "no verdict".into(),
         Mark::Exact => "exact".into(),
         Mark::Unpaired => "not paired".into(),
-        Mark::LeftOut(1) => "1 trial left out".into(),
-        Mark::LeftOut(n) => format!("{n} trials left out"),
-        Mark::Decides(n) => format!("n = {n} would decide"),
+        Mark::Excluded(1) => "1 trial left out".into(),
+        Mark::Excluded(n) => format!("{n} trials left out"),
+        Mark::WouldDecide(n) => format!("n = {n} would decide"),
         Mark::Flag(flag) => flag.name().into(),
     }
 }
@@ -96,23 +96,23 @@ pub fn marks(row: &Row) -> String {
 
 /// The marks of a row, each with its details.
 pub fn marks_of(row: &Row) -> Vec<String> {
-    let words = |it: &Mark| match it {
-        Mark::Flag(Flag::Unsafe) => format!("{} ({})", mark(it), row.risks.join("; ")),
-        _ => mark(it),
+    let text = |shown: &Mark| match shown {
+        Mark::Flag(Flag::Unsafe) => format!("{} ({})", mark(shown), row.risks.join("; ")),
+        _ => mark(shown),
     };
-    row.marks.iter().map(words).collect()
+    row.marks.iter().map(text).collect()
 }
 
 /// The meaning of the effect.
 pub fn effect_meaning(compared: &Compared) -> String {
     let methods: Vec<Method> =
         compared.rows.iter().filter_map(|row| Some(row.comparison?.method)).collect();
-    let how = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
+    let method = match (methods.contains(&Method::Paired), methods.contains(&Method::Welch)) {
         (true, true) => "of pairs of equal seed if both sides are of the lab, else Welch's",
         (true, false) => "of pairs of equal seed",
         _ => "Welch's; up to 20 trials per side, a permutation test must agree",
     };
-    format!("new over base, with the 95 % t interval of the logarithms ({how}); n trials")
+    format!("new over base, with the 95 % t interval of the logarithms ({method}); n trials")
 }
 
 /// The meaning of the verdict "undecided".
@@ -148,7 +148,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                 "by returned",
                 "the time to durable is unknown for some trial, so the time to returned is compared",
             ),
-            Mark::EachOp => add(
+            Mark::TimePerOperation => add(
                 "time per operation",
                 "the phase ended by time, so the time per operation is compared",
             ),
@@ -158,7 +158,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                  slower is more space, faster is less",
             ),
             Mark::NoRatio => add("no ratio", "a value is zero or was not measured"),
-            Mark::Withheld => add(
+            Mark::NoVerdict => add(
                 "no verdict",
                 "something other than the requested comparison was measured; see the flag of the row",
             ),
@@ -168,8 +168,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
                 "not paired",
                 "the sides do not have two seeds in common, so they are compared as samples",
             ),
-            Mark::LeftOut(_) => add("left out", "trials whose seed the other side does not have"),
-            Mark::Decides(_) => add(
+            Mark::Excluded(_) => add("left out", "trials whose seed the other side does not have"),
+            Mark::WouldDecide(_) => add(
                 "would decide",
                 "that number of repeats would settle whether the difference exceeds the threshold, with \
                  95 % probability",
@@ -205,11 +205,12 @@ pub fn summary(compared: &Compared) -> String {
             parts.push(format!("{n} {word}"));
         }
     }
-    let all = compared.rows.len();
+    let total = compared.rows.len();
     let mut sentence = match parts.is_empty() {
         true => "Nothing could be compared.".into(),
         false => {
-            format!("{}, of {all} phase{}.", parts.join(", "), if all == 1 { "" } else { "s" })
+            let s = if total == 1 { "" } else { "s" };
+            format!("{}, of {total} phase{s}.", parts.join(", "))
         }
     };
     let ratio = |row: &&Row| row.comparison.map_or(0.0, |comparison| comparison.ratio);
@@ -241,20 +242,20 @@ pub fn difference(difference: &Difference) -> String {
 }
 
 /// `only in BASE: dirops on xfs`; for steps within one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
-pub fn alone(compared: &Compared, alone: &Unmatched) -> String {
+pub fn unmatched_item(compared: &Compared, item: &Unmatched) -> String {
     match compared.axis_key {
-        Some(_) => format!("without a neighbour: {}", alone.name),
-        None => format!("only in {}: {}", alone.side.name(), alone.name),
+        Some(_) => format!("without a neighbour: {}", item.name),
+        None => format!("only in {}: {}", item.side.name(), item.name),
     }
 }
 
 /// All cells and phases without a match.
 pub fn unmatched(compared: &Compared) -> Vec<String> {
-    compared.unmatched.iter().map(|it| alone(compared, it)).collect()
+    compared.unmatched.iter().map(|item| unmatched_item(compared, item)).collect()
 }
 
 /// `Steps by kernel: base is the value before the arrow, new the one after it.`
-pub fn steps(by: &str, compared: &Compared) -> String {
+pub fn steps(axis: &str, compared: &Compared) -> String {
     let mut steps: Vec<String> = Vec::new();
     for step in compared.rows.iter().filter_map(|row| row.step.as_ref()) {
         let step = step.to_string();
@@ -264,7 +265,7 @@ pub fn steps(by: &str, compared: &Compared) -> String {
     }
     let n = steps.len();
     let s = if n == 1 { "" } else { "s" };
-    format!("{n} step{s} by {by}: base is the value before the arrow, new the one after it.")
+    format!("{n} step{s} by {axis}: base is the value before the arrow, new the one after it.")
 }
 
 /// The meaning of the instructions of explained steps.

@@ -7,14 +7,14 @@ use fsdyno_filesystem::Guarantee;
 use fsdyno_record::plan::DiskPlan;
 use fsdyno_stats::proportion;
 
-use super::{named, ran, risks};
+use super::{executed, name_with_disk, risks};
 use crate::number;
 
 /// The confidence of all limits.
 const LEVEL: f64 = 0.95;
 
-/// Shares of cuts. The first one below half of the current limit is the next goal: the number of cuts that would
-/// demonstrate it, if none of them has a loss, is suggested.
+/// Shares of cuts. The first one below half of the current limit is the next goal: the sentence names the number of
+/// cuts that would demonstrate it if none of them had a loss.
 const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 
 /// Losses of acknowledged work by file system, with the limits of their share; cuts whose result could not be
@@ -23,7 +23,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut lines = without_loss(rows);
     lines.extend(rows.iter().filter_map(risk_sentence));
     lines.extend(rows.iter().filter_map(loss_sentence));
-    if ran(rows).any(|row| !row.outcomes.is_empty()) {
+    if executed(rows).any(|row| !row.outcomes.is_empty()) {
         lines.push(
             "Most crash points are where a loss is most likely, so these shares are of such cuts, not of power cuts at random \
              moments."
@@ -32,23 +32,27 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     }
     lines.extend(rows.iter().filter_map(unexamined_sentence));
     lines.extend(rows.iter().flat_map(repair_sentences));
-    lines.extend(ran(rows).filter_map(tear_sentence));
-    for row in ran(rows).filter(|row| row.has_old_oracle() && !row.outcomes.is_empty()) {
+    lines.extend(executed(rows).filter_map(tear_sentence));
+    for row in executed(rows).filter(|row| row.has_old_oracle() && !row.outcomes.is_empty()) {
         lines.push(format!(
             "{}: judged by an earlier fsdyno, which did not count a file found only under an old name as lost.",
-            named(row)
+            name_with_disk(row)
         ));
     }
-    for row in ran(rows).filter(|row| row.outcomes.is_empty()) {
+    for row in executed(rows).filter(|row| row.outcomes.is_empty()) {
         lines.push(format!(
-            "{}: its power was never cut, because no phase of it was timed.",
-            named(row)
+            "{}: its power was never cut, because none of its phases was timed.",
+            name_with_disk(row)
         ));
     }
     for row in rows {
         if let Some(reason) = &row.skipped {
             let reason = number::sanitize(reason);
-            lines.push(format!("{} is skipped: {}.", named(row), reason.trim_end_matches('.')));
+            lines.push(format!(
+                "{} is skipped: {}.",
+                name_with_disk(row),
+                reason.trim_end_matches('.')
+            ));
         }
     }
     lines
@@ -62,10 +66,11 @@ pub fn limits(row: &Row) -> Option<(f64, f64)> {
 
 /// The number of cuts after which something acknowledged was lost, or the file system could not be examined.
 pub fn violations_of(row: &Row) -> usize {
-    row.count(|tried| tried.findings.violations() > 0 || tried.recovery.lost.is_some())
+    row.count(|outcome| outcome.findings.violations() > 0 || outcome.recovery.lost.is_some())
 }
 
-fn all(row: &Row) -> String {
+/// `400 cuts`.
+fn counted_cuts(row: &Row) -> String {
     number::counted(row.outcomes.len(), "cut")
 }
 
@@ -73,41 +78,42 @@ fn all(row: &Row) -> String {
 fn without_loss(rows: &[Row]) -> Vec<String> {
     let mut by_cuts: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| lost_nothing(row) && risks(row).is_empty()) {
-        by_cuts.entry(row.outcomes.len()).or_default().push(named(row));
+        by_cuts.entry(row.outcomes.len()).or_default().push(name_with_disk(row));
     }
-    let say = |(cuts, names): (usize, Vec<String>)| {
+    let sentence = |(cuts, names): (usize, Vec<String>)| {
         let (_, upper) = proportion::interval(0, cuts as u64, LEVEL);
-        let (each, of) = match names.len() {
+        let (each, for_each) = match names.len() {
             1 => ("", ""),
             _ => (" each", "for each of them "),
         };
         let s = if cuts == 1 { "" } else { "s" };
-        let more = SHARES.into_iter().find(|share| *share < upper / 2.0);
-        let more = more.map_or(String::new(), |share| {
-            let more = number::count(proportion::trials_below(share, LEVEL));
-            format!("; {more} cuts without a loss would show fewer than {}", plain(share))
+        let next_share = SHARES.into_iter().find(|share| *share < upper / 2.0);
+        let more = next_share.map_or(String::new(), |share| {
+            let cuts = number::count(proportion::trials_below(share, LEVEL));
+            format!("; {cuts} cuts without a loss would show fewer than {}", exact_percent(share))
         });
         format!(
-            "No acknowledged byte or name was lost in {} cut{s}{each} of {}: with {} confidence {of}fewer than {} of such \
+            "No acknowledged byte or name was lost in {} cut{s}{each} of {}: with {} confidence {for_each}fewer than {} of such \
              cuts lose one{more}.",
             number::count(cuts as u64),
             names.join(", "),
-            plain(LEVEL),
+            exact_percent(LEVEL),
             at_most(upper)
         )
     };
-    by_cuts.into_iter().map(say).collect()
+    by_cuts.into_iter().map(sentence).collect()
 }
 
 fn lost_nothing(row: &Row) -> bool {
     !row.may_lose_data() && !row.outcomes.is_empty()
 }
 
-/// A sentence on a row whose options give up durability, whatever the cuts found.
+/// A sentence on a row whose options give up durability, regardless of what the cuts found.
 fn risk_sentence(row: &Row) -> Option<String> {
     let risks = risks(row);
-    let protected = row.plan.medium.disk().filter(|disk| keeps_cache(disk)).map(|disk| &disk.name);
-    let found = match (lost_nothing(row), protected) {
+    let protected =
+        row.plan.medium.disk().filter(|disk| has_protected_cache(disk)).map(|disk| &disk.name);
+    let note = match (lost_nothing(row), protected) {
         (true, Some(disk)) => format!(
             "; {} has power-loss protection, so a cut loses nothing from its cache; on a drive without it, a cut may lose data",
             number::sanitize(disk)
@@ -117,12 +123,14 @@ fn risk_sentence(row: &Row) -> Option<String> {
         }
         (false, _) => String::new(),
     };
-    (!risks.is_empty()).then(|| format!("{} ({}){found}.", named(row), risks.join("; ")))
+    (!risks.is_empty()).then(|| format!("{} ({}){note}.", name_with_disk(row), risks.join("; ")))
 }
 
 /// Returns true if a power cut loses nothing of what the modelled drive has acknowledged.
-fn keeps_cache(disk: &DiskPlan) -> bool {
-    disk.spec.pointer("/model/power_loss_protection").is_some_and(|it| it.as_bool() == Some(true))
+fn has_protected_cache(disk: &DiskPlan) -> bool {
+    disk.spec
+        .pointer("/model/power_loss_protection")
+        .is_some_and(|value| value.as_bool() == Some(true))
 }
 
 fn loss_sentence(row: &Row) -> Option<String> {
@@ -134,10 +142,10 @@ fn loss_sentence(row: &Row) -> Option<String> {
     Some(format!(
         "{}: acknowledged bytes or names were lost in {} of {}{count}; with {} confidence {} to {} of such cuts lose \
          one.",
-        named(row),
+        name_with_disk(row),
         violations_of(row),
-        all(row),
-        plain(LEVEL),
+        counted_cuts(row),
+        exact_percent(LEVEL),
         at_least(lower),
         at_most(upper)
     ))
@@ -146,11 +154,11 @@ fn loss_sentence(row: &Row) -> Option<String> {
 fn unexamined_sentence(row: &Row) -> Option<String> {
     (row.unmountable() > 0).then(|| {
         format!(
-            "{}: what {} of {} left could not be examined (it could not be mounted, hung or panicked), so all that was \
-             acknowledged counts as lost there.",
-            named(row),
+            "{}: the state after {} of {} could not be examined (it could not be mounted, hung or panicked), so \
+             everything acknowledged counts as lost there.",
+            name_with_disk(row),
             row.unmountable(),
-            all(row)
+            counted_cuts(row)
         )
     })
 }
@@ -160,45 +168,45 @@ fn repair_sentences(row: &Row) -> Vec<String> {
     let guarantee = Guarantee::of(kind);
     let tool =
         guarantee.and_then(|guarantee| guarantee.repair.first()).map_or("a repair", String::as_str);
-    let back =
-        |tried: &CutOutcome| tried.recovery.repair.is_some() && tried.recovery.lost.is_none();
-    let forced = row.count(|tried| back(tried) && tried.recovery.last_resort.is_some());
-    let repaired = row.count(back) - forced;
+    let repaired =
+        |outcome: &CutOutcome| outcome.recovery.repair.is_some() && outcome.recovery.lost.is_none();
+    let forced = row.count(|outcome| repaired(outcome) && outcome.recovery.last_resort.is_some());
+    let repaired = row.count(repaired) - forced;
     let mut lines = Vec::new();
     if repaired > 0 {
         lines.push(format!(
             "{}: {repaired} of {} needed {tool}; the state after the repair was judged.",
-            named(row),
-            all(row)
+            name_with_disk(row),
+            counted_cuts(row)
         ));
     }
     if forced > 0 {
         lines.push(format!(
             "{}: after {forced} of {} no repair made it mountable; it was judged after the last resort, which discards \
              the journal.",
-            named(row),
-            all(row)
+            name_with_disk(row),
+            counted_cuts(row)
         ));
     }
     lines
 }
 
 fn tear_sentence(row: &Row) -> Option<String> {
-    let (name, tear) = (named(row), row.atomic_unit);
-    let between = format!("{name}: writes were torn between sectors of {tear}, which is");
+    let (name, tear) = (name_with_disk(row), row.atomic_unit);
+    let start = format!("{name}: writes were torn between sectors of {tear}, which is");
     match (row.sector_if_unit_is_finer(), row.sector_if_unit_is_coarser()) {
         (Some(whole), _) => {
-            Some(format!("{between} harsher than its disk, which writes {whole} atomically."))
+            Some(format!("{start} harsher than its disk, which writes {whole} atomically."))
         }
         (_, Some(smaller)) => {
-            Some(format!("{between} milder than its disk, which writes only {smaller} atomically."))
+            Some(format!("{start} milder than its disk, which writes only {smaller} atomically."))
         }
         _ => None,
     }
 }
 
 /// A round share as a percentage.
-fn plain(share: f64) -> String {
+fn exact_percent(share: f64) -> String {
     format!("{} %", number::format_significant(share * 100.0, 3))
 }
 
@@ -237,10 +245,10 @@ mod tests {
     fn cut(label: &str, lost: usize, cuts: usize) -> Row {
         let mut row = crash_fixture::crashed().swap_remove(0);
         row.label = label.into();
-        let mut tried = row.outcomes[0].clone();
-        row.outcomes = vec![tried.clone(); cuts - lost];
-        tried.findings.acknowledged_names = 1;
-        row.outcomes.extend(vec![tried; lost]);
+        let mut outcome = row.outcomes[0].clone();
+        row.outcomes = vec![outcome.clone(); cuts - lost];
+        outcome.findings.acknowledged_names = 1;
+        row.outcomes.extend(vec![outcome; lost]);
         row
     }
 
@@ -293,7 +301,7 @@ mod tests {
             label: "old".into(),
             ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
-        rows[1].outcomes.retain(|tried| tried.recovery.lost.is_some());
+        rows[1].outcomes.retain(|outcome| outcome.recovery.lost.is_some());
         let text = sentences(&rows).join(" ");
         for part in [
             "lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",

@@ -395,18 +395,22 @@ mod tests {
         ];
         for (args, rows, params) in cases {
             let folder = tempfile::tempdir().unwrap();
-            let at = folder.path().to_str().unwrap();
-            let start = ["-q", "-r", "0", "-m", "lab", "-d", at];
+            let path = folder.path().to_str().unwrap();
+            let start = ["-q", "-r", "0", "-m", "lab", "-d", path];
             // It refuses to run as root without this option.
             let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
             let user: &[&str] = if root { &["-u", "root"] } else { &[] };
             let all: Vec<&str> = start.iter().chain(user).chain(args).copied().collect();
-            let Some(theirs) = original("/usr/sbin/bonnie++", &all, "") else { return };
-            let ours = form(&trial(&rows, params));
-            let (theirs, ours) = (fields(&theirs), fields(&ours));
-            assert_eq!(theirs.len(), ours.len());
-            for (at, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
-                assert_eq!(theirs.is_empty(), ours.is_empty(), "field {at}: {theirs}, {ours}");
+            let Some(original_line) = original("/usr/sbin/bonnie++", &all, "") else { return };
+            let our_line = form(&trial(&rows, params));
+            let (expected, actual) = (fields(&original_line), fields(&our_line));
+            assert_eq!(expected.len(), actual.len());
+            for (index, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
+                assert_eq!(
+                    expected.is_empty(),
+                    actual.is_empty(),
+                    "field {index}: {expected}, {actual}"
+                );
             }
         }
     }

@@ -13,12 +13,12 @@ const OPERATIONS: [(&str, &str); 3] =
 
 /// The SUMMARY of each plan whose trials were shared by ranks, in the order of the trials; empty if there is none.
 pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
-    let good = |trial: &&Trial| {
+    let has_form = |trial: &&Trial| {
         let shared = trial.measured.ranks.is_some() && trial.plan.workload.name == "dirops";
         shared && trial.outcome == Outcome::Ok
     };
     let mut plans: Vec<(&str, Vec<&Trial>)> = Vec::new();
-    for trial in trials.iter().filter(good) {
+    for trial in trials.iter().filter(has_form) {
         let hash = trial.plan.hash.as_str();
         match plans.iter_mut().find(|(known, _)| *known == hash) {
             Some((_, repeats)) => repeats.push(trial),
@@ -96,8 +96,8 @@ mod tests {
         trial
     }
 
-    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks, which mdtest prints
-    /// earlier, comes first, so that several tables differ.
+    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks, which mdtest
+    /// prints earlier, comes first, so that several tables differ.
     #[test]
     fn the_table_has_the_layout_of_mdtests() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];

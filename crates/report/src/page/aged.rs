@@ -4,7 +4,7 @@ use fsdyno_stats::compare::{Comparison, Verdict};
 
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::colour::Looks;
-use super::figure::{Figure, drawn_note, n_of};
+use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::measure::Measure;
 use crate::model::{Row, Section};
@@ -17,16 +17,16 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         return None;
     }
     let mut bars: Vec<Bar> = Vec::new();
-    let mut before = None;
+    let mut previous = None;
     for pair in &section.aged {
         // Several ages of one file system share its fresh row.
-        if before != Some(pair.young) {
-            bars.extend(bar(section, pair.young, String::new(), looks));
+        if previous != Some(pair.fresh) {
+            bars.extend(bar(section, pair.fresh, String::new(), looks));
         }
         bars.extend(bar(section, pair.aged, ratio(&pair.comparison), looks));
-        before = Some(pair.young);
+        previous = Some(pair.fresh);
     }
-    let all = bars.len();
+    let total = bars.len();
     let measure = section.measure;
     let unit = if measure == Measure::Space { Unit::Bytes } else { Unit::Seconds };
     let title = format!("{}: fresh against aged", section.title());
@@ -36,8 +36,8 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         "{}. Pairs that differ only in age; the ratio is the aged one's over the fresh one's, ~ if it is \
          undecided (Holm, for all comparisons of the report); {}{}.",
         measure.words(),
-        n_of(n),
-        drawn_note(bars::MOST, all)
+        n_text(n),
+        drawn_note(bars::MAX_BARS, total)
     );
     let table = table(section, looks);
     Some(Figure { slug: "age", title: "Fresh against aged".into(), note, chart, table })
@@ -45,12 +45,12 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
 
 /// `, 1.30x`.
 fn ratio(comparison: &Comparison) -> String {
-    let open = match comparison.verdict {
+    let mark = match comparison.verdict {
         Verdict::Undecided => "~ ",
         Verdict::WithinError => "? ",
         Verdict::Faster | Verdict::Slower | Verdict::Same => "",
     };
-    format!(", {open}{}", number::format_ratio(comparison.ratio))
+    format!(", {mark}{}", number::format_ratio(comparison.ratio))
 }
 
 fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Option<Bar> {
@@ -61,7 +61,7 @@ fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Optio
         value: section.measure.format(row.measured.mean) + &ratio,
         parts: vec![Part { length: row.measured.mean, tone: Tone::Full }],
         interval: row.measured.interval(),
-        beneath: None,
+        thin_bar: None,
     })
 }
 
@@ -71,7 +71,7 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
     let caption = format!("{}; ratios are of geometric means of n trials", measure.words());
     let mut table = Table::new(caption, &heads);
     for pair in &section.aged {
-        let (Some(young), Some(aged)) = (section.rows.get(pair.young), section.rows.get(pair.aged))
+        let (Some(fresh), Some(aged)) = (section.rows.get(pair.fresh), section.rows.get(pair.aged))
         else {
             continue;
         };
@@ -79,10 +79,10 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
         let comparison = &pair.comparison;
         let cells = vec![
             aged.name.clone(),
-            young.name.clone(),
+            fresh.name.clone(),
             comparison.n.to_string(),
             mean(aged),
-            mean(young),
+            mean(fresh),
             number::format_ratio(comparison.ratio),
             comparison.interval.map_or("–".into(), super::overview::interval),
             measure.verdict(comparison.verdict).into(),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_aged_row_is_next_to_its_fresh_one_with_their_ratio() {
-        let trials = fixture::young_and_aged();
+        let trials = fixture::fresh_and_aged();
         let sections = view::sections(&trials, None);
         let section = &sections[0];
         let looks = Looks::of(&section.rows);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_phase_that_fills_its_file_system_is_drawn_by_its_capacity() {
-        let mut trials = fixture::young_and_aged();
+        let mut trials = fixture::fresh_and_aged();
         for trial in &mut trials {
             let files = if trial.plan.age().is_some() { 500 } else { 1000 } + trial.seed;
             let device = Some(fsdyno_record::Bytes(1 << 20));

@@ -6,19 +6,19 @@ use super::scale::{Scale, Unit};
 use crate::model::Row;
 
 /// The maximum number of bars in a chart; the table below it has all rows.
-pub const MOST: usize = 24;
+pub const MAX_BARS: usize = 24;
 
-const ROW: f64 = 44.0;
-const BAR_AT: f64 = 21.0;
-const BAR: f64 = 14.0;
+const ROW_HEIGHT: f64 = 44.0;
+const BAR_OFFSET: f64 = 21.0;
+const BAR_HEIGHT: f64 = 14.0;
 
 /// Height of an additional line, for names and values that do not fit into one.
-const LINE: f64 = 16.0;
+const LINE_HEIGHT: f64 = 16.0;
 
 /// Width of a character of a name, of a character of a value, and of the narrowest chart, in pixels.
-const NAME: f64 = 9.3;
-const VALUE: f64 = 8.4;
-const NARROW: f64 = 300.0;
+const NAME_CHAR_WIDTH: f64 = 9.3;
+const VALUE_CHAR_WIDTH: f64 = 8.4;
+const MIN_CHART_WIDTH: f64 = 300.0;
 
 /// The maximum number of characters of a name or a value that fit into the narrowest chart.
 const MAX_CHARS: usize = 32;
@@ -48,7 +48,7 @@ pub struct Bar {
     /// A 95 % interval of its end.
     pub interval: Option<(f64, f64)>,
     /// A thin bar beneath it.
-    pub beneath: Option<f64>,
+    pub thin_bar: Option<f64>,
 }
 
 /// A part of a bar.
@@ -76,14 +76,15 @@ impl Bar {
     /// Returns true if name and value fit into one line.
     fn fits(&self) -> bool {
         let letters = |text: &str| text.chars().count().min(MAX_CHARS) as f64;
-        letters(&self.name) * NAME + letters(&self.value) * VALUE < NARROW
+        letters(&self.name) * NAME_CHAR_WIDTH + letters(&self.value) * VALUE_CHAR_WIDTH
+            < MIN_CHART_WIDTH
     }
 
     /// The end of the bar, including its interval.
-    fn reach(&self) -> f64 {
+    fn end(&self) -> f64 {
         let end = self.parts.iter().map(|part| part.length).sum::<f64>();
         let high = self.interval.map_or(0.0, |(_, high)| high);
-        [end, high, self.beneath.unwrap_or(0.0)]
+        [end, high, self.thin_bar.unwrap_or(0.0)]
             .into_iter()
             .filter(|v| v.is_finite())
             .fold(0.0, f64::max)
@@ -91,26 +92,26 @@ impl Bar {
 }
 
 /// The class of a box in the key that represents the colour of each row: that of the first row.
-pub fn own(rows: &[Row<'_>], looks: &Looks) -> String {
+pub fn key_colour(rows: &[Row<'_>], looks: &Looks) -> String {
     rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
 }
 
-/// Draws the first [`MOST`] bars.
+/// Draws the first [`MAX_BARS`] bars.
 pub fn draw(contents: &Bars) -> Chart {
-    let bars = &contents.bars[..contents.bars.len().min(MOST)];
+    let bars = &contents.bars[..contents.bars.len().min(MAX_BARS)];
     let described = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
     let mut chart = Chart::new(&contents.title, described.collect::<Vec<_>>().join("; ") + ".");
     chart.key(&contents.key[..if contents.key.len() > 1 { contents.key.len() } else { 0 }]);
     if contents.key.len() < 2 {
         chart.grow(-6.0);
     }
-    let scale = Scale::with_max(bars.iter().map(Bar::reach).fold(0.0, f64::max), contents.unit);
+    let scale = Scale::with_max(bars.iter().map(Bar::end).fold(0.0, f64::max), contents.unit);
     let top = chart.height();
-    let line = if bars.iter().all(Bar::fits) { 0.0 } else { LINE };
-    let row = ROW + line;
+    let line = if bars.iter().all(Bar::fits) { 0.0 } else { LINE_HEIGHT };
+    let row = ROW_HEIGHT + line;
     let bottom = top + row * bars.len() as f64;
-    for (at, label) in scale.ticks() {
-        chart.vertical_line(at, top, bottom, &label);
+    for (x, label) in scale.ticks() {
+        chart.vertical_line(x, top, bottom, &label);
     }
     for (index, bar) in bars.iter().enumerate() {
         draw_bar(&mut chart, bar, &scale, top + row * index as f64, line);
@@ -124,13 +125,13 @@ fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
     let value = truncate(&bar.value, MAX_CHARS);
     chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&bar.name, MAX_CHARS));
     chart.text("value", 1.0, top + 15.0 + line, Anchor::End, &value);
-    let y = top + BAR_AT + line;
+    let y = top + BAR_OFFSET + line;
     let width = |value: f64| percent(scale.at(value));
     let mut from = 0.0;
     let whole: f64 = bar.parts.iter().map(|part| part.length.max(0.0)).sum();
     // The grid must not show through the bar.
-    chart.put(format_args!(
-        r#"<rect class="back" y="{y:.1}" width="{}" height="{BAR}"/>"#,
+    chart.push(format_args!(
+        r#"<rect class="back" y="{y:.1}" width="{}" height="{BAR_HEIGHT}"/>"#,
         width(whole)
     ));
     for part in bar.parts.iter().filter(|part| part.length > 0.0) {
@@ -140,27 +141,27 @@ fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
             Tone::Light => format!("f{} light", bar.look.colour),
             Tone::Neutral(tone) => format!("n{tone}"),
         };
-        chart.put(format_args!(
-            r#"<rect class="{class}" x="{}" y="{y:.1}" width="{}" height="{BAR}"/>"#,
+        chart.push(format_args!(
+            r#"<rect class="{class}" x="{}" y="{y:.1}" width="{}" height="{BAR_HEIGHT}"/>"#,
             width(from),
             width(part.length),
         ));
         from += part.length;
     }
     if bar.look.hatch > 0 {
-        let own = bar.parts.iter().filter(|part| !matches!(part.tone, Tone::Neutral(_)));
-        let own: f64 = own.map(|part| part.length.max(0.0)).sum();
-        chart.put(format_args!(
-            r#"<rect y="{y:.1}" width="{}" height="{BAR}" fill="url(#hatch{})"/>"#,
-            width(own),
+        let coloured = bar.parts.iter().filter(|part| !matches!(part.tone, Tone::Neutral(_)));
+        let coloured: f64 = coloured.map(|part| part.length.max(0.0)).sum();
+        chart.push(format_args!(
+            r#"<rect y="{y:.1}" width="{}" height="{BAR_HEIGHT}" fill="url(#hatch{})"/>"#,
+            width(coloured),
             bar.look.hatch,
         ));
     }
-    if let Some(beneath) = bar.beneath {
-        chart.put(format_args!(
+    if let Some(thin_bar) = bar.thin_bar {
+        chart.push(format_args!(
             r#"<rect class="ink" y="{:.1}" width="{}" height="3"/>"#,
-            y + BAR + 2.0,
-            width(beneath)
+            y + BAR_HEIGHT + 2.0,
+            width(thin_bar)
         ));
     }
     if let Some((low, high)) = bar.interval {
@@ -169,8 +170,8 @@ fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
 }
 
 fn whisker(chart: &mut Chart, (low, high): (String, String), y: f64) {
-    let (middle, first, last) = (y + BAR / 2.0, y + 2.0, y + BAR - 2.0);
-    chart.put(format_args!(
+    let (middle, first, last) = (y + BAR_HEIGHT / 2.0, y + 2.0, y + BAR_HEIGHT - 2.0);
+    chart.push(format_args!(
         r#"<g class="whisker"><line x1="{low}" x2="{high}" y1="{middle:.1}" y2="{middle:.1}"/><line x1="{low}" x2="{low}" y1="{first:.1}" y2="{last:.1}"/><line x1="{high}" x2="{high}" y1="{first:.1}" y2="{last:.1}"/></g>"#
     ));
 }
@@ -187,7 +188,7 @@ mod tests {
             value: "x".into(),
             parts: lengths.iter().map(part).collect(),
             interval: None,
-            beneath: None,
+            thin_bar: None,
         }
     }
 
@@ -217,6 +218,6 @@ mod tests {
     #[test]
     fn a_chart_has_a_bounded_number_of_bars() {
         let svg = chart((0..300).map(|_| bar("a", &[1.0])).collect());
-        assert_eq!(svg.matches("class=\"name\"").count(), MOST);
+        assert_eq!(svg.matches("class=\"name\"").count(), MAX_BARS);
     }
 }

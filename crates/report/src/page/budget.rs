@@ -29,21 +29,27 @@ const MAX_PARTS: usize = 300;
 /// The remaining budget.
 pub struct Budget {
     /// Bytes for all remaining sections, including the current one.
-    all: usize,
+    total_bytes: usize,
     /// Bytes for the current section.
-    own: usize,
+    section_bytes: usize,
     /// Number of remaining sections, without the current one.
     parts: usize,
-    charts_left_out: usize,
-    parts_left_out: usize,
+    omitted_charts: usize,
+    omitted_parts: usize,
 }
 
 impl Budget {
-    /// The budget of a page of `parts` sections; what is taken before the first [`Budget::next_part`] is for the
+    /// The budget of a page of `parts` sections; bytes taken before the first [`Budget::next_part`] are for the
     /// overview.
     pub fn of(parts: usize) -> Budget {
         let (parts, more) = (parts.min(MAX_PARTS), parts.saturating_sub(MAX_PARTS));
-        Budget { all: FIGURES, own: FIGURES / 6, parts, charts_left_out: 0, parts_left_out: more }
+        Budget {
+            total_bytes: FIGURES,
+            section_bytes: FIGURES / 6,
+            parts,
+            omitted_charts: 0,
+            omitted_parts: more,
+        }
     }
 
     /// Begins the next section; returns false if the page cannot have more.
@@ -51,41 +57,41 @@ impl Budget {
         if self.parts == 0 {
             return false;
         }
-        self.own = self.all / self.parts;
+        self.section_bytes = self.total_bytes / self.parts;
         self.parts -= 1;
         true
     }
 
     /// Takes this number of bytes if it is available; otherwise returns false.
     pub fn take(&mut self, bytes: usize) -> bool {
-        let fits = bytes <= self.own;
+        let fits = bytes <= self.section_bytes;
         if fits {
-            self.own -= bytes;
-            self.all = self.all.saturating_sub(bytes);
+            self.section_bytes -= bytes;
+            self.total_bytes = self.total_bytes.saturating_sub(bytes);
         }
         fits
     }
 
     /// Takes the bytes of a table; rows that do not fit are omitted.
     pub fn fit(&mut self, table: Table) -> Table {
-        let table = table.within(self.own);
-        self.take(table.size().min(self.own));
+        let table = table.within(self.section_bytes);
+        self.take(table.size().min(self.section_bytes));
         table
     }
 
-    /// Bytes left for the current section.
-    pub fn left(&self) -> usize {
-        self.own
+    /// Bytes that remain for the current section.
+    pub fn remaining(&self) -> usize {
+        self.section_bytes
     }
 
     /// Counts an omitted chart.
-    pub fn leave_out_a_chart(&mut self) {
-        self.charts_left_out += 1;
+    pub fn count_omitted_chart(&mut self) {
+        self.omitted_charts += 1;
     }
 
     /// A sentence on what the page omits; none if it omits nothing.
-    pub fn left_out(&self) -> Option<String> {
-        let what = match (self.parts_left_out, self.charts_left_out) {
+    pub fn omission_note(&self) -> Option<String> {
+        let omitted = match (self.omitted_parts, self.omitted_charts) {
             (0, 0) => return None,
             (0, charts) => number::counted(charts, "chart"),
             (parts, 0) => number::counted(parts, "phase"),
@@ -96,29 +102,29 @@ impl Budget {
             ),
         };
         Some(format!(
-            "To stay small, this page omits {what}. fsdyno report RESULT --charts DIR draws every chart, \
+            "To stay small, this page omits {omitted}. fsdyno report RESULT --charts DIR draws every chart, \
              and --format csv has every number."
         ))
     }
 }
 
 /// Truncates a list of sentences if there are too many, and each sentence if it is too long.
-pub fn lines(mut all: Vec<String>) -> Vec<String> {
-    let more = all.len().saturating_sub(MAX_SECTION_LINES);
-    all.truncate(MAX_SECTION_LINES);
-    all.iter_mut().for_each(|line| *line = text(std::mem::take(line)));
+pub fn lines(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MAX_SECTION_LINES);
+    lines.truncate(MAX_SECTION_LINES);
+    lines.iter_mut().for_each(|line| *line = text(std::mem::take(line)));
     if more > 0 {
-        all.push(format!("… and {more} more."));
+        lines.push(format!("… and {more} more."));
     }
-    all
+    lines
 }
 
 /// Truncates a text if it is too long.
-pub fn text(all: String) -> String {
-    match all.char_indices().nth(MAX_CHARS) {
-        None => all,
-        Some((at, _)) => {
-            format!("{} … ({} more characters)", &all[..at], all[at..].chars().count())
+pub fn text(text: String) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        None => text,
+        Some((cut, _)) => {
+            format!("{} … ({} more characters)", &text[..cut], text[cut..].chars().count())
         }
     }
 }
@@ -131,14 +137,14 @@ mod tests {
     fn sections_share_evenly_and_unused_bytes_pass_on() {
         let mut budget = Budget::of(4);
         assert!(budget.next_part());
-        assert_eq!(budget.left(), FIGURES / 4);
+        assert_eq!(budget.remaining(), FIGURES / 4);
         assert!(!budget.take(FIGURES / 3));
-        assert!(budget.next_part() && budget.left() == FIGURES / 3);
+        assert!(budget.next_part() && budget.remaining() == FIGURES / 3);
         assert!(budget.next_part() && budget.next_part() && budget.take(FIGURES));
-        assert!(!budget.next_part() && budget.left_out().is_none());
-        budget.leave_out_a_chart();
-        assert!(budget.left_out().unwrap().contains("omits 1 chart."));
-        assert!(Budget::of(310).left_out().unwrap().contains("omits 10 phases"));
+        assert!(!budget.next_part() && budget.omission_note().is_none());
+        budget.count_omitted_chart();
+        assert!(budget.omission_note().unwrap().contains("omits 1 chart."));
+        assert!(Budget::of(310).omission_note().unwrap().contains("omits 10 phases"));
     }
 
     #[test]

@@ -73,8 +73,8 @@ impl Chart {
         self.height += pixels;
     }
 
-    /// Adds elements; all foreign text in them must be escaped.
-    pub fn put(&mut self, elements: std::fmt::Arguments<'_>) {
+    /// Adds elements; all untrusted text in them must be escaped.
+    pub fn push(&mut self, elements: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail, so the result is ignored.
         let _ = self.body.write_fmt(elements);
     }
@@ -87,26 +87,28 @@ impl Chart {
             Anchor::End => " text-anchor=\"end\"",
         };
         let (x, text) = (percent(x), escape(text));
-        self.put(format_args!(r#"<text class="{class}" x="{x}" y="{y:.1}"{anchor}>{text}</text>"#));
+        self.push(format_args!(
+            r#"<text class="{class}" x="{x}" y="{y:.1}"{anchor}>{text}</text>"#
+        ));
     }
 
     /// Adds a vertical line of the grid with its label below.
-    pub fn vertical_line(&mut self, at: f64, top: f64, bottom: f64, label: &str) {
-        let x = percent(at);
-        self.put(format_args!(
+    pub fn vertical_line(&mut self, position: f64, top: f64, bottom: f64, label: &str) {
+        let x = percent(position);
+        self.push(format_args!(
             r#"<line class="grid" x1="{x}" x2="{x}" y1="{top:.1}" y2="{bottom:.1}"/>"#
         ));
-        let anchor = match at {
-            at if at < 0.06 => Anchor::Start,
-            at if at > 0.94 => Anchor::End,
+        let anchor = match position {
+            x if x < 0.06 => Anchor::Start,
+            x if x > 0.94 => Anchor::End,
             _ => Anchor::Middle,
         };
-        self.text("tick", at, bottom + 16.0, anchor, label);
+        self.text("tick", position, bottom + 16.0, anchor, label);
     }
 
     /// Adds a horizontal line of the grid with its label on it.
     pub fn horizontal_line(&mut self, y: f64, label: &str) {
-        self.put(format_args!(r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#));
+        self.push(format_args!(r#"<line class="grid" x1="0" x2="100%" y1="{y:.1}" y2="{y:.1}"/>"#));
         self.text("tick", 0.0, y - 3.0, Anchor::Start, label);
     }
 
@@ -116,27 +118,27 @@ impl Chart {
         let short = entries.iter().all(|(_, name)| name.chars().count() <= SHORT);
         let columns = if short { 2 } else { 1 };
         for (index, (key, name)) in entries.iter().enumerate() {
-            let left = 50 * (index % columns);
+            let x = 50 * (index % columns);
             let y = self.height + KEY * (index / columns) as f64;
             let middle = y + 8.0;
             match key {
-                Key::Box(class) => self.put(format_args!(
-                    r#"<rect class="{class}" x="{left}%" y="{:.1}" width="14" height="10"/>"#,
+                Key::Box(class) => self.push(format_args!(
+                    r#"<rect class="{class}" x="{x}%" y="{:.1}" width="14" height="10"/>"#,
                     y + 3.0
                 )),
-                Key::Thin => self.put(format_args!(
-                    r#"<rect class="ink" x="{left}%" y="{:.1}" width="14" height="3"/>"#,
+                Key::Thin => self.push(format_args!(
+                    r#"<rect class="ink" x="{x}%" y="{:.1}" width="14" height="3"/>"#,
                     y + 7.0
                 )),
-                Key::Line(look) => self.put(format_args!(
-                    r#"<svg x="{left}%" y="{middle:.1}" overflow="visible"><path class="line l{}" d="M0 0H20"{}/></svg>"#,
+                Key::Line(look) => self.push(format_args!(
+                    r#"<svg x="{x}%" y="{middle:.1}" overflow="visible"><path class="line l{}" d="M0 0H20"{}/></svg>"#,
                     look.colour,
                     dashes(*look),
                 )),
             }
             let name = escape(&truncate(name, if short { SHORT } else { LONG }));
-            self.put(format_args!(
-                r#"<svg x="{left}%" overflow="visible"><text class="key" x="26" y="{:.1}">{name}</text></svg>"#,
+            self.push(format_args!(
+                r#"<svg x="{x}%" overflow="visible"><text class="key" x="26" y="{:.1}">{name}</text></svg>"#,
                 y + 12.0
             ));
         }
@@ -146,14 +148,14 @@ impl Chart {
     /// Adds lines over the whole width between two heights; each is a path in a coordinate system of 1000 by
     /// `height`.
     pub fn paths(&mut self, top: f64, height: f64, paths: &[(Look, String)]) {
-        self.put(format_args!(
+        self.push(format_args!(
             r#"<svg y="{top:.1}" width="100%" height="{height:.1}" viewBox="0 0 1000 {height:.1}" preserveAspectRatio="none" overflow="visible">"#
         ));
         for (look, path) in paths {
             let (colour, dash) = (look.colour, dashes(*look));
-            self.put(format_args!(r#"<path class="line l{colour}" d="{path}"{dash}/>"#));
+            self.push(format_args!(r#"<path class="line l{colour}" d="{path}"{dash}/>"#));
         }
-        self.put(format_args!("</svg>"));
+        self.push(format_args!("</svg>"));
     }
 
     /// The drawing as part of a page, under an id that is unique there.
@@ -168,12 +170,12 @@ impl Chart {
     /// The drawing as a separate file, with its title and its style.
     pub fn standalone_svg(&self) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
-        let style = colour::alone(include_str!("chart.css"));
+        let style = colour::standalone_style(include_str!("chart.css"));
         let (patterns, body) = (colour::patterns(), &self.body);
-        let (wide, high) = (WIDTH + 40, self.height + 72.0);
+        let (width, height) = (WIDTH + 40, self.height + 72.0);
         format!(
             r##"{MARK}
-<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-labelledby="t d" width="{wide}" height="{high:.0}" viewBox="0 0 {wide} {high:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif"><title id="t">{title}</title><desc id="d">{description}</desc><style>{style}</style>{patterns}<rect class="back" width="100%" height="100%" fill="#fff"/><text class="name" x="20" y="32">{title}</text><svg x="20" y="52" width="{WIDTH}" height="{:.0}" overflow="visible">{body}</svg></svg>
+<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-labelledby="t d" width="{width}" height="{height:.0}" viewBox="0 0 {width} {height:.0}" font-family="system-ui, 'DejaVu Sans', sans-serif"><title id="t">{title}</title><desc id="d">{description}</desc><style>{style}</style>{patterns}<rect class="back" width="100%" height="100%" fill="#fff"/><text class="name" x="20" y="32">{title}</text><svg x="20" y="52" width="{WIDTH}" height="{:.0}" overflow="visible">{body}</svg></svg>
 "##,
             self.height
         )

@@ -40,10 +40,10 @@ pub const NEUTRALS: usize = 4;
 
 /// The colour of a kind of file system, from the catalog; a kind without one always gets the same colour, chosen by
 /// its name.
-fn of(kind: &str) -> usize {
-    let known = catalog::get(kind).ok().and_then(|filesystem| filesystem.colour);
+fn colour_of_kind(kind: &str) -> usize {
+    let stated = catalog::get(kind).ok().and_then(|filesystem| filesystem.colour);
     let by_name = || kind.bytes().fold(7usize, |hash, byte| hash * 31 % 8191 + byte as usize);
-    known.unwrap_or_else(by_name) % COLOURS.len()
+    stated.unwrap_or_else(by_name) % COLOURS.len()
 }
 
 /// Stripes in the background colour, so that they show on light and dark pages. The first row of a colour has
@@ -59,10 +59,10 @@ const HATCHES: [Hatch; 7] = [
 ];
 
 /// Number of rows of one colour that can be distinguished.
-const LOOKS: usize = HATCHES.len() + 1;
+const MAX_LOOKS: usize = HATCHES.len() + 1;
 
 /// The dashes of a line, in the order of the hatches, the plain one first.
-const DASHES: [&str; LOOKS] =
+const DASHES: [&str; MAX_LOOKS] =
     ["", "6 3", "2 3", "8 3 2 3", "1 2", "14 4", "8 3 2 3 2 3", "14 3 6 3"];
 
 /// Stripes of one direction, or of two.
@@ -88,7 +88,7 @@ pub struct Look {
 impl Look {
     /// The dashes of its lines, in the form of `stroke-dasharray`; empty for a plain line.
     pub fn dash(self) -> &'static str {
-        DASHES[self.hatch % LOOKS]
+        DASHES[self.hatch % MAX_LOOKS]
     }
 
     /// The classes of its dot in a table.
@@ -117,13 +117,16 @@ impl Looks {
     /// hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, as long as there
     /// are any. After that looks repeat, which is acceptable because every bar has its name next to it.
     pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
-        let colours: Vec<usize> = kinds.map(of).collect();
+        let colours: Vec<usize> = kinds.map(colour_of_kind).collect();
         let mut used = [0usize; COLOURS.len()];
-        let look = |own: &usize| {
-            let is_free = |at: &usize| !colours.contains(at) && used[*at] < LOOKS;
+        let look = |preferred: &usize| {
+            let is_free = |colour: &usize| !colours.contains(colour) && used[*colour] < MAX_LOOKS;
             let other = || (0..COLOURS.len()).find(is_free);
-            let colour = Some(*own).filter(|own| used[*own] < LOOKS).or_else(other).unwrap_or(*own);
-            let hatch = used[colour] % LOOKS;
+            let colour = Some(*preferred)
+                .filter(|preferred| used[*preferred] < MAX_LOOKS)
+                .or_else(other)
+                .unwrap_or(*preferred);
+            let hatch = used[colour] % MAX_LOOKS;
             used[colour] += 1;
             Look { colour, hatch }
         };
@@ -132,7 +135,7 @@ impl Looks {
 
     /// The look of a row.
     pub fn get(&self, row: &Row<'_>) -> Look {
-        let plain = || Look { colour: of(&row.kind), hatch: 0 };
+        let plain = || Look { colour: colour_of_kind(&row.kind), hatch: 0 };
         self.0.get(&row.name).copied().unwrap_or_else(plain)
     }
 }
@@ -182,9 +185,9 @@ fn rules() -> String {
 
 /// The style of a separate chart, dark if the reader prefers it; every colour is spelled out, because programs that
 /// draw SVG may not support variables.
-pub fn alone(chart: &str) -> String {
+pub fn standalone_style(chart: &str) -> String {
     let style = format!("{chart}\n{}", rules());
-    let spelled = |dark: usize| {
+    let expanded = |dark: usize| {
         let mut style = style.clone();
         for (index, colour) in COLOURS.iter().enumerate() {
             style = style.replace(&format!("var(--c{index})"), colour[dark]);
@@ -194,7 +197,7 @@ pub fn alone(chart: &str) -> String {
         }
         style
     };
-    format!("{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}", spelled(0), spelled(1))
+    format!("{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}", expanded(0), expanded(1))
 }
 
 #[cfg(test)]
@@ -206,8 +209,8 @@ mod tests {
 
     /// Converts an sRGB colour, as written in HTML, to linear light (IEC 61966-2-1).
     fn linear(hex: &str) -> Linear {
-        [1, 3, 5].map(|at| {
-            let value = f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+        [1, 3, 5].map(|index| {
+            let value = f64::from(u8::from_str_radix(&hex[index..index + 2], 16).unwrap()) / 255.0;
             if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
         })
     }
@@ -261,8 +264,8 @@ mod tests {
                 oklab(eye.map(cone).map(|value| value.clamp(0.0, 1.0)))
             };
             let perceived: Vec<Linear> = colours.iter().map(perceived).collect();
-            for (at, a) in perceived.iter().enumerate() {
-                for b in &perceived[..at] {
+            for (index, a) in perceived.iter().enumerate() {
+                for b in &perceived[..index] {
                     let distance =
                         a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
                     min = min.min(distance);
@@ -298,10 +301,11 @@ mod tests {
 
     #[test]
     fn kinds_of_the_catalog_differ_and_an_unknown_kind_keeps_its_colour() {
-        let own: Vec<usize> = catalog::all().iter().filter_map(|kind| kind.colour).collect();
-        let distinct: BTreeSet<usize> = own.iter().map(|colour| colour % COLOURS.len()).collect();
-        assert_eq!((own.len(), distinct.len()), (COLOURS.len(), COLOURS.len()));
-        assert_eq!(of("nilfs2"), of("nilfs2"));
+        let stated: Vec<usize> = catalog::all().iter().filter_map(|kind| kind.colour).collect();
+        let distinct: BTreeSet<usize> =
+            stated.iter().map(|colour| colour % COLOURS.len()).collect();
+        assert_eq!((stated.len(), distinct.len()), (COLOURS.len(), COLOURS.len()));
+        assert_eq!(colour_of_kind("nilfs2"), colour_of_kind("nilfs2"));
     }
 
     #[test]
@@ -323,9 +327,9 @@ mod tests {
         let dashes: BTreeSet<&str> = looks[..8].iter().map(|look| look.dash()).collect();
         assert_eq!(dashes.len(), 8);
         assert!(looks[..8].iter().all(|look| look.colour == looks[0].colour));
-        let many = Looks::of_kinds(["ext4"; 40].into_iter().chain(["xfs"]));
-        assert_eq!(many.iter().collect::<BTreeSet<_>>().len(), 41);
-        assert_eq!(many[40], Look { colour: of("xfs"), hatch: 0 });
+        let crowded = Looks::of_kinds(["ext4"; 40].into_iter().chain(["xfs"]));
+        assert_eq!(crowded.iter().collect::<BTreeSet<_>>().len(), 41);
+        assert_eq!(crowded[40], Look { colour: colour_of_kind("xfs"), hatch: 0 });
         assert_eq!(Looks::of_kinds(["ext4"; 100].into_iter()).len(), 100);
     }
 
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_separate_chart_uses_no_variable() {
-        let style = alone(include_str!("chart.css"));
+        let style = standalone_style(include_str!("chart.css"));
         assert!(!style.contains("var("), "{style}");
     }
 }

@@ -1,4 +1,4 @@
-//! The conditions in full: first what all trials share, then what is specific to each row.
+//! The conditions in full: first those that all trials share, then those that are specific to each row.
 
 use std::collections::BTreeMap;
 
@@ -83,13 +83,13 @@ fn common_facts(blocks: &[Block]) -> Vec<(String, String)> {
 
 /// Drops the blocks that do not fit and returns their number.
 fn fit(blocks: &mut Vec<Block>, bytes: usize) -> usize {
-    let mut left = bytes;
+    let mut remaining = bytes;
     let fits = |block: &&Block| {
         let facts = block.facts.iter().map(|(name, value)| name.len() + value.len() + 24);
         let notes = block.notes.iter().map(|note| note.len() + 30);
         let size = 500 + facts.chain(notes).sum::<usize>() + 170 * block.trials.len();
-        let fits = size <= left;
-        left = left.saturating_sub(size);
+        let fits = size <= remaining;
+        remaining = remaining.saturating_sub(size);
         fits
     };
     let kept = blocks.iter().take_while(fits).count();
@@ -99,16 +99,16 @@ fn fit(blocks: &mut Vec<Block>, bytes: usize) -> usize {
 }
 
 fn block(workload: &str, row: &Row<'_>, trial: &Trial) -> Block {
-    let one = |(trial, _): &Run<'_>| {
+    let trial_cells = |(trial, _): &Run<'_>| {
         let host = &trial.host;
         let id = trial.trial_id.clone();
         [trial.seed.to_string(), id, host.started.clone(), host.elapsed_ns.to_string()]
     };
     Block {
         name: format!("{workload} on {}", row.name),
-        facts: facts::of(trial),
+        facts: facts::facts(trial),
         notes: trial.conditions.notes.clone(),
-        trials: row.trials.iter().take(MAX_TRIALS).map(one).collect(),
+        trials: row.trials.iter().take(MAX_TRIALS).map(trial_cells).collect(),
         more: row.trials.len().saturating_sub(MAX_TRIALS),
     }
 }
@@ -134,11 +134,11 @@ pub fn labs(trials: &[Trial]) -> Vec<Lab> {
     let labs = crate::labs::labs(trials);
     let first = labs.first().map(|lab| parts(lab.id)).unwrap_or_default();
     let view = |(index, LabRows { id, rows, .. }): (usize, LabRows<'_>)| {
-        let mut own = parts(id);
-        own.retain(|name, value| index == 0 || first.get(name) != Some(value));
+        let mut shown = parts(id);
+        shown.retain(|name, value| index == 0 || first.get(name) != Some(value));
         let labels: Vec<&str> = rows.iter().map(String::as_str).collect();
         let labels = super::part::join_names(&labels, 12);
-        Lab { id: id.into(), labels, parts: own }
+        Lab { id: id.into(), labels, parts: shown }
     };
     labs.into_iter().take(LABS).enumerate().map(view).collect()
 }
@@ -167,7 +167,7 @@ mod tests {
         assert!(names(&conditions.blocks[0].facts).contains(&"mkfs".to_string()));
         let trial = &fixture::trials()[0];
         let all = conditions.common.len() + conditions.blocks[0].facts.len();
-        assert_eq!(all, facts::of(trial).len());
+        assert_eq!(all, facts::facts(trial).len());
     }
 
     #[test]

@@ -7,31 +7,34 @@ use fsdyno_record::trial::{Phase, Split};
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::{Looks, NEUTRALS};
-use super::figure::{Figure, drawn_note, n_of};
+use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
 /// The label of all threads that do not have a separate tone.
-const REST: &str = "other threads";
+const OTHER_THREADS: &str = "other threads";
 
 /// The figure; none if no CPU time was recorded.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows = &section.rows;
-    let works = works(rows);
-    let kernel = !works.is_empty();
-    let bars: Vec<Bar> = rows.iter().map(|row| bar(row, &works, looks)).collect();
+    let kinds = thread_kinds(rows);
+    let kernel = !kinds.is_empty();
+    let bars: Vec<Bar> = rows.iter().map(|row| bar(row, &kinds, looks)).collect();
     if bars.iter().flat_map(|bar| &bar.parts).all(|part| part.length <= 0.0) {
         return None;
     }
-    let own = bars::own(rows, looks);
+    let colour = bars::key_colour(rows, looks);
     let mut key = vec![
-        (Key::Box(own.clone()), "calls: user".to_string()),
-        (Key::Box(format!("{own} half")), "calls: kernel".to_string()),
+        (Key::Box(colour.clone()), "calls: user".to_string()),
+        (Key::Box(format!("{colour} half")), "calls: kernel".to_string()),
     ];
     key.extend(
-        works.iter().enumerate().map(|(at, work)| (Key::Box(format!("n{at}")), threads(work))),
+        kinds
+            .iter()
+            .enumerate()
+            .map(|(index, kind)| (Key::Box(format!("n{index}")), kind_name(kind))),
     );
     let chart = bars::draw(&Bars {
         title: format!("{}: CPU time", section.title()),
@@ -43,49 +46,49 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let note = format!(
         "CPU time of the threads that issue the calls{}; means, {}{}.{}",
         if kernel { " and of the kernel's own threads" } else { "" },
-        n_of(rows.iter().map(|row| row.returned.n)),
-        drawn_note(bars::MOST, rows.len()),
+        n_text(rows.iter().map(|row| row.returned.n)),
+        drawn_note(bars::MAX_BARS, rows.len()),
         if sampled {
             " The split into user and kernel mode is an estimate by timer ticks."
         } else {
             ""
         },
     );
-    let table = table(rows, &works, looks);
+    let table = table(rows, &kinds, looks);
     Some(Figure { slug: "cpu", title: "CPU time".into(), note, chart, table })
 }
 
 /// The kinds of kernel threads, the busiest first; those beyond the available tones are merged.
-fn works(rows: &[Row<'_>]) -> Vec<String> {
+fn thread_kinds(rows: &[Row<'_>]) -> Vec<String> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
-    for (work, ns) in rows.iter().flat_map(|row| &row.trials).flat_map(|(_, p)| &p.kernel_cpu_ns) {
-        *times.entry(work).or_default() += ns.0;
+    for (kind, ns) in rows.iter().flat_map(|row| &row.trials).flat_map(|(_, p)| &p.kernel_cpu_ns) {
+        *times.entry(kind).or_default() += ns.0;
     }
-    let mut works: Vec<(&str, u64)> = times.into_iter().filter(|(_, ns)| *ns > 0).collect();
-    works.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let mut names: Vec<String> = works.iter().map(|(work, _)| number::sanitize(work)).collect();
+    let mut kinds: Vec<(&str, u64)> = times.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    kinds.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let mut names: Vec<String> = kinds.iter().map(|(kind, _)| number::sanitize(kind)).collect();
     if names.len() > NEUTRALS {
         names.truncate(NEUTRALS - 1);
-        names.push(REST.into());
+        names.push(OTHER_THREADS.into());
     }
     names
 }
 
 /// The name of a kind of kernel thread; the kernel's pooled workers serve every subsystem.
-fn threads(work: &str) -> String {
-    if work == "kworker" { "kworker (pooled)".into() } else { work.to_string() }
+fn kind_name(kind: &str) -> String {
+    if kind == "kworker" { "kworker (pooled)".into() } else { kind.to_string() }
 }
 
 /// Mean seconds in user mode, in the kernel, and of each kind of kernel thread.
-fn means(row: &Row<'_>, works: &[String]) -> Vec<f64> {
+fn means(row: &Row<'_>, kinds: &[String]) -> Vec<f64> {
     let mean = |value: &dyn Fn(&Phase) -> f64| row.mean(|phase| Some(value(phase))).unwrap_or(0.0);
     let mut means =
         vec![mean(&|phase| phase.user_ns.seconds()), mean(&|phase| phase.system_ns.seconds())];
-    for work in works {
+    for kind in kinds {
         means.push(mean(&|phase| {
             let named = phase.kernel_cpu_ns.iter().filter(|(name, _)| {
                 let name = number::sanitize(name);
-                if work == REST { !works.contains(&name) } else { name == *work }
+                if kind == OTHER_THREADS { !kinds.contains(&name) } else { name == *kind }
             });
             named.map(|(_, ns)| ns.seconds()).sum()
         }));
@@ -93,9 +96,9 @@ fn means(row: &Row<'_>, works: &[String]) -> Vec<f64> {
     means
 }
 
-fn bar(row: &Row<'_>, works: &[String], looks: &Looks) -> Bar {
+fn bar(row: &Row<'_>, kinds: &[String], looks: &Looks) -> Bar {
     let tones = [Tone::Full, Tone::Half].into_iter().chain((0..).map(Tone::Neutral));
-    let means = means(row, works);
+    let means = means(row, kinds);
     let whole: f64 = means.iter().sum();
     Bar {
         name: row.name.clone(),
@@ -107,14 +110,14 @@ fn bar(row: &Row<'_>, works: &[String], looks: &Looks) -> Bar {
             .map(|(length, tone)| Part { length: *length, tone })
             .collect(),
         interval: None,
-        beneath: None,
+        thin_bar: None,
     }
 }
 
-fn table(rows: &[Row<'_>], works: &[String], looks: &Looks) -> Table {
+fn table(rows: &[Row<'_>], kinds: &[String], looks: &Looks) -> Table {
     let mut heads = vec!["<file system", "n", "calls", "±", "user", "kernel"];
-    let works_heads: Vec<String> = works.iter().map(|work| threads(work)).collect();
-    heads.extend(works_heads.iter().map(String::as_str));
+    let kind_heads: Vec<String> = kinds.iter().map(|kind| kind_name(kind)).collect();
+    heads.extend(kind_heads.iter().map(String::as_str));
     let caption = "Mean CPU time; kworkers are pooled, and their work is not attributed";
     let mut table = Table::new(caption, &heads);
     for row in rows {
@@ -122,7 +125,7 @@ fn table(rows: &[Row<'_>], works: &[String], looks: &Looks) -> Table {
         let spread = spread.map_or(String::new(), |half| format!("± {}", number::percent(half)));
         let calls = number::seconds(row.cpu.mean);
         let mut cells = vec![row.name.clone(), row.returned.n.to_string(), calls, spread];
-        cells.extend(means(row, works).into_iter().map(number::seconds));
+        cells.extend(means(row, kinds).into_iter().map(number::seconds));
         table.row(looks.get(row), cells);
     }
     table.without_empty()
@@ -139,13 +142,13 @@ mod tests {
         let mut trials = fixture::single();
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             phase.kernel_cpu_ns =
-                (1..=6).map(|n| (format!("work{n}"), Nanos(n * 1_000_000))).collect();
+                (1..=6).map(|n| (format!("kind{n}"), Nanos(n * 1_000_000))).collect();
         }
         let sections = view::sections(&trials, None);
         let rows = &sections[0].rows;
-        let works = works(rows);
-        assert_eq!(works, ["work6", "work5", "work4", REST]);
-        let means = means(&rows[0], &works);
+        let kinds = thread_kinds(rows);
+        assert_eq!(kinds, ["work6", "work5", "work4", OTHER_THREADS]);
+        let means = means(&rows[0], &kinds);
         let milli: Vec<f64> = means[2..].iter().map(|s| (s * 1e3).round()).collect();
         assert_eq!(milli, [6.0, 5.0, 4.0, 6.0]);
     }
@@ -153,16 +156,16 @@ mod tests {
     #[test]
     fn the_split_by_ticks_is_called_an_estimate_and_no_time_has_no_chart() {
         let mut trials = fixture::trials();
-        let of = |trials: &[fsdyno_record::Trial]| {
+        let chart = |trials: &[fsdyno_record::Trial]| {
             let sections = view::sections(trials, None);
             let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
             figure(&sections[0], &looks)
         };
-        assert!(of(&trials).unwrap().note.contains("estimate"));
+        assert!(chart(&trials).unwrap().note.contains("estimate"));
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             (phase.user_ns, phase.system_ns) = (Nanos(0), Nanos(0));
             phase.kernel_cpu_ns.clear();
         }
-        assert!(of(&trials).is_none());
+        assert!(chart(&trials).is_none());
     }
 }

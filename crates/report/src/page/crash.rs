@@ -13,7 +13,9 @@ use super::figure::{Figure, drawn_note};
 use super::part::{FigureView, Part, figure_view, join_names};
 use super::scale::Unit;
 use super::style::style;
-use crate::crash::{PAIRS, lost, mount, named, ran, sentences, table_of, with_unique_names};
+use crate::crash::{
+    PAIRS, executed, lost, mount, name_with_disk, sentences, table_of, with_unique_names,
+};
 use crate::error::ReportError;
 use crate::number;
 use crate::table::{self, Table};
@@ -22,19 +24,21 @@ use crate::table::{self, Table};
 type Outcome = (&'static str, fn(&CutOutcome) -> bool);
 
 const OUTCOMES: [Outcome; 4] = [
-    ("acknowledged work lost, or the whole file system", |tried| {
-        tried.findings.violations() > 0 || tried.recovery.lost.is_some()
+    ("acknowledged work lost, or the whole file system", |outcome| {
+        outcome.findings.violations() > 0 || outcome.recovery.lost.is_some()
     }),
-    ("repair needed", |tried| tried.recovery.unclean.is_some() || tried.recovery.refused.is_some()),
-    ("unacknowledged work lost", |tried| {
-        let found = &tried.findings;
+    ("repair needed", |outcome| {
+        outcome.recovery.unclean.is_some() || outcome.recovery.refused.is_some()
+    }),
+    ("unacknowledged work lost", |outcome| {
+        let found = &outcome.findings;
         found.lost_ns.0 + found.files_lost + found.files_empty + found.files_stale > 0
             || found.names_lost + found.names_doubled > 0
     }),
     ("nothing lost", |_| true),
 ];
 
-/// The page. It needs no network, scripts or fonts; all foreign text is escaped.
+/// The page. It needs no network, scripts or fonts; all untrusted text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -43,7 +47,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     let mut budget = Budget::of(1);
     let all = with_unique_names(rows);
     let part = page_part(&all, &mut budget);
-    let rows: Vec<Row> = ran(&all).cloned().collect();
+    let rows: Vec<Row> = executed(&all).cloned().collect();
     let rows = rows.as_slice();
     let title = title(rows);
     let table = table_of(rows);
@@ -56,7 +60,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
         compared => compared_sentence(rows),
         answer => budget::lines(sentences(&all)),
         parts => part.into_iter().collect::<Vec<_>>(),
-        left_out => budget.left_out(),
+        left_out => budget.omission_note(),
         legend => meanings,
         instrument => context! {},
         subject => budget::lines(cuts::subject(rows)),
@@ -73,7 +77,7 @@ pub fn page_part(all: &[Row], budget: &mut Budget) -> Option<Part> {
     if !budget.next_part() {
         return None;
     }
-    let rows: Vec<Row> = ran(all).cloned().collect();
+    let rows: Vec<Row> = executed(all).cloned().collect();
     let rows = rows.as_slice();
     let looks = looks(rows);
     let mut drawn = figures(rows, &looks).into_iter();
@@ -120,12 +124,12 @@ fn title(rows: &[Row]) -> String {
 /// The number of cuts and file systems: cuts of different file systems are not added up.
 fn compared_sentence(rows: &[Row]) -> String {
     let counts = || rows.iter().map(|row| row.outcomes.len());
-    let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-    let (s, each) = (if most == 1 { "" } else { "s" }, if rows.len() == 1 { "" } else { " each" });
+    let (least, max) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    let (s, each) = (if max == 1 { "" } else { "s" }, if rows.len() == 1 { "" } else { " each" });
     let least =
-        if least < most { format!("{} to ", number::count(least as u64)) } else { String::new() };
-    let (most, rows) = (number::count(most as u64), number::counted(rows.len(), "file system"));
-    format!("{least}{most} cut{s}{each} of {rows}, all of them mounted, walked and checked.")
+        if least < max { format!("{} to ", number::count(least as u64)) } else { String::new() };
+    let (max, rows) = (number::count(max as u64), number::counted(rows.len(), "file system"));
+    format!("{least}{max} cut{s}{each} of {rows}, all of them mounted, walked and checked.")
 }
 
 /// The first violations of each row, as sentences.
@@ -133,17 +137,17 @@ fn examples(rows: &[Row]) -> Vec<String> {
     const EACH: usize = 3;
     let mut lines = Vec::new();
     for row in rows {
-        let bad = row
+        let violations = row
             .outcomes
             .iter()
-            .filter(|tried| tried.findings.violations() > 0 || tried.recovery.lost.is_some());
-        for tried in bad.take(EACH) {
-            let what = tried.findings.examples.first().or(tried.recovery.lost.as_ref());
+            .filter(|outcome| outcome.findings.violations() > 0 || outcome.recovery.lost.is_some());
+        for outcome in violations.take(EACH) {
+            let what = outcome.findings.examples.first().or(outcome.recovery.lost.as_ref());
             let what = what.map_or("bytes or names are gone", String::as_str);
             lines.push(number::sanitize(&format!(
                 "{}, cut {}: {what}",
-                named(row),
-                tried.cut.number
+                name_with_disk(row),
+                outcome.cut.number
             )));
         }
     }
@@ -155,14 +159,14 @@ fn figures(rows: &[Row], looks: &[Look]) -> Vec<Figure> {
     vec![
         speed(rows, looks),
         outcomes(rows, looks),
-        worst(
+        median_and_worst(
             rows,
             looks,
             ("lost", "Work lost"),
             lost,
             "age of the oldest unacknowledged work that was lost",
         ),
-        worst(rows, looks, ("recovery", "Recovery"), mount, "virtual time of the mount"),
+        median_and_worst(rows, looks, ("recovery", "Recovery"), mount, "virtual time of the mount"),
     ]
 }
 
@@ -172,12 +176,12 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
         unit = "units of work".into();
     }
     let bar = |(row, look): (&Row, &Look)| Bar {
-        name: named(row),
+        name: name_with_disk(row),
         look: *look,
         value: format!("{:.1} {}/s", row.rate.per_second, number::sanitize(&row.rate.unit)),
         parts: vec![part(row.rate.per_second, Tone::Full)],
         interval: None,
-        beneath: None,
+        thin_bar: None,
     };
     let bars = rows.iter().zip(looks).map(bar).collect();
     let chart =
@@ -187,7 +191,7 @@ fn speed(rows: &[Row], looks: &[Look]) -> Figure {
     let note = format!(
         "{} per second until durable; one seed, so no interval. The table shows what a power cut costs{}.",
         number::sanitize(&unit),
-        drawn_note(bars::MOST, rows.len())
+        drawn_note(bars::MAX_BARS, rows.len())
     );
     Figure { slug: "speed", title: "Speed, and what a power cut costs".into(), note, chart, table }
 }
@@ -200,8 +204,8 @@ fn part(length: f64, tone: Tone) -> bars::Part {
 fn count_outcomes(row: &Row) -> [usize; OUTCOMES.len()] {
     let mut counts = [0; OUTCOMES.len()];
     for outcome in &row.outcomes {
-        if let Some(at) = OUTCOMES.iter().position(|(_, test)| test(outcome)) {
-            counts[at] += 1;
+        if let Some(index) = OUTCOMES.iter().position(|(_, test)| test(outcome)) {
+            counts[index] += 1;
         }
     }
     counts
@@ -211,17 +215,21 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     let bar = |(row, look): (&Row, &Look)| {
         let counts = count_outcomes(row);
         Bar {
-            name: named(row),
+            name: name_with_disk(row),
             look: *look,
             value: format!("{} of {} lost nothing", counts[OUTCOMES.len() - 1], row.outcomes.len()),
-            parts: (0..).zip(counts).map(|(at, n)| part(n as f64, Tone::Neutral(at))).collect(),
+            parts: (0..)
+                .zip(counts)
+                .map(|(index, n)| part(n as f64, Tone::Neutral(index)))
+                .collect(),
             interval: None,
-            beneath: None,
+            thin_bar: None,
         }
     };
     let bars = rows.iter().zip(looks).map(bar).collect();
-    let key =
-        (0..).zip(OUTCOMES).map(|(at, (what, _))| (Key::Box(format!("n{at}")), what.to_string()));
+    let key = (0..)
+        .zip(OUTCOMES)
+        .map(|(index, (what, _))| (Key::Box(format!("n{index}")), what.to_string()));
     let chart = bars::draw(&Bars {
         title: "Outcomes of power cuts".into(),
         unit: Unit::Count,
@@ -233,14 +241,14 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     let mut table = Table::new("Cuts by their worst outcome", &heads);
     for (row, look) in rows.iter().zip(looks) {
         let counts = count_outcomes(row).map(|n| n.to_string());
-        table.row(*look, std::iter::once(named(row)).chain(counts).collect());
+        table.row(*look, std::iter::once(name_with_disk(row)).chain(counts).collect());
     }
-    let note = format!("Cuts by their worst outcome{}.", drawn_note(bars::MOST, rows.len()));
+    let note = format!("Cuts by their worst outcome{}.", drawn_note(bars::MAX_BARS, rows.len()));
     Figure { slug: "outcomes", title: "Outcomes of power cuts".into(), note, chart, table }
 }
 
 /// The figure of a time: its median and its maximum over the cuts.
-fn worst(
+fn median_and_worst(
     rows: &[Row],
     looks: &[Look],
     (slug, title): (&'static str, &'static str),
@@ -253,7 +261,7 @@ fn worst(
     for (row, look) in rows.iter().zip(looks) {
         let (median, max) = row.median_and_max(value);
         bars.push(Bar {
-            name: named(row),
+            name: name_with_disk(row),
             look: *look,
             value: format!(
                 "{} / {}",
@@ -265,18 +273,18 @@ fn worst(
                 part(seconds(max - median), Tone::Light),
             ],
             interval: None,
-            beneath: None,
+            thin_bar: None,
         });
         let cells = [median, max].map(|ns| number::seconds(seconds(ns)));
-        table.row(*look, std::iter::once(named(row)).chain(cells).collect());
+        table.row(*look, std::iter::once(name_with_disk(row)).chain(cells).collect());
     }
-    let own = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));
+    let colour = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));
     let key = vec![
-        (Key::Box(own.clone()), "median cut".to_string()),
-        (Key::Box(format!("{own} light")), "worst cut".to_string()),
+        (Key::Box(colour.clone()), "median cut".to_string()),
+        (Key::Box(format!("{colour} light")), "worst cut".to_string()),
     ];
     let chart = bars::draw(&Bars { title: title.into(), unit: Unit::Seconds, bars, key });
-    let note = format!("Median and worst cut: {what}{}.", drawn_note(bars::MOST, rows.len()));
+    let note = format!("Median and worst cut: {what}{}.", drawn_note(bars::MAX_BARS, rows.len()));
     Figure { slug, title: title.into(), note, chart, table }
 }
 

@@ -6,7 +6,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::shell::quote;
 
 use crate::command::option;
-use crate::crash::named;
+use crate::crash::name_with_disk;
 use crate::number;
 
 /// The file with all details.
@@ -28,7 +28,7 @@ pub fn subject(rows: &[Row]) -> Vec<String> {
 
 /// A block of names and values for each row.
 pub fn blocks(rows: &[Row]) -> Vec<(String, Vec<(String, String)>)> {
-    rows.iter().map(|row| (named(row), facts(row))).collect()
+    rows.iter().map(|row| (name_with_disk(row), facts(row))).collect()
 }
 
 fn facts(row: &Row) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use fsdyno_record::trial::Device;
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::Looks;
-use super::figure::{Figure, drawn_note, n_of};
+use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::model::{Row, Section};
 use crate::number;
@@ -36,20 +36,20 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
                 Part { length: flushes, tone: Tone::Neutral(1) },
             ],
             interval: None,
-            beneath: mean(row, |d| d.seeks),
+            thin_bar: mean(row, |d| d.seeks),
         }
     };
     let bars: Vec<Bar> = rows.iter().map(bar).collect();
     if bars.iter().flat_map(|bar| &bar.parts).all(|part| part.length <= 0.0) {
         return None;
     }
-    let own = bars::own(&section.rows, looks);
+    let colour = bars::key_colour(&section.rows, looks);
     let mut key = vec![
-        (Key::Box(own.clone()), "reads".to_string()),
-        (Key::Box(format!("{own} light")), "writes".to_string()),
+        (Key::Box(colour.clone()), "reads".to_string()),
+        (Key::Box(format!("{colour} light")), "writes".to_string()),
         (Key::Box("n1".into()), "flushes".to_string()),
     ];
-    if bars.iter().any(|bar| bar.beneath.is_some()) {
+    if bars.iter().any(|bar| bar.thin_bar.is_some()) {
         key.push((Key::Thin, "seeks".to_string()));
     }
     let chart = bars::draw(&Bars {
@@ -60,8 +60,8 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     });
     let note = format!(
         "Requests until durable; means, {}{}.",
-        n_of(rows.iter().map(|row| row.returned.n)),
-        drawn_note(bars::MOST, rows.len())
+        n_text(rows.iter().map(|row| row.returned.n)),
+        drawn_note(bars::MAX_BARS, rows.len())
     );
     let table = table(&rows, looks);
     Some(Figure { slug: "device", title: "Device requests".into(), note, chart, table })
@@ -115,7 +115,7 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         value: words(*used),
         parts: vec![Part { length: *used, tone: Tone::Full }],
         interval: None,
-        beneath: None,
+        thin_bar: None,
     };
     let chart = bars::draw(&Bars {
         title: format!("{}: space used at the end", section.title()),
@@ -126,8 +126,8 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let note = format!(
         "By the file system's own count (statfs) at the end of the phase, including what the empty file \
          system takes; means, {}{}.",
-        n_of(rows.iter().map(|(row, _)| row.returned.n)),
-        drawn_note(bars::MOST, rows.len())
+        n_text(rows.iter().map(|(row, _)| row.returned.n)),
+        drawn_note(bars::MAX_BARS, rows.len())
     );
     let mut table = Table::new("Means over n trials", &["<file system", "n", "space used"]);
     for (row, used) in &rows {
@@ -138,8 +138,8 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
 }
 
 fn space_used(row: &Row<'_>) -> Option<f64> {
-    let own = row.trials.iter().all(|(trial, _)| trial.plan.filesystem.is_some());
-    row.mean(|phase| Some(phase.space_used.0 as f64)).filter(|_| own)
+    let has_own_filesystem = row.trials.iter().all(|(trial, _)| trial.plan.filesystem.is_some());
+    row.mean(|phase| Some(phase.space_used.0 as f64)).filter(|_| has_own_filesystem)
 }
 
 #[cfg(test)]

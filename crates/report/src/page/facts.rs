@@ -9,7 +9,7 @@ use fsdyno_record::trial::Phase;
 use crate::subject::raid_of;
 
 /// All settings in effect, as name and value; unknown ones are omitted.
-pub fn of(trial: &Trial) -> Vec<(String, String)> {
+pub fn facts(trial: &Trial) -> Vec<(String, String)> {
     let (plan, found) = (&trial.plan, &trial.conditions);
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| {
@@ -38,7 +38,7 @@ pub fn of(trial: &Trial) -> Vec<(String, String)> {
         fact("guest CPU", lab.cpu.describe());
         fact("boot", lab.boot.name().to_string());
         fact("clients", lab.clients.map(|clients| clients.to_string()).unwrap_or_default());
-        fact("network", lab.network.as_ref().map(of_network).unwrap_or_default());
+        fact("network", lab.network.as_ref().map(network_lines).unwrap_or_default());
     }
     if let VenuePlan::Model { block_size } = plan.venue {
         fact("block size", block_size.to_string());
@@ -86,9 +86,11 @@ fn kernel_threads(trial: &Trial) -> String {
 /// The parameters of a disk, a line for each. `fsdyno show disk` has its description and the sources of
 /// the values.
 fn parameters(spec: &serde_json::Value) -> String {
-    let words = |key: &str| matches!(key, "about" | "source");
+    let is_description = |key: &str| matches!(key, "about" | "source");
     let mut lines = Vec::new();
-    for (key, value) in spec.as_object().into_iter().flatten().filter(|(key, _)| !words(key)) {
+    for (key, value) in
+        spec.as_object().into_iter().flatten().filter(|(key, _)| !is_description(key))
+    {
         match value.as_object() {
             Some(fields) => {
                 lines.extend(fields.iter().map(|(name, value)| format!("{key}.{name}: {value}")));
@@ -108,7 +110,7 @@ fn lines(map: &BTreeMap<String, String>) -> String {
 }
 
 /// The parameters of a network, a line for each.
-fn of_network(network: &NetworkPlan) -> String {
+fn network_lines(network: &NetworkPlan) -> String {
     let NetworkPlan { name, bits_per_second, delay_ns, limit } = network;
     format!("{name}\nlink of {bits_per_second} bit/s, {delay_ns}\n{limit} packets")
 }

@@ -10,7 +10,7 @@ pub struct Figure {
     pub slug: &'static str,
     /// The heading.
     pub title: String,
-    /// The note that a reader needs: n, what is drawn and how, and what is omitted.
+    /// The note below the chart: n, the meaning of the drawing, and what is omitted.
     pub note: String,
     /// The drawing.
     pub chart: Chart,
@@ -19,21 +19,21 @@ pub struct Figure {
 }
 
 /// `n = 3`, `n = 2 to 5`; with a note if some have no interval because n = 1.
-pub fn n_of(numbers: impl Iterator<Item = usize>) -> String {
+pub fn n_text(numbers: impl Iterator<Item = usize>) -> String {
     let numbers: Vec<usize> = numbers.collect();
-    let least = numbers.iter().copied().min().unwrap_or(0);
-    let most = numbers.iter().copied().max().unwrap_or(0);
-    match (least, most) {
+    let min = numbers.iter().copied().min().unwrap_or(0);
+    let max = numbers.iter().copied().max().unwrap_or(0);
+    match (min, max) {
         (1, 1) => "n = 1: no interval".into(),
-        (1, most) => format!("n = 1 to {most}; no interval where n = 1"),
-        (least, most) if least == most => format!("n = {least}"),
-        (least, most) => format!("n = {least} to {most}"),
+        (1, max) => format!("n = 1 to {max}; no interval where n = 1"),
+        (min, max) if min == max => format!("n = {min}"),
+        (min, max) => format!("n = {min} to {max}"),
     }
 }
 
 /// `; the first 24 of 300 are drawn`, or nothing if all are.
-pub fn drawn_note(most: usize, all: usize) -> String {
-    if all > most { format!("; the first {most} of {all} are drawn") } else { String::new() }
+pub fn drawn_note(shown: usize, total: usize) -> String {
+    if total > shown { format!("; the first {shown} of {total} are drawn") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -42,11 +42,11 @@ mod tests {
 
     #[test]
     fn n_is_stated_exactly() {
-        let of = |numbers: &[usize]| n_of(numbers.iter().copied());
-        assert_eq!(of(&[3, 3]), "n = 3");
-        assert_eq!(of(&[2, 5]), "n = 2 to 5");
-        assert_eq!(of(&[1, 1]), "n = 1: no interval");
-        assert_eq!(of(&[1, 3]), "n = 1 to 3; no interval where n = 1");
+        let text = |numbers: &[usize]| n_text(numbers.iter().copied());
+        assert_eq!(text(&[3, 3]), "n = 3");
+        assert_eq!(text(&[2, 5]), "n = 2 to 5");
+        assert_eq!(text(&[1, 1]), "n = 1: no interval");
+        assert_eq!(text(&[1, 3]), "n = 1 to 3; no interval where n = 1");
         assert_eq!(drawn_note(24, 24) + &drawn_note(24, 300), "; the first 24 of 300 are drawn");
     }
 }

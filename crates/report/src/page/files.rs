@@ -52,7 +52,7 @@ pub fn charts<'b>(
     for curve in &curves {
         files.add(&curve.title, &growth::figure(curve, &looks));
     }
-    files.made
+    files.files
 }
 
 /// Returns true if the bytes are a chart written by fsdyno, which may be overwritten.
@@ -63,12 +63,12 @@ pub fn is_chart(bytes: &[u8]) -> bool {
 /// Chart files with unique names.
 #[derive(Default)]
 pub(super) struct ChartFiles {
-    pub made: Vec<ChartFile>,
-    taken: BTreeSet<String>,
+    pub files: Vec<ChartFile>,
+    names: BTreeSet<String>,
 }
 
 impl ChartFiles {
-    /// Adds a chart; a name that is taken gets a number.
+    /// Adds a chart; a name that is already used gets a number.
     pub fn add(&mut self, title: &str, figure: &Figure) {
         let stem = match title {
             "" => figure.slug.to_string(),
@@ -76,9 +76,9 @@ impl ChartFiles {
         };
         let numbered = (2..).map(|n| format!("{stem}-{n}.svg"));
         let mut names = std::iter::once(format!("{stem}.svg")).chain(numbered);
-        let Some(name) = names.find(|name| !self.taken.contains(name)) else { return };
-        self.taken.insert(name.clone());
-        self.made.push(ChartFile { name, svg: figure.chart.standalone_svg() });
+        let Some(name) = names.find(|name| !self.names.contains(name)) else { return };
+        self.names.insert(name.clone());
+        self.files.push(ChartFile { name, svg: figure.chart.standalone_svg() });
     }
 }
 

@@ -28,18 +28,18 @@ fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
                 let phases = &trial.measured.phases;
                 let last = phases.last().is_some_and(|p| p.name == phase.name);
                 // If nothing was requested and nothing done, there is no cost.
-                let idle = |gap: &&Gap| gap.wanted == "none" && gap.done == "none";
-                for gap in trial.measured.gaps.iter().filter(|gap| !idle(gap)) {
+                let is_idle = |gap: &&Gap| gap.wanted == "none" && gap.done == "none";
+                for gap in trial.measured.gaps.iter().filter(|gap| !is_idle(gap)) {
                     if gap.before == phase.name || (last && gap.before.is_empty()) {
+                        // The key has the executed action, which may differ from the requested one.
                         let key = (gap.before.as_str(), gap.done.as_str());
                         times.entry(key).or_default().push(gap.elapsed_ns.seconds());
-                        // The key has the executed action, which may differ from the requested one.
                     }
                 }
             }
             for ((before, done), times) in times.into_iter().rev() {
                 let Some(summary) = Summary::of(&times) else { continue };
-                let place = match before {
+                let position = match before {
                     "" => "after the last phase".to_string(),
                     name => format!("before {name}"),
                 };
@@ -47,7 +47,7 @@ fn lines(sections: &[Section<'_>]) -> Vec<Vec<String>> {
                 lines.push(vec![
                     workload,
                     row.name.clone(),
-                    place,
+                    position,
                     done.into(),
                     number::seconds(summary.mean),
                     summary.n.to_string(),

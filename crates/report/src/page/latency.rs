@@ -11,7 +11,7 @@ use crate::number;
 use crate::table::Table;
 
 /// The maximum number of lines that can be distinguished in a chart.
-pub const MOST: usize = 8;
+pub const MAX_LINES: usize = 8;
 
 const HEIGHT: f64 = 208.0;
 
@@ -30,19 +30,19 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let note = format!(
         "The share of ops that took longer than a given time; further left is better. Both axes are \
          logarithmic; all seeds together{}.",
-        drawn_note(MOST, rows.len())
+        drawn_note(MAX_LINES, rows.len())
     );
     let chart = chart(&format!("{}: latency of {op}", section.title()), &rows, looks);
     Some(Figure { slug: "latency", title, note, chart, table: table(op, &rows, looks) })
 }
 
 fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
-    let rows = &rows[..rows.len().min(MOST)];
-    let words = rows.iter().map(|(row, all)| {
-        let [half, most] = [50.0, 99.0].map(|p| Nanos(all.percentile(p)));
-        format!("{}: half of the ops within {half}, 99 % within {most}", row.name)
+    let rows = &rows[..rows.len().min(MAX_LINES)];
+    let descriptions = rows.iter().map(|(row, all)| {
+        let [p50, p99] = [50.0, 99.0].map(|p| Nanos(all.percentile(p)));
+        format!("{}: half of the ops within {p50}, 99 % within {p99}", row.name)
     });
-    let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
+    let mut chart = Chart::new(title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
         rows.iter().map(|(row, _)| (Key::Line(looks.get(row)), row.name.clone())).collect();
     chart.key(&key);
@@ -54,13 +54,13 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
     let max_count = rows.iter().map(|(_, all)| all.count()).max().unwrap_or(1) as f64;
     let y = Log::of_range((1.0 / max_count).max(MIN_SHARE), 1.0);
     let top = chart.height();
-    for (at, value) in x.ticks() {
-        chart.vertical_line(at, top, top + HEIGHT, &Unit::Seconds.label(value));
+    for (position, value) in x.ticks() {
+        chart.vertical_line(position, top, top + HEIGHT, &Unit::Seconds.label(value));
     }
-    for (at, share) in y.ticks() {
+    for (position, share) in y.ticks() {
         // The line for all ops is the upper edge and needs no label.
         let label = if share < 1.0 { percentile(share) } else { String::new() };
-        chart.horizontal_line(top + HEIGHT * (1.0 - at), &label);
+        chart.horizontal_line(top + HEIGHT * (1.0 - position), &label);
     }
     let paths: Vec<(Look, String)> = rows
         .iter()
@@ -83,17 +83,17 @@ fn percentile(share: f64) -> String {
 fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
     let count: u64 = buckets.iter().map(|(_, n)| n).sum();
     let right = |ns: u64| (x.at(ns.min(longest) as f64 / 1e9) * 1000.0).round();
-    let down = |slower: u64| ((1.0 - y.at(slower as f64 / count as f64)) * HEIGHT).round();
+    let y_of = |slower: u64| ((1.0 - y.at(slower as f64 / count as f64)) * HEIGHT).round();
     let mut slower = count;
     let mut path = String::from("M0 0");
     let mut last = (0.0, 0.0);
     for (index, (upper, n)) in buckets.iter().enumerate() {
         slower -= n;
-        let here = (right(*upper), down(slower));
-        let visible = here.0 - last.0 >= 4.0 || here.1 - last.1 >= 3.0;
+        let point = (right(*upper), y_of(slower));
+        let visible = point.0 - last.0 >= 4.0 || point.1 - last.1 >= 3.0;
         if visible || index + 1 == buckets.len() {
-            path.push_str(&format!("H{}V{}", here.0, here.1));
-            last = here;
+            path.push_str(&format!("H{}V{}", point.0, point.1));
+            last = point;
         }
     }
     path
@@ -105,8 +105,8 @@ fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Table {
         Table::new("Latency percentiles over all seeds, at most 1.6 % too high", &heads);
     for (row, all) in rows {
         let mut cells = vec![row.name.clone(), number::count(all.count())];
-        let at = |p: f64| Nanos(all.percentile(p)).to_string();
-        cells.extend([50.0, 90.0, 99.0, 99.9, 100.0].map(at));
+        let percentile = |p: f64| Nanos(all.percentile(p)).to_string();
+        cells.extend([50.0, 90.0, 99.0, 99.9, 100.0].map(percentile));
         table.row(looks.get(row), cells);
     }
     table
@@ -127,11 +127,13 @@ mod tests {
         // Half of the ops took longer than 1 ms.
         let half = ((1.0 - y.at(0.5)) * HEIGHT).round();
         let right = (x.at(1e-3) * 1000.0).round();
-        let near = path.split('H').filter_map(|step| step.split_once('V')).any(|(at, down)| {
-            let (at, down): (f64, f64) = (at.parse().unwrap(), down.parse().unwrap());
-            (at - right).abs() <= 4.0 && (down - half).abs() <= 3.0
-        });
-        assert!(near, "{path}");
+        let is_near =
+            path.split('H').filter_map(|step| step.split_once('V')).any(|(across, y_text)| {
+                let (across, y_text): (f64, f64) =
+                    (across.parse().unwrap(), y_text.parse().unwrap());
+                (across - right).abs() <= 4.0 && (y_text - half).abs() <= 3.0
+            });
+        assert!(is_near, "{path}");
     }
 
     #[test]

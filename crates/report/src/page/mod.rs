@@ -72,7 +72,7 @@ pub use tune::html as tune_html;
 pub use why::why_charts;
 
 /// The page, with series over time, and with ratios to the baseline or to the best. It needs no network, scripts or
-/// fonts; all foreign text is escaped.
+/// fonts; all untrusted text is escaped.
 ///
 /// # Errors
 /// Only [`ReportError::Template`], for a fault in the page's own template.
@@ -120,21 +120,21 @@ fn page_of(
     let Extras { series, explanations, crashed, .. } = extras;
     let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
-    let on_curves = || places_of(&curves);
+    let curve_points = || points_of(&curves);
     let rows = || rows_of(&sections);
-    let points = || on_curves().map(|place| (place.workload.as_str(), &place.row));
+    let points = || curve_points().map(|point| (point.workload.as_str(), &point.row));
     let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
     let mut environment = environment()?;
     let timelines = crate::timeline::timelines(trials);
-    let more = usize::from(!crashed.is_empty()) + usize::from(!timelines.is_empty());
-    let more = more + explanations.len().min(why::MOST);
-    let mut budget = Budget::of(sections.len() + curves.len() + more);
+    let extra_parts = usize::from(!crashed.is_empty()) + usize::from(!timelines.is_empty());
+    let extra_parts = extra_parts + explanations.len().min(why::MAX_EXPLAINED);
+    let mut budget = Budget::of(sections.len() + curves.len() + extra_parts);
     let overview = overview::figure(&sections, &looks);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
     let matrix = crate::matrix::table(&sections).map(|matrix| grid(&budget.fit(matrix)));
-    let along = timeline::part(&timelines, &mut budget);
+    let timeline = timeline::part(&timelines, &mut budget);
     let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
-    parts.splice(0..0, along);
+    parts.splice(0..0, timeline);
     let cuts = power_cuts(crashed, &mut budget);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());
     parts.extend(cuts);
@@ -156,8 +156,8 @@ fn page_of(
         matrix,
         parts,
         explained,
-        more_explained => more_explained(explanations.len().saturating_sub(why::MOST)),
-        left_out => budget.left_out(),
+        more_explained => more_explained(explanations.len().saturating_sub(why::MAX_EXPLAINED)),
+        left_out => budget.omission_note(),
         legend => [columns::meanings(&sections), trials::marks(&sections)].concat(),
         flags => trials::flags(&sections, &curves).iter().map(|f| [f.name(), f.meaning()]).collect::<Vec<_>>(),
         instrument => instrument::view(&sections, budget::LINES),
@@ -191,11 +191,14 @@ fn rows_of<'s, 'a>(sections: &'s [Section<'a>]) -> impl Iterator<Item = (&'s str
 
 /// The title of a page without a study.
 fn plain_title(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
-    title(rows_of(sections).chain(places_of(curves).map(|place| (place.of.as_str(), &place.row))))
+    title(
+        rows_of(sections)
+            .chain(points_of(curves).map(|point| (point.curve_workload.as_str(), &point.row))),
+    )
 }
 
 /// Every point of the curves.
-fn places_of<'s, 'a>(curves: &'s [Curve<'a>]) -> impl Iterator<Item = &'s PointRow<'a>> {
+fn points_of<'s, 'a>(curves: &'s [Curve<'a>]) -> impl Iterator<Item = &'s PointRow<'a>> {
     curves.iter().flat_map(|curve| &curve.lines).flat_map(|line| line.rows.iter().flatten())
 }
 
@@ -251,7 +254,7 @@ fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option
     let heads = ["<file system", "<call", "count", "share", "p50", "p99", "max"];
     let mut table = Table::new("All seeds; share of the time of all calls", &heads);
     for row in &section.rows {
-        for calls in calls::of(row) {
+        for calls in calls::calls(row) {
             let cells = vec![
                 row.name.clone(),
                 calls.kind.to_string(),
@@ -263,7 +266,7 @@ fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option
             ];
             table.row(looks.get(row), cells);
         }
-        if table.size() > budget.left() {
+        if table.size() > budget.remaining() {
             break;
         }
     }
@@ -396,13 +399,14 @@ mod tests {
     #[test]
     fn the_answer_comes_first_and_the_command_and_the_conditions_last() {
         let page = page(&fixture::trials());
-        let at = |text: &str| page.find(text).unwrap();
-        assert!(at("class=\"answer\"") < at("id=\"overview\""));
+        let position = |text: &str| page.find(text).unwrap();
+        assert!(position("class=\"answer\"") < position("id=\"overview\""));
         assert!(
-            at("id=\"overview\"") < at("id=\"s0\"") && at("id=\"s0\"") < at("id=\"conditions\"")
+            position("id=\"overview\"") < position("id=\"s0\"")
+                && position("id=\"s0\"") < position("id=\"conditions\"")
         );
-        assert!(at("id=\"conditions\"") < at("class=\"command\""));
-        assert!(at("href=\"#repeat\"") < at("class=\"answer\""));
+        assert!(position("id=\"conditions\"") < position("class=\"command\""));
+        assert!(position("href=\"#repeat\"") < position("class=\"answer\""));
         assert!(
             page.contains("synced") && page.contains("including what the empty file system takes")
         );

@@ -9,7 +9,7 @@ use fsdyno_record::{Bytes, Trial};
 use super::chart::{AXIS, Anchor, Chart, Key};
 use super::colour::{Look, Looks};
 use super::figure::{Figure, drawn_note};
-use super::latency::MOST;
+use super::latency::MAX_LINES;
 use super::scale::{Scale, Unit};
 use crate::model::Section;
 use crate::number;
@@ -18,15 +18,15 @@ use crate::series::Index;
 use crate::table::Table;
 
 /// Heights of the panel of ops and of each panel below it, and the gap between two panels.
-const OPS: f64 = 120.0;
-const BELOW: f64 = 72.0;
-const BETWEEN: f64 = 10.0;
+const OPS_HEIGHT: f64 = 120.0;
+const PANEL_HEIGHT: f64 = 72.0;
+const PANEL_GAP: f64 = 10.0;
 
 /// Space for a panel's name, and for its highest tick below it.
-const NAME: f64 = 36.0;
+const NAME_HEIGHT: f64 = 36.0;
 
 /// The largest number of steps drawn for a line; more are merged.
-const STEPS: usize = 120;
+const MAX_STEPS: usize = 120;
 
 /// The trials whose series the page may draw: for each possible row, the one with the lowest seed.
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
@@ -65,14 +65,14 @@ impl Drawn<'_> {
     }
 
     fn per_second(&self, counts: &[u64]) -> Vec<(f64, f64)> {
-        let whole = self.series.interval_ns.seconds();
+        let interval = self.series.interval_ns.seconds();
         let mut rates: Vec<(f64, f64)> = Vec::new();
         for (index, n) in counts.iter().enumerate() {
             let end = self.end(index);
-            let length = end - index as f64 * whole;
+            let length = end - index as f64 * interval;
             match (index.checked_sub(1), rates.last_mut()) {
-                (Some(before), Some(last)) if length < whole / 2.0 => {
-                    *last = (end, (counts[before] + n) as f64 / (whole + length.max(0.0)));
+                (Some(previous), Some(last)) if length < interval / 2.0 => {
+                    *last = (end, (counts[previous] + n) as f64 / (interval + length.max(0.0)));
                 }
                 _ => rates.push((end, *n as f64 / length)),
             }
@@ -82,8 +82,8 @@ impl Drawn<'_> {
     }
 
     /// Bytes at the end of each interval, with the interval's end.
-    fn bytes(&self, of: &[u64]) -> Vec<(f64, f64)> {
-        of.iter().enumerate().map(|(index, bytes)| (self.end(index), *bytes as f64)).collect()
+    fn bytes(&self, values: &[u64]) -> Vec<(f64, f64)> {
+        values.iter().enumerate().map(|(index, bytes)| (self.end(index), *bytes as f64)).collect()
     }
 }
 
@@ -91,8 +91,8 @@ impl Drawn<'_> {
 pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
-        let of = series.get(trial)?;
-        let series = of.phases.iter().find(|series| series.name == phase.name)?;
+        let trial_series = series.get(trial)?;
+        let series = trial_series.phases.iter().find(|series| series.name == phase.name)?;
         let length = series.length_ns.seconds();
         let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
         (length > 0.0).then_some(Drawn { name, look, seed, series, length })
@@ -106,15 +106,15 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
     let note = format!(
         "From the first op to {}; {seeds}, n = 1{}. Every value is in \
          series.ndjson.",
-        end(section),
-        drawn_note(MOST, rows.len())
+        end_stamp(section),
+        drawn_note(MAX_LINES, rows.len())
     );
     let chart = chart(&format!("{}: over time", section.title()), &rows);
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
 /// The time at which the series of a phase end: durable, else the last known stamp.
-fn end(section: &Section<'_>) -> &'static str {
+fn end_stamp(section: &Section<'_>) -> &'static str {
     let all = || section.rows.iter().filter_map(|row| row.trials.first());
     let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
         (Some(_), _) => "durable",
@@ -142,7 +142,7 @@ const PANELS: [Panel; 4] = [
 ];
 
 fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
-    let rows = &rows[..rows.len().min(MOST)];
+    let rows = &rows[..rows.len().min(MAX_LINES)];
     let words = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
     let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
@@ -156,21 +156,24 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
         .filter(|(_, lines)| lines.iter().any(|line| !line.is_empty()))
         .collect();
     for (index, ((name, unit, _), lines)) in panels.iter().enumerate() {
-        let height = if index == 0 { OPS } else { BELOW };
-        chart.grow(NAME);
+        let height = if index == 0 { OPS_HEIGHT } else { PANEL_HEIGHT };
+        chart.grow(NAME_HEIGHT);
         let top = chart.height();
         chart.text("name", 0.0, top - 20.0, Anchor::Start, name);
-        let most = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
-        let scale = Scale::with_max(most, *unit);
+        let max = lines.iter().flatten().map(|(_, value)| *value).fold(0.0, f64::max);
+        let scale = Scale::with_max(max, *unit);
         let last = index + 1 == panels.len();
-        for (at, label) in time.ticks() {
+        for (position, label) in time.ticks() {
             let label = if last { label } else { String::new() };
-            chart.vertical_line(at, top, top + height, &label);
+            chart.vertical_line(position, top, top + height, &label);
         }
         let ticks = scale.ticks();
         let (zero, highest) = (0, ticks.len() - 1);
-        for (at, label) in [&ticks[zero], &ticks[highest]] {
-            chart.horizontal_line(top + height * (1.0 - at), if *at > 0.0 { label } else { "" });
+        for (position, label) in [&ticks[zero], &ticks[highest]] {
+            chart.horizontal_line(
+                top + height * (1.0 - position),
+                if *position > 0.0 { label } else { "" },
+            );
         }
         let stepped = matches!(unit, Unit::Rate | Unit::ByteRate);
         let paths: Vec<(Look, String)> = rows
@@ -180,7 +183,7 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
             .map(|(row, line)| (row.look, path(line, stepped, height, &time, &scale)))
             .collect();
         chart.paths(top, height, &paths);
-        chart.grow(height + if last { AXIS } else { BETWEEN });
+        chart.grow(height + if last { AXIS } else { PANEL_GAP });
     }
     chart
 }
@@ -188,14 +191,14 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
 /// The SVG path of a line: steps for rates, straight lines between readings.
 fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &Scale) -> String {
     let right = |seconds: f64| (time.at(seconds) * 1000.0).round();
-    let down = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
-    let every = line.len().div_ceil(STEPS).max(1);
+    let y_of = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
+    let every = line.len().div_ceil(MAX_STEPS).max(1);
     let mut path = String::new();
     for group in line.chunks(every) {
         let Some((end, last)) = group.last() else { continue };
         // Rates of several intervals are averaged; of several readings, the last one is drawn.
         let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
-        let (x, y) = (right(*end), down(if stepped { mean } else { *last }));
+        let (x, y) = (right(*end), y_of(if stepped { mean } else { *last }));
         path.push_str(&match (path.is_empty(), stepped) {
             (true, true) => format!("M0 {y}H{x}"),
             (true, false) => format!("M{x} {y}"),
@@ -239,8 +242,9 @@ fn table(rows: &[Drawn<'_>]) -> Table {
     for row in rows {
         let mut rates: Vec<f64> = row.rates().into_iter().map(|(_, rate)| rate).collect();
         rates.sort_by(f64::total_cmp);
-        let rate =
-            |at: usize| rates.get(at).map_or("–".into(), |rate| number::format_scaled(*rate));
+        let rate = |index: usize| {
+            rates.get(index).map_or("–".into(), |rate| number::format_scaled(*rate))
+        };
         let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
         let wrote = &row.series.device_written_bytes;
         let wrote = (!wrote.is_empty()).then(|| Bytes(wrote.iter().sum()).to_string());
@@ -344,6 +348,6 @@ mod tests {
     fn long_series_are_drawn_in_a_bounded_number_of_steps() {
         let line: Vec<(f64, f64)> = (0..100_000).map(|n| (n as f64, 5.0)).collect();
         let (time, scale) = (Scale::with_max(1e5, Unit::Seconds), Scale::with_max(5.0, Unit::Rate));
-        assert!(path(&line, true, 100.0, &time, &scale).len() < STEPS * 12);
+        assert!(path(&line, true, 100.0, &time, &scale).len() < MAX_STEPS * 12);
     }
 }

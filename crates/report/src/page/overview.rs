@@ -2,19 +2,19 @@
 
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::{Look, Looks};
-use super::figure::{Figure, n_of};
+use super::figure::{Figure, n_text};
 use super::scale::{Scale, Unit};
 use crate::measure::Measure;
-use crate::model::Standing;
+use crate::model::Significance;
 use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
 /// The ratio above which the axis becomes logarithmic.
-const LINEAR: f64 = 5.0;
+const MAX_LINEAR_RATIO: f64 = 5.0;
 
-/// An interval is drawn up to this multiple of the farthest ratio, then clipped.
-const FAR: f64 = 1.5;
+/// The multiple of the farthest ratio at which intervals are clipped.
+const MAX_CLIP_FACTOR: f64 = 1.5;
 
 /// The maximum number of rows with names next to their dots; with more, only the table has names.
 const MAX_NAMED: usize = 40;
@@ -45,34 +45,34 @@ impl NamePlacement {
     /// The height of the rows of this number of dots.
     fn height(self, dots: usize) -> f64 {
         match self {
-            NamePlacement::Side => ROW * dots as f64,
-            NamePlacement::Above => TALL * dots as f64,
-            NamePlacement::TableOnly => STRIP,
+            NamePlacement::Side => ROW_HEIGHT * dots as f64,
+            NamePlacement::Above => TALL_ROW_HEIGHT * dots as f64,
+            NamePlacement::TableOnly => STRIP_HEIGHT,
         }
     }
 
     /// The vertical middle of a dot within those rows.
     fn middle(self, index: usize) -> f64 {
         match self {
-            NamePlacement::Side => ROW * index as f64 + ROW / 2.0,
-            NamePlacement::Above => TALL * index as f64 + TALL - 8.0,
-            NamePlacement::TableOnly => STRIP / 2.0,
+            NamePlacement::Side => ROW_HEIGHT * index as f64 + ROW_HEIGHT / 2.0,
+            NamePlacement::Above => TALL_ROW_HEIGHT * index as f64 + TALL_ROW_HEIGHT - 8.0,
+            NamePlacement::TableOnly => STRIP_HEIGHT / 2.0,
         }
     }
 }
 
 /// The minimum width of a chart and the maximum width of a character, in pixels.
-const NARROW: f64 = 308.0;
+const MIN_CHART_WIDTH: f64 = 308.0;
 const CHAR_WIDTH: f64 = 7.2;
 
 /// The maximum number of phases in an overview.
 const MAX_PHASES: usize = 24;
 
-const TITLE: f64 = 22.0;
-const ROW: f64 = 18.0;
-const TALL: f64 = 32.0;
-const STRIP: f64 = 20.0;
-const BETWEEN: f64 = 12.0;
+const TITLE_HEIGHT: f64 = 22.0;
+const ROW_HEIGHT: f64 = 18.0;
+const TALL_ROW_HEIGHT: f64 = 32.0;
+const STRIP_HEIGHT: f64 = 20.0;
+const PHASE_GAP: f64 = 12.0;
 
 /// One dot.
 struct Dot {
@@ -107,12 +107,13 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let dots = || shown.iter().flat_map(|phase| &phase.dots);
     let axis = Axis::of_dots(dots());
     let chart = chart(shown, &axis, &versus);
-    let left = phases.len() - shown.len();
-    let left = if left > 0 { format!(" {left} more phases follow below.") } else { String::new() };
-    let to = if versus == "best" { "the best of its phase" } else { &versus };
+    let hidden = phases.len() - shown.len();
+    let more =
+        if hidden > 0 { format!(" {hidden} more phases follow below.") } else { String::new() };
+    let base = if versus == "best" { "the best of its phase" } else { &versus };
     let ratios = || sections.iter().flat_map(|section| &section.rows).filter_map(|row| row.ratio);
-    let open = match dots().any(|dot| dot.n > 1) {
-        true if ratios().any(|ratio| ratio.standing == Standing::WithinError) => {
+    let note = match dots().any(|dot| dot.n > 1) {
+        true if ratios().any(|ratio| ratio.significance == Significance::WithinError) => {
             " Filled: significant; hollow: no difference that matters, undecided, or within the processor model's error."
         }
         true => " Filled: significant; hollow: no difference that matters, or undecided.",
@@ -125,9 +126,9 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
         _ => ("Time (device space per file, if file systems were filled)", "better"),
     };
     let note = format!(
-        "{measure} relative to {to}, with 95 % intervals; further left is {left_is}.{open} {}; {}.{left}",
+        "{measure} relative to {base}, with 95 % intervals; further left is {left_is}.{note} {}; {}.{more}",
         axis.words(),
-        n_of(dots().map(|dot| dot.n))
+        n_text(dots().map(|dot| dot.n))
     );
     let table = table(&phases, &versus, if filled == 0 { "time" } else { "measured" });
     Some(Figure { slug: "overview", title: "Overview".into(), note, chart, table })
@@ -147,9 +148,10 @@ fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
             ratio: ratio.value,
             interval: comparison.and_then(|comparison| comparison.interval),
             significant: comparison.is_some_and(|comparison| comparison.n > 1)
-                && ratio.standing == Standing::Plain,
+                && ratio.significance == Significance::Plain,
             measured: section.measure.format(row.measured.mean),
-            verdict: comparison.map_or("", |it| section.measure.verdict(it.verdict)),
+            verdict: comparison
+                .map_or("", |comparison| section.measure.verdict(comparison.verdict)),
         })
     };
     let dots: Vec<Dot> = section.rows.iter().filter_map(dot).collect();
@@ -170,9 +172,9 @@ impl Axis {
         let ratios = || dots.clone().map(|dot| dot.ratio);
         let (max, min) = (ratios().fold(1.0, f64::max), ratios().fold(1.0, f64::min));
         let ends = || dots.clone().filter_map(|dot| dot.interval);
-        let high = ends().map(|(_, high)| high).fold(max, f64::max).min(max * FAR);
-        let low = ends().map(|(low, _)| low).fold(min, f64::min).max(min / FAR);
-        if max <= LINEAR {
+        let high = ends().map(|(_, high)| high).fold(max, f64::max).min(max * MAX_CLIP_FACTOR);
+        let low = ends().map(|(low, _)| low).fold(min, f64::min).max(min / MAX_CLIP_FACTOR);
+        if max <= MAX_LINEAR_RATIO {
             Axis::Linear(Scale::with_max(high.max(1.5), Unit::Ratio))
         } else {
             Axis::Factors(low.clamp(1e-9, 0.5).ln(), high.max(2.0).ln())
@@ -187,7 +189,7 @@ impl Axis {
     }
 
     /// Returns true if a ratio is within the axis.
-    fn has(&self, ratio: f64) -> bool {
+    fn contains_ratio(&self, ratio: f64) -> bool {
         match self {
             Axis::Linear(scale) => (0.0..=scale.end).contains(&ratio),
             Axis::Factors(low, high) => (*low..=*high).contains(&ratio.ln()),
@@ -206,7 +208,7 @@ impl Axis {
         let powers = (-8..=12).filter(|power| power % every == 0);
         powers
             .flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)))
-            .filter(|value| self.has(*value))
+            .filter(|value| self.contains_ratio(*value))
             .map(|value| (self.at(value), Unit::Ratio.label(value)))
             .collect()
     }
@@ -221,19 +223,20 @@ impl Axis {
 
 fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     let names = NamePlacement::of(phases, axis);
-    let height = |phase: &Phase| TITLE + BETWEEN + names.height(phase.dots.len());
+    let height = |phase: &Phase| TITLE_HEIGHT + PHASE_GAP + names.height(phase.dots.len());
     let mut chart = Chart::new(format!("Every phase: time relative to {versus}"), describe(phases));
     let bottom: f64 = phases.iter().map(height).sum();
-    for (at, label) in axis.ticks() {
-        chart.vertical_line(at, 0.0, bottom, &label);
+    for (position, label) in axis.ticks() {
+        chart.vertical_line(position, 0.0, bottom, &label);
     }
     let one = percent(axis.at(1.0));
-    chart.put(format_args!(r#"<line class="one" x1="{one}" x2="{one}" y1="0" y2="{bottom:.1}"/>"#));
+    chart
+        .push(format_args!(r#"<line class="one" x1="{one}" x2="{one}" y1="0" y2="{bottom:.1}"/>"#));
     let mut top = 0.0;
     for phase in phases {
         chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&phase.title, 32));
         for (index, dot) in phase.dots.iter().enumerate() {
-            mark(&mut chart, dot, axis, top + TITLE + names.middle(index), names);
+            mark(&mut chart, dot, axis, top + TITLE_HEIGHT + names.middle(index), names);
         }
         top += height(phase);
     }
@@ -244,7 +247,7 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
 /// The label of a dot: its name and its ratio.
 fn label(dot: &Dot, axis: &Axis) -> String {
     let (_, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
-    let beyond = if axis.has(high) { "" } else { " …" };
+    let beyond = if axis.contains_ratio(high) { "" } else { " …" };
     match dot.base {
         true => truncate(&dot.name, 38),
         false => format!("{} {}{beyond}", truncate(&dot.name, 34), number::format_ratio(dot.ratio)),
@@ -255,24 +258,24 @@ fn label(dot: &Dot, axis: &Axis) -> String {
 /// neither side in the narrowest chart.
 fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
-    let (left, right) = (axis.at(low), axis.at(high));
-    let wide = label(dot, axis).chars().count() as f64 * CHAR_WIDTH + 14.0;
-    match wide {
-        wide if right * NARROW + wide < NARROW => Some((right, true)),
-        wide if wide < left * NARROW => Some((left, false)),
+    let (low_x, right) = (axis.at(low), axis.at(high));
+    let width = label(dot, axis).chars().count() as f64 * CHAR_WIDTH + 14.0;
+    match width {
+        width if right * MIN_CHART_WIDTH + width < MIN_CHART_WIDTH => Some((right, true)),
+        width if width < low_x * MIN_CHART_WIDTH => Some((low_x, false)),
         _ => None,
     }
 }
 
 /// Draws a dot with its interval and its name.
 fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
-    let (at, colour) = (axis.at(dot.ratio), dot.look.colour);
+    let (x, colour) = (axis.at(dot.ratio), dot.look.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
-    let (left, right) = (axis.at(low), axis.at(high));
-    if right > left {
-        chart.put(format_args!(
+    let (low_x, right) = (axis.at(low), axis.at(high));
+    if right > low_x {
+        chart.push(format_args!(
             r#"<line class="span l{colour}" x1="{}" x2="{}" y1="{y:.1}" y2="{y:.1}"/>"#,
-            percent(left),
+            percent(low_x),
             percent(right)
         ));
     }
@@ -281,15 +284,15 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
         false => format!("open l{colour}"),
     };
     chart
-        .put(format_args!(r#"<circle class="{class}" cx="{}" cy="{y:.1}" r="4.5"/>"#, percent(at)));
+        .push(format_args!(r#"<circle class="{class}" cx="{}" cy="{y:.1}" r="4.5"/>"#, percent(x)));
     match (names, side_position(dot, axis)) {
         (NamePlacement::TableOnly, _) => {}
         // Text is in pixels and positions are shares, so an offset from a share needs a nested drawing.
-        (NamePlacement::Side, Some((at, right))) => {
+        (NamePlacement::Side, Some((x, right))) => {
             let (inner, anchor) = if right { (10, "start") } else { (-10, "end") };
-            chart.put(format_args!(
+            chart.push(format_args!(
                 r#"<svg x="{}" overflow="visible"><text class="dotname" x="{inner}" y="{:.1}" text-anchor="{anchor}">{}</text></svg>"#,
-                percent(at),
+                percent(x),
                 y + 4.0,
                 crate::markup::escape(&label(dot, axis))
             ));
@@ -306,8 +309,8 @@ fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement)
 /// The dots of each phase, as text.
 fn describe(phases: &[Phase]) -> String {
     let dot = |dot: &Dot| {
-        let open = if dot.significant || dot.base { "" } else { ", undecided" };
-        format!("{} {}{open}", dot.name, number::format_ratio(dot.ratio))
+        let note = if dot.significant || dot.base { "" } else { ", undecided" };
+        format!("{} {}{note}", dot.name, number::format_ratio(dot.ratio))
     };
     let phase = |phase: &Phase| {
         let dots: Vec<String> = phase.dots.iter().take(MAX_NAMED).map(dot).collect();
@@ -404,8 +407,8 @@ mod tests {
         let dots = [dot(1.0), dot(1.01)];
         let axis = Axis::of_dots(dots.iter());
         assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
-        let wide = [dot(1.0), dot(1.01), dot(20.0)];
-        let axis = Axis::of_dots(wide.iter());
+        let dots = [dot(1.0), dot(1.01), dot(20.0)];
+        let axis = Axis::of_dots(dots.iter());
         assert!(axis.at(1.01) - axis.at(1.0) < 0.01);
     }
 

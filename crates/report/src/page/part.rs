@@ -49,7 +49,7 @@ pub fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<Fi
     let id = format!("{part}-{slug}");
     let chart = chart.inline(&id);
     if !budget.take(chart.len() + note.len() + 900) {
-        budget.leave_out_a_chart();
+        budget.count_omitted_chart();
         return None;
     }
     let table = budget.fit(table);

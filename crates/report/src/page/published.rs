@@ -10,7 +10,7 @@ use crate::study::{Claim, Judged, Number, Variant, digits};
 use crate::table::{Row, Table};
 
 /// The maximum number of claims that are drawn.
-const MOST: usize = 40;
+const MAX_PAIRS: usize = 40;
 
 /// The maximum number of characters of a claim's identifier, which must fit next to its numbers on the narrowest
 /// chart.
@@ -62,7 +62,11 @@ pub fn figure(variant: &Variant) -> Option<Figure> {
         0 => String::new(),
         n => format!("; {} without both numbers", counted(n, "claim")),
     };
-    let drawn = if count > MOST { format!("; the first {MOST} are drawn") } else { String::new() };
+    let drawn = if count > MAX_PAIRS {
+        format!("; the first {MAX_PAIRS} are drawn")
+    } else {
+        String::new()
+    };
     Some(Figure {
         slug: "published",
         title: "Published and measured".into(),
@@ -85,7 +89,7 @@ fn pair(claim: &Claim) -> Option<Pair<'_>> {
 /// The pairs grouped by unit, in the order of their first claims.
 fn panels(pairs: Vec<Pair<'_>>) -> Vec<Panel<'_>> {
     let mut panels: Vec<Panel<'_>> = Vec::new();
-    for pair in pairs.into_iter().take(MOST) {
+    for pair in pairs.into_iter().take(MAX_PAIRS) {
         let unit = pair.claim.unit.as_str();
         match panels.iter_mut().find(|panel| panel.unit == unit) {
             Some(panel) => panel.pairs.push(pair),
@@ -122,8 +126,9 @@ impl Axis {
     fn of_range(min: f64, max: f64) -> Axis {
         let power = |value: f64| value.log10().floor() as i32;
         let decades = power(min)..=power(max) + 1;
-        let all: Vec<f64> =
-            decades.flat_map(|at| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(at))).collect();
+        let all: Vec<f64> = decades
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)))
+            .collect();
         let first = all.iter().rposition(|tick| *tick <= min * 1.0001).unwrap_or(0);
         let last = all.iter().position(|tick| *tick >= max * 0.9999).unwrap_or(all.len() - 1);
         Axis { ticks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
@@ -177,12 +182,12 @@ fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
             percent(a.max(b))
         )
     };
-    chart.put(format_args!("{}", line("one", (from, to))));
+    chart.push(format_args!("{}", line("one", (from, to))));
     if let Some((low, high)) = pair.measured.interval {
-        chart.put(format_args!("{}", line("span l0", (axis.at(low), axis.at(high)))));
+        chart.push(format_args!("{}", line("span l0", (axis.at(low), axis.at(high)))));
     }
     // The size of a mark is in pixels and its position in percent, which needs a nested drawing.
-    chart.put(format_args!(
+    chart.push(format_args!(
         r#"<svg x="{}" overflow="visible"><title>{}</title><rect class="{PUBLISHED}" x="-4.5" y="{:.1}" width="9" height="9"/></svg><circle class="{MEASURED}" cx="{}" cy="{y:.1}" r="4.5"/>"#,
         percent(from),
         escape(&sanitize(&claim.text)),

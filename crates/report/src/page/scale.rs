@@ -98,8 +98,8 @@ impl Scale {
 
     /// The position of a value, from 0 to 1.
     pub fn at(&self, value: f64) -> f64 {
-        let at = value / self.end;
-        if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+        let share = value / self.end;
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// The position of each line, from 0 to 1, and its label; the first is zero.
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn zero_and_nan_have_a_scale_too() {
-        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let scale = Scale::with_max(odd, Unit::Count);
-            assert!(scale.at(odd).is_finite() && scale.end == 1.0);
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let scale = Scale::with_max(value, Unit::Count);
+            assert!(scale.at(value).is_finite() && scale.end == 1.0);
         }
         assert_eq!(Log::of_range(0.0, 0.0).at(0.0), 0.0);
     }
@@ -185,7 +185,7 @@ mod tests {
     fn powers_of_ten_are_evenly_spaced() {
         let log = Log::of_range(2e-6, 0.3);
         let places: Vec<String> =
-            log.ticks().iter().map(|(at, value)| format!("{at:.2} {value:e}")).collect();
+            log.ticks().iter().map(|(share, value)| format!("{share:.2} {value:e}")).collect();
         assert_eq!(places, ["0.00 1e-6", "0.33 1e-4", "0.67 1e-2", "1.00 1e0"]);
         assert!((log.at(1e-3) - 0.5).abs() < 1e-9);
     }

@@ -21,7 +21,7 @@ use crate::table::Table;
 /// The style that only this section needs.
 pub const STYLE: &str = include_str!("study.css");
 
-/// The section in HTML, all foreign text escaped.
+/// The section in HTML, all untrusted text escaped.
 pub fn section(
     judged: &Judged,
     leads: Leads,
@@ -123,11 +123,11 @@ impl ShownTimeline {
             let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
             (VerdictView::of_claim(claim), value, budget::text(sanitize(&claim.why)))
         };
-        let claims = timeline.claims().into_iter().map(|(claim, at)| ShownPoint {
+        let claims = timeline.claims().into_iter().map(|(claim, states)| ShownPoint {
             id: sanitize(&claim.id),
             text: budget::text(sanitize(&claim.text)),
-            changes: changes(&at),
-            at: at.iter().map(point).collect(),
+            changes: changes(&states),
+            at: states.iter().map(point).collect(),
         });
         ShownTimeline {
             title: timeline.title(),
@@ -202,9 +202,9 @@ impl Shown {
             subject: subject(variant),
             count: count(variant),
             claims: variant.run_claims().into_iter().map(ShownClaim::of).collect(),
-            pairs: pairs::figure(variant).map(|it| ShownPairs::of(it, index)),
+            pairs: pairs::figure(variant).map(|figure| ShownPairs::of(figure, index)),
             picture: picture
-                .map(|it| Value::from_safe_string(it.inline(&format!("factors-{index}")))),
+                .map(|figure| Value::from_safe_string(figure.inline(&format!("factors-{index}")))),
             factors: variant.factors.iter().map(ShownFactors::of).collect(),
             tables: variant
                 .measured_tables()
@@ -279,9 +279,10 @@ mod tests {
     fn verdicts_precede_all_charts_with_a_sign_and_a_word() {
         let html = page::study_page(&sample::judged(), &fixture::trials(), Extras::default(), None)
             .unwrap();
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         assert!(
-            at("id=\"study\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"s0\"")
+            position("id=\"study\"") < position("id=\"overview\"")
+                && position("id=\"overview\"") < position("id=\"s0\"")
         );
         for word in [
             "✓ still holds",
@@ -290,9 +291,12 @@ mod tests {
             "~ undecided",
             "– not testable here",
         ] {
-            at(word);
+            position(word);
         }
-        assert!(at("as then: 6 claims: ") < at("id=\"study\""), "the counts are the first lines");
+        assert!(
+            position("as then: 6 claims: ") < position("id=\"study\""),
+            "the counts are the first lines"
+        );
         assert!(html.contains("<title>ext3 or ext4 for unlink? | fsdyno</title>"));
     }
 
@@ -323,11 +327,11 @@ mod tests {
         let html =
             page::study_page(&sample::factors(), &fixture::trials(), Extras::default(), None)
                 .unwrap();
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at("id=\"factors-0-t\"") < at("all: 10,000 files in one directory"));
-        assert!(at("dirops: 10,000 files in one directory") < at("id=\"overview\""));
-        at("446 ms");
-        at("TOO SHORT: xfs");
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(position("id=\"factors-0-t\"") < position("all: 10,000 files in one directory"));
+        assert!(position("dirops: 10,000 files in one directory") < position("id=\"overview\""));
+        position("446 ms");
+        position("TOO SHORT: xfs");
         assert!(!html.contains("Published:") && html.contains("1 table of factors, no claims"));
     }
 
@@ -347,12 +351,12 @@ mod tests {
     fn a_timeline_has_a_table_of_all_kernels_before_each_alone() {
         let judged = sample::on_kernels();
         let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
-        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         let own = "as then, kernel 5.10.0-32-amd64</h";
-        assert!(at("as then, kernel by kernel") < at(own));
+        assert!(position("as then, kernel by kernel") < position(own));
         let head = "<th scope=\"col\" class=\"left\">5.10.0-32-amd64</th>\
                     <th scope=\"col\" class=\"left\">6.12.38-amd64</th>";
-        assert!(at(head) < at("<td>402.1 ±1.0 %</td><td>300 ±1.0 %</td>"));
+        assert!(position(head) < position("<td>402.1 ±1.0 %</td><td>300 ±1.0 %</td>"));
         assert!(!html.contains("as today, kernel by kernel"));
     }
 

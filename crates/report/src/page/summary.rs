@@ -13,9 +13,9 @@ use crate::{answer, machines, number, subject};
 
 /// The note on explained trials that the page has no space for; none if there are none.
 pub fn more_explained(count: usize) -> Option<String> {
-    let is = if count == 1 { "is" } else { "are" };
+    let verb = if count == 1 { "is" } else { "are" };
     (count > 0)
-        .then(|| format!("{} {is} in why.ndjson", number::counted(count, "more explained trial")))
+        .then(|| format!("{} {verb} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
 /// `dirops and tarball on ext4, xfs`; if machines have separate sections, `dirops on ext4, xfs: laptop, pc`.

@@ -30,22 +30,22 @@ impl Table {
 
     /// Truncates the table to the rows that fit into this number of bytes.
     pub fn within(mut self, bytes: usize) -> Table {
-        let mut left = bytes;
+        let mut remaining = bytes;
         let fits = |row: &&Row| {
             let size = self.size_of(row);
-            let fits = size <= left;
-            left = left.saturating_sub(size);
+            let fits = size <= remaining;
+            remaining = remaining.saturating_sub(size);
             fits
         };
         let kept = self.rows.iter().take_while(fits).count();
-        self.left_out += self.rows.len() - kept;
+        self.omitted_rows += self.rows.len() - kept;
         self.rows.truncate(kept);
         self
     }
 
     fn size_of(&self, row: &Row) -> usize {
         // Characters that HTML escapes (`&lt;`) are rare enough to be ignored.
-        let cells: usize = self.shown().map(|at| row.cells[at].len() + 18).sum();
+        let cells: usize = self.shown().map(|column| row.cells[column].len() + 18).sum();
         60 + row.dot.len() + cells + 60 * row.flags.len()
     }
 }
@@ -66,6 +66,6 @@ mod tests {
         let size = table.size();
         let table = table.within(size / 2);
         assert!((35..=50).contains(&table.rows.len()), "{}", table.rows.len());
-        assert_eq!(table.rows.len() + table.left_out, 100);
+        assert_eq!(table.rows.len() + table.omitted_rows, 100);
     }
 }

@@ -3,11 +3,11 @@
 use super::budget::{self, Budget};
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
 use super::colour::{Look, Looks};
-use super::figure::{Figure, n_of};
+use super::figure::{Figure, n_text};
 use super::part::{Part, figure_view};
 use crate::compare::{Metric, Side, change, effect, interval, n, value, verdict};
 use crate::table::Table;
-use crate::timeline::{LEAST, Line, Timeline};
+use crate::timeline::{Line, MIN_STEP, Timeline};
 
 /// Height of the plot area, and of the margin above it, in pixels.
 const PLOT_HEIGHT: f64 = 240.0;
@@ -28,15 +28,15 @@ pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
     }
     let id = "timeline".to_string();
     let figures = timelines.iter().enumerate();
-    let mut figures = figures.filter_map(|(at, timeline)| {
+    let mut figures = figures.filter_map(|(index, timeline)| {
         let figure = figure(timeline);
         let title = format!("{}: {}", timeline.title, timeline.measure());
-        figure_view(Figure { title, ..figure }, &format!("{id}{at}"), budget)
+        figure_view(Figure { title, ..figure }, &format!("{id}{index}"), budget)
     });
     let first = figures.next();
     let figures = figures.collect();
     let mut lines: Vec<(f64, String)> = timelines.iter().flat_map(Timeline::sentences).collect();
-    lines.sort_by(|one, other| other.0.total_cmp(&one.0));
+    lines.sort_by(|a, b| b.0.total_cmp(&a.0));
     let lines = budget::lines(lines.into_iter().map(|(_, text)| text).collect());
     let title = "From kernel to kernel".to_string();
     Some(Part { id, title, main: false, first, figures, lines, calls: None })
@@ -51,8 +51,8 @@ pub fn figure(timeline: &Timeline) -> Figure {
         "{}, relative to the oldest kernel of each line; geometric means. A large dot is a step of {} or more whose 95 % \
          interval does not contain 0 %, after Holm's correction for all steps; {}.",
         timeline.measure(),
-        change(1.0 + LEAST).trim_start_matches('+'),
-        n_of(numbers)
+        change(1.0 + MIN_STEP).trim_start_matches('+'),
+        n_text(numbers)
     );
     let slug = if timeline.metric == Metric::Cpu { "timeline-cpu" } else { "timeline" };
     let title = "Timeline".to_string();
@@ -102,13 +102,13 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
         chart.horizontal_line(axis.y(level), &label);
     }
     let last = timeline.versions.len().saturating_sub(1).max(1) as f64;
-    let x = |at: usize| LEFT + (RIGHT - LEFT) * at as f64 / last;
-    for (at, version) in timeline.versions.iter().enumerate() {
+    let x = |index: usize| LEFT + (RIGHT - LEFT) * index as f64 / last;
+    for (index, version) in timeline.versions.iter().enumerate() {
         chart.vertical_line(
-            x(at),
+            x(index),
             TOP_MARGIN + PLOT_HEIGHT,
             TOP_MARGIN + PLOT_HEIGHT + 4.0,
-            &short(version),
+            &series(version),
         );
     }
     let mut ends = Vec::new();
@@ -116,46 +116,58 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
         let path: Vec<String> = line
             .points
             .iter()
-            .map(|it| format!("{:.0} {:.1}", x(it.at) * 1000.0, axis.y(it.relative) - TOP_MARGIN))
+            .map(|point| {
+                format!("{:.0} {:.1}", x(point.at) * 1000.0, axis.y(point.relative) - TOP_MARGIN)
+            })
             .collect();
         chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*look, format!("M{}", path.join("L")))]);
-        dots(&mut chart, line, *look, &x, &axis);
-        ends.extend(line.points.last().map(|it| (axis.y(it.relative), line.name.as_str())));
+        draw_dots(&mut chart, line, *look, &x, &axis);
+        ends.extend(line.points.last().map(|point| (axis.y(point.relative), line.name.as_str())));
     }
-    names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
+    draw_names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
     chart.grow(TOP_MARGIN + PLOT_HEIGHT + AXIS);
     chart
 }
 
 /// Draws the dots of a line, with a large one and its change for each marked step.
-fn dots(chart: &mut Chart, line: &Line, look: Look, x: &dyn Fn(usize) -> f64, axis: &RatioAxis) {
+fn draw_dots(
+    chart: &mut Chart,
+    line: &Line,
+    look: Look,
+    x: &dyn Fn(usize) -> f64,
+    axis: &RatioAxis,
+) {
     let colour = look.colour;
     for point in &line.points {
-        let (at, y) = (percent(x(point.at)), axis.y(point.relative));
-        chart.put(format_args!(r#"<circle class="f{colour}" cx="{at}" cy="{y:.1}" r="2.5"/>"#));
+        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        chart.push(format_args!(
+            r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="2.5"/>"#
+        ));
     }
     for (row, point) in line.marked() {
-        let (at, y) = (percent(x(point.at)), axis.y(point.relative));
-        chart.put(format_args!(r#"<circle class="f{colour}" cx="{at}" cy="{y:.1}" r="5.5"/>"#));
-        let grew = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
-        let text_at = if grew { y - 9.0 } else { y + 19.0 };
-        chart.text("tick", x(point.at), text_at, Anchor::Middle, &effect(row));
+        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        chart.push(format_args!(
+            r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="5.5"/>"#
+        ));
+        let is_increase = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
+        let text_y = if is_increase { y - 9.0 } else { y + 19.0 };
+        chart.text("tick", x(point.at), text_y, Anchor::Middle, &effect(row));
     }
 }
 
 /// Writes the names of lines after their last points, one below the other.
-fn names(chart: &mut Chart, mut ends: Vec<(f64, &str)>, right: f64) {
-    ends.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut free = 0.0;
+fn draw_names(chart: &mut Chart, mut ends: Vec<(f64, &str)>, right: f64) {
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut next_free = 0.0;
     for (y, name) in ends {
-        let at = (y + 5.0).max(free);
-        free = at + NAME_HEIGHT;
-        chart.text("name", right + 0.015, at, Anchor::Start, &truncate(name, 14));
+        let label_y = (y + 5.0).max(next_free);
+        next_free = label_y + NAME_HEIGHT;
+        chart.text("name", right + 0.015, label_y, Anchor::Start, &truncate(name, 14));
     }
 }
 
 /// The series of a release: `6.12` of `6.12.117+deb12-amd64`; any other text is truncated.
-fn short(version: &str) -> String {
+fn series(version: &str) -> String {
     let mut parts = version.split(['.', '-', '+']);
     match (parts.next(), parts.next()) {
         (Some(major), Some(minor))
@@ -177,9 +189,9 @@ struct RatioAxis {
 impl RatioAxis {
     fn of_ratios(ratios: impl Iterator<Item = f64>) -> RatioAxis {
         let (low, high) =
-            ratios.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
+            ratios.fold((1.0f64, 1.0f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
         // Differences far below the smallest marked one are drawn as a flat line.
-        let (low, high) = (low.min(1.0 - LEAST), high.max(1.0 + LEAST));
+        let (low, high) = (low.min(1.0 - MIN_STEP), high.max(1.0 + MIN_STEP));
         let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
         let step = steps.into_iter().find(|step| (high - low) / step <= 6.0).unwrap_or(high - low);
         RatioAxis { low: (low / step).floor() * step, high: (high / step).ceil() * step, step }
@@ -191,12 +203,12 @@ impl RatioAxis {
 
     fn ticks(&self) -> Vec<(f64, String)> {
         let count = ((self.high - self.low) / self.step).round() as u32;
-        let level = |at: u32| self.low + self.step * f64::from(at);
+        let level = |index: u32| self.low + self.step * f64::from(index);
         let label = |ratio: f64| match ((ratio - 1.0) * 100.0).round() {
             0.0 => "0 %".to_string(),
             percent => format!("{percent:+.0} %"),
         };
-        (0..=count).map(|at| (level(at), label(level(at)))).collect()
+        (0..=count).map(|index| (level(index), label(level(index)))).collect()
     }
 }
 
@@ -236,13 +248,13 @@ mod tests {
         assert_eq!(labels, ["-5 %", "0 %", "+5 %", "+10 %", "+15 %", "+20 %", "+25 %"]);
         assert!(axis.y(1.24) >= TOP_MARGIN && axis.y(0.97) <= TOP_MARGIN + PLOT_HEIGHT);
         let flat: Vec<f64> =
-            RatioAxis::of_ratios([1.0].into_iter()).ticks().iter().map(|it| it.0).collect();
+            RatioAxis::of_ratios([1.0].into_iter()).ticks().iter().map(|tick| tick.0).collect();
         assert!(flat.len() > 2 && flat[0] < 1.0, "{flat:?}");
     }
 
     #[test]
     fn a_version_is_named_by_its_series() {
-        let shown = ["6.12.117+deb12-amd64", "5.10.0-46-amd64", "7.3-rc7", "custom"].map(short);
+        let shown = ["6.12.117+deb12-amd64", "5.10.0-46-amd64", "7.3-rc7", "custom"].map(series);
         assert_eq!(shown, ["6.12", "5.10", "7.3", "custom"]);
     }
 }

@@ -5,7 +5,7 @@ use fsdyno_stats::Summary;
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
 use super::colour::Looks;
-use super::figure::{Figure, drawn_note, n_of};
+use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::model::{Row, Section};
 use crate::table::Table;
@@ -14,11 +14,11 @@ use crate::{columns, number};
 /// The first figure of a section.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
     let by_time = section.rows.iter().any(|row| row.per_operation.is_some());
-    let own = bars::own(&section.rows, looks);
-    let key = match section.rows.iter().any(|row| light(row).is_some()) {
+    let colour = bars::key_colour(&section.rows, looks);
+    let key = match section.rows.iter().any(|row| durable_part(row).is_some()) {
         true => vec![
-            (Key::Box(own.clone()), "last call returned".to_string()),
-            (Key::Box(format!("{own} light")), "until durable".to_string()),
+            (Key::Box(colour.clone()), "last call returned".to_string()),
+            (Key::Box(format!("{colour} light")), "until durable".to_string()),
         ],
         false => Vec::new(),
     };
@@ -35,17 +35,17 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
     let shorter = if by_time { "Time per operation; shorter" } else { "Shorter" };
     let note = format!(
         "{shorter} is better; {}, whiskers are 95 % intervals{}.",
-        n_of(section.rows.iter().map(|row| row.returned.n)),
-        drawn_note(bars::MOST, section.rows.len())
+        n_text(section.rows.iter().map(|row| row.returned.n)),
+        drawn_note(bars::MAX_BARS, section.rows.len())
     );
     let table = table(section, looks);
     Figure { slug: "times", title: "Time".into(), note, chart, table }
 }
 
 fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
-    let solid = row.per_operation.as_ref().unwrap_or(&row.returned);
-    let mut parts = vec![Part { length: solid.mean, tone: Tone::Full }];
-    let rest = light(row).map(|durable| durable.mean - solid.mean);
+    let returned = row.per_operation.as_ref().unwrap_or(&row.returned);
+    let mut parts = vec![Part { length: returned.mean, tone: Tone::Full }];
+    let rest = durable_part(row).map(|durable| durable.mean - returned.mean);
     parts.extend(rest.map(|length| Part { length, tone: Tone::Light }));
     Bar {
         name: row.marked_name(),
@@ -53,12 +53,12 @@ fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
         value: value(row),
         parts,
         interval: row.time().interval(),
-        beneath: None,
+        thin_bar: None,
     }
 }
 
 /// The time to durable, if it is known and times are not per operation.
-fn light<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
+fn durable_part<'r>(row: &'r Row<'_>) -> Option<&'r Summary> {
     row.durable.as_ref().filter(|_| row.per_operation.is_none())
 }
 

@@ -63,7 +63,7 @@ fn a_stonewall_has_the_rate_until_it_and_only_then_is_there_a_column() {
 
 #[test]
 fn the_curve_over_ranks_has_the_mean_of_repeats_and_is_of_one_workload_only() {
-    let of = |ranks: u32, files: &str, seconds: u64| {
+    let trial_of = |ranks: u32, files: &str, seconds: u64| {
         let mut trial = trial();
         let plan = RanksPlan { ranks, shift: ranks - 1, ..RanksPlan::default() };
         trial.plan.label = format!("ext4{}", plan.label_suffix());
@@ -74,7 +74,13 @@ fn the_curve_over_ranks_has_the_mean_of_repeats_and_is_of_one_workload_only() {
             Nanos(seconds * 1_000_000_000);
         trial
     };
-    let trials = [of(2, "9", 2), of(1, "9", 4), of(2, "9", 1), of(4, "9", 1), of(1, "7", 1)];
+    let trials = [
+        trial_of(2, "9", 2),
+        trial_of(1, "9", 4),
+        trial_of(2, "9", 1),
+        trial_of(4, "9", 1),
+        trial_of(1, "7", 1),
+    ];
     let rows = points(&trials);
     let shown = |row: &ScalingRow| (row.ranks, row.rates.len(), row.rate(), row.scaling.ratio);
     let curve: Vec<_> = rows.iter().filter(|row| row.subject.contains("=9")).map(shown).collect();
@@ -129,6 +135,6 @@ fn csv_has_a_row_for_each_rank_and_phase() {
     for part in ["Ranks", "Each client", "Each rank", "node1"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let none = Format::Text.write(&Ranks { trials: &[] }, Style::default()).unwrap();
-    assert!(none.contains("--ranks"), "{none}");
+    let empty = Format::Text.write(&Ranks { trials: &[] }, Style::default()).unwrap();
+    assert!(empty.contains("--ranks"), "{empty}");
 }

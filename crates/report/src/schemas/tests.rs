@@ -14,7 +14,7 @@ use crate::{fixture, statistics};
 
 /// The published schema of this name.
 fn published(name: &str) -> Value {
-    ALL.iter().find(|it| it.name == name).unwrap().schema()
+    ALL.iter().find(|schema| schema.name == name).unwrap().schema()
 }
 
 fn misfits(schema: &str, document: &Value) -> Vec<String> {
@@ -33,33 +33,36 @@ fn record(trial: &Trial) -> Value {
 #[test]
 fn every_schema_is_a_schema_with_descriptions_in_words() {
     assert!(ALL.len() > 5);
-    for it in ALL {
-        let schema = it.schema();
-        assert!(jsonschema::meta::is_valid(&schema), "{}", it.name);
+    for published in ALL {
+        let schema = published.schema();
+        assert!(jsonschema::meta::is_valid(&schema), "{}", published.name);
         let text = schema.to_string();
         for markup in ["[`", "\\n"] {
-            assert!(!text.contains(markup), "{}: {markup}", it.name);
+            assert!(!text.contains(markup), "{}: {markup}", published.name);
         }
         for field in ["properties", "$defs"] {
-            all_described(&schema, field, it.name);
+            all_described(&schema, field, published.name);
         }
     }
 }
 
 /// Checks that every field and every type has a description.
-fn all_described(schema: &Value, key: &str, at: &str) {
+fn all_described(schema: &Value, key: &str, path: &str) {
     match schema {
         Value::Object(keys) => {
             if let Some(Value::Object(named)) = keys.get(key) {
-                for (name, it) in named {
-                    let constant = it.get("const").is_some();
-                    assert!(constant || it.get("description").is_some(), "{at}.{name}: {it}");
+                for (name, field) in named {
+                    let constant = field.get("const").is_some();
+                    assert!(
+                        constant || field.get("description").is_some(),
+                        "{path}.{name}: {field}"
+                    );
                 }
             }
             let fields = keys.iter().filter(|(name, _)| !["if", "then"].contains(&name.as_str()));
-            fields.for_each(|(name, it)| all_described(it, key, &format!("{at}.{name}")));
+            fields.for_each(|(name, field)| all_described(field, key, &format!("{path}.{name}")));
         }
-        Value::Array(items) => items.iter().for_each(|it| all_described(it, key, at)),
+        Value::Array(items) => items.iter().for_each(|item| all_described(item, key, path)),
         _ => {}
     }
 }
@@ -122,8 +125,8 @@ fn of_all_kinds() -> Vec<Vec<Trial>> {
     let mut ruled = fixture::trials();
     for trial in &mut ruled {
         let (width_ppm, pilot, at_most, first_seed) = (10_000, 2, 3, 1);
-        let wanted = Some(9);
-        trial.repeats = Some(Repeats { width_ppm, pilot, at_most, first_seed, wanted });
+        let required = Some(9);
+        trial.repeats = Some(Repeats { width_ppm, pilot, at_most, first_seed, wanted: required });
         trial.deadline_ns = Some(Nanos(60_000_000_000));
         assert_eq!(problems(&record(trial)), Vec::<String>::new());
     }
@@ -152,7 +155,7 @@ fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
     assert_eq!(misfits("statistics", &good), Vec::<String>::new());
     let empty = json!({"schema": 1, "answer": [], "rows": [{}], "exponents": [{}]});
     assert_eq!(misfits("statistics", &empty).len(), 31 + 13);
-    for (at, value) in [
+    for (pointer, value) in [
         ("/rows/0/surprise", json!(1)),
         ("/rows/0/values/0/surprise", json!(1)),
         ("/rows/0/measure", json!("speed")),
@@ -162,14 +165,14 @@ fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
         ("/exponents/0/points", json!(0)),
         ("/schema", json!(2)),
     ] {
-        assert!(!misfits("statistics", &changed(&good, at, value)).is_empty(), "{at}");
+        assert!(!misfits("statistics", &changed(&good, pointer, value)).is_empty(), "{pointer}");
     }
 }
 
 /// A document with another value at a place; its last name may be new.
-fn changed(good: &Value, at: &str, value: Value) -> Value {
+fn changed(good: &Value, pointer: &str, value: Value) -> Value {
     let mut bad = good.clone();
-    let (parent, name) = at.rsplit_once('/').unwrap();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
     bad.pointer_mut(parent).unwrap()[name] = value;
     bad
 }
@@ -186,7 +189,7 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
             assert_eq!(misfits("compare", &good), Vec::<String>::new());
             rows += compared.rows.len();
             unfinished += compared.unfinished.len();
-            for (at, value) in [
+            for (pointer, value) in [
                 ("/rows/0/surprise", json!(1)),
                 ("/rows/0/base/surprise", json!(1)),
                 ("/rows/0/method", json!("guess")),
@@ -194,7 +197,10 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
                 ("/unfinished/0/side", json!("BASE")),
                 ("/metric", json!("room")),
             ] {
-                assert!(!misfits("compare", &changed(&good, at, value)).is_empty(), "{at}");
+                assert!(
+                    !misfits("compare", &changed(&good, pointer, value)).is_empty(),
+                    "{pointer}"
+                );
             }
         }
     }
@@ -226,10 +232,10 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
         dirty_bytes: vec![4096, 8192, 0],
         ..PhaseSeries::default()
     };
-    let of = |trial: &Trial| {
+    let value = |trial: &Trial| {
         serde_json::to_value(Series::new(trial, vec![phase.clone()]).unwrap()).unwrap()
     };
-    let (lab, host) = (of(&fixture::trials()[0]), of(&fixture::on_a_host()[0]));
+    let (lab, host) = (value(&fixture::trials()[0]), value(&fixture::on_a_host()[0]));
     assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());
     for good in [&lab, &host] {
         assert_eq!(misfits("series", good), Vec::<String>::new());
@@ -245,19 +251,23 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
 }
 
 /// The schema at a path of names, through its references.
-fn resolve<'a>(root: &'a Value, mut at: &'a Value, path: &[&str]) -> Option<&'a Value> {
+fn resolve<'a>(root: &'a Value, mut node: &'a Value, path: &[&str]) -> Option<&'a Value> {
     for name in path {
-        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
-            at = root.pointer(reference.strip_prefix('#')?)?;
+        while let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+            node = root.pointer(reference.strip_prefix('#')?)?;
         }
         // A nullable value is one of two.
-        at = at.get("oneOf").or_else(|| at.get("anyOf")).and_then(|all| all.get(0)).unwrap_or(at);
-        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
-            at = root.pointer(reference.strip_prefix('#')?)?;
+        node = node
+            .get("oneOf")
+            .or_else(|| node.get("anyOf"))
+            .and_then(|all| all.get(0))
+            .unwrap_or(node);
+        while let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+            node = root.pointer(reference.strip_prefix('#')?)?;
         }
-        at = at.get("properties")?.get(name)?;
+        node = node.get("properties")?.get(name)?;
     }
-    Some(at)
+    Some(node)
 }
 
 #[test]

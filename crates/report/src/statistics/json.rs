@@ -108,7 +108,8 @@ struct RowStatistics {
     comparison: Option<ComparisonStatistics>,
     /// Flags of the trials.
     flags: Vec<Flag>,
-    /// Options of the file system that give up durability, each with the reason; such a row is not ranked with the others.
+    /// Options of the file system that give up durability, each with the reason; such a row is not ranked with the
+    /// others.
     #[serde(rename = "unsafe")]
     risks: Vec<String>,
     #[serde(flatten)]
@@ -323,7 +324,9 @@ impl RowStatistics {
                 change: drift.change,
                 slope: drift.slope,
             }),
-            warmup: described.warmup.map(|it| WarmupStatistics { p: it.p, share: it.share }),
+            warmup: described
+                .warmup
+                .map(|warmup| WarmupStatistics { p: warmup.p, share: warmup.share }),
             levels: described.levels.map(|levels| LevelStatistics {
                 between_seeds: levels.between,
                 within_seeds: levels.within,
@@ -334,7 +337,9 @@ impl RowStatistics {
             versus: section.versus.clone(),
             least_difference: section.least_difference,
             ratio: row.ratio.map(|ratio| ratio.value),
-            comparison: row.comparison.map(|it| ComparisonStatistics::of(&it, row.matching)),
+            comparison: row
+                .comparison
+                .map(|comparison| ComparisonStatistics::of(&comparison, row.matching)),
             flags: row.flags.clone(),
             risks: row.risks.clone(),
             part: PartNames::of(part),
@@ -343,10 +348,10 @@ impl RowStatistics {
 }
 
 fn outliers(described: &Described, measure: Measure) -> Vec<OutlierValue> {
-    let outlier = |it: &fsdyno_stats::outlier::Outlier| OutlierValue {
-        seed: described.values[it.at].0,
-        value: measure.amount(Some(it.value)),
-        far: it.far,
+    let outlier = |outlier: &fsdyno_stats::outlier::Outlier| OutlierValue {
+        seed: described.values[outlier.index].0,
+        value: measure.amount(Some(outlier.value)),
+        far: outlier.far,
     };
     described.outliers.iter().map(outlier).collect()
 }
@@ -365,11 +370,11 @@ impl RepeatsStatistics {
 }
 
 impl ComparisonStatistics {
-    fn of(c: &Comparison, how: Option<Matching>) -> ComparisonStatistics {
+    fn of(c: &Comparison, matching: Option<Matching>) -> ComparisonStatistics {
         ComparisonStatistics {
             method: method(c),
             n: c.n,
-            left_out: how.map_or(0, Matching::left_out),
+            left_out: matching.map_or(0, Matching::excluded),
             ratio: c.ratio,
             low: c.interval.map(|interval| interval.0),
             high: c.interval.map(|interval| interval.1),

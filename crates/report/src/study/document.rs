@@ -15,7 +15,7 @@ pub fn document(judged: &Judged) -> Document {
     let source = published(judged);
     let lead = [Some(&judged.title), Some(&judged.question), source.as_ref()];
     out.0.push(Block::Lead(lead.into_iter().flatten().map(|text| sanitize(text)).collect()));
-    timelines(judged).iter().for_each(|it| timeline(it, &mut out));
+    timelines(judged).iter().for_each(|shown| timeline(shown, &mut out));
     for variant in &judged.variants {
         out.0.push(Block::Title(subject(variant)));
         out.0.extend(variant.scale_note().map(Block::Paragraph));

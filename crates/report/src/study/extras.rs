@@ -52,8 +52,9 @@ impl Extras<'_> {
 
     /// The heading of each explanation: its run, its conditions and its trial.
     fn why_heads(&self) -> impl Iterator<Item = (String, &StoredExplanation)> {
-        self.explanations.iter().enumerate().map(|(at, explanation)| {
-            let place = self.places.get(at).map(|place| format!(" ({place})")).unwrap_or_default();
+        self.explanations.iter().enumerate().map(|(index, explanation)| {
+            let place =
+                self.places.get(index).map(|place| format!(" ({place})")).unwrap_or_default();
             (
                 sanitize(&format!(
                     "Why{place}: {}",
@@ -109,15 +110,20 @@ mod tests {
         assert!(Extras::default().blocks().is_empty());
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
         // A sentence at the front links there, and all of it is at the end.
         assert!(
-            at("href=\"#w0\"") < at("id=\"overview\"") && at("id=\"overview\"") < at("id=\"w0\"")
+            position("href=\"#w0\"") < position("id=\"overview\"")
+                && position("id=\"overview\"") < position("id=\"w0\"")
         );
         assert!(
-            at("href=\"#crash\"") < at("id=\"overview\"") && at("id=\"s0\"") < at("id=\"crash\"")
+            position("href=\"#crash\"") < position("id=\"overview\"")
+                && position("id=\"s0\"") < position("id=\"crash\"")
         );
-        assert!(at("acknowledged bytes or names were lost in 2 of 3 cuts") < at("id=\"overview\""));
+        assert!(
+            position("acknowledged bytes or names were lost in 2 of 3 cuts")
+                < position("id=\"overview\"")
+        );
         let plain =
             crate::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         assert!(!plain.contains("href=\"#crash\"") && !plain.contains("href=\"#w0\""));
@@ -157,8 +163,8 @@ mod tests {
         }
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
-        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        assert!(at("as then: 6 claims") < at("as then: not run. "));
+        let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
+        assert!(position("as then: 6 claims") < position("as then: not run. "));
         let json = crate::study::json(&judged, extras).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["not_run"][0]["conditions"], "as then");

@@ -24,8 +24,8 @@ pub struct Factors {
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<FactorRow>,
-    /// The figure of the best row of each column (geometric mean of its trials), in the unit; none without trials, and for
-    /// means of other tables.
+    /// The figure of the best row of each column (geometric mean of its trials), in the unit; none without trials, and
+    /// for means of other tables.
     pub best: Vec<Option<f64>>,
 }
 
@@ -45,8 +45,8 @@ pub struct Factor {
     pub factor: Option<Number>,
     /// The measured figure, the geometric mean of its trials.
     pub measured: Option<Number>,
-    /// True if no difference from the best row is shown: the interval has 1 in it, or the factor lies within the processor
-    /// model's error or within 5 %.
+    /// True if no difference from the best row is shown: the interval has 1 in it, or the factor lies within the
+    /// processor model's error or within 5 %.
     pub undecided: bool,
     /// Flags of its trials.
     pub flags: Vec<String>,
@@ -87,7 +87,7 @@ impl Factors {
         let mut rows: Vec<Vec<String>> = self.rows.iter().map(row).collect();
         if self.best.iter().any(Option::is_some) {
             let best =
-                self.best.iter().map(|best| best.map_or("-".into(), |best| self.written(best)));
+                self.best.iter().map(|best| best.map_or("-".into(), |best| self.format(best)));
             rows.push(std::iter::once("1.00 is".to_string()).chain(best).collect());
         }
         let fit = Fit::Blocks { labels: 1, indent: 2 };
@@ -104,7 +104,7 @@ impl Factors {
         sanitize(&format!("{}: {}", self.name, self.caption))
     }
 
-    fn written(&self, value: f64) -> String {
+    fn format(&self, value: f64) -> String {
         match self.unit.as_str() {
             "s" => seconds(value),
             "count" => digits(value),
@@ -120,8 +120,8 @@ impl Factors {
         let mut notes = Vec::new();
         match (n().min(), n().max()) {
             (Some(1), Some(1)) => notes.push("One seed: the spread is unknown.".to_string()),
-            (Some(least), Some(most)) if least == most => notes.push(format!("{least} seeds.")),
-            (Some(least), Some(most)) => notes.push(format!("{least} to {most} seeds.")),
+            (Some(min), Some(max)) if min == max => notes.push(format!("{min} seeds.")),
+            (Some(min), Some(max)) => notes.push(format!("{min} to {max} seeds.")),
             _ => {}
         }
         if cells().any(|(_, cell)| cell.undecided) {
@@ -135,10 +135,11 @@ impl Factors {
         for row in &self.rows {
             for (cell, column) in row.cells.iter().zip(&self.columns) {
                 match &cell.missing {
-                    Some(why) => put(&mut missing, why, &row.label, column),
-                    None => {
-                        cell.flags.iter().for_each(|it| put(&mut flags, it, &row.label, column))
-                    }
+                    Some(why) => push_place(&mut missing, why, &row.label, column),
+                    None => cell
+                        .flags
+                        .iter()
+                        .for_each(|flag| push_place(&mut flags, flag, &row.label, column)),
                 }
             }
         }
@@ -152,7 +153,7 @@ impl Factors {
 /// Columns by row, grouped by what they have in common.
 type Places = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-fn put(places: &mut Places, what: &str, row: &str, column: &str) {
+fn push_place(places: &mut Places, what: &str, row: &str, column: &str) {
     let rows = places.entry(what.to_string()).or_default();
     rows.entry(row.to_string()).or_default().push(column.to_string());
 }

@@ -28,7 +28,7 @@ pub fn count(variant: &Variant) -> String {
     match all {
         // The table of the means of the other tables is not counted.
         0 if !variant.factors.is_empty() => {
-            let own = variant.factors.iter().filter(|it| it.best.iter().any(Option::is_some));
+            let own = variant.factors.iter().filter(|table| table.best.iter().any(Option::is_some));
             format!("{} of factors, no claims", counted(own.count(), "table"))
         }
         0 => "no claims".into(),
@@ -96,7 +96,7 @@ fn name(variant: &Variant) -> String {
 /// `as then, scale 1/10: kernel 6.1.0-44-amd64`; for a point of a timeline, whose name has its kernel, only the name.
 pub fn subject(variant: &Variant) -> String {
     if variant.kernel.is_some()
-        && variant.kernels.iter().all(|it| Some(it) == variant.kernel.as_ref())
+        && variant.kernels.iter().all(|kernel| Some(kernel) == variant.kernel.as_ref())
     {
         return name(variant);
     }
@@ -169,9 +169,9 @@ pub fn grids(table: &Table) -> Grid {
     heads.extend(table.columns.iter().map(head));
     let ratios = table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ratio.is_some());
     let rows = table.rows.iter().map(|row| {
-        let line = |label: &str, kind: &str, of: &dyn Fn(&super::Cell) -> String| {
+        let line = |label: &str, kind: &str, text: &dyn Fn(&super::Cell) -> String| {
             let mut cells = vec![sanitize(label), kind.to_string()];
-            cells.extend(row.cells.iter().map(of));
+            cells.extend(row.cells.iter().map(text));
             cells
         };
         let mut lines = vec![
@@ -217,17 +217,17 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     let n: Vec<usize> = cells().filter_map(|cell| Some(cell.measured.as_ref()?.n)).collect();
     match (n.iter().min(), n.iter().max()) {
         (Some(1), Some(1)) => notes.push("One seed: the spread is unknown.".to_string()),
-        (Some(least), Some(most)) if least == most => {
-            notes.push(format!("Means of {least} seeds ± 95 % interval of the mean."));
+        (Some(min), Some(max)) if min == max => {
+            notes.push(format!("Means of {min} seeds ± 95 % interval of the mean."));
         }
-        (Some(least), Some(most)) => {
-            notes.push(format!("Means of {least} to {most} seeds ± 95 % interval of the mean."));
+        (Some(min), Some(max)) => {
+            notes.push(format!("Means of {min} to {max} seeds ± 95 % interval of the mean."));
         }
         _ => {}
     }
     if cells().any(|cell| cell.published.as_ref().is_some_and(|text| text.contains('±'))) {
         notes.push(
-            "A published ± is the spread of runs on one machine, ours is between seeds: the two are not \
+            "A published ± is the spread of runs on one machine, a measured ± that between seeds: the two are not \
              compared."
                 .into(),
         );
@@ -244,23 +244,23 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
     for row in &table.rows {
         for (cell, column) in row.cells.iter().zip(&table.columns) {
             let place = format!("{}, {}", row.label, column.name);
-            cell.doubts.iter().for_each(|why| put(&mut doubts, why, place.clone()));
-            if let Some(why) = &cell.missing {
-                put(&mut missing, why, place);
+            cell.doubts.iter().for_each(|reason| push_place(&mut doubts, reason, place.clone()));
+            if let Some(reason) = &cell.missing {
+                push_place(&mut missing, reason, place);
             }
         }
     }
-    let every = cells().count();
-    for (why, places) in doubts {
-        notes.push(sanitize(&format!("{DOUBT} {}: {why}", places.join("; "))));
+    let total = cells().count();
+    for (reason, places) in doubts {
+        notes.push(sanitize(&format!("{DOUBT} {}: {reason}", places.join("; "))));
     }
-    for (why, places) in missing {
+    for (reason, places) in missing {
         // The reason for a whole row or table is given once.
-        let where_ = match places.len() {
-            n if n == every => "nothing".to_string(),
+        let cells = match places.len() {
+            n if n == total => "nothing".to_string(),
             _ => whole_rows(table, &places),
         };
-        notes.push(sanitize(&format!("- {where_}: {why}")));
+        notes.push(sanitize(&format!("- {cells}: {reason}")));
     }
     notes
 }
@@ -269,22 +269,22 @@ pub fn notes_of_table(table: &Table, variant: &Variant) -> Vec<String> {
 fn whole_rows(table: &Table, places: &[String]) -> String {
     let mut named: Vec<String> = Vec::new();
     for row in &table.rows {
-        let of = |column: &super::Column| format!("{}, {}", row.label, column.name);
-        let mine: Vec<String> =
-            table.columns.iter().map(of).filter(|place| places.contains(place)).collect();
-        if mine.len() == table.columns.len() {
+        let cell_name = |column: &super::Column| format!("{}, {}", row.label, column.name);
+        let of_row: Vec<String> =
+            table.columns.iter().map(cell_name).filter(|place| places.contains(place)).collect();
+        if of_row.len() == table.columns.len() {
             named.push(row.label.clone());
         } else {
-            named.extend(mine);
+            named.extend(of_row);
         }
     }
     named.join("; ")
 }
 
-fn put(list: &mut Vec<(String, Vec<String>)>, why: &str, place: String) {
-    match list.iter_mut().find(|(known, _)| known == why) {
+fn push_place(list: &mut Vec<(String, Vec<String>)>, reason: &str, place: String) {
+    match list.iter_mut().find(|(known, _)| known == reason) {
         Some((_, places)) => places.push(place),
-        None => list.push((why.to_string(), vec![place])),
+        None => list.push((reason.to_string(), vec![place])),
     }
 }
 

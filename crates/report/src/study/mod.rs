@@ -40,7 +40,7 @@ pub struct Judged {
 /// A study under one set of conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Variant {
-    /// `as then`, `as today`, with whatever distinguishes it from others: `as today, kernel 5.10`.
+    /// `as then`, `as today`, with the kernel that distinguishes it from others: `as today, kernel 5.10`.
     pub name: String,
     /// `as then`, `as today`, `as it stands`: equal for all kernels of a timeline.
     pub conditions: String,
@@ -143,7 +143,7 @@ impl Verdict {
             }
             Verdict::Undecided => {
                 "The interval of the measured number contains the bound, or the number is within the margin of it \
-                 (5 % unless the claim says otherwise)."
+                 (5 % unless the claim states another margin)."
             }
             Verdict::NotTestable => {
                 "The claim needs a file system, a kernel or a number that is missing; the reason is given \
@@ -344,8 +344,8 @@ impl Output for Results<'_> {
 /// # Errors
 /// Only [`crate::ReportError::Json`].
 fn json(judged: &Judged, extras: Extras<'_>) -> Result<String, ReportError> {
-    let whole = JudgedJson { schema: SCHEMA, judged, not_run: extras.not_run };
-    Ok(serde_json::to_string_pretty(&whole)? + "\n")
+    let document = JudgedJson { schema: SCHEMA, judged, not_run: extras.not_run };
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
 #[cfg(test)]

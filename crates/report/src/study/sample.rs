@@ -109,7 +109,7 @@ pub fn judged() -> Judged {
         columns: vec![column("extract"), column("remove")],
         rows,
     };
-    let then = Variant {
+    let historical = Variant {
         name: "as then".into(),
         conditions: "as then".into(),
         kernel: None,
@@ -123,7 +123,7 @@ pub fn judged() -> Judged {
         name: "as today".into(),
         conditions: "as today".into(),
         scale: 10,
-        ..then.clone()
+        ..historical.clone()
     };
     today.claims.truncate(1);
     today.claims[0].scale = 10;
@@ -132,7 +132,7 @@ pub fn judged() -> Judged {
         title: "ext3 or ext4 for unlink?".into(),
         question: "Is ext4 slower than ext3 at removing many small files?".into(),
         source: "Bruce Guenter, linux-ext4, 2008-11-13".into(),
-        variants: vec![then, today],
+        variants: vec![historical, today],
     }
 }
 
@@ -143,7 +143,7 @@ pub fn factors() -> Judged {
     let row = |label: &str, cells: Vec<Factor>| FactorRow { label: label.into(), cells };
     let missing = Factor { missing: Some("'exfat' was skipped".into()), ..Factor::default() };
     let short = Factor { flags: vec!["TOO SHORT".into()], undecided: true, ..factor(1.04) };
-    let of = |name: &str, best: Vec<Option<f64>>, unit: &str| Factors {
+    let factors = |name: &str, best: Vec<Option<f64>>, unit: &str| Factors {
         name: name.into(),
         caption: "10,000 files in one directory".into(),
         unit: unit.into(),
@@ -158,9 +158,11 @@ pub fn factors() -> Judged {
     let mut judged = judged();
     judged.source = String::new();
     judged.variants.truncate(1);
-    let it = &mut judged.variants[0];
-    (it.claims, it.tables) = (Vec::new(), Vec::new());
-    it.factors =
-        vec![of("all", vec![None, None], ""), of("dirops", vec![Some(0.446), Some(12.5)], "s")];
+    let variant = &mut judged.variants[0];
+    (variant.claims, variant.tables) = (Vec::new(), Vec::new());
+    variant.factors = vec![
+        factors("all", vec![None, None], ""),
+        factors("dirops", vec![Some(0.446), Some(12.5)], "s"),
+    ];
     judged
 }

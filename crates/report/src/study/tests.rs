@@ -90,7 +90,8 @@ fn json_has_the_verdicts_as_words_and_nothing_rounded() {
 
 #[test]
 fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
-    let schema = crate::schemas::ALL.iter().find(|it| it.name == "judged").unwrap().schema();
+    let schema =
+        crate::schemas::ALL.iter().find(|schema| schema.name == "judged").unwrap().schema();
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let good: serde_json::Value =
@@ -117,11 +118,11 @@ fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
     assert_eq!(Verdict::Undecided.words(7), "undecided");
     let painted = text(&sample::judged(), Style { color: true, ..Style::default() });
     assert!(painted.contains("\x1b[31mreversed\x1b[0m: ext4 removes slower"));
-    let mut bare = painted;
+    let mut plain = painted;
     for code in ["1", "32", "31", "33", "2", "0"] {
-        bare = bare.replace(&format!("\x1b[{code}m"), "");
+        plain = plain.replace(&format!("\x1b[{code}m"), "");
     }
-    assert_eq!(bare, text(&sample::judged(), Style::default()));
+    assert_eq!(plain, text(&sample::judged(), Style::default()));
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct Timeline<'a> {
 pub fn timelines(judged: &Judged) -> Vec<Timeline<'_>> {
     let mut timelines: Vec<Timeline<'_>> = Vec::new();
     for variant in judged.variants.iter().filter(|variant| variant.kernel.is_some()) {
-        match timelines.iter_mut().find(|it| it.conditions == variant.conditions) {
+        match timelines.iter_mut().find(|timeline| timeline.conditions == variant.conditions) {
             Some(timeline) => timeline.points.push(variant),
             None => {
                 timelines.push(Timeline { conditions: &variant.conditions, points: vec![variant] })
@@ -48,21 +48,23 @@ impl Timeline<'_> {
     pub fn claims(&self) -> Vec<(&Claim, Vec<&Claim>)> {
         let first = self.points.first().map_or(&[][..], |point| point.claims.as_slice());
         let on_each = |id: &str| {
-            let on = self.points.iter().map(|point| point.claims.as_slice());
-            on.filter_map(|claims| claims.iter().find(|claim| claim.id == id)).collect()
+            let claims = self.points.iter().map(|point| point.claims.as_slice());
+            claims.filter_map(|claims| claims.iter().find(|claim| claim.id == id)).collect()
         };
         let all = first.iter().map(|claim| (claim, on_each(&claim.id)));
-        all.filter(|(_, at): &(_, Vec<&Claim>)| at.iter().any(|it| it.verdict != Verdict::NotRun))
-            .collect()
+        all.filter(|(_, states): &(_, Vec<&Claim>)| {
+            states.iter().any(|claim| claim.verdict != Verdict::NotRun)
+        })
+        .collect()
     }
 
     /// The claims as text; those whose verdict differs between kernels are marked.
     pub fn claims_grid(&self) -> Option<Grid> {
         let claims = self.claims();
-        let row = |(claim, at): &(&Claim, Vec<&Claim>)| {
-            let mark = if changes(at) { CHANGES } else { "" };
+        let row = |(claim, states): &(&Claim, Vec<&Claim>)| {
+            let mark = if changes(states) { CHANGES } else { "" };
             let mut line = vec![sanitize(&claim.id), mark.to_string()];
-            line.extend(at.iter().map(|claim| short_verdict(claim)));
+            line.extend(states.iter().map(|claim| short_verdict(claim)));
             vec![line]
         };
         let rows: Vec<Vec<Vec<String>>> = claims.iter().map(row).collect();
@@ -76,18 +78,20 @@ impl Timeline<'_> {
         let Some(first) = self.points.first() else { return Vec::new() };
         let mut heads = vec![String::new(), String::new(), "published".to_string()];
         heads.extend(self.kernels());
-        let grids = first.tables.iter().enumerate().map(|(table_at, table)| {
-            let rows = table.rows.iter().enumerate().map(|(row_at, row)| {
-                let lines = table.columns.iter().enumerate().map(|(at, column)| {
-                    let label = if at == 0 { sanitize(&row.label) } else { String::new() };
+        let grids = first.tables.iter().enumerate().map(|(table_index, table)| {
+            let rows = table.rows.iter().enumerate().map(|(row_index, row)| {
+                let lines = table.columns.iter().enumerate().map(|(column_index, column)| {
+                    let label =
+                        if column_index == 0 { sanitize(&row.label) } else { String::new() };
                     let cell = |variant: &Variant| {
-                        let row = variant.tables.get(table_at)?.rows.get(row_at)?;
-                        row.cells.get(at)?.measured.as_ref().map(format_measured)
+                        let row = variant.tables.get(table_index)?.rows.get(row_index)?;
+                        row.cells.get(column_index)?.measured.as_ref().map(format_measured)
                     };
-                    let published = row.cells.get(at).and_then(|cell| cell.published.as_deref());
+                    let published =
+                        row.cells.get(column_index).and_then(|cell| cell.published.as_deref());
                     let mut line = vec![label, head(column), sanitize(published.unwrap_or("-"))];
                     let dash = || "-".to_string();
-                    line.extend(self.points.iter().map(|it| cell(it).unwrap_or_else(dash)));
+                    line.extend(self.points.iter().map(|point| cell(point).unwrap_or_else(dash)));
                     line
                 });
                 lines.collect()
@@ -105,8 +109,8 @@ const CHANGES: &str = "*";
 pub const CHANGES_MEAN: &str = "* the verdict differs between kernels.";
 
 /// Returns true if the verdicts of a claim differ.
-pub fn changes(at: &[&Claim]) -> bool {
-    at.windows(2).any(|pair| pair[0].verdict != pair[1].verdict)
+pub fn changes(states: &[&Claim]) -> bool {
+    states.windows(2).any(|pair| pair[0].verdict != pair[1].verdict)
 }
 
 /// `still holds 1.52`.
@@ -146,9 +150,9 @@ mod tests {
         // In all output formats, and before the individual variants.
         for format in [Format::Text, Format::Mail, Format::Markdown] {
             let text = format.write(&Results::of(&judged), Style::default()).unwrap();
-            let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+            let position = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
             let own = "as then, kernel 5.10.0-32-amd64\n";
-            assert!(at("kernel by kernel") < at(own));
+            assert!(position("kernel by kernel") < position(own));
             assert!(text.contains("reversed 0.61"), "{text}");
             assert!(!text.contains("amd64: kernel"), "{text}");
         }

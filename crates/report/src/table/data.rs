@@ -196,7 +196,7 @@ pub struct Table {
     /// The number of its layout: tables with the same number have the same column widths.
     pub column_group: usize,
     /// Number of rows omitted because the page has no space for them.
-    pub left_out: usize,
+    pub omitted_rows: usize,
 }
 
 impl Table {
@@ -208,13 +208,17 @@ impl Table {
         let cells = |row: &R| columns.iter().map(|column| (column.cell)(row)).collect();
         let rows = rows.into_iter().map(|row| Row { cells: cells(row), ..Row::default() });
         let rows = rows.collect();
-        Table { rows, heads: columns.into_iter().map(|it| it.head).collect(), ..Table::default() }
+        Table {
+            rows,
+            heads: columns.into_iter().map(|column| column.head).collect(),
+            ..Table::default()
+        }
     }
 
     /// Creates a table of these cells, whose first `words` columns are text.
     pub fn grid(heads: Vec<String>, words: usize, rows: Vec<Vec<String>>) -> Table {
-        let kind = |at: usize| if at < words { Kind::Words } else { Kind::Number };
-        let head = |(at, text)| Head { text, kind: kind(at), ..Head::default() };
+        let kind = |index: usize| if index < words { Kind::Words } else { Kind::Number };
+        let head = |(index, text)| Head { text, kind: kind(index), ..Head::default() };
         let heads = heads.into_iter().enumerate().map(head).collect();
         let row = |cells| Row { cells, ..Row::default() };
         Table { heads, rows: rows.into_iter().map(row).collect(), ..Table::default() }
@@ -223,8 +227,8 @@ impl Table {
     /// Hides the columns that have no value in any row, such as the spread of single trials.
     #[must_use]
     pub fn without_empty(mut self) -> Table {
-        for (at, head) in self.heads.iter_mut().enumerate() {
-            let mut cells = self.rows.iter().map(|row| row.cells[at].as_str());
+        for (index, head) in self.heads.iter_mut().enumerate() {
+            let mut cells = self.rows.iter().map(|row| row.cells[index].as_str());
             head.empty =
                 head.kind != Kind::Notes && cells.all(|cell| ["", "-", "–"].contains(&cell));
         }
@@ -248,16 +252,16 @@ impl Table {
     /// The indices of the columns that are displayed: neither empty nor details.
     pub fn shown(&self) -> impl Iterator<Item = usize> + '_ {
         let shown = |head: &Head| !head.empty && head.kind != Kind::Detail;
-        (0..self.heads.len()).filter(move |at| shown(&self.heads[*at]))
+        (0..self.heads.len()).filter(move |index| shown(&self.heads[*index]))
     }
 
     /// The title, with the subject of these columns if it differs from the title's: `dirops create (p50, p99: fsync)`.
     pub fn title_of(&self, shown: impl Iterator<Item = usize>) -> String {
-        let of: Vec<&Head> =
-            shown.map(|at| &self.heads[at]).filter(|it| it.subject.is_some()).collect();
-        let names: Vec<&str> = of.iter().map(|head| head.text.as_str()).collect();
-        match of.first().and_then(|head| head.subject) {
-            Some(of) => format!("{} ({}: {of})", self.title, names.join(", ")),
+        let heads: Vec<&Head> =
+            shown.map(|index| &self.heads[index]).filter(|head| head.subject.is_some()).collect();
+        let names: Vec<&str> = heads.iter().map(|head| head.text.as_str()).collect();
+        match heads.first().and_then(|head| head.subject) {
+            Some(subject) => format!("{} ({}: {subject})", self.title, names.join(", ")),
             None => self.title.clone(),
         }
     }

@@ -27,8 +27,8 @@ pub enum Block {
     Answer(String),
     /// A paragraph.
     Paragraph(String),
-    /// A paragraph written by fsdyno, whose markup is intended.
-    Own(String),
+    /// A paragraph written by fsdyno, which may contain Markdown.
+    Markup(String),
     /// A list.
     Items(Vec<String>),
     /// A list with a separate heading; nothing if it has no items.
@@ -102,17 +102,22 @@ impl Document {
     }
 
     /// The document with every special part as lists and paragraphs, for formats that do not treat them specially.
-    pub fn reduced(&self) -> Vec<Block> {
+    pub fn simplified(&self) -> Vec<Block> {
         let columns = || {
-            legend(self.tables().flat_map(|table| table.shown().map(|at| (at, &table.heads[at]))))
+            legend(
+                self.tables()
+                    .flat_map(|table| table.shown().map(|index| (index, &table.heads[index]))),
+            )
         };
         let terms = |all: Vec<Term>| {
-            Block::Items(all.into_iter().map(|(name, of)| format!("{name}: {of}")).collect())
+            Block::Items(
+                all.into_iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect(),
+            )
         };
         let mut out = Vec::new();
         for block in self.answer_first() {
             match block {
-                Block::Strong(text) | Block::Own(text) | Block::Answer(text) => {
+                Block::Strong(text) | Block::Markup(text) | Block::Answer(text) => {
                     out.push(Block::Paragraph(text.clone()))
                 }
                 Block::Lead(all) => out.extend(all.iter().cloned().map(Block::Paragraph)),
@@ -128,8 +133,9 @@ impl Document {
                     out.extend(legend.notes.iter().cloned().map(Block::Paragraph));
                 }
                 Block::Failures(all) => {
-                    let all =
-                        all.iter().map(|it| (format!("{}: {}", it.outcome, it.what), it.line()));
+                    let all = all.iter().map(|failure| {
+                        (format!("{}: {}", failure.outcome, failure.what), failure.line())
+                    });
                     out.push(terms(all.collect()));
                 }
                 Block::Labs(all) => {
@@ -154,16 +160,17 @@ impl Failure {
 /// The meaning of columns, given with their indices in their tables: one entry for each term, and one for adjacent
 /// columns with the same meaning.
 pub fn legend<'h>(columns: impl Iterator<Item = (usize, &'h Head)>) -> Vec<Term> {
-    let mut places: BTreeMap<usize, &Head> = BTreeMap::new();
-    columns.for_each(|(at, head)| _ = places.entry(at).or_insert(head));
+    let mut heads: BTreeMap<usize, &Head> = BTreeMap::new();
+    columns.for_each(|(index, head)| _ = heads.entry(index).or_insert(head));
     let mut terms: Vec<Term> = Vec::new();
-    for (at, head) in &places {
-        let before = at.checked_sub(1).and_then(|at| places.get(&at));
-        let before = before.filter(|it| !head.joint.is_empty() && it.meaning.is_empty());
+    for (index, head) in &heads {
+        let previous = index.checked_sub(1).and_then(|index| heads.get(&index));
+        let previous =
+            previous.filter(|previous| !head.joint.is_empty() && previous.meaning.is_empty());
         let term = head.term().to_string();
-        match (before, terms.last_mut()) {
-            (Some(before), _) => {
-                terms.push((format!("{}, {term}", before.term()), head.joint.into()))
+        match (previous, terms.last_mut()) {
+            (Some(previous), _) => {
+                terms.push((format!("{}, {term}", previous.term()), head.joint.into()))
             }
             _ if head.meaning.is_empty() => {}
             (None, Some((names, meaning))) if *meaning == head.meaning && *names != term => {

@@ -8,26 +8,26 @@ use super::document::{Block, Document};
 /// The document as a fragment of HTML; all text is escaped.
 pub fn html(document: &Document) -> String {
     let mut out = String::new();
-    for block in document.reduced() {
+    for block in document.simplified() {
         match block {
             Block::Title(text) => out += &format!("<h2>{}</h2>\n", HtmlEscape(&text)),
             Block::Items(items) => {
                 let item = |item: &String| format!("<li>{}</li>\n", HtmlEscape(item));
                 out += &format!("<ul>\n{}</ul>\n", items.iter().map(item).collect::<String>());
             }
-            Block::Table(mut of) => {
-                let title = of.title_of(of.shown());
-                if of.caption.is_empty() {
-                    of.caption = title;
+            Block::Table(mut data) => {
+                let title = data.title_of(data.shown());
+                if data.caption.is_empty() {
+                    data.caption = title;
                 } else if !title.is_empty() {
-                    of.caption = format!("{title}. {}", of.caption);
+                    data.caption = format!("{title}. {}", data.caption);
                 }
-                out += &table(&of);
+                out += &table(&data);
                 out += "\n";
-                of.details
+                data.details
                     .iter()
-                    .chain(&of.more)
-                    .for_each(|it| out += &format!("<p>{}</p>\n", HtmlEscape(it)));
+                    .chain(&data.more)
+                    .for_each(|text| out += &format!("<p>{}</p>\n", HtmlEscape(text)));
             }
             Block::Verbatim(lines) => {
                 out += &format!("<pre>{}</pre>\n", HtmlEscape(&lines.join("\n")));
@@ -44,7 +44,7 @@ pub fn html(document: &Document) -> String {
 pub fn table(table: &Table) -> String {
     let shown: Vec<usize> = table.shown().collect();
     let mut out = "<table>\n".to_string();
-    let left_out = match table.left_out {
+    let left_out = match table.omitted_rows {
         0 => String::new(),
         n => format!("; {n} more rows are omitted here; --format csv has them"),
     };
@@ -52,25 +52,25 @@ pub fn table(table: &Table) -> String {
         out += &format!("<caption>{}{left_out}</caption>\n", HtmlEscape(&table.caption));
     }
     out += "<thead><tr>";
-    for at in &shown {
-        let head = &table.heads[*at];
+    for column in &shown {
+        let head = &table.heads[*column];
         out += &format!("<th scope=\"col\"{}>{}</th>", class(head), HtmlEscape(&head.text));
     }
     out += "</tr></thead>\n<tbody>\n";
-    table.rows.iter().for_each(|row| out += &line(table, row, &shown));
+    table.rows.iter().for_each(|row| out += &row_html(table, row, &shown));
     out + "</tbody>\n</table>"
 }
 
-fn line(table: &Table, row: &Row, shown: &[usize]) -> String {
+fn row_html(table: &Table, row: &Row, shown: &[usize]) -> String {
     let best = if row.tone == Tone::Good { "best " } else { "" };
-    let class_of_row = format!("{best}{}", if row.flags.is_empty() { "" } else { "flagged" });
-    let mut out = match class_of_row.trim() {
+    let row_class = format!("{best}{}", if row.flags.is_empty() { "" } else { "flagged" });
+    let mut out = match row_class.trim() {
         "" => "<tr>".to_string(),
         class => format!("<tr class=\"{class}\">"),
     };
-    for (index, at) in shown.iter().enumerate() {
-        let head = &table.heads[*at];
-        let cell = match (row.cells[*at].as_str(), head.kind) {
+    for (index, column) in shown.iter().enumerate() {
+        let head = &table.heads[*column];
+        let cell = match (row.cells[*column].as_str(), head.kind) {
             ("-", _) => "–".to_string(),
             (text, Kind::Spread) if !text.is_empty() && !text.starts_with('±') => {
                 format!("± {text}")
@@ -79,7 +79,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> String {
         };
         let cell = HtmlEscape(&cell);
         if index > 0 {
-            out += &match row.shades.get(*at) {
+            out += &match row.shades.get(*column) {
                 Some(shade) if *shade != 0 => {
                     let side = if *shade > 0 { "slower" } else { "faster" };
                     format!("<td class=\"{side}{}\">{cell}</td>", shade.unsigned_abs())

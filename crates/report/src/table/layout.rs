@@ -7,7 +7,7 @@ use super::data::{Fit, Head, Kind, Table};
 /// The minimum width to which the names of rows are wrapped.
 const MIN_NAME: usize = 16;
 /// The minimum width to which the names of rows are truncated.
-const SHORTEST: usize = 8;
+const MIN_WIDTH: usize = 8;
 
 /// The widths of columns.
 pub struct Layout {
@@ -26,16 +26,18 @@ impl Layout {
         priorities.dedup();
         let tight = tables.iter().any(|table| table.fit == Fit::Tight);
         let in_line = |head: &&Head| !matches!(head.kind, Kind::Group | Kind::Notes);
-        let places = tables.first().map_or(0, |it| it.heads.iter().filter(in_line).count());
+        let max_columns =
+            tables.first().map_or(0, |table| table.heads.iter().filter(in_line).count());
         let all = widths(tables, &priorities, usize::MAX);
-        let gap = if tight && needs(&all, 2) > width { 1 } else { 2 };
+        let gap = if tight && total_width(&all, 2) > width { 1 } else { 2 };
         // Space between columns is reserved for empty ones too: tables with fewer columns omit the same ones.
         let fit = |names: usize| {
             let mut shown = priorities.clone();
             let reserved = |shown: &[u8]| {
                 let widths = widths(tables, shown, names);
-                let empty = places.saturating_sub(widths.iter().filter(|it| **it > 0).count());
-                needs(&widths, gap) + empty * gap
+                let empty =
+                    max_columns.saturating_sub(widths.iter().filter(|width| **width > 0).count());
+                total_width(&widths, gap) + empty * gap
             };
             while shown.len() > 1 && reserved(&shown) > width {
                 shown.pop();
@@ -43,32 +45,33 @@ impl Layout {
             shown
         };
         // Long names wrap before a column is omitted.
-        let (whole, broken) = (fit(usize::MAX), longest_part(tables));
-        let shown = fit(broken);
-        let (shown, most) = match shown.len() > whole.len() {
-            true => (shown, broken),
-            false => (whole, usize::MAX),
+        let (with_whole_names, wrapped_width) = (fit(usize::MAX), longest_part(tables));
+        let with_wrapped_names = fit(wrapped_width);
+        let (shown, max_name) = match with_wrapped_names.len() > with_whole_names.len() {
+            true => (with_wrapped_names, wrapped_width),
+            false => (with_whole_names, usize::MAX),
         };
-        let mut widths = widths(tables, &shown, most);
-        let over = needs(&widths, gap).saturating_sub(width);
-        if let Some(names) = label(tables).and_then(|at| widths.get_mut(at)) {
-            *names = names.saturating_sub(over).max(SHORTEST.min(*names));
+        let mut widths = widths(tables, &shown, max_name);
+        let over = total_width(&widths, gap).saturating_sub(width);
+        if let Some(names) = label_column(tables).and_then(|index| widths.get_mut(index)) {
+            *names = names.saturating_sub(over).max(MIN_WIDTH.min(*names));
         }
         Layout { widths, gap }
     }
 
     /// The indices of a table's columns that are displayed.
     pub fn shown<'t>(&self, table: &'t Table) -> impl Iterator<Item = usize> + use<'t, '_> {
-        columns(table).map(|(at, _)| at).filter(|at| self.widths[*at] > 0)
+        columns(table).map(|(index, _)| index).filter(|index| self.widths[*index] > 0)
     }
 
     /// A line of a table: its cells by index. Columns that only other tables of the layout have stay blank.
     pub fn line(&self, table: &Table, cell: impl Fn(usize) -> String, mark: &str) -> String {
         let mut line = String::new();
-        for (at, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
+        for (index, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
             // Another table of the layout may have more columns.
-            let Some(head) = table.heads.get(at) else { continue };
-            let text = if head.empty { String::new() } else { truncate(&cell(at), *width, mark) };
+            let Some(head) = table.heads.get(index) else { continue };
+            let text =
+                if head.empty { String::new() } else { truncate(&cell(index), *width, mark) };
             if !line.is_empty() {
                 line.push_str(&" ".repeat(self.gap));
             }
@@ -79,9 +82,9 @@ impl Layout {
 }
 
 /// A text padded with spaces to a width.
-pub fn padded(text: &str, width: usize, left: bool) -> String {
+pub fn padded(text: &str, width: usize, align_left: bool) -> String {
     let pad = " ".repeat(width.saturating_sub(text.width()));
-    if left { format!("{text}{pad}") } else { format!("{pad}{text}") }
+    if align_left { format!("{text}{pad}") } else { format!("{pad}{text}") }
 }
 
 /// The columns that share a line.
@@ -91,12 +94,12 @@ fn columns(table: &Table) -> impl Iterator<Item = (usize, &Head)> {
 }
 
 /// The index of the column with the rows' names: the first column of text.
-pub fn label(tables: &[&Table]) -> Option<usize> {
+pub fn label_column(tables: &[&Table]) -> Option<usize> {
     let first = tables.first()?;
-    columns(first).find(|(_, head)| head.kind.is_left()).map(|(at, _)| at)
+    columns(first).find(|(_, head)| head.kind.is_left()).map(|(index, _)| index)
 }
 
-fn needs(widths: &[usize], gap: usize) -> usize {
+fn total_width(widths: &[usize], gap: usize) -> usize {
     let used = widths.iter().filter(|width| **width > 0);
     used.map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
@@ -105,12 +108,12 @@ fn needs(widths: &[usize], gap: usize) -> usize {
 fn widths(tables: &[&Table], shown: &[u8], names: usize) -> Vec<usize> {
     let mut widths = vec![0; tables.iter().map(|table| table.heads.len()).max().unwrap_or(0)];
     for table in tables {
-        for (at, head) in columns(table).filter(|(_, head)| shown.contains(&head.priority)) {
-            let cells = table.rows.iter().map(|row| row.cells[at].width()).max().unwrap_or(0);
-            widths[at] = widths[at].max(cells).max(head.text.width());
+        for (index, head) in columns(table).filter(|(_, head)| shown.contains(&head.priority)) {
+            let cells = table.rows.iter().map(|row| row.cells[index].width()).max().unwrap_or(0);
+            widths[index] = widths[index].max(cells).max(head.text.width());
         }
     }
-    if let Some(label) = label(tables) {
+    if let Some(label) = label_column(tables) {
         widths[label] = widths[label].min(names);
     }
     widths
@@ -118,7 +121,7 @@ fn widths(tables: &[&Table], shown: &[u8], names: usize) -> Vec<usize> {
 
 /// The width of the longest part of a name between its commas.
 fn longest_part(tables: &[&Table]) -> usize {
-    let label = label(tables);
+    let label = label_column(tables);
     let rows = tables.iter().flat_map(|table| &table.rows);
     let names = rows.filter_map(|row| row.cells.get(label?));
     let parts =
@@ -127,7 +130,7 @@ fn longest_part(tables: &[&Table]) -> usize {
 }
 
 /// Wraps a name to this width, after its commas; continuation lines are indented by two.
-pub fn broken(name: &str, width: usize) -> Vec<String> {
+pub fn wrap_name(name: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in name.split_inclusive(", ") {
         match lines.last_mut() {
@@ -164,9 +167,9 @@ mod tests {
     #[test]
     fn a_long_name_is_broken_behind_its_commas_and_loses_nothing() {
         let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
-        assert_eq!(broken(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
-        assert_eq!(broken(name, 80), [name]);
-        assert_eq!(broken("", 80), [""; 0]);
+        assert_eq!(wrap_name(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
+        assert_eq!(wrap_name(name, 80), [name]);
+        assert_eq!(wrap_name("", 80), [""; 0]);
     }
 
     #[test]

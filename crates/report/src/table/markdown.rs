@@ -22,7 +22,7 @@ pub fn markdown(document: &Document) -> String {
             Block::Verbatim(lines) => out.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
             Block::Strong(text) => out.push_str(&format!("**{}**\n\n", escape(text))),
             Block::Answer(text) | Block::Paragraph(text) => out.push_str(&paragraph(text)),
-            Block::Own(text) => out.push_str(&format!("{text}\n\n")),
+            Block::Markup(text) => out.push_str(&format!("{text}\n\n")),
             Block::Items(items) => out.push_str(&list(items)),
             Block::List(_, items) if items.is_empty() => {}
             Block::List(head, items) => {
@@ -31,22 +31,22 @@ pub fn markdown(document: &Document) -> String {
                 }
                 out.push_str(&list(items));
             }
-            Block::Table(table) => out.push_str(&whole_table(table, in_section)),
-            Block::Legend(own) => {
-                let of = |table| -> Vec<_> {
-                    Table::shown(table).map(|at| (at, &table.heads[at])).collect()
+            Block::Table(table) => out.push_str(&table_with_title(table, in_section)),
+            Block::Legend(extra) => {
+                let shown_heads = |table| -> Vec<_> {
+                    Table::shown(table).map(|index| (index, &table.heads[index])).collect()
                 };
-                let columns = legend(document.tables().flat_map(of));
-                for (name, meaning) in columns.iter().chain(&own.terms).chain(&own.flags) {
+                let columns = legend(document.tables().flat_map(shown_heads));
+                for (name, meaning) in columns.iter().chain(&extra.terms).chain(&extra.flags) {
                     out.push_str(&format!("- **{}**: {}\n", escape(name), escape(meaning)));
                 }
-                own.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", escape(note))));
+                extra.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", escape(note))));
                 out.push('\n');
             }
             Block::Failures(all) => {
-                for it in all {
-                    let what = format!("{}: {}", escape(&it.what), escape(&it.line()));
-                    out.push_str(&format!("- {}: {what}\n", it.outcome));
+                for failure in all {
+                    let what = format!("{}: {}", escape(&failure.what), escape(&failure.line()));
+                    out.push_str(&format!("- {}: {what}\n", failure.outcome));
                 }
             }
             Block::Labs(labs) => {
@@ -75,7 +75,7 @@ fn list(items: &[String]) -> String {
 }
 
 /// A table with its title, its caption and the lines below it.
-fn whole_table(table: &Table, in_section: bool) -> String {
+fn table_with_title(table: &Table, in_section: bool) -> String {
     let shown: Vec<usize> = table.shown().collect();
     let mut out = String::new();
     if !table.title.is_empty() {
@@ -93,13 +93,13 @@ fn whole_table(table: &Table, in_section: bool) -> String {
         return out;
     }
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let heads = || shown.iter().map(|at| &table.heads[*at]);
+    let heads = || shown.iter().map(|index| &table.heads[*index]);
     out.push_str(&line(heads().map(|head| escape(&head.text)).collect()));
-    out.push_str(&line(heads().map(|it| rule(it.kind.is_left())).collect()));
+    out.push_str(&line(heads().map(|head| rule(head.kind.is_left())).collect()));
     for row in &table.rows {
-        let cell = |at: &usize| {
-            let text = escape(&row.cells[*at].replace('\n', " "));
-            let bold = table.heads[*at].kind == Kind::Verdict && row.tone == Tone::Bad;
+        let cell = |index: &usize| {
+            let text = escape(&row.cells[*index].replace('\n', " "));
+            let bold = table.heads[*index].kind == Kind::Verdict && row.tone == Tone::Bad;
             if bold { format!("**{text}**") } else { text }
         };
         out.push_str(&line(shown.iter().map(cell).collect()));
@@ -111,11 +111,11 @@ fn whole_table(table: &Table, in_section: bool) -> String {
     out
 }
 
-fn rule(left: bool) -> String {
-    if left { "---".into() } else { "---:".into() }
+fn rule(align_left: bool) -> String {
+    if align_left { "---".into() } else { "---:".into() }
 }
 
-/// Escapes foreign text: it must not end a cell, begin a tag, or be struck out by `~`.
+/// Escapes untrusted text: it must not end a cell, begin a tag, or be struck out by `~`.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

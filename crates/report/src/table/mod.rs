@@ -72,18 +72,20 @@ impl Format {
     ///
     /// # Errors
     /// A record has no such form; [`ReportError::Format`] if this output is not available in this format.
-    pub fn write(self, it: &dyn Output, style: Style) -> Result<String, ReportError> {
+    pub fn write(self, output: &dyn Output, style: Style) -> Result<String, ReportError> {
         Ok(match self {
-            Format::Text => text::text(&it.document(), style, false),
+            Format::Text => text::text(&output.document(), style, false),
             Format::Mail => {
-                let document = if style.full { it.document() } else { it.mail() };
+                let document = if style.full { output.document() } else { output.mail() };
                 text::text(&document, Style { color: false, width: MAIL_WIDTH, ..style }, true)
             }
-            Format::Markdown => markdown::markdown(&it.document()),
-            Format::Html => html::html(&it.document()),
-            Format::Csv => csv(|rows| it.rows(rows)),
-            Format::Json => it.json()?,
-            Format::Special(special) => it.special(special).unwrap_or(Err(ReportError::Format))?,
+            Format::Markdown => markdown::markdown(&output.document()),
+            Format::Html => html::html(&output.document()),
+            Format::Csv => csv(|rows| output.rows(rows)),
+            Format::Json => output.json()?,
+            Format::Special(special) => {
+                output.special(special).unwrap_or(Err(ReportError::Format))?
+            }
         })
     }
 }

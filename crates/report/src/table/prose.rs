@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use super::text::stacked;
 
 /// The maximum width of a line of prose that is comfortable to read.
-const READABLE: usize = 100;
+const MAX_PROSE_WIDTH: usize = 100;
 
 /// The destination of plain text.
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +33,16 @@ impl Prose {
         text.lines().map(|line| self.indented(line, 0)).collect()
     }
 
-    /// Wraps one paragraph, indented by `by` columns; lines after the first are indented by two more.
-    pub fn indented(self, text: &str, by: usize) -> String {
-        let limit = self.width.min(READABLE);
+    /// Wraps one paragraph, indented by `indent` columns; lines after the first are indented by two more.
+    pub fn indented(self, text: &str, indent: usize) -> String {
+        let limit = self.width.min(MAX_PROSE_WIDTH);
         let mut out = String::new();
-        let mut line = " ".repeat(by);
+        let mut line = " ".repeat(indent);
         for word in text.split(' ').filter(|word| !word.is_empty()) {
             if !line.trim().is_empty() && line.width() + 1 + word.width() > limit {
                 out.push_str(&line);
                 out.push('\n');
-                line = " ".repeat(by + if by > 0 { 2 } else { 0 });
+                line = " ".repeat(indent + if indent > 0 { 2 } else { 0 });
             } else if !line.trim().is_empty() {
                 line.push(' ');
             }

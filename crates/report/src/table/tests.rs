@@ -112,7 +112,8 @@ fn columns_of_one_meaning_are_explained_once() {
         Column::number("p99", |_: &()| String::new()).means("99").after("50 and 99").head,
     ];
     let terms = legend(heads.iter().enumerate());
-    let terms: Vec<String> = terms.into_iter().map(|(name, of)| format!("{name}: {of}")).collect();
+    let terms: Vec<String> =
+        terms.into_iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect();
     assert_eq!(terms, ["a, b: x", "c: z", "±: y", "p50, p99: 50 and 99"]);
     let alone = legend(heads.iter().enumerate().filter(|(_, head)| head.text == "p99"));
     assert_eq!(alone, [("p99".to_string(), "99".to_string())]);

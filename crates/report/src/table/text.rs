@@ -6,22 +6,22 @@ use unicode_width::UnicodeWidthStr;
 
 use super::data::{Fit, Head, Kind, Row, Table, Tone};
 use super::document::{Block, Document, Lab, Legend, legend};
-use super::layout::{Layout, broken, label, padded, truncate};
+use super::layout::{Layout, label_column, padded, truncate, wrap_name};
 use super::style::Style;
 use crate::number::sanitize;
 use crate::wrap::wrap;
 
 /// The marks of truncated text, the second for email, which is ASCII; `~` has a different meaning.
-const CUT: &str = "…";
-const CUT_ASCII: &str = "..";
+const ELLIPSIS: &str = "…";
+const ASCII_ELLIPSIS: &str = "..";
 
 /// Indentation of the lines of a record.
-const RECORD: &str = "      ";
+const RECORD_INDENT: &str = "      ";
 
 /// The document as text; in plain ASCII for an email.
 pub fn text(document: &Document, style: Style, ascii: bool) -> String {
     // Done before widths are computed, because `±` takes one column and its ASCII spelling two.
-    let document = if ascii { respelled(document.clone()) } else { document.clone() };
+    let document = if ascii { to_ascii(document.clone()) } else { document.clone() };
     let mut writer =
         Writer { document: &document, style, ascii, out: String::new(), layouts: BTreeMap::new() };
     document.0.iter().for_each(|block| writer.block(block));
@@ -43,11 +43,11 @@ struct Writer<'d> {
 impl Writer<'_> {
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Title(text) => self.painted(text, "  ", "1"),
+            Block::Title(text) => self.paint_paragraph(text, "  ", "1"),
             Block::Lead(lead) => lead.iter().for_each(|text| self.paragraph(text, "")),
             Block::Verbatim(lines) => lines.iter().for_each(|line| self.line(line)),
             Block::Strong(text) => self.paragraph(text, "  "),
-            Block::Answer(text) | Block::Paragraph(text) | Block::Own(text) => {
+            Block::Answer(text) | Block::Paragraph(text) | Block::Markup(text) => {
                 self.paragraph(text, "")
             }
             Block::Items(items) => items.iter().for_each(|item| self.paragraph(item, "  ")),
@@ -61,10 +61,10 @@ impl Writer<'_> {
             Block::Table(table) => self.table(table),
             Block::Legend(legend) => return self.legend(legend),
             Block::Failures(all) => {
-                for it in all {
-                    let outcome = self.paint("31", it.outcome);
-                    self.paragraph(&format!("{outcome}: {}", it.what), "    ");
-                    for line in it.reason.lines() {
+                for failure in all {
+                    let outcome = self.paint("31", failure.outcome);
+                    self.paragraph(&format!("{outcome}: {}", failure.what), "    ");
+                    for line in failure.reason.lines() {
                         self.paragraph(&format!("    {}", sanitize(line)), "    ");
                     }
                 }
@@ -86,7 +86,7 @@ impl Writer<'_> {
             _ => Vec::new(),
         };
         if !table.title.is_empty() {
-            self.painted(&table.title_of(shown.into_iter()), "  ", "1");
+            self.paint_paragraph(&table.title_of(shown.into_iter()), "  ", "1");
         }
         if !table.caption.is_empty() {
             self.paragraph(&table.caption, "  ");
@@ -119,33 +119,34 @@ impl Writer<'_> {
     fn columns(&mut self, table: &Table) {
         self.layout(table);
         let Some(layout) = self.layouts.remove(&table.column_group) else { return };
-        let mark = if self.ascii { CUT_ASCII } else { CUT };
-        let heads = layout.line(table, |at| table.heads[at].text.clone(), mark);
-        let of_kind = |kind| table.heads.iter().position(|head| head.kind == kind);
-        let (group, notes) = (of_kind(Kind::Group), of_kind(Kind::Notes));
+        let mark = if self.ascii { ASCII_ELLIPSIS } else { ELLIPSIS };
+        let heads = layout.line(table, |column| table.heads[column].text.clone(), mark);
+        let position_of = |kind| table.heads.iter().position(|head| head.kind == kind);
+        let (group, notes) = (position_of(Kind::Group), position_of(Kind::Notes));
         // A label that does not fit has no further lines.
-        let label = label(&[table]).filter(|at| layout.widths[*at] > 0);
+        let label = label_column(&[table]).filter(|column| layout.widths[*column] > 0);
         let mut last = None;
         for (index, row) in table.rows.iter().enumerate() {
-            let own = group.map(|at| row.cells[at].as_str());
-            if index == 0 || own != last {
+            let group_name = group.map(|column| row.cells[column].as_str());
+            if index == 0 || group_name != last {
                 if index > 0 {
                     self.line("");
                 }
-                own.iter().for_each(|own| self.paragraph(own, "    "));
+                group_name.iter().for_each(|name| self.paragraph(name, "    "));
                 let heads = self.paint("2", heads.trim_end());
                 self.line(&heads);
-                last = own;
+                last = group_name;
             }
-            let name = label.map_or(Vec::new(), |at| broken(&row.cells[at], layout.widths[at]));
-            let cell = |at: usize| match Some(at) == label {
+            let name = label
+                .map_or(Vec::new(), |column| wrap_name(&row.cells[column], layout.widths[column]));
+            let cell = |column: usize| match Some(column) == label {
                 true => name.first().cloned().unwrap_or_default(),
-                false => row.cells[at].clone(),
+                false => row.cells[column].clone(),
             };
             let line = layout.line(table, cell, mark);
-            let width = label.map_or(0, |at| layout.widths[at]);
+            let width = label.map_or(0, |column| layout.widths[column]);
             let names = name.iter().skip(1).map(|part| truncate(part, width, mark));
-            let notes = notes.map_or("", |at| &row.cells[at]);
+            let notes = notes.map_or("", |column| &row.cells[column]);
             self.row(row, line.trim_end(), names.collect(), notes);
         }
         self.layouts.insert(table.column_group, layout);
@@ -155,20 +156,20 @@ impl Writer<'_> {
     fn row(&mut self, row: &Row, line: &str, names: Vec<String>, notes: &str) {
         let fits = line.width() + 2 + notes.width() <= self.style.width;
         let painted = self.paint(code(row.tone), line);
-        let behind =
+        let suffix =
             if fits && !notes.is_empty() { self.paint("33", notes) } else { String::new() };
-        self.line(&format!("{painted}  {behind}"));
+        self.line(&format!("{painted}  {suffix}"));
         names.iter().for_each(|part| self.line(part));
         if !fits && !notes.is_empty() {
-            self.painted(&format!("    {notes}"), "    ", "33");
+            self.paint_paragraph(&format!("    {notes}"), "    ", "33");
         }
     }
 
     /// Writes a table as blocks of columns, as many as the width requires.
     fn blocks(&mut self, table: &Table, labels: usize, indent: usize) {
         let all = lines(table);
-        let width = |at: usize| all.iter().map(|line| line[at].width()).max().unwrap_or(0);
-        let first = indent + (0..labels).map(|at| width(at) + 2).sum::<usize>();
+        let width = |index: usize| all.iter().map(|line| line[index].width()).max().unwrap_or(0);
+        let first = indent + (0..labels).map(|index| width(index) + 2).sum::<usize>();
         let mut from = labels;
         while from < table.heads.len() {
             let (mut to, mut used) = (from + 1, first + width(from));
@@ -180,11 +181,11 @@ impl Writer<'_> {
                 self.line("");
             }
             let shown: Vec<usize> =
-                (0..labels).chain(from..to).filter(|at| width(*at) > 0).collect();
+                (0..labels).chain(from..to).filter(|index| width(*index) > 0).collect();
             for line in &all {
-                let cells = shown
-                    .iter()
-                    .map(|at| padded(&line[*at], width(*at), table.heads[*at].kind.is_left()));
+                let cells = shown.iter().map(|index| {
+                    padded(&line[*index], width(*index), table.heads[*index].kind.is_left())
+                });
                 let cells: Vec<String> = cells.collect();
                 self.line(&format!("{}{}", " ".repeat(indent), cells.join("  ")));
             }
@@ -197,37 +198,37 @@ impl Writer<'_> {
         let lefts: Vec<bool> = table.heads.iter().map(|head| head.kind.is_left()).collect();
         let all = lines(table);
         match aligned(&all, &lefts, self.style.width) {
-            Some(wide) => wide.iter().for_each(|line| self.line(line)),
-            None => self.on_its_side(&all),
+            Some(lines) => lines.iter().for_each(|line| self.line(line)),
+            None => self.write_columns(&all),
         }
     }
 
-    fn on_its_side(&mut self, all: &[Vec<String>]) {
+    fn write_columns(&mut self, all: &[Vec<String>]) {
         let width = self.style.width;
-        let Some((heads, mut left)) = all.split_first() else { return };
-        let side = |rows: &[Vec<String>]| -> Vec<Vec<String>> {
-            let column = |at: usize| rows.iter().map(move |row| row[at].clone());
+        let Some((heads, mut remaining)) = all.split_first() else { return };
+        let transpose = |rows: &[Vec<String>]| -> Vec<Vec<String>> {
+            let column = |index: usize| rows.iter().map(move |row| row[index].clone());
             (0..heads.len())
-                .map(|at| std::iter::once(heads[at].clone()).chain(column(at)).collect())
+                .map(|index| std::iter::once(heads[index].clone()).chain(column(index)).collect())
                 .collect()
         };
         let names = [true];
         let mut first = true;
-        while !left.is_empty() {
+        while !remaining.is_empty() {
             if !std::mem::take(&mut first) {
                 self.line("");
             }
-            let fits = (1..=left.len())
-                .rev()
-                .find_map(|some| Some((some, aligned(&side(&left[..some]), &names, width)?)));
-            let (some, lines) = fits.unwrap_or_else(|| {
+            let fits = (1..=remaining.len()).rev().find_map(|count| {
+                Some((count, aligned(&transpose(&remaining[..count]), &names, width)?))
+            });
+            let (count, lines) = fits.unwrap_or_else(|| {
                 let first = heads.iter().map(|head| head.width()).max().unwrap_or(0);
                 let space = width.saturating_sub(first + 2).max(1);
-                let row = left[0].iter().map(|text| truncate(text, space, CUT)).collect();
-                (1, aligned(&side(&[row]), &names, usize::MAX).unwrap_or_default())
+                let row = remaining[0].iter().map(|text| truncate(text, space, ELLIPSIS)).collect();
+                (1, aligned(&transpose(&[row]), &names, usize::MAX).unwrap_or_default())
             });
             lines.iter().for_each(|line| self.line(line));
-            left = &left[some..];
+            remaining = &remaining[count..];
         }
     }
 
@@ -242,29 +243,30 @@ impl Writer<'_> {
     fn record(&mut self, table: &Table, row: &Row) {
         let verdict = table.heads.iter().position(|head| head.kind == Kind::Verdict).unwrap_or(0);
         let word = &row.cells[verdict];
-        let mut others = (0..row.cells.len()).filter(|at| *at != verdict).map(|at| &row.cells[at]);
+        let mut others =
+            (0..row.cells.len()).filter(|index| *index != verdict).map(|index| &row.cells[index]);
         let (name, about) = (others.next().cloned(), others.next().cloned());
         let (name, about) = (name.unwrap_or_default(), about.unwrap_or_default());
-        let mut lines = wrap(&format!("  {name} {word}: {about}"), RECORD, self.style.width);
+        let mut lines = wrap(&format!("  {name} {word}: {about}"), RECORD_INDENT, self.style.width);
         // The verdict is a word; its colour only repeats it.
         if let Some(first) = lines.first_mut() {
             *first = first.replacen(word.as_str(), &self.paint(code(row.tone), word), 1);
         }
         lines.iter().for_each(|line| self.line(line));
         for text in others.flat_map(|cell| cell.lines()).filter(|text| !text.is_empty()) {
-            self.paragraph(&format!("{RECORD}{text}"), RECORD);
+            self.paragraph(&format!("{RECORD_INDENT}{text}"), RECORD_INDENT);
         }
     }
 
     /// Writes the meaning of the displayed columns, and the names of those that did not fit.
-    fn legend(&mut self, own: &Legend) {
+    fn legend(&mut self, extra: &Legend) {
         let (mut shown, mut dropped): (Vec<(usize, &Head)>, Vec<&str>) = Default::default();
         for table in self.document.tables() {
             let heads = table.heads.iter().enumerate().filter(|(_, head)| !head.empty);
-            for (at, head) in heads {
+            for (index, head) in heads {
                 let Some(layout) = self.layouts.get(&table.column_group) else { continue };
-                if layout.widths[at] > 0 {
-                    shown.push((at, head));
+                if layout.widths[index] > 0 {
+                    shown.push((index, head));
                 } else if !matches!(head.kind, Kind::Group | Kind::Notes) {
                     let name = if head.in_words.is_empty() { &head.text } else { head.in_words };
                     if !name.is_empty() && !dropped.contains(&name) {
@@ -276,13 +278,14 @@ impl Writer<'_> {
         let omitted = format!("columns omitted to fit the width: {}", dropped.join(", "));
         let omitted = Some(omitted).filter(|_| !dropped.is_empty() && !self.ascii);
         if !self.style.full {
-            return self.brief(&own.brief, omitted);
+            return self.brief(&extra.brief, omitted);
         }
         let columns = legend(shown.into_iter());
-        let terms = columns.iter().chain(&own.terms).map(|(name, of)| format!("{name}: {of}"));
-        let lines: Vec<String> = terms.chain(omitted).chain(own.notes.iter().cloned()).collect();
+        let terms =
+            columns.iter().chain(&extra.terms).map(|(name, meaning)| format!("{name}: {meaning}"));
+        let lines: Vec<String> = terms.chain(omitted).chain(extra.notes.iter().cloned()).collect();
         let flags: Vec<String> =
-            own.flags.iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect();
+            extra.flags.iter().map(|(name, meaning)| format!("{name}: {meaning}")).collect();
         for list in [lines, flags].iter().filter(|list| !list.is_empty()) {
             list.iter().for_each(|line| self.paragraph(line, "  "));
             self.line("");
@@ -307,7 +310,8 @@ impl Writer<'_> {
         let space = self.style.width.saturating_sub("lab    123456789012".len()).max(8);
         let width = labs.iter().map(|lab| lab.rows.width()).max().unwrap_or(0).min(space);
         for lab in labs {
-            let rows = truncate(&lab.rows, width, if self.ascii { CUT_ASCII } else { CUT });
+            let rows =
+                truncate(&lab.rows, width, if self.ascii { ASCII_ELLIPSIS } else { ELLIPSIS });
             self.line(&format!("lab  {}  {:.12}", padded(&rows, width, true), lab.id));
             if !lab.differs.is_empty() {
                 self.paragraph(&format!("differs from the lab above in: {}", lab.differs), "     ");
@@ -328,10 +332,10 @@ impl Writer<'_> {
     }
 
     fn paragraph(&mut self, text: &str, indent: &str) {
-        self.painted(text, indent, "");
+        self.paint_paragraph(text, indent, "");
     }
 
-    fn painted(&mut self, text: &str, indent: &str, code: &str) {
+    fn paint_paragraph(&mut self, text: &str, indent: &str, code: &str) {
         for line in wrap(text, indent, self.style.width) {
             let line = self.paint(code, line.trim_end());
             self.line(&line);
@@ -359,12 +363,13 @@ fn lines(table: &Table) -> Vec<Vec<String>> {
 /// left-aligned; empty columns are omitted.
 fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<String>> {
     let columns = table.first().map_or(0, Vec::len);
-    let wide = |at: usize| table.iter().map(|row| row[at].width()).max().unwrap_or(0);
+    let widest = |index: usize| table.iter().map(|row| row[index].width()).max().unwrap_or(0);
     let widths: Vec<(usize, usize)> =
-        (0..columns).map(|at| (at, wide(at))).filter(|(_, width)| *width > 0).collect();
+        (0..columns).map(|index| (index, widest(index))).filter(|(_, width)| *width > 0).collect();
     let line = |row: &Vec<String>| {
-        let left = |at: usize| lefts.get(at).copied().unwrap_or(false);
-        let cells = widths.iter().map(|(at, width)| padded(&row[*at], *width, left(*at)));
+        let align_left = |index: usize| lefts.get(index).copied().unwrap_or(false);
+        let cells =
+            widths.iter().map(|(index, width)| padded(&row[*index], *width, align_left(*index)));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
     };
     let lines: Vec<String> = table.iter().map(line).collect();
@@ -376,54 +381,54 @@ fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<St
 pub fn stacked(rows: &[Vec<String>], within: Option<usize>) -> Vec<String> {
     const STACKED: &str = "    ";
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let wide = |at: usize| rows.iter().filter_map(|row| Some(row.get(at)?.width())).max();
-    let widths: Vec<usize> = (0..count).map(|at| wide(at).unwrap_or(0)).collect();
+    let width = |index: usize| rows.iter().filter_map(|row| Some(row.get(index)?.width())).max();
+    let widths: Vec<usize> = (0..count).map(|index| width(index).unwrap_or(0)).collect();
     let text = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width, true));
         let line = cells.collect::<Vec<_>>().join("  ").trim_end().to_string();
         let Some(limit) = within.filter(|limit| line.width() > *limit) else { return line + "\n" };
-        let below = |cell: &String| wrap(&format!("{STACKED}{cell}"), "      ", limit);
+        let wrapped = |cell: &String| wrap(&format!("{STACKED}{cell}"), "      ", limit);
         let (first, rest) = (&row[..1], &row[1..]);
         let first = first.iter().flat_map(|cell| wrap(cell, "  ", limit));
-        let rest = rest.iter().filter(|cell| !cell.is_empty()).flat_map(below);
+        let rest = rest.iter().filter(|cell| !cell.is_empty()).flat_map(wrapped);
         first.chain(rest).map(|line| line.trim_end().to_string() + "\n").collect()
     };
     rows.iter().map(text).collect()
 }
 
-fn respelled(mut document: Document) -> Document {
-    let all = |texts: &mut Vec<String>| texts.iter_mut().for_each(|text| *text = plain(text));
+fn to_ascii(mut document: Document) -> Document {
+    let convert = |texts: &mut Vec<String>| texts.iter_mut().for_each(|text| *text = plain(text));
     for block in &mut document.0 {
         match block {
             Block::Title(text)
             | Block::Strong(text)
             | Block::Answer(text)
             | Block::Paragraph(text)
-            | Block::Own(text) => {
+            | Block::Markup(text) => {
                 *text = plain(text);
             }
             Block::Items(items)
             | Block::List(_, items)
             | Block::Lead(items)
-            | Block::Verbatim(items) => all(items),
+            | Block::Verbatim(items) => convert(items),
             Block::Table(table) => {
                 table.heads.iter_mut().for_each(|head| {
                     head.text = plain(&head.text);
                     head.meaning = plain(&head.meaning);
                 });
-                table.rows.iter_mut().for_each(|row| all(&mut row.cells));
-                all(&mut table.details);
-                all(&mut table.more);
+                table.rows.iter_mut().for_each(|row| convert(&mut row.cells));
+                convert(&mut table.details);
+                convert(&mut table.more);
                 (table.title, table.caption) = (plain(&table.title), plain(&table.caption));
             }
             Block::Legend(legend) => {
                 let terms = legend.terms.iter_mut().chain(&mut legend.flags);
-                terms.for_each(|(name, of)| (*name, *of) = (plain(name), plain(of)));
-                all(&mut legend.notes);
-                all(&mut legend.brief);
+                terms.for_each(|(name, meaning)| (*name, *meaning) = (plain(name), plain(meaning)));
+                convert(&mut legend.notes);
+                convert(&mut legend.brief);
             }
-            Block::Failures(failures) => failures.iter_mut().for_each(|it| {
-                (it.what, it.reason) = (plain(&it.what), plain(&it.reason));
+            Block::Failures(failures) => failures.iter_mut().for_each(|failure| {
+                (failure.what, failure.reason) = (plain(&failure.what), plain(&failure.reason));
             }),
             Block::Labs(labs) => labs.iter_mut().for_each(|lab| lab.rows = plain(&lab.rows)),
         }
@@ -437,7 +442,7 @@ fn plain(text: &str) -> String {
     for c in text.chars() {
         match c {
             '±' => out.push_str("+-"),
-            '…' => out.push_str(CUT_ASCII),
+            '…' => out.push_str(ASCII_ELLIPSIS),
             _ if c.is_ascii() => out.push(c),
             _ => out.push('?'),
         }

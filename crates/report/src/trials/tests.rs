@@ -130,8 +130,8 @@ fn names_of_several_axes_displace_no_column() {
 
 #[test]
 fn columns_of_one_workload_displace_none_of_another() {
-    let heads = |text: &str, of: &str| {
-        let mut lines = text.lines().skip_while(|line| *line != of).skip(1);
+    let heads = |text: &str, title: &str| {
+        let mut lines = text.lines().skip_while(|line| *line != title).skip(1);
         lines.next().unwrap().split_whitespace().map(String::from).collect::<Vec<_>>()
     };
     let mut trials = fixture::trials();

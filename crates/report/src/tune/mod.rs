@@ -8,12 +8,16 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use document::{front_columns, lines, worth_columns};
+pub use document::{effect_columns, front_columns, lines};
 pub use sentences::{certificate as certificate_sentences, recommendation};
 
 /// Sentences on confirmations under other conditions.
-pub fn confirmation_sentences(tuned: &Tuned, of: &TunedFilesystem) -> Vec<String> {
-    of.truth.iter().map(|it| sentences::confirmation_sentence(it, tuned.least)).collect()
+pub fn confirmation_sentences(tuned: &Tuned, result: &TunedFilesystem) -> Vec<String> {
+    result
+        .truth
+        .iter()
+        .map(|confirmation| sentences::confirmation_sentence(confirmation, tuned.least))
+        .collect()
 }
 
 /// The name of the result's file in a folder.
@@ -63,7 +67,7 @@ pub struct TunedFilesystem {
     /// The phases with the default and with the recommended options.
     pub phases: Vec<PhaseChange>,
     /// The effect of each value, the largest first.
-    pub effects: Vec<OptionWorth>,
+    pub effects: Vec<OptionEffect>,
     /// Pairs of values whose joint effect differs from the sum of their separate effects.
     pub interactions: Vec<Pair>,
     /// Values that were not tried.
@@ -135,12 +139,12 @@ pub struct PhaseChange {
 
 /// The effect of a value of an option. Changes are relative: -0.1 is 10 % less time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OptionWorth {
+pub struct OptionEffect {
     /// The option and its value: `NAME=VALUE`.
     pub what: String,
     /// The description of the option.
     pub about: String,
-    /// The text that sets it.
+    /// The text that sets the option.
     pub sets: String,
     /// The change due to this value alone, with all other options at their defaults.
     pub alone: Option<f64>,
@@ -249,9 +253,9 @@ impl Tuned {
     /// # Errors
     /// The error in the text.
     pub fn parse(text: &str) -> Result<Tuned, String> {
-        let it: Tuned = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        match it.tune {
-            VERSION => Ok(it),
+        let tuned: Tuned = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match tuned.tune {
+            VERSION => Ok(tuned),
             other => {
                 Err(format!("it has version {other}, but this fsdyno reads version {VERSION}"))
             }
@@ -260,14 +264,16 @@ impl Tuned {
 }
 
 /// Marks the candidates that no other candidate dominates in time, losses and space.
-pub fn mark_front(all: &mut [Candidate]) {
-    let values: Vec<(f64, u64, u64)> =
-        all.iter().map(|it| (it.seconds, it.losses.unwrap_or(u64::MAX), it.space)).collect();
-    for (at, it) in all.iter_mut().enumerate() {
-        let own = values[at];
-        it.is_on_front = !values.iter().any(|other| {
-            let not_worse = other.0 <= own.0 && other.1 <= own.1 && other.2 <= own.2;
-            not_worse && *other != own
+pub fn mark_front(candidates: &mut [Candidate]) {
+    let values: Vec<(f64, u64, u64)> = candidates
+        .iter()
+        .map(|candidate| (candidate.seconds, candidate.losses.unwrap_or(u64::MAX), candidate.space))
+        .collect();
+    for (index, candidate) in candidates.iter_mut().enumerate() {
+        let value = values[index];
+        candidate.is_on_front = !values.iter().any(|other| {
+            let not_worse = other.0 <= value.0 && other.1 <= value.1 && other.2 <= value.2;
+            not_worse && *other != value
         });
     }
 }

@@ -1,14 +1,14 @@
 use super::*;
 use crate::{Format, Style};
 
-fn worth(what: &str, alone: f64) -> OptionWorth {
-    OptionWorth {
+fn worth(what: &str, alone: f64) -> OptionEffect {
+    OptionEffect {
         what: what.into(),
         alone: Some(alone),
         with_winner: Some(alone),
         average: Some(alone),
         is_nothing: alone == 0.0,
-        ..OptionWorth::default()
+        ..OptionEffect::default()
     }
 }
 
@@ -22,7 +22,7 @@ pub fn sample() -> Tuned {
         gives_up: vec!["compatibility: older kernels refuse it".into()],
         ..Settings::default()
     };
-    let recommended = OptionWorth { is_recommended: true, ..worth("journal=fast_commit", -0.3) };
+    let recommended = OptionEffect { is_recommended: true, ..worth("journal=fast_commit", -0.3) };
     let front = |words: &str, seconds: f64, losses: u64| Candidate {
         words: words.into(),
         seconds,
@@ -31,7 +31,7 @@ pub fn sample() -> Tuned {
         space: 4096,
         ..Candidate::default()
     };
-    let mut of = TunedFilesystem {
+    let mut result = TunedFilesystem {
         filesystem: "ext4".into(),
         recommended: settings,
         default_seconds: 2.0,
@@ -59,26 +59,28 @@ pub fn sample() -> Tuned {
         trials: 12,
         ..TunedFilesystem::default()
     };
-    mark_front(&mut of.front);
+    mark_front(&mut result.front);
     Tuned {
         tune: VERSION,
         workload: "maildir".into(),
         least: 0.005,
-        filesystems: vec![of],
+        filesystems: vec![result],
         ..Tuned::default()
     }
 }
 
-fn text(it: &Tuned) -> String {
-    let text = Format::Markdown.write(it, Style { color: false, width: 100, full: true }).unwrap();
+fn text(tuned: &Tuned) -> String {
+    let text =
+        Format::Markdown.write(tuned, Style { color: false, width: 100, full: true }).unwrap();
     // Without the escapes of Markdown.
     text.replace('\\', "")
 }
 
 #[test]
 fn the_front_has_what_no_other_candidate_dominates() {
-    let it = sample();
-    let front: Vec<bool> = it.filesystems[0].front.iter().map(|it| it.is_on_front).collect();
+    let tuned = sample();
+    let front: Vec<bool> =
+        tuned.filesystems[0].front.iter().map(|candidate| candidate.is_on_front).collect();
     assert_eq!(front, [true, true, false]);
 }
 
@@ -98,10 +100,10 @@ fn a_result_says_what_to_do_what_it_is_worth_and_what_does_nothing() {
 
 #[test]
 fn what_is_not_confirmed_is_not_recommended() {
-    let mut it = sample();
-    it.filesystems[0].unconfirmed = Some("journal=fast_commit".into());
+    let mut tuned = sample();
+    tuned.filesystems[0].unconfirmed = Some("journal=fast_commit".into());
     assert!(
-        text(&it).contains(
+        text(&tuned).contains(
             "keep the defaults. journal=fast_commit won the search, but not on fresh seeds"
         )
     );
@@ -109,23 +111,23 @@ fn what_is_not_confirmed_is_not_recommended() {
 
 #[test]
 fn phases_that_disagree_are_named_with_the_option_that_decides() {
-    let mut it = sample();
+    let mut tuned = sample();
     let phase = |name: &str, seconds: f64| PhaseChange {
         name: name.into(),
         weight: 1.0,
         default_seconds: 1.0,
         seconds,
     };
-    it.filesystems[0].phases = vec![phase("deliver", 0.3), phase("read", 1.1)];
-    let text = text(&it);
+    tuned.filesystems[0].phases = vec![phase("deliver", 0.3), phase("read", 1.1)];
+    let text = text(&tuned);
     assert!(text.contains("The phases disagree: read +10 %"), "{text}");
     assert!(text.contains("--objective deliver=1,read=1"), "{text}");
 }
 
 #[test]
 fn a_stored_result_is_read_again_and_another_version_is_refused() {
-    let it = sample();
-    let stored = serde_json::to_string(&it).unwrap();
+    let tuned = sample();
+    let stored = serde_json::to_string(&tuned).unwrap();
     assert_eq!(Tuned::parse(&stored).unwrap().filesystems[0].trials, 12);
     let newer = stored.replace("\"tune\":1", "\"tune\":2");
     assert!(Tuned::parse(&newer).unwrap_err().contains("reads version 1"));
@@ -133,11 +135,11 @@ fn a_stored_result_is_read_again_and_another_version_is_refused() {
 
 #[test]
 fn the_page_has_bars_and_the_front_and_needs_nothing_from_the_network() {
-    let mut it = sample();
-    it.workload = "</title><script>x</script>".into();
-    let page = crate::tune_html(&it).unwrap();
+    let mut tuned = sample();
+    tuned.workload = "</title><script>x</script>".into();
+    let page = crate::tune_html(&tuned).unwrap();
     for part in
-        ["Worth of each option", "Time against losses", "journal=fast_commit", "Certificate"]
+        ["Effect of each option", "Time against losses", "journal=fast_commit", "Certificate"]
     {
         assert!(page.contains(part), "{part}");
     }

@@ -48,7 +48,8 @@ impl JsonSchema for Flag {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut schema = exports::words(Flag::ALL.iter().map(|flag| (flag.name(), flag.meaning())));
+        let mut schema =
+            exports::string_enum(Flag::ALL.iter().map(|flag| (flag.name(), flag.meaning())));
         let about = "A condition that limits what a number means.";
         schema.insert("description".into(), about.into());
         schema
@@ -183,7 +184,7 @@ impl Flag {
 
 /// The effect of a flag on a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bearing {
+pub enum VerdictEffect {
     /// No verdict: something other than the requested comparison was measured.
     Forbids,
     /// A verdict with the flag named: the interval does not cover this condition.
@@ -194,9 +195,9 @@ pub enum Bearing {
 
 impl Flag {
     /// The effect on verdicts: the one list that tables, answers and comparisons use.
-    pub fn bearing(self) -> Bearing {
+    pub fn verdict_effect(self) -> VerdictEffect {
         match self {
-            Flag::CheckFailed | Flag::NoCalls => Bearing::Forbids,
+            Flag::CheckFailed | Flag::NoCalls => VerdictEffect::Forbids,
             Flag::Unsafe
             | Flag::UserSpace
             | Flag::Cached
@@ -204,20 +205,20 @@ impl Flag {
             | Flag::NotCold
             | Flag::TooShort
             | Flag::InstrumentBound
-            | Flag::CpuBound => Bearing::Weakens,
+            | Flag::CpuBound => VerdictEffect::Weakens,
             // Without a time to durable, the time to returned is compared, and the report states this.
-            Flag::NotDurable | Flag::Noisy => Bearing::None,
+            Flag::NotDurable | Flag::Noisy => VerdictEffect::None,
         }
     }
 
     /// Returns true if values with this flag get no verdict.
     pub fn forbids_verdict(self) -> bool {
-        self.bearing() == Bearing::Forbids
+        self.verdict_effect() == VerdictEffect::Forbids
     }
 
     /// Returns true if a verdict must name this flag.
     pub fn weakens_verdict(self) -> bool {
-        self.bearing() != Bearing::None
+        self.verdict_effect() != VerdictEffect::None
     }
 }
 

@@ -9,7 +9,7 @@ use fsdyno_record::{Nanos, OpKind};
 use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Comparison;
 
-pub use self::flag::{Bearing, Flag};
+pub use self::flag::{Flag, VerdictEffect};
 
 /// Share of the elapsed time above which the instrument, not the file system, may be what was
 /// measured (design.md, Rules).
@@ -35,9 +35,10 @@ pub const NOISE_LIMIT: f64 = 0.10;
 /// before the deviation does (at a deviation of 1.1 % or 4.0 % of the mean).
 pub const INTERVAL_LIMIT: f64 = 0.10;
 
-/// The relative excess over the device's speed above which a result is flagged: a baseline measured on the device
-/// itself is no more exact. [OWN] linuxinsight's write of 63 MB/s on a platter of 57 (2006) is 10 % above.
-pub const SPEED_SLACK: f64 = 0.05;
+/// The relative excess over the device's speed above which a result is flagged, because a baseline measured on the
+/// device itself is no more exact. An own choice: linuxinsight's write of 63 MB/s on a platter of 57 MB/s (2006) is
+/// 10 % above.
+pub const SPEED_TOLERANCE: f64 = 0.05;
 
 /// The maximum speed of a device: sequential bytes per second, from its baseline or its model.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,24 +59,25 @@ pub type Run<'a> = (&'a Trial, &'a Phase);
 /// [`Flag::Unsafe`] and [`Flag::Noisy`] are not determined here: the first follows from the options of a plan, the
 /// second from the comparisons of the trials.
 pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSpeed>) -> Vec<Flag> {
-    let any =
-        |of: &dyn Fn(&Trial, &Phase) -> bool| runs.iter().any(|(trial, phase)| of(trial, phase));
-    let issued = |trial: &Trial| trial.plan.issuer != IssuerPlan::Null;
+    let any = |test: &dyn Fn(&Trial, &Phase) -> bool| {
+        runs.iter().any(|(trial, phase)| test(trial, phase))
+    };
+    let is_issued = |trial: &Trial| trial.plan.issuer != IssuerPlan::Null;
     let judge = |flag: &Flag| match flag {
         Flag::CheckFailed => any(&|trial, _| check_failed(trial)),
-        Flag::NoCalls => any(&|trial, _| !issued(trial)),
+        Flag::NoCalls => any(&|trial, _| !is_issued(trial)),
         Flag::UserSpace => any(&|trial, _| trial.conditions.userspace),
         // Calls that were never issued cannot reach a device.
         Flag::Cached => {
-            any(&|trial, phase| cached(phase) && issued(trial) && !goes_on(trial, phase))
+            any(&|trial, phase| cached(phase) && is_issued(trial) && !continues(trial, phase))
         }
         Flag::AboveDeviceSpeed => any(&|trial, phase| {
-            issued(trial)
+            is_issued(trial)
                 && speed(trial, phase).is_some_and(|speed| above_device_speed(phase, speed))
         }),
         Flag::NotCold => any(&not_cold),
         Flag::NotDurable => {
-            any(&|trial, phase| phase.durable_ns.is_none() && !goes_on(trial, phase))
+            any(&|trial, phase| phase.durable_ns.is_none() && !continues(trial, phase))
         }
         Flag::TooShort => too_short(runs),
         Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
@@ -87,7 +89,7 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
 
 /// Returns true if a phase of a replay is not synced at its end, because the program continues: data that it leaves in
 /// memory belongs to the phases after it.
-fn goes_on(trial: &Trial, phase: &Phase) -> bool {
+fn continues(trial: &Trial, phase: &Phase) -> bool {
     trial.conditions.replay.is_some() && phase.synced_ns.is_none()
 }
 
@@ -96,8 +98,8 @@ fn too_short(runs: &[Run<'_>]) -> bool {
     shortfall(runs) > 1.0
 }
 
-/// Returns the minimum time to returned of repeats as a multiple of the measured time: about the factor by which their work
-/// would have to grow. It is over 1 if they are [`Flag::TooShort`], and infinite for phases that took no time.
+/// Returns the minimum time to returned of repeats as a multiple of the measured time: about the factor by which their
+/// work would have to grow. It is over 1 if they are [`Flag::TooShort`], and infinite for phases that took no time.
 pub fn shortfall(runs: &[Run<'_>]) -> f64 {
     let minimum = |trial: &Trial| match trial.conditions.venue.as_str() {
         "lab" | "model" => MIN_IN_LAB,
@@ -108,21 +110,21 @@ pub fn shortfall(runs: &[Run<'_>]) -> f64 {
     needed as f64 / returned as f64
 }
 
-/// The share of the time of repeats that the lab's CPU took ([`by_instructions`]).
+/// The share of the time of repeats that the lab's CPU took ([`counted_cpu_time`]).
 pub fn cpu_share(runs: &[Run<'_>]) -> f64 {
-    share_of_time(runs, by_instructions)
+    share_of_time(runs, counted_cpu_time)
 }
 
 /// The time that repeats spent on something, as a share of their total elapsed time.
-fn share_of_time(runs: &[Run<'_>], on: impl Fn(&Trial, &Phase) -> Nanos) -> f64 {
-    let spent: f64 = runs.iter().map(|(trial, phase)| on(trial, phase).seconds()).sum();
-    let all: f64 = runs.iter().map(|(_, phase)| elapsed(phase).seconds()).sum();
-    if spent == 0.0 { 0.0 } else { spent / all }
+fn share_of_time(runs: &[Run<'_>], time: impl Fn(&Trial, &Phase) -> Nanos) -> f64 {
+    let spent: f64 = runs.iter().map(|(trial, phase)| time(trial, phase).seconds()).sum();
+    let total: f64 = runs.iter().map(|(_, phase)| elapsed(phase).seconds()).sum();
+    if spent == 0.0 { 0.0 } else { spent / total }
 }
 
 /// CPU time that is counted in instructions: in the lab, that of the threads that issue the calls and of kernel
 /// threads.
-fn by_instructions(trial: &Trial, phase: &Phase) -> Nanos {
+fn counted_cpu_time(trial: &Trial, phase: &Phase) -> Nanos {
     if trial.plan.lab().is_none_or(|lab| lab.accel == AccelPlan::Kvm) {
         return Nanos(0);
     }
@@ -137,17 +139,17 @@ pub fn noisy(summary: &Summary) -> bool {
 }
 
 /// Returns true if half the 95 % interval of a ratio is at most [`INTERVAL_LIMIT`].
-pub fn well_known(ratio: &Comparison) -> bool {
+pub fn is_precise(ratio: &Comparison) -> bool {
     ratio.interval.is_some_and(|(low, high)| (high / low).sqrt() - 1.0 <= INTERVAL_LIMIT)
 }
 
 /// Returns true if a phase transferred more bytes up to its last stamp ([`elapsed`]) than the device
-/// can, by more than [`SPEED_SLACK`]; a speed that is not positive limits nothing. Reads and writes
+/// can, by more than [`SPEED_TOLERANCE`]; a speed that is not positive limits nothing. Reads and writes
 /// have separate limits, because some devices do both at once.
 pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
     let seconds = elapsed(phase).seconds();
     let above = |bytes: u64, speed: f64| {
-        speed > 0.0 && bytes as f64 > (1.0 + SPEED_SLACK) * speed * seconds
+        speed > 0.0 && bytes as f64 > (1.0 + SPEED_TOLERANCE) * speed * seconds
     };
     above(phase.bytes_written.0, speed.write) || above(phase.bytes_read.0, speed.read)
 }
@@ -159,8 +161,8 @@ pub fn elapsed(phase: &Phase) -> Nanos {
 
 /// CPU time of the disk's server, of the engine itself and of the sampler.
 fn instrument(phase: &Phase) -> Nanos {
-    let it = &phase.instrument;
-    it.server_cpu_ns + it.engine_ns + it.sampler_cpu_ns
+    let instrument = &phase.instrument;
+    instrument.server_cpu_ns + instrument.engine_ns + instrument.sampler_cpu_ns
 }
 
 /// The instrument's CPU time as a share of [`elapsed`], over all repeats of a phase.
@@ -175,18 +177,18 @@ fn check_failed(trial: &Trial) -> bool {
 
 /// Returns true if the gap before the phase requested cold caches and left them warm.
 fn not_cold(trial: &Trial, phase: &Phase) -> bool {
-    let cold = |gap: &str| matches!(gap, "drop" | "remount");
-    let mut before = trial.measured.gaps.iter().filter(|gap| gap.before == phase.name);
-    before.any(|gap| cold(&gap.wanted) && !cold(&gap.done))
+    let is_cold = |gap: &str| matches!(gap, "drop" | "remount");
+    let mut gaps = trial.measured.gaps.iter().filter(|gap| gap.before == phase.name);
+    gaps.any(|gap| is_cold(&gap.wanted) && !is_cold(&gap.done))
 }
 
 /// Returns true if changes caused no writes or data read caused no reads: memory was measured.
 fn cached(phase: &Phase) -> bool {
     let Some(device) = phase.device else { return false };
     let changed = phase.bytes_written.0 > 0 || phase.ops.keys().any(|kind| changes(*kind));
-    let silent_write = changed && device.writes == 0;
-    let silent_read = phase.bytes_read.0 > 0 && device.reads == 0 && !changed;
-    silent_write || silent_read
+    let unwritten = changed && device.writes == 0;
+    let unread = phase.bytes_read.0 > 0 && device.reads == 0 && !changed;
+    unwritten || unread
 }
 
 /// Returns true if an op leaves something for a sync to write to the device.
@@ -341,13 +343,13 @@ mod tests {
     fn one_short_trial_among_long_ones_is_not_too_short() {
         let host = trial("host");
         let phase = |ns| Phase { returned_ns: Nanos(ns), ..sound() };
-        let of = |times: &[u64]| {
+        let cached = |times: &[u64]| {
             let phases: Vec<Phase> = times.iter().map(|ns| phase(*ns)).collect();
             let runs: Vec<Run<'_>> = phases.iter().map(|phase| (&host, phase)).collect();
             super::flags(&runs, |_, _| None)
         };
-        assert_eq!(of(&[1_440_000_000, 499_999_999, 900_000_000]), []);
-        assert_eq!(of(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
+        assert_eq!(cached(&[1_440_000_000, 499_999_999, 900_000_000]), []);
+        assert_eq!(cached(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
         let fifth = phase(100_000_000);
         assert_eq!(shortfall(&[(&host, &fifth)]).round(), 5.0);
     }
@@ -360,12 +362,12 @@ mod tests {
             phase.instrument.server_cpu_ns = Nanos(ns);
             phase
         };
-        let of = |one: u64, other: u64| {
+        let noisy = |one: u64, other: u64| {
             let phases = [taken(one), taken(other)];
             super::flags(&[(&lab, &phases[0]), (&lab, &phases[1])], |_, _| None)
         };
-        assert_eq!(of(80_000_000, 0), []);
-        assert_eq!(of(80_000_000, 60_000_000), [Flag::InstrumentBound]);
+        assert_eq!(noisy(80_000_000, 0), []);
+        assert_eq!(noisy(80_000_000, 60_000_000), [Flag::InstrumentBound]);
     }
 
     #[test]

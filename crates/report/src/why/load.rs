@@ -11,9 +11,9 @@ use fsdyno_why::stored::FILE;
 
 use crate::load::{LoadError, Torn};
 
-/// Reads the explanations in result folders, or in the folders of records; those of trials other than these
-/// (superseded ones, say) are skipped. A folder without explanations yields none. One torn last line of each
-/// file is skipped and reported.
+/// Reads the explanations in result folders, or in the folders of records; those of other trials, such as superseded
+/// ones, are skipped. A folder without explanations yields none. One torn last line of each file is skipped and
+/// reported.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.
@@ -21,22 +21,22 @@ pub fn load_why<P: AsRef<Path>>(
     paths: impl IntoIterator<Item = P>,
     trials: &[Trial],
 ) -> Result<(Vec<StoredExplanation>, Vec<Torn>), LoadError> {
-    let (mut all, mut torn) = (Vec::new(), Vec::new());
+    let (mut explanations, mut torn) = (Vec::new(), Vec::new());
     for path in paths {
         let path = path.as_ref();
         let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
-        let (told, line) = read_why(folder)?;
-        let known = |told: &StoredExplanation| {
-            let it = &told.explained;
+        let (found, torn_line) = read_why(folder)?;
+        let is_requested = |explanation: &StoredExplanation| {
+            let explained = &explanation.explained;
             trials.iter().any(|trial| {
-                (&trial.trial_id, &trial.lab_id) == (&it.trial_id, &it.lab_id)
-                    && trial.plan.label == it.plan_label
+                (&trial.trial_id, &trial.lab_id) == (&explained.trial_id, &explained.lab_id)
+                    && trial.plan.label == explained.plan_label
             })
         };
-        all.extend(told.into_iter().filter(known));
-        torn.extend(line);
+        explanations.extend(found.into_iter().filter(is_requested));
+        torn.extend(torn_line);
     }
-    Ok((all, torn))
+    Ok((explanations, torn))
 }
 
 /// Reads all explanations in a folder, of any trials.

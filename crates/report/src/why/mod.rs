@@ -17,22 +17,22 @@ pub use load::{load_why, read_why};
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'a> {
     /// The trial.
-    pub it: &'a Explained,
-    /// The other trial.
-    pub other: Option<&'a Explained>,
+    pub explained: &'a Explained,
+    /// The trial that it is compared with.
+    pub against: Option<&'a Explained>,
 }
 
 impl Output for Explanation<'_> {
     fn document(&self) -> Document {
-        document::document(self.it, self.other)
+        document::document(self.explained, self.against)
     }
 
     fn rows(&self, out: &mut dyn Rows) {
-        machine::rows(self.it, out);
+        machine::rows(self.explained, out);
     }
 
     fn json(&self) -> Result<String, ReportError> {
-        Ok(machine::json(self.it, self.other))
+        Ok(machine::json(self.explained, self.against))
     }
 }
 
@@ -51,8 +51,13 @@ pub(crate) mod tests {
     use super::*;
     use crate::table::{Format, Style};
 
-    fn write(it: &Explained, other: Option<&Explained>, format: Format, style: Style) -> String {
-        format.write(&Explanation { it, other }, style).unwrap()
+    fn write(
+        explained: &Explained,
+        other: Option<&Explained>,
+        format: Format,
+        style: Style,
+    ) -> String {
+        format.write(&Explanation { explained, against: other }, style).unwrap()
     }
 
     /// A label that a terminal, a table and a page must escape.
@@ -169,18 +174,18 @@ pub(crate) mod tests {
 
     #[test]
     fn one_phase_alone_is_the_only_one_in_every_table() {
-        let mut it = explained("x");
-        let mut second = it.phases[0].clone();
+        let mut explained = explained("x");
+        let mut second = explained.phases[0].clone();
         second.name = "create".into();
-        it.phases.push(second);
-        let account = it.account.as_mut().unwrap();
+        explained.phases.push(second);
+        let account = explained.account.as_mut().unwrap();
         let rows: Vec<_> = account.rows.iter().map(|(key, sum)| (*key, *sum)).collect();
         for (key, sum) in rows {
             account.rows.insert(Key { place: (Stage::Running, 1), ..key }, sum);
         }
-        it.log = fsdyno_why::Log { requests: 2014, ..Default::default() };
+        explained.log = fsdyno_why::Log { requests: 2014, ..Default::default() };
         let json: Value = serde_json::from_str(&write(
-            &it.only_phase("create"),
+            &explained.only_phase("create"),
             None,
             Format::Json,
             Style::default(),

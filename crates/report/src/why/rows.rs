@@ -13,7 +13,7 @@ use crate::number::{self, sanitize};
 use crate::table::{Column, Table};
 
 /// The maximum number of functions of a phase in a table.
-const SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// The rows of a phase or gap, one for each structure and cause, with their sums.
 pub struct Requests {
@@ -22,19 +22,19 @@ pub struct Requests {
     /// The time for which the disk was busy there.
     pub busy: Nanos,
     /// The head of the column of requests that do not continue the previous request.
-    elsewhere: &'static str,
-    /// Its rows.
+    seeks_head: &'static str,
+    /// The rows.
     pub rows: Vec<Row>,
 }
 
 /// The timed requests, by phase and gap, in the trial's order.
-pub fn places(it: &Explained) -> Vec<Requests> {
+pub fn places(explained: &Explained) -> Vec<Requests> {
     let mut places: Vec<Requests> = Vec::new();
-    let elsewhere = if it.access == Access::Seek { "seeks" } else { "random" };
-    for row in it.rows().into_iter().filter(|row| row.cause != Cause::Untimed) {
+    let seeks_head = if explained.access == Access::Seek { "seeks" } else { "random" };
+    for row in explained.rows().into_iter().filter(|row| row.cause != Cause::Untimed) {
         if places.last().is_none_or(|last| last.place != row.place) {
             let place = row.place.clone();
-            places.push(Requests { place, busy: Nanos(0), elsewhere, rows: Vec::new() });
+            places.push(Requests { place, busy: Nanos(0), seeks_head, rows: Vec::new() });
         }
         if let Some(last) = places.last_mut() {
             last.busy += row.sum.time_ns;
@@ -45,29 +45,33 @@ pub fn places(it: &Explained) -> Vec<Requests> {
 }
 
 /// The requests of mkfs and verification, outside the disk's time.
-pub fn untimed(it: &Explained) -> Sum {
+pub fn untimed(explained: &Explained) -> Sum {
     let mut sum = Sum::default();
-    it.rows().iter().filter(|row| row.cause == Cause::Untimed).for_each(|row| sum.add(&row.sum));
+    explained
+        .rows()
+        .iter()
+        .filter(|row| row.cause == Cause::Untimed)
+        .for_each(|row| sum.add(&row.sum));
     sum
 }
 
 /// The table of one phase's or gap's rows.
-pub fn requests(of: &Requests) -> Table {
-    let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / of.busy.0.max(1) as f64;
+pub fn requests(requests: &Requests) -> Table {
+    let share = |row: &Row| 100.0 * row.sum.time_ns.0 as f64 / requests.busy.0.max(1) as f64;
     let columns = vec![
-        Column::words("structure", |row: &Row| what(row).into()),
+        Column::words("structure", |row: &Row| structure_name(row).into()),
         Column::words("cause", |row: &Row| sanitize(row.cause.name())).priority(4),
         Column::number("requests", |row: &Row| number::count(row.sum.requests)).priority(2),
         Column::number("bytes", |row: &Row| size(row.sum.bytes.0)).priority(5),
-        Column::number(of.elsewhere, |row: &Row| number::count(row.sum.seeks)).priority(3),
+        Column::number(requests.seeks_head, |row: &Row| number::count(row.sum.seeks)).priority(3),
         Column::number("time", |row: &Row| row.sum.time_ns.to_string()),
         Column::number("share", |row: &Row| format!("{:.1} %", share(row))).priority(1),
     ];
-    Table::of(columns, &of.rows)
+    Table::of(columns, &requests.rows)
 }
 
 /// The name of the structure that a row touches.
-pub fn what(row: &Row) -> &'static str {
+pub fn structure_name(row: &Row) -> &'static str {
     row.structure.map_or("unattributed", |structure| structure.name())
 }
 
@@ -81,31 +85,31 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// The meaning of requests without a structure.
-const UNATTRIBUTED: &str = " One is unattributed if its block is free both before and after the phase, as that of a file \
-     which the phase creates and removes, or if its use changed in between.";
+const UNATTRIBUTED: &str = " A request is unattributed if its block is free both before and after the phase (such as that \
+     of a file that the phase creates and removes), or if the use of the block changed in between.";
 
 /// The sums of all rows, and the attributed share.
-pub fn sums(it: &Explained) -> String {
-    let Some(account) = &it.account else { return String::new() };
-    let all = account.sum(|_| true);
+pub fn sums(explained: &Explained) -> String {
+    let Some(account) = &explained.account else { return String::new() };
+    let total = account.sum(|_| true);
     let (requests, time) = account.attributed_shares();
     // Rounded down, so that it is not shown as 100 % unless all are attributed.
-    let down = |share: f64| (share * 10_000.0).floor() / 100.0;
-    let cut = match it.log.lost {
+    let rounded_down = |share: f64| (share * 10_000.0).floor() / 100.0;
+    let cut = match explained.log.lost {
         0 => String::new(),
         lost => {
             format!(" The log was truncated: {} more requests are in no row.", number::count(lost))
         }
     };
     format!(
-        "All rows: {} requests, {}, {} during which the disk was busy. Of what is \
-         timed, {:.2} % of the requests and {:.2} % of the time are attributed. A request and its time count for the structure \
-         in which it begins, its bytes for the structures in which they lie.{}",
-        number::count(all.requests),
-        size(all.bytes.0),
-        all.time_ns,
-        down(requests),
-        down(time),
+        "All rows: {} requests, {}, {} during which the disk was busy. Of the timed requests, {:.2} % are attributed, with \
+         {:.2} % of their time. A request and its time count for the structure in which it begins, its bytes for the \
+         structures in which they lie.{}",
+        number::count(total.requests),
+        size(total.bytes.0),
+        total.time_ns,
+        rounded_down(requests),
+        rounded_down(time),
         if requests < 1.0 { UNATTRIBUTED } else { "" },
     ) + &cut
 }
@@ -113,63 +117,73 @@ pub fn sums(it: &Explained) -> String {
 /// Instructions of a phase by task.
 pub fn executed(phase: &Phase) -> String {
     let per_op = |count: u64| count as f64 / phase.ops.max(1) as f64;
-    let of = |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.total()));
+    let text =
+        |(task, tree): (&Task, &Frame)| format!("{} {:.0}", task.name(), per_op(tree.total()));
     let busy: BTreeMap<&Task, &Frame> =
         phase.executed.iter().filter(|(task, _)| **task != Task::Idle).collect();
     format!(
         "{}: instructions per op ({} ops): {}",
         phase.name,
         number::count(phase.ops),
-        busy.into_iter().map(of).collect::<Vec<_>>().join(", ")
+        busy.into_iter().map(text).collect::<Vec<_>>().join(", ")
     )
 }
 
 /// The functions of a phase's ops with the most instructions, compared with those of another trial if there is one.
-pub fn functions(phase: &Phase, there: Option<&Phase>) -> Table {
-    let table = match there.filter(|there| !there.executed.is_empty()) {
-        Some(there) => difference(phase, there),
-        None => alone(phase),
+pub fn functions(phase: &Phase, other: Option<&Phase>) -> Table {
+    let table = match other.filter(|other| !other.executed.is_empty()) {
+        Some(other) => difference_table(phase, other),
+        None => function_table(phase),
     };
     Table { caption: sanitize(&executed(phase)), ..table }
 }
 
-fn alone(phase: &Phase) -> Table {
-    let all = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.total()).max(1) as f64;
+fn function_table(phase: &Phase) -> Table {
+    let total = phase.executed.get(&Task::Ops).map_or(0, |tree| tree.total()).max(1) as f64;
     let ops = phase.ops.max(1) as f64;
     let mut columns = vec![
-        Column::words("function", |it: &FunctionCounts| sanitize(&it.function)),
-        Column::words("layer", |it: &FunctionCounts| sanitize(&it.layer)).priority(3),
-        Column::number("instructions per op", move |it: &FunctionCounts| {
-            format!("{:.1}", it.instructions as f64 / ops)
+        Column::words("function", |function: &FunctionCounts| sanitize(&function.function)),
+        Column::words("layer", |function: &FunctionCounts| sanitize(&function.layer)).priority(3),
+        Column::number("instructions per op", move |function: &FunctionCounts| {
+            format!("{:.1}", function.instructions as f64 / ops)
         }),
-        Column::number("calls per op", move |it: &FunctionCounts| {
-            format!("{:.2}", it.calls as f64 / ops)
+        Column::number("calls per op", move |function: &FunctionCounts| {
+            format!("{:.2}", function.calls as f64 / ops)
         })
         .priority(2),
-        Column::number("share", move |it: &FunctionCounts| {
-            format!("{:.1} %", 100.0 * it.instructions as f64 / all)
+        Column::number("share", move |function: &FunctionCounts| {
+            format!("{:.1} %", 100.0 * function.instructions as f64 / total)
         })
         .priority(1),
     ];
     if phase.instruction_ns.is_some() {
-        let ns = Column::number("estimated ns per op", |it: &FunctionCounts| {
-            phase.ns_per_op(it).map_or(String::new(), |ns| format!("{ns:.1}"))
+        let ns = Column::number("estimated ns per op", |function: &FunctionCounts| {
+            phase.ns_per_op(function).map_or(String::new(), |ns| format!("{ns:.1}"))
         });
         columns.insert(3, ns);
     }
-    Table::of(columns, phase.functions.iter().filter(|it| it.task == Task::Ops).take(SHOWN))
+    Table::of(
+        columns,
+        phase.functions.iter().filter(|function| function.task == Task::Ops).take(MAX_SHOWN),
+    )
 }
 
-fn difference(here: &Phase, there: &Phase) -> Table {
-    let rows: Vec<Difference> = differences(here, there).into_iter().take(SHOWN).collect();
+fn difference_table(phase: &Phase, other: &Phase) -> Table {
+    let rows: Vec<Difference> = differences(phase, other).into_iter().take(MAX_SHOWN).collect();
     let columns = vec![
-        Column::words("function", |it: &Difference| sanitize(&it.names())),
-        Column::words("layer", |it: &Difference| sanitize(&it.layer)).priority(3),
-        Column::number("instructions per op", |it: &Difference| format!("{:.1}", it.instructions))
-            .priority(1),
-        Column::number("of the other", |it: &Difference| format!("{:.1}", it.other_instructions))
-            .priority(2),
-        Column::number("difference", |it: &Difference| format!("{:+.1}", it.delta())),
+        Column::words("function", |difference: &Difference| sanitize(&difference.names())),
+        Column::words("layer", |difference: &Difference| sanitize(&difference.layer)).priority(3),
+        Column::number("instructions per op", |difference: &Difference| {
+            format!("{:.1}", difference.instructions)
+        })
+        .priority(1),
+        Column::number("of the other", |difference: &Difference| {
+            format!("{:.1}", difference.other_instructions)
+        })
+        .priority(2),
+        Column::number("difference", |difference: &Difference| {
+            format!("{:+.1}", difference.delta())
+        }),
     ];
     Table::of(columns, &rows)
 }

@@ -38,9 +38,9 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
         true => Path::new(".").canonicalize().ok(),
         false => above.canonicalize().ok(),
     });
-    let own = folder.canonicalize().ok();
-    if let (Some(existing), Some(own)) = (existing, own)
-        && existing.starts_with(&own)
+    let study_folder = folder.canonicalize().ok();
+    if let (Some(existing), Some(study_folder)) = (existing, study_folder)
+        && existing.starts_with(&study_folder)
     {
         return Err(Failure::invalid_use(format!(
             "'{}' is in the study's own folder '{}'; give a folder outside it with --archive",
@@ -48,8 +48,8 @@ pub fn check(folder: &Path, into: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    let taken = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    match taken || into.is_file() {
+    let has_entries = into.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    match has_entries || into.is_file() {
         true => Err(Failure::invalid_use(format!(
             "'{}' is not empty; give a new folder with --archive",
             into.display()
@@ -95,8 +95,8 @@ pub fn write(
         // The first error is the one that matters.
         let _ = std::fs::remove_dir_all(&new);
     })?;
-    let all = Bytes(sizes.iter().sum());
-    say(&format!("archive: {} ({all} in {})", into.display(), counted(sizes.len(), "file")));
+    let total = Bytes(sizes.iter().sum());
+    say(&format!("archive: {} ({total} in {})", into.display(), counted(sizes.len(), "file")));
     Ok(())
 }
 
@@ -109,24 +109,24 @@ fn fill(
     let mut sizes = Vec::new();
     let mut add = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
         sizes.push(bytes.len() as u64);
-        put(&into.join(name), bytes)
+        write_file(&into.join(name), bytes)
     };
     let mut runs = Vec::new();
     for (run, variant, path) in stored::folders(folder, file) {
         let inside = Path::new(variant.name()).join(&run.name);
         for name in [TRIALS, fsdyno_why::stored::FILE] {
-            if let Some(bytes) = packed(&path.join(name), &RECORDS)? {
+            if let Some(bytes) = read_compressed(&path.join(name), &RECORDS)? {
                 add(&compressed::name(&inside.join(name)), &bytes)?;
             }
         }
         let loaded = fsdyno_report::load(&[path])?;
         let mut trials = loaded.trials;
         fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);
-        runs.push(Ran::of(run, variant, &trials));
+        runs.push(ArchivedRun::of(run, variant, &trials));
     }
     for path in stored::crashes(folder) {
         let inside = path.strip_prefix(folder).unwrap_or(&path);
-        if let Some(bytes) = packed(&path.join(fsdyno_crash::ROWS_FILE), &RESULTS)? {
+        if let Some(bytes) = read_compressed(&path.join(fsdyno_crash::ROWS_FILE), &RESULTS)? {
             add(&compressed::name(&inside.join(fsdyno_crash::ROWS_FILE)), &bytes)?;
         }
         // Not compressed, because `fsdyno crash --replay` reads them.
@@ -144,7 +144,7 @@ fn fill(
 }
 
 /// Reads and compresses a file of the folder, if it exists.
-fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
+fn read_compressed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     let Some(found) = compressed::find(file) else { return Ok(None) };
     let packed = compressed::open(file, limit).and_then(compressed::compress);
     let failed =
@@ -152,14 +152,14 @@ fn packed(file: &Path, limit: &Limit) -> Result<Option<Vec<u8>>, Failure> {
     packed.map(Some).map_err(failed)
 }
 
-fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     files::make_folder(&folder)?;
     files::write_file(path, bytes)
 }
 
 /// A summary of a run in one variant.
-struct Ran {
+struct ArchivedRun {
     run: String,
     variant: Variant,
     /// All rows of the run; if the file does not list them, the stored ones.
@@ -178,8 +178,8 @@ struct Ran {
     trials: usize,
 }
 
-impl Ran {
-    fn of(run: &Run, variant: Variant, trials: &[Trial]) -> Ran {
+impl ArchivedRun {
+    fn of(run: &Run, variant: Variant, trials: &[Trial]) -> ArchivedRun {
         let kernel = |trial: &Trial| trial.plan.lab().map(|lab| lab.kernel.request().to_string());
         let mut seeds: BTreeMap<_, BTreeMap<String, BTreeSet<u64>>> = BTreeMap::new();
         for trial in trials {
@@ -188,17 +188,17 @@ impl Ran {
         }
         let short = |id: &String| -> String { id.chars().take(12).collect() };
         let rows = run.rows(variant).map(|rows| rows.into_iter().collect());
-        let own = run.conditions(variant).unwrap_or_default();
-        let own = own.option("cpu").and_then(|cpu| cpu.value.as_deref());
-        let own = fsdyno_processor::parse(own.unwrap_or_default()).unwrap_or_default();
+        let conditions = run.conditions(variant).unwrap_or_default();
+        let cpu = conditions.option("cpu").and_then(|cpu| cpu.value.as_deref());
+        let profile = fsdyno_processor::parse(cpu.unwrap_or_default()).unwrap_or_default();
         let mut cpus = trials.iter().filter_map(|trial| Some(trial.plan.lab()?.cpu.to_string()));
         let stored = || seeds.values().flat_map(BTreeMap::keys).cloned().collect();
-        Ran {
+        ArchivedRun {
             run: run.name.clone(),
             variant,
             rows: rows.unwrap_or_else(stored),
             seeds,
-            cpu: cpus.find(|cpu| *cpu != own.to_string()),
+            cpu: cpus.find(|cpu| *cpu != profile.to_string()),
             labs: trials.iter().filter_map(|trial| trial.lab_id.as_ref().map(short)).collect(),
             programs: trials.iter().map(Trial::program).collect(),
             days: trials
@@ -219,10 +219,10 @@ impl Ran {
     fn parts(&self) -> Vec<Part<'_>> {
         let mut parts: Vec<Part<'_>> = Vec::new();
         for (kernel, rows) in &self.seeds {
-            let of_kernel: BTreeSet<&BTreeSet<u64>> = rows.values().collect();
-            for seeds in &of_kernel {
-                let all = rows.iter().filter(|(_, its)| its == seeds);
-                let labels: BTreeSet<&String> = all.map(|(label, _)| label).collect();
+            let distinct: BTreeSet<&BTreeSet<u64>> = rows.values().collect();
+            for seeds in &distinct {
+                let same_seeds = rows.iter().filter(|(_, row_seeds)| row_seeds == seeds);
+                let labels: BTreeSet<&String> = same_seeds.map(|(label, _)| label).collect();
                 let rows = Some(labels).filter(|labels| !labels.iter().copied().eq(&self.rows));
                 match parts.iter_mut().find(|part| part.seeds == *seeds && part.rows == rows) {
                     Some(part) => part.kernels.extend(kernel),
@@ -248,19 +248,20 @@ struct Part<'a> {
 }
 
 /// Returns true if every run of the file is stored in each of its variants.
-fn is_complete(file: &StudyFile, runs: &[Ran]) -> bool {
+fn is_complete(file: &StudyFile, runs: &[ArchivedRun]) -> bool {
     file.runs.iter().all(|run| {
-        let is_stored = |variant| runs.iter().any(|it| it.run == run.name && it.variant == variant);
+        let is_stored =
+            |variant| runs.iter().any(|result| result.run == run.name && result.variant == variant);
         run.variants().into_iter().all(is_stored)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::readme::{commands, of_rows};
+    use super::readme::{commands, seeds_by_row};
     use super::*;
 
-    fn ran(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> Ran {
+    fn ran(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> ArchivedRun {
         let all: BTreeSet<u64> = seeds.iter().copied().collect();
         let all = BTreeMap::from(["ext4", "xfs"].map(|label| (label.to_string(), all.clone())));
         let on = |kernel: &&str| (Some(kernel.to_string()), all.clone());
@@ -277,35 +278,36 @@ mod tests {
              fs = {{ ext4 = 'ext4', xfs = 'xfs' }}\n{variants}"
         );
         let file = StudyFile::parse("s.toml", &text).unwrap();
-        Ran { seeds, ..Ran::of(&file.runs[0], variant, &[]) }
+        ArchivedRun { seeds, ..ArchivedRun::of(&file.runs[0], variant, &[]) }
     }
 
     #[test]
     fn one_command_repeats_all_runs_and_one_each_where_they_differ() {
-        let then = |seeds, kernels| ran("a", Variant::Historical, seeds, kernels);
+        let historical = |seeds, kernels| ran("a", Variant::Historical, seeds, kernels);
         let both = || ran("b", Variant::AsItStands, &[1, 2], &[]);
         let only_a = "fsdyno study ./study.toml --only a --as then";
         let only_b = "fsdyno study ./study.toml --only b --seed 1 --repeat 2 --out again";
-        let all = [then(&[1, 2], &["6.1"]), both()];
+        let all = [historical(&[1, 2], &["6.1"]), both()];
         assert_eq!(
             commands(&all, true),
             ["fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 2 --out again"]
         );
-        let with_cpu = |run: Ran| Ran { cpu: Some("pc-2001".into()), ..run };
+        let with_cpu = |run: ArchivedRun| ArchivedRun { cpu: Some("pc-2001".into()), ..run };
         assert_eq!(
-            commands(&[with_cpu(then(&[1, 2], &["6.1"])), both()], true),
+            commands(&[with_cpu(historical(&[1, 2], &["6.1"])), both()], true),
             [
                 "fsdyno study ./study.toml --kernel 6.1 --cpu pc-2001 --seed 1 --repeat 2 --out again"
             ]
         );
-        let mixed = [with_cpu(then(&[1], &["6.1"])), ran("b", Variant::AsItStands, &[1], &["6.1"])];
+        let mixed =
+            [with_cpu(historical(&[1], &["6.1"])), ran("b", Variant::AsItStands, &[1], &["6.1"])];
         assert_eq!(commands(&mixed, true).len(), 2);
         // The commands run nothing else: no other run or variant, no seed in a gap, no kernel of a different run.
         let each =
             [format!("{only_a} --kernel 6.1 --seed 1 --repeat 2 --out again"), only_b.into()];
         assert_eq!(commands(&all, false), each);
         assert_eq!(
-            commands(&[then(&[1, 3, 4], &["6.1"])], true),
+            commands(&[historical(&[1, 3, 4], &["6.1"])], true),
             [
                 "fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 1 --out again",
                 "fsdyno study ./study.toml --kernel 6.1 --seed 3 --repeat 2 --out again",
@@ -313,11 +315,11 @@ mod tests {
         );
         let other = ran("b", Variant::AsItStands, &[1, 2], &["6.12"]);
         assert_eq!(
-            commands(&[then(&[1, 2], &["6.1"]), other], true)[1],
+            commands(&[historical(&[1, 2], &["6.1"]), other], true)[1],
             "fsdyno study ./study.toml --only b --kernel 6.12 --seed 1 --repeat 2 --out again"
         );
-        let mut uneven = then(&[1, 2], &["6.1", "6.12"]);
-        let one = then(&[1], &["6.12"]);
+        let mut uneven = historical(&[1, 2], &["6.1", "6.12"]);
+        let one = historical(&[1], &["6.12"]);
         uneven.seeds.extend(one.seeds);
         assert_eq!(
             commands(&[uneven], true),
@@ -343,8 +345,8 @@ mod tests {
             ]
         );
         let shown = |seeds: &BTreeSet<u64>| format!("{}", seeds.len());
-        assert_eq!(of_rows(&run, &shown), "1 of xfs; 3 of ext4");
-        assert_eq!(of_rows(&more, &shown), "3");
+        assert_eq!(seeds_by_row(&run, &shown), "1 of xfs; 3 of ext4");
+        assert_eq!(seeds_by_row(&more, &shown), "3");
         // A single row, on one of two kernels.
         run.seeds.values_mut().for_each(|rows| drop(rows.remove("xfs")));
         assert_eq!(
@@ -359,7 +361,7 @@ mod tests {
                 format!("{study} --kernel 6.12 --seed 1 --repeat 3 --out again"),
             ]
         );
-        assert_eq!(of_rows(&run, &shown), "3 of ext4 on 6.1; 3 on 6.12");
+        assert_eq!(seeds_by_row(&run, &shown), "3 of ext4 on 6.1; 3 on 6.12");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fsdyno_record::shell::quote;
 
-use super::{Output, PAGE, Part, Ran};
+use super::{ArchivedRun, Output, PAGE, Part};
 use crate::file::Variant;
 use crate::stored;
 
@@ -23,50 +23,51 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
 /// Returns the commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a
 /// single one if the study is complete and all rows have the same kernels and seeds, otherwise one per run; in either
 /// case one per range of seeds.
-pub(super) fn commands(runs: &[Ran], is_complete: bool) -> Vec<String> {
+pub(super) fn commands(runs: &[ArchivedRun], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
-        let of = |kernel: &&String| format!(" --kernel {}", quote(kernel));
-        let kernels: String = part.kernels.iter().map(of).collect();
+        let option = |kernel: &&String| format!(" --kernel {}", quote(kernel));
+        let kernels: String = part.kernels.iter().map(option).collect();
         let cpu: String = part.cpu.iter().map(|cpu| format!(" --cpu {}", quote(cpu))).collect();
-        let of = |label: &&String| format!(" --fs={}", quote(label));
-        let rows: String = part.rows.iter().flatten().map(of).collect();
-        let again = |(first, count)| {
+        let option = |label: &&String| format!(" --fs={}", quote(label));
+        let rows: String = part.rows.iter().flatten().map(option).collect();
+        let command = |(first, count)| {
             format!(
                 "fsdyno study ./{}{only}{rows}{kernels}{cpu} --seed {first} --repeat {count} --out again",
                 stored::FILE
             )
         };
-        ranges(part.seeds).into_iter().map(again).collect()
+        ranges(part.seeds).into_iter().map(command).collect()
     };
     if let Some(part) = common(runs).filter(|_| is_complete) {
         return command("", &part);
     }
-    let own = |run: &Ran| -> Vec<String> {
-        let both = matches!(run.variant, Variant::AsItStands);
-        let variant = if both { String::new() } else { format!(" --as {}", run.variant.name()) };
+    let run_commands = |run: &ArchivedRun| -> Vec<String> {
+        let has_one_variant = matches!(run.variant, Variant::AsItStands);
+        let variant =
+            if has_one_variant { String::new() } else { format!(" --as {}", run.variant.name()) };
         let only = format!(" --only {}{variant}", quote(&run.run));
         run.parts().iter().flat_map(|part| command(&only, part)).collect()
     };
-    runs.iter().flat_map(own).collect()
+    runs.iter().flat_map(run_commands).collect()
 }
 
 /// Returns the seeds, kernels and CPU that all runs share; `None` if they differ.
-fn common(runs: &[Ran]) -> Option<Part<'_>> {
-    let mut all: Vec<Part<'_>> = runs.iter().flat_map(Ran::parts).collect();
+fn common(runs: &[ArchivedRun]) -> Option<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = runs.iter().flat_map(ArchivedRun::parts).collect();
     // Kernel and CPU do not matter to a run outside the lab.
-    all.sort_by_key(|part| part.kernels.is_empty());
-    let one = all.first()?;
-    let like = |part: &Part<'_>| {
+    parts.sort_by_key(|part| part.kernels.is_empty());
+    let first = parts.first()?;
+    let is_same = |part: &Part<'_>| {
         part.rows.is_none()
-            && part.seeds == one.seeds
-            && (part.kernels.is_empty() || (&part.kernels, part.cpu) == (&one.kernels, one.cpu))
+            && part.seeds == first.seeds
+            && (part.kernels.is_empty() || (&part.kernels, part.cpu) == (&first.kernels, first.cpu))
     };
-    let alike = all.iter().all(like) && all.len() == runs.len();
-    alike.then(|| all.swap_remove(0))
+    let is_uniform = parts.iter().all(is_same) && parts.len() == runs.len();
+    is_uniform.then(|| parts.swap_remove(0))
 }
 
 /// Returns the README: commands, runs and verdicts.
-pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> String {
+pub(super) fn text(output: &Output<'_>, runs: &[ArchivedRun], is_complete: bool) -> String {
     let listed = |all: BTreeSet<&String>| {
         let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
         if all.is_empty() { "-".to_string() } else { all.join(", ") }
@@ -90,13 +91,13 @@ pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> Stri
         commands(runs, is_complete).join("\n"),
     );
     for run in runs {
-        let seeds = of_rows(run, &|seeds| {
+        let seeds = seeds_by_row(run, &|seeds| {
             let ranges: Vec<String> = ranges(seeds).into_iter().map(shown).collect();
             ranges.join(", ")
         });
         let trials = match run.trials - run.ok {
             0 => run.trials.to_string(),
-            other => format!("{}, {other} of them failed or skipped", run.trials),
+            unfinished => format!("{}, {unfinished} of them failed or skipped", run.trials),
         };
         out.push_str(&format!(
             "| {} | {} | {seeds} | {trials} | {} | {} |\n",
@@ -117,7 +118,7 @@ pub(super) fn text(output: &Output<'_>, runs: &[Ran], is_complete: bool) -> Stri
 }
 
 /// Returns the seeds of a run, listed by row and kernel if they differ.
-pub(super) fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
+pub(super) fn seeds_by_row(run: &ArchivedRun, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> String {
     let parts = run.parts();
     if let [Part { rows: None, seeds, .. }] = parts[..] {
         return shown(seeds);
@@ -125,7 +126,7 @@ pub(super) fn of_rows(run: &Ran, shown: &dyn Fn(&BTreeSet<u64>) -> String) -> St
     let several = run.kernels().len() > 1;
     let text = |part: &Part<'_>| {
         let list = |all: &BTreeSet<&String>| {
-            all.iter().map(|it| it.as_str()).collect::<Vec<_>>().join(", ")
+            all.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(", ")
         };
         let rows =
             part.rows.as_ref().map_or_else(String::new, |rows| format!(" of {}", list(rows)));

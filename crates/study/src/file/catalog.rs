@@ -36,7 +36,7 @@ fn hint(name: &str) -> String {
     let first = |name: &'static str| name.split('-').next().unwrap_or(name);
     let by_first = || {
         let near = suggest::nearest(name, names().into_iter().map(first))?;
-        names().into_iter().find(|it| first(it) == near)
+        names().into_iter().find(|candidate| first(candidate) == near)
     };
     match suggest::nearest(name, names()).or_else(by_first) {
         Some(near) => format!("did you mean '{near}'?"),
@@ -73,20 +73,20 @@ mod tests {
         for (name, text) in FILES {
             let study = StudyFile::parse(file_name(name), text);
             let study = study.unwrap_or_else(|error| panic!("{error}"));
-            let says = !study.claims.is_empty() || !study.factors.is_empty();
-            assert!(says && !study.about.is_empty(), "{name}");
+            let is_readable = !study.claims.is_empty() || !study.factors.is_empty();
+            assert!(is_readable && !study.about.is_empty(), "{name}");
         }
     }
 
     #[test]
     fn an_unknown_study_is_met_by_the_nearest_name_or_by_all() {
-        for (name, says) in [
+        for (name, expected) in [
             ("philips", "no study 'philips': did you mean 'phillips-2001'? (or the path"),
             ("guenther-2008", "did you mean 'guenter-2008'?"),
             ("nothing-of-these", "there are: today, phillips-2001, "),
         ] {
             let error = text(name).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 

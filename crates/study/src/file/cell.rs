@@ -67,14 +67,18 @@ struct Label {
 
 impl Label {
     fn read(item: &Item<'_>) -> Result<Label, FileError> {
-        Ok(Label { text: item.text()?, at: Some(item.at()) })
+        Ok(Label { text: item.text()?, at: Some(item.offset()) })
     }
 }
 
 impl Selection {
     /// Reads the keys of a table, which override those of its context.
-    pub fn read(node: &Node<'_>, around: &Selection, runs: &[Run]) -> Result<Selection, FileError> {
-        let mut selection = around.clone();
+    pub fn read(
+        node: &Node<'_>,
+        context: &Selection,
+        runs: &[Run],
+    ) -> Result<Selection, FileError> {
+        let mut selection = context.clone();
         if let Some(item) = node.get("run") {
             let name = item.text()?;
             if !runs.iter().any(|run| run.name == name) {
@@ -86,19 +90,19 @@ impl Selection {
         }
         if let Some(item) = node.get("figure") {
             let name = item.text()?;
-            let wrong = |hint| item.error(format!("there is no figure '{name}'"), hint);
-            selection.figure = Some(Figure::named(&name).map_err(wrong)?);
+            let error = |hint| item.error(format!("there is no figure '{name}'"), hint);
+            selection.figure = Some(Figure::named(&name).map_err(error)?);
         }
         if let Some(item) = node.get("op") {
             let name = item.text()?;
             let names: Vec<&str> = OpKind::ALL.iter().map(|op| op.name()).collect();
             let found = OpKind::ALL.iter().find(|op| op.name() == name).copied();
-            let wrong =
+            let error =
                 || item.error(format!("there is no op '{name}'"), suggest::hint(&name, names));
-            selection.op = Some(found.ok_or_else(wrong)?);
+            selection.op = Some(found.ok_or_else(error)?);
         }
         if let Some(item) = node.get("phase") {
-            selection.phases = Some((phases(&item)?, item.at()));
+            selection.phases = Some((phases(&item)?, item.offset()));
         }
         if let Some(item) = node.get("at") {
             let table = item.table("write the point's parameters: at = { files = 10000 }")?;
@@ -116,7 +120,7 @@ impl Selection {
     }
 
     /// Returns the selection for another row, given as a label or as a table of overriding keys.
-    pub fn other(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
+    pub fn for_row(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
         if item.value.as_str().is_some() {
             if self.run.is_none() && only(runs).is_none() {
                 let remedy = "write run = \"NAME\" next to it";
@@ -131,17 +135,17 @@ impl Selection {
     }
 
     /// Returns the selection with this unit, unless it already has one.
-    pub fn in_unit(self, unit: Unit) -> Selection {
+    pub fn with_unit(self, unit: Unit) -> Selection {
         Selection { unit: Some(self.unit.unwrap_or(unit)), ..self }
     }
 
     /// Returns the selection with a row whose label is known to be valid.
-    pub fn of_row(&self, label: &str) -> Selection {
+    pub fn with_row(&self, label: &str) -> Selection {
         Selection { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
     }
 
     /// Returns the selection with a run that is known to exist.
-    pub fn of_run(&self, name: &str) -> Selection {
+    pub fn with_run(&self, name: &str) -> Selection {
         Selection { run: Some(name.to_string()), ..self.clone() }
     }
 
@@ -156,17 +160,17 @@ impl Selection {
 
     /// Returns the selected cell; errors refer to `node`.
     pub fn cell(&self, node: &Node<'_>, runs: &[Run]) -> Result<Cell, FileError> {
-        let lacks =
+        let missing =
             |key: &str, remedy: &str| node.error(format!("{} lacks '{key}'", node.what), remedy);
         let run = self.run(node, runs)?;
         if let Some(Label { text, at: Some(at) }) = &self.row {
-            known_row(text, &run, runs).map_err(|hint| {
+            check_row(text, &run, runs).map_err(|hint| {
                 node.source.error(*at, format!("run '{run}' has no row '{text}'"), hint)
             })?;
         }
         let figure = self.figure.clone();
         let figure =
-            figure.ok_or_else(|| lacks("figure", "write figure = \"returned\", for example"))?;
+            figure.ok_or_else(|| missing("figure", "write figure = \"returned\", for example"))?;
         let unit = self.unit.unwrap_or(figure.usual_unit());
         if unit.dimension != figure.dimension() {
             return Err(node.error(
@@ -177,13 +181,13 @@ impl Selection {
         if self.op.is_some() && !figure.is_of_an_op() {
             return Err(node.error(
                 format!("'{}' belongs to a phase, not to an op", figure.name()),
-                "leave 'op' out, or take the figure rate, p50, p90, p99, p999 or max",
+                "remove 'op', or use the figure rate, p50, p90, p99, p999 or max",
             ));
         }
         let (phases, phases_at) = self.phases.clone().ok_or_else(|| {
             let workload = runs.iter().find(|known| known.name == run).map(|run| &run.workload);
             let workload = workload.map_or("NAME", String::as_str);
-            lacks("phase", &format!("fsdyno show workload {workload} has the phases"))
+            missing("phase", &format!("fsdyno show workload {workload} lists the phases"))
         })?;
         let summed = match figure.dimension() {
             Dimension::Rate | Dimension::Flow | Dimension::Space => false,
@@ -196,7 +200,7 @@ impl Selection {
             ));
         }
         Ok(Cell {
-            row: self.row.clone().ok_or_else(|| lacks("row", "write row = \"LABEL\""))?.text,
+            row: self.row.clone().ok_or_else(|| missing("row", "write row = \"LABEL\""))?.text,
             run,
             phases,
             figure,
@@ -226,15 +230,16 @@ fn only(runs: &[Run]) -> Option<String> {
 /// Reads one or more phases. A repeated phase is an error, because it would be counted twice.
 fn phases(item: &Item<'_>) -> Result<Vec<String>, FileError> {
     let phases = item.texts()?;
-    if let Some(at) = (1..phases.len()).find(|at| phases[..*at].contains(&phases[*at])) {
-        let problem = format!("phase '{}' is named twice", phases[at]);
+    if let Some(index) = (1..phases.len()).find(|index| phases[..*index].contains(&phases[*index]))
+    {
+        let problem = format!("phase '{}' is named twice", phases[index]);
         return Err(item.error(problem, "a list is added up; name each once"));
     }
     Ok(phases)
 }
 
 /// Checks that a run has a row. A run that names no file systems is checked later, against its plans.
-pub(super) fn known_row(label: &str, run: &str, runs: &[Run]) -> Result<(), String> {
+pub(super) fn check_row(label: &str, run: &str, runs: &[Run]) -> Result<(), String> {
     let rows = runs.iter().find(|known| known.name == run).and_then(Run::all_rows);
     match rows {
         Some(rows) if !rows.iter().any(|known| known == label) => {

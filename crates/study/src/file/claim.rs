@@ -101,7 +101,7 @@ pub enum Bound {
 }
 
 /// Formats a bound as in the file; very small or very large ones in scientific notation, such as `1e-300`.
-pub fn shown(bound: f64) -> String {
+pub fn format_bound(bound: f64) -> String {
     let plain = bound == 0.0 || (1e-4..1e15).contains(&bound.abs());
     if plain { bound.to_string() } else { format!("{bound:e}") }
 }
@@ -110,9 +110,11 @@ impl std::fmt::Display for Bound {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             // As in the file, except for long runs of zeros.
-            Bound::MoreThan(bound) => write!(f, "more than {}", shown(*bound)),
-            Bound::LessThan(bound) => write!(f, "less than {}", shown(*bound)),
-            Bound::Between(low, high) => write!(f, "{} to {}", shown(*low), shown(*high)),
+            Bound::MoreThan(bound) => write!(f, "more than {}", format_bound(*bound)),
+            Bound::LessThan(bound) => write!(f, "less than {}", format_bound(*bound)),
+            Bound::Between(low, high) => {
+                write!(f, "{} to {}", format_bound(*low), format_bound(*high))
+            }
         }
     }
 }
@@ -130,7 +132,7 @@ pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileErr
     for node in top.tables("claim")? {
         let claim = claim(&node, runs)?;
         if !ids.insert(claim.id.clone()) {
-            let item = node.need("id", "")?;
+            let item = node.require("id", "")?;
             let problem = format!("two claims are called '{}'", claim.id);
             return Err(item.error(problem, "give each its own id"));
         }
@@ -140,28 +142,28 @@ pub(super) fn claims(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Claim>, FileErr
 }
 
 fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
-    let named = node.clone().called("a claim").need("id", "name it: id = \"C1\"")?;
+    let named = node.clone().named("a claim").require("id", "name it: id = \"C1\"")?;
     let id = named.text()?;
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
-    if !id.chars().all(plain) || id.len() > MAX_ID {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
+    if !id.chars().all(is_allowed) || id.len() > MAX_ID {
         let problem = format!("'{id}' cannot be the id of a claim");
         let remedy = format!(
             "an id consists of at most {MAX_ID} letters, digits and the characters _ . + -"
         );
         return Err(named.error(problem, remedy));
     }
-    let node = node.clone().called(format!("claim '{id}'"));
+    let node = node.clone().named(format!("claim '{id}'"));
     node.keys(&["id", "text", "published", "least", "check", "untestable"])?;
-    let text = node.need("text", "write the claim as a sentence")?.text()?;
+    let text = node.require("text", "write the claim as a sentence")?.text()?;
     let test = match (node.get("check"), node.get("untestable")) {
         (Some(item), None) => {
             let table = item.table("begin it with a line [claim.check]")?;
-            Test::Check(check(&table.called(format!("the check of claim '{id}'")), runs)?)
+            Test::Check(check(&table.named(format!("the check of claim '{id}'")), runs)?)
         }
         (None, Some(item)) => Test::Untestable(item.text()?),
         (Some(_), Some(item)) => {
             let problem = format!("claim '{id}' has a check and is untestable");
-            return Err(item.at_key(problem, "leave one of them out"));
+            return Err(item.key_error(problem, "remove one of them"));
         }
         (None, None) => {
             return Err(node.error(
@@ -172,18 +174,18 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
     };
     if let (Test::Check(Check::Exponent { .. }), Some(item)) = (&test, node.get("least")) {
         let problem = format!("claim '{id}' checks an exponent, which has no margin");
-        return Err(item.at_key(problem, "leave 'least' out"));
+        return Err(item.key_error(problem, "remove 'least'"));
     }
     let margin = node.get("least").map_or(Ok(DEFAULT_MARGIN), |item| percent(&item))?;
     if let (Test::Check(check), Some(item)) = (&test, node.get("check"))
-        && !leaves_room(check, margin)
+        && !is_satisfiable(check, margin)
     {
         let (part, problem) = (margin * 100.0, format!("no value can satisfy claim '{id}'"));
         let remedy = format!(
             "no value remains after a margin of {part} % of each bound; write a wider bound or a smaller margin, \
              such as least = \"1%\""
         );
-        return Err(item.at_key(problem, remedy));
+        return Err(item.key_error(problem, remedy));
     }
     Ok(Claim {
         published: node.get("published").map(|item| item.number()).transpose()?,
@@ -196,14 +198,14 @@ fn claim(node: &Node<'_>, runs: &[Run]) -> Result<Claim, FileError> {
 }
 
 /// Returns whether any number satisfies the bounds after the margin is applied.
-fn leaves_room(check: &Check, margin: f64) -> bool {
-    let up = |bound: f64| bound + bound.abs() * margin;
-    let down = |bound: f64| bound - bound.abs() * margin;
+fn is_satisfiable(check: &Check, margin: f64) -> bool {
+    let raised = |bound: f64| bound + bound.abs() * margin;
+    let lowered = |bound: f64| bound - bound.abs() * margin;
     match check {
-        Check::Within { at_most, .. } => down(*at_most) > 1.0,
-        Check::Ratio { bound: Bound::LessThan(at), .. } => down(*at) > 0.0,
+        Check::Within { at_most, .. } => lowered(*at_most) > 1.0,
+        Check::Ratio { bound: Bound::LessThan(limit), .. } => lowered(*limit) > 0.0,
         Check::Ratio { bound: Bound::Between(low, high), .. }
-        | Check::Value { bound: Bound::Between(low, high), .. } => up(*low) < down(*high),
+        | Check::Value { bound: Bound::Between(low, high), .. } => raised(*low) < lowered(*high),
         // An exponent has no margin: it is fitted to its points.
         _ => true,
     }
@@ -214,36 +216,38 @@ fn percent(item: &Item<'_>) -> Result<f64, FileError> {
     let text = item.text()?;
     let number = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
     let number = number.filter(|number| (0.0..=100.0).contains(number));
-    let wrong = || item.error(format!("'{text}' is not a percentage"), "write it as \"5%\"");
-    Ok(number.ok_or_else(wrong)? / 100.0)
+    let error = || item.error(format!("'{text}' is not a percentage"), "write it as \"5%\"");
+    Ok(number.ok_or_else(error)? / 100.0)
 }
 
 fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
     let known: Vec<&str> = KINDS.iter().chain(BOUNDS).copied().collect();
-    no_at_most(node)?;
+    reject_at_most(node)?;
     node.keys(&known)?;
     let found: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| node.get(kind)).collect();
     let item = match found.as_slice() {
         [item] => item,
         [] => {
             let remedy = format!("write one of: {}", KINDS.join(", "));
-            return Err(node.error(format!("{} does not say what is checked", node.what), remedy));
+            return Err(node.error(format!("{} does not state what is checked", node.what), remedy));
         }
         [_, second, ..] => {
             let problem = format!("{} has two kinds", node.what);
-            return Err(second
-                .at_key(problem, "a check has only one kind; write a second claim for the other"));
+            return Err(second.key_error(
+                problem,
+                "a check has only one kind; write a second claim for the other",
+            ));
         }
     };
     let table = item.table(&format!("write {} = {{ ... }}", item.name))?;
-    let table = table.called(format!("'{}' of {}", item.name, node.what));
+    let table = table.named(format!("'{}' of {}", item.name, node.what));
     if item.name != "within" {
-        no_at_most(&table)?;
+        reject_at_most(&table)?;
     }
     match item.name.as_str() {
         "ratio" => ratio(node, &table, runs),
         "order" => {
-            table.keys(&cell_keys_and(&["rows"]))?;
+            table.keys(&cell_keys_with(&["rows"]))?;
             reject_bounds(node, "its cells only have to be in ascending order")?;
             Ok(Check::Order(cells(&table, runs)?))
         }
@@ -254,7 +258,7 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
             let cell = Selection::read(&table, &Selection::default(), runs)?.cell(&table, runs)?;
             if let Some(item) = table.get("at") {
                 return Err(
-                    item.at_key("an exponent is computed over all points", "leave 'at' out")
+                    item.key_error("an exponent is computed over all points", "remove 'at'")
                 );
             }
             Ok(Check::Exponent { cell, bound: bound(node)? })
@@ -263,17 +267,17 @@ fn check(node: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
 }
 
 /// Returns the keys of a cell and the given additional ones.
-fn cell_keys_and(extra: &[&'static str]) -> Vec<&'static str> {
+fn cell_keys_with(extra: &[&'static str]) -> Vec<&'static str> {
     [KEYS, extra].concat()
 }
 
 /// Reads two cells and the bound of their ratio.
 fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
-    table.keys(&cell_keys_and(&["of", "over"]))?;
+    table.keys(&cell_keys_with(&["of", "over"]))?;
     let selection = Selection::read(table, &Selection::default(), runs)?;
     let side = |key: &str| -> Result<(Item<'_>, Cell), FileError> {
-        let item = table.need(key, "write of = \"ROW\" and over = \"ROW\"")?;
-        let cell = selection.other(&item, runs)?.cell(table, runs)?;
+        let item = table.require(key, "write of = \"ROW\" and over = \"ROW\"")?;
+        let cell = selection.for_row(&item, runs)?.cell(table, runs)?;
         Ok((item, cell))
     };
     let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
@@ -297,9 +301,9 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
 
 /// Reads cells and the maximum ratio of the largest to the smallest.
 fn within(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileError> {
-    table.keys(&cell_keys_and(&["rows", "at_most"]))?;
+    table.keys(&cell_keys_with(&["rows", "at_most"]))?;
     reject_bounds(node, "its bound is at_most")?;
-    let item = table.need("at_most", "write at_most = 1.1, the largest over the smallest")?;
+    let item = table.require("at_most", "write at_most = 1.1, the largest over the smallest")?;
     let at_most = item.number()?;
     if at_most < 1.0 {
         let problem = format!("at_most {at_most} is less than 1");
@@ -316,13 +320,13 @@ fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
     let cell = Selection::read(table, &Selection::default(), runs)?.cell(table, runs)?;
     let bound = bound(node)?;
     let invalid = match bound {
-        Bound::MoreThan(at) | Bound::Between(at, _) if at < 0.0 => Some(at),
-        Bound::LessThan(at) if at <= 0.0 => Some(at),
+        Bound::MoreThan(low) | Bound::Between(low, _) if low < 0.0 => Some(low),
+        Bound::LessThan(limit) if limit <= 0.0 => Some(limit),
         _ => None,
     };
     match invalid {
-        Some(at) => {
-            let problem = format!("{} has the bound {at}", node.what);
+        Some(bound) => {
+            let problem = format!("{} has the bound {bound}", node.what);
             Err(node.error(problem, "no figure is below 0; write a bound above 0"))
         }
         None => Ok(Check::Value { cell, bound }),
@@ -332,15 +336,15 @@ fn value(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
 /// Reads two or more cells, given as labels of rows or as tables.
 fn cells(table: &Node<'_>, runs: &[Run]) -> Result<Vec<Cell>, FileError> {
     let selection = Selection::read(table, &Selection::default(), runs)?;
-    let item = table.need("rows", "write rows = [\"ext2\", \"ext3\"]")?;
+    let item = table.require("rows", "write rows = [\"ext2\", \"ext3\"]")?;
     let items = item.list()?;
-    let cell = |item: &Item<'_>| selection.other(item, runs)?.cell(table, runs);
+    let cell = |item: &Item<'_>| selection.for_row(item, runs)?.cell(table, runs);
     let cells = items.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
     if cells.len() < 2 {
         return Err(item.error("one row cannot be compared", "name two or more"));
     }
-    if let Some(at) = (1..cells.len()).find(|at| cells[..*at].contains(&cells[*at])) {
-        let problem = format!("row '{}' is named twice", cells[at].row);
+    if let Some(index) = (1..cells.len()).find(|index| cells[..*index].contains(&cells[*index])) {
+        let problem = format!("row '{}' is named twice", cells[index].row);
         return Err(item.error(problem, "name each once"));
     }
     let dimension = cells[0].figure.dimension();
@@ -369,14 +373,14 @@ fn check_same_unit(
         return Ok(());
     }
     let (one, other) = (first.unit.name, cell.unit.name);
-    let remedy = format!("leave 'unit' out, or write unit = \"{one}\" once, next to {others}");
+    let remedy = format!("remove 'unit', or write unit = \"{one}\" once, next to {others}");
     Err(item.error(format!("a cell in {one} is compared with one in {other}"), remedy))
 }
 
 /// Rejects `at_most` outside `within`.
-fn no_at_most(node: &Node<'_>) -> Result<(), FileError> {
+fn reject_at_most(node: &Node<'_>) -> Result<(), FileError> {
     match node.get("at_most") {
-        Some(item) => Err(item.at_key(
+        Some(item) => Err(item.key_error(
             format!("{} does not accept 'at_most'", node.what),
             "it belongs to within = { rows = [\"ext2\", \"ext3\"], at_most = 1.1, ... }; for a ratio, write less_than",
         )),
@@ -392,7 +396,9 @@ fn bound(node: &Node<'_>) -> Result<Bound, FileError> {
         [item] => item,
         [] => return Err(node.error(format!("{} has no bound", node.what), remedy)),
         [_, second, ..] => {
-            return Err(second.at_key(format!("{} has two bounds", node.what), "leave one out"));
+            return Err(
+                second.key_error(format!("{} has two bounds", node.what), "remove one of them")
+            );
         }
     };
     match item.name.as_str() {
@@ -417,7 +423,7 @@ fn reject_bounds(node: &Node<'_>, because: &str) -> Result<(), FileError> {
     match BOUNDS.iter().find_map(|name| node.get(name)) {
         Some(item) => {
             let problem = format!("{} does not accept '{}'", node.what, item.name);
-            Err(item.at_key(problem, format!("{because}; leave out this key")))
+            Err(item.key_error(problem, format!("{because}; remove this key")))
         }
         None => Ok(()),
     }

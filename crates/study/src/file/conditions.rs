@@ -18,7 +18,7 @@ pub fn options() -> impl Iterator<Item = &'static str> {
     axes.chain(NON_AXES.iter().copied())
 }
 
-/// Flags: `true`, or `false`, which means the same as leaving the option out.
+/// Flags: `true`, or `false`, which has the same meaning as omitting the option.
 const FLAGS: &[&str] = &["keep-log"];
 
 /// Options whose value is a whole number, with the minimum and the remedy. [`Conditions::request`] checks the maximum.
@@ -34,24 +34,24 @@ const REFUSED: &[(&str, &str)] = &[
     ("out", "set the folder for the whole study: fsdyno study NAME --out DIR"),
     ("format", "set it for the whole study: fsdyno study NAME --format mail"),
     ("dry-run", "set it for the whole study: fsdyno study NAME --dry-run"),
-    ("mix", "each run of a study has a folder of its own; leave it out"),
+    ("mix", "each run of a study has a folder of its own; remove it"),
     ("name", "a name belongs to one result: fsdyno note RESULT --name NAME"),
     ("note", "a note belongs to one result: fsdyno note RESULT --note TEXT"),
     ("least-difference", "set it for the report: fsdyno report DIR --least-difference 1%"),
     ("sort", "set it for the report: fsdyno report DIR --sort time"),
     ("columns", "set it for the report: fsdyno report DIR --columns returned,durable"),
     ("jobs", "set it for the whole study: fsdyno study NAME --jobs 2"),
-    ("shard", "a study runs on one machine; leave it out"),
-    ("ranks", "a study runs on one machine; leave it out"),
-    ("own", "it belongs to --ranks, which a study cannot have; leave it out"),
-    ("shift", "it belongs to --ranks, which a study cannot have; leave it out"),
-    ("stonewall", "it belongs to --ranks, which a study cannot have; leave it out"),
-    ("hosts", "a study runs on one machine; leave it out"),
-    ("hosts-program", "it belongs to --hosts, which a study cannot have; leave it out"),
-    ("erase", "a drive is erased only on the command line, never by a study file; leave it out"),
+    ("shard", "a study runs on one machine; remove it"),
+    ("ranks", "a study runs on one machine; remove it"),
+    ("own", "it belongs to --ranks, which a study cannot have; remove it"),
+    ("shift", "it belongs to --ranks, which a study cannot have; remove it"),
+    ("stonewall", "it belongs to --ranks, which a study cannot have; remove it"),
+    ("hosts", "a study runs on one machine; remove it"),
+    ("hosts-program", "it belongs to --hosts, which a study cannot have; remove it"),
+    ("erase", "a drive is erased only on the command line, never by a study file; remove it"),
     ("width", "the number of trials of a study is fixed beforehand: write repeat = 5"),
     ("at-most", "the number of trials of a study is fixed beforehand: write repeat = 5"),
-    ("change", "it is for benchmarks; leave it out"),
+    ("change", "it is for benchmarks; remove it"),
 ];
 
 /// Returns the remedy for an option of `fsdyno run` that a study's run cannot have; `None` for all other options.
@@ -127,8 +127,8 @@ impl Conditions {
                     conditions.sysctl = settings(&item, "sysctl = { \"vm.dirty_ratio\" = 10 }")?;
                 }
                 option => {
-                    let given = read_option(node, option, &item, other)?;
-                    conditions.options.extend(given);
+                    let options = read_option(node, option, &item, other)?;
+                    conditions.options.extend(options);
                 }
             }
         }
@@ -147,22 +147,24 @@ impl Conditions {
     /// Returns these conditions overridden by others: settings and options one by one, the list of file systems
     /// as a whole.
     pub fn overridden_by(&self, over: &Conditions) -> Conditions {
-        let set = |below: &[Setting], over: &[Setting]| {
-            let rest = below.iter().filter(|it| !over.iter().any(|other| other.key == it.key));
-            rest.chain(over).cloned().collect()
+        let merge = |base: &[Setting], over: &[Setting]| {
+            let kept =
+                base.iter().filter(|setting| !over.iter().any(|other| other.key == setting.key));
+            kept.chain(over).cloned().collect()
         };
-        let named = |it: &&RunOption| !over.options.iter().any(|other| other.option == it.option);
+        let is_kept =
+            |option: &&RunOption| !over.options.iter().any(|other| other.option == option.option);
         Conditions {
             rows: over.rows.clone().or_else(|| self.rows.clone()),
-            set: set(&self.set, &over.set),
-            sysctl: set(&self.sysctl, &over.sysctl),
-            options: self.options.iter().filter(named).chain(&over.options).cloned().collect(),
+            set: merge(&self.set, &over.set),
+            sysctl: merge(&self.sysctl, &over.sysctl),
+            options: self.options.iter().filter(is_kept).chain(&over.options).cloned().collect(),
         }
     }
 
     /// Returns an option, if it is set.
     pub fn option(&self, option: &str) -> Option<&RunOption> {
-        self.options.iter().find(|it| it.option == option)
+        self.options.iter().find(|set| set.option == option)
     }
 
     /// Returns a parameter, if it is set.
@@ -181,17 +183,17 @@ impl Conditions {
             spot: row.spot,
         });
         let setting = |option: &'static str| {
-            move |it: &Setting| Argument {
-                text: format!("--{option}={}={}", it.key, it.value),
-                spot: it.spot,
+            move |setting: &Setting| Argument {
+                text: format!("--{option}={}={}", setting.key, setting.value),
+                spot: setting.spot,
             }
         };
-        let options = self.options.iter().map(|it| Argument {
-            text: match &it.value {
-                Some(value) => format!("--{}={value}", it.option),
-                None => format!("--{}", it.option),
+        let options = self.options.iter().map(|option| Argument {
+            text: match &option.value {
+                Some(value) => format!("--{}={value}", option.option),
+                None => format!("--{}", option.option),
             },
-            spot: it.spot,
+            spot: option.spot,
         });
         let (set, sysctl) = (setting("set"), setting("sysctl"));
         rows.chain(self.set.iter().map(set))
@@ -208,7 +210,7 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
         let spec = item.text()?;
         // A label must be a single shell word. If it equals the spec, the row counts as unlabelled.
         if (label.is_empty() || label.contains(char::is_whitespace)) && label != spec {
-            return Err(item.at_key(
+            return Err(item.key_error(
                 format!("'{label}' is not a valid row label"),
                 "a label consists of letters, digits and _ . + -",
             ));
@@ -216,8 +218,9 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
         // A plan normalizes the whitespace in a spec.
         let (label, spec) = match label == spec {
             true => {
-                let own = Spec::parse(&spec).map_or_else(|_| one_space(&spec), |it| it.name());
-                (own.clone(), own)
+                let name =
+                    Spec::parse(&spec).map_or_else(|_| normalize_spaces(&spec), |spec| spec.name());
+                (name.clone(), name)
             }
             false => (label, spec),
         };
@@ -225,12 +228,12 @@ fn rows(item: &Item<'_>) -> Result<Vec<Row>, FileError> {
     };
     let rows = node.entries().into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
     match rows.is_empty() {
-        true => Err(item.error("'fs' names no file system", "name one, or leave fs out")),
+        true => Err(item.error("'fs' names no file system", "name one, or remove fs")),
         false => Ok(rows),
     }
 }
 
-fn one_space(text: &str) -> String {
+fn normalize_spaces(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -243,7 +246,7 @@ fn parameters(item: &Item<'_>) -> Result<Vec<Setting>, FileError> {
         if let Some((workload, plain)) = key.split_once('.') {
             let problem = format!("'{key}' names a workload, '{workload}', but a run has only one");
             let remedy = format!("write the parameter alone: {plain} = {}", item.written());
-            return Err(item.at_key(problem, remedy));
+            return Err(item.key_error(problem, remedy));
         }
     }
     Ok(set)
@@ -266,25 +269,27 @@ fn read_option(
     other: &[&str],
 ) -> Result<Option<RunOption>, FileError> {
     if let Some(remedy) = refused(option) {
-        return Err(item.at_key(format!("{} cannot have '{option}'", node.what), remedy));
+        return Err(item.key_error(format!("{} cannot have '{option}'", node.what), remedy));
     }
     if !options().any(|known| known == option) {
-        let known = options().map(|it| -> &str { it }).chain(["fs", "set", "sysctl"]);
+        let known = options().map(|option| -> &str { option }).chain(["fs", "set", "sysctl"]);
         let known = known.chain(other.iter().copied());
         let hint = suggest::hint(option, known.collect::<Vec<_>>());
-        return Err(item.at_key(format!("{} has no '{option}'", node.what), hint));
+        return Err(item.key_error(format!("{} has no '{option}'", node.what), hint));
     }
-    let wrong = |remedy: &str| item.error(format!("'{option}' is {}", item.written()), remedy);
+    let error = |remedy: &str| item.error(format!("'{option}' is {}", item.written()), remedy);
     let value = match (FLAGS.contains(&option), item.value) {
         (true, DeValue::Boolean(true)) => None,
         (true, DeValue::Boolean(false)) => return Ok(None),
-        (true, _) => return Err(wrong(&format!("write {option} = true, without quotes"))),
+        (true, _) => return Err(error(&format!("write {option} = true, without quotes"))),
         (false, DeValue::Boolean(_)) => {
-            return Err(wrong(&format!("it needs a value, as after fsdyno run --{option}")));
+            return Err(error(&format!("it needs a value, as after fsdyno run --{option}")));
         }
         (false, DeValue::Array(_)) => {
             return Err(item.error(
-                format!("'{option}' is a list, and its rows would all have the same name"),
+                format!(
+                    "'{option}' is a list, but the rows of its values would all have the same name"
+                ),
                 "give one value, and write another run for each further value",
             ));
         }
@@ -294,7 +299,7 @@ fn read_option(
         (WHOLE.iter().find(|(name, ..)| *name == option), &value)
         && value.parse().ok().is_none_or(|Count(number)| number < *least)
     {
-        return Err(wrong(remedy));
+        return Err(error(remedy));
     }
     Ok(Some(RunOption { option: option.to_string(), value, spot: item.spot() }))
 }

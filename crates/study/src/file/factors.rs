@@ -29,7 +29,7 @@ pub struct FactorColumn {
 
 impl FactorColumn {
     /// Returns the cell of a row.
-    pub fn of_row(&self, label: &str) -> Cell {
+    pub fn cell_of(&self, label: &str) -> Cell {
         Cell { row: label.to_string(), ..self.cell.clone() }
     }
 
@@ -46,7 +46,7 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Factors>, FileE
         let table = table(&node, runs)?;
         if tables.iter().any(|known| known.name == table.name) {
             let problem = format!("two tables of factors are called '{}'", table.name);
-            return Err(node.need("name", "")?.error(problem, "give each its own name"));
+            return Err(node.require("name", "")?.error(problem, "give each its own name"));
         }
         tables.push(table);
     }
@@ -54,26 +54,26 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Factors>, FileE
 }
 
 fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
-    let named = node.clone().called("a table of factors").need("name", "write name = \"all\"")?;
+    let named = node.clone().named("a table of factors").require("name", "write name = \"all\"")?;
     let name = named.text()?;
-    let node = node.clone().called(format!("table '{name}'"));
+    let node = node.clone().named(format!("table '{name}'"));
     node.keys(&["name", "caption", "runs", "phase", "figure", "unit"])?;
     let selection = Selection::read(&node, &Selection::default(), runs)?;
     let listed =
-        node.need("runs", "write runs = [\"files\"], the names of runs or of their groups")?;
+        node.require("runs", "write runs = [\"files\"], the names of runs or of their groups")?;
     let mut columns: Vec<FactorColumn> = Vec::new();
     for item in listed.list()? {
-        let wanted = item.text()?;
-        let mine = runs.iter().filter(|run| run.name == wanted || run.is_of(&wanted));
-        let before = columns.len();
-        for run in mine {
+        let name = item.text()?;
+        let named = runs.iter().filter(|run| run.name == name || run.is_in_group(&name));
+        let previous_count = columns.len();
+        for run in named {
             if run.all_rows().is_none() {
                 let problem = format!("run '{}' names no file systems to compare", run.name);
                 return Err(
                     item.error(problem, "give it some: fs = { ext4 = \"ext4\", xfs = \"xfs\" }")
                 );
             }
-            let cell = selection.of_run(&run.name).of_row("").cell(&node, runs)?;
+            let cell = selection.with_run(&run.name).with_row("").cell(&node, runs)?;
             if !matches!(
                 cell.figure.dimension(),
                 Dimension::Time | Dimension::Count | Dimension::Space
@@ -86,23 +86,23 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Factors, FileError> {
             }
             columns.push(FactorColumn { head: run.head().to_string(), cell });
         }
-        if columns.len() == before {
+        if columns.len() == previous_count {
             let names: Vec<&str> = runs.iter().flat_map(|run| run.names()).collect();
-            let hint = fsdyno_record::suggest::hint(&wanted, names);
-            return Err(item.error(format!("there is no run '{wanted}'"), hint));
+            let hint = fsdyno_record::suggest::hint(&name, names);
+            return Err(item.error(format!("there is no run '{name}'"), hint));
         }
     }
     if columns.is_empty() {
         return Err(listed.error(format!("table '{name}' has no column"), "name a run"));
     }
-    let twice = (1..columns.len())
-        .find(|at| columns[..*at].iter().any(|known| known.head == columns[*at].head));
-    if let Some(at) = twice {
-        let problem = format!("table '{name}' has two columns '{}'", columns[at].head);
+    let duplicate = (1..columns.len())
+        .find(|index| columns[..*index].iter().any(|known| known.head == columns[*index].head));
+    if let Some(index) = duplicate {
+        let problem = format!("table '{name}' has two columns '{}'", columns[index].head);
         return Err(listed.error(problem, "name each run once"));
     }
     Ok(Factors {
-        caption: node.need("caption", "write what it shows")?.text()?,
+        caption: node.require("caption", "write what it shows")?.text()?,
         spot: named.spot(),
         name,
         columns,

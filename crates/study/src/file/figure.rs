@@ -82,24 +82,24 @@ pub struct Unit {
     /// Its dimension.
     pub dimension: Dimension,
     /// Size in the base unit of its dimension: s, 1 (shares), events/s, bytes/s, 1 (counts), or bytes.
-    pub is: f64,
+    pub factor: f64,
 }
 
 const KIB: f64 = 1024.0;
 
 /// All units.
 const UNITS: &[Unit] = &[
-    Unit { name: "s", dimension: Dimension::Time, is: 1.0 },
-    Unit { name: "ms", dimension: Dimension::Time, is: 1e-3 },
-    Unit { name: "us", dimension: Dimension::Time, is: 1e-6 },
-    Unit { name: "%", dimension: Dimension::Share, is: 0.01 },
-    Unit { name: "/s", dimension: Dimension::Rate, is: 1.0 },
-    Unit { name: "MiB/s", dimension: Dimension::Flow, is: KIB * KIB },
-    Unit { name: "KiB/s", dimension: Dimension::Flow, is: KIB },
-    Unit { name: "MB/s", dimension: Dimension::Flow, is: 1e6 },
-    Unit { name: "count", dimension: Dimension::Count, is: 1.0 },
-    Unit { name: "MiB", dimension: Dimension::Space, is: KIB * KIB },
-    Unit { name: "MB", dimension: Dimension::Space, is: 1e6 },
+    Unit { name: "s", dimension: Dimension::Time, factor: 1.0 },
+    Unit { name: "ms", dimension: Dimension::Time, factor: 1e-3 },
+    Unit { name: "us", dimension: Dimension::Time, factor: 1e-6 },
+    Unit { name: "%", dimension: Dimension::Share, factor: 0.01 },
+    Unit { name: "/s", dimension: Dimension::Rate, factor: 1.0 },
+    Unit { name: "MiB/s", dimension: Dimension::Flow, factor: KIB * KIB },
+    Unit { name: "KiB/s", dimension: Dimension::Flow, factor: KIB },
+    Unit { name: "MB/s", dimension: Dimension::Flow, factor: 1e6 },
+    Unit { name: "count", dimension: Dimension::Count, factor: 1.0 },
+    Unit { name: "MiB", dimension: Dimension::Space, factor: KIB * KIB },
+    Unit { name: "MB", dimension: Dimension::Space, factor: 1e6 },
 ];
 
 impl Unit {
@@ -212,6 +212,6 @@ mod tests {
         assert_eq!(jbd2, Figure::KernelCpu(Some("jbd2".into())));
         assert_eq!(jbd2.name(), "kernel cpu jbd2");
         assert_eq!(Figure::named("retuned").unwrap_err(), "did you mean 'returned'?");
-        assert_eq!(Unit::named("MiB/s").unwrap().is, 1_048_576.0);
+        assert_eq!(Unit::named("MiB/s").unwrap().factor, 1_048_576.0);
     }
 }

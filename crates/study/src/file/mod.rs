@@ -91,18 +91,19 @@ impl StudyFile {
         let published = table::tables(&top, &runs)?;
         let factors = factors::tables(&top, &runs)?;
         let claims = claim::claims(&top, &runs)?;
-        let own = top.get("source").is_none();
-        if let Some(table) = published.iter().find(|table| own && table.source.is_empty()) {
+        let has_no_source = top.get("source").is_none();
+        if let Some(table) = published.iter().find(|table| has_no_source && table.source.is_empty())
+        {
             let problem = format!("neither the study nor table '{}' has a source", table.name);
-            let remedy = "write who published it: source = \"Author, 2008\"".to_string();
+            let remedy = "name the publication: source = \"Author, 2008\"".to_string();
             return Err(FileError { file: file.clone(), spot: table.spot, problem, remedy });
         }
-        let text_of = |key: &str| top.need(key, "write it as text in quotes")?.text();
+        let required_text = |key: &str| top.require(key, "write it as text in quotes")?.text();
         let year = top.get("year").map(|item| item.whole(1900, 2100)).transpose()?;
         Ok(StudyFile {
             file: file.clone(),
-            title: text_of("title")?,
-            question: text_of("question")?,
+            title: required_text("title")?,
+            question: required_text("question")?,
             source: top.get("source").map_or(Ok(String::new()), |item| item.text())?,
             about: top.get("about").map_or(Ok(String::new()), |item| item.text())?,
             year: year.and_then(|year| u16::try_from(year).ok()),
@@ -132,9 +133,9 @@ impl StudyFile {
     /// Returns the variants in which the claims are judged: historical and current if any run has them, else
     /// [`Variant::AsItStands`].
     pub fn variants(&self) -> Vec<Variant> {
-        let of_any = |variant: &Variant| self.runs.iter().any(|run| run.has(*variant));
+        let is_present = |variant: &Variant| self.runs.iter().any(|run| run.has(*variant));
         let found: Vec<Variant> =
-            [Variant::Historical, Variant::Current].into_iter().filter(of_any).collect();
+            [Variant::Historical, Variant::Current].into_iter().filter(is_present).collect();
         if found.is_empty() { vec![Variant::AsItStands] } else { found }
     }
 }

@@ -31,7 +31,8 @@ pub struct Planned<'a> {
 /// The first missing item, with the existing ones.
 pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), FileError> {
     for run in &file.runs {
-        let mut cells = planned.iter().filter(|it| it.run == run.name).flat_map(|it| it.cells);
+        let mut cells =
+            planned.iter().filter(|plans| plans.run == run.name).flat_map(|plans| plans.cells);
         let Some(first) = cells.next() else { continue };
         let params = &first.plan.workload.params;
         if let Some(key) = run.scales.iter().find(|key| !params.contains_key(*key)) {
@@ -44,77 +45,81 @@ pub fn check_planned(file: &StudyFile, planned: &[Planned<'_>]) -> Result<(), Fi
         let Test::Check(check) = &claim.test else { continue };
         let curve = matches!(check, Check::Exponent { .. });
         for cell in check.cells() {
-            known(file, planned, cell, curve)?;
+            check_cell(file, planned, cell, curve)?;
         }
     }
     for table in &file.published {
         for column in table.columns.iter().filter_map(|column| column.measured.as_ref().ok()) {
             for row in &table.rows {
-                known(file, planned, &column.of_row(&row.label), false)?;
+                check_cell(file, planned, &column.cell_of(&row.label), false)?;
             }
         }
     }
     for column in file.factors.iter().flat_map(|table| &table.columns) {
         for row in file.run(column.run()).and_then(|run| run.all_rows()).unwrap_or_default() {
-            known(file, planned, &column.of_row(&row), false)?;
+            check_cell(file, planned, &column.cell_of(&row), false)?;
         }
     }
     Ok(())
 }
 
 /// Checks that the plans contain a cell in any variant.
-fn known(
+fn check_cell(
     file: &StudyFile,
     planned: &[Planned<'_>],
     cell: &Cell,
     curve: bool,
 ) -> Result<(), FileError> {
-    let of_run = || planned.iter().filter(|it| it.run == cell.run);
+    let of_run = || planned.iter().filter(|plans| plans.run == cell.run);
     if of_run().next().is_none() {
         // Only some runs were requested.
         return Ok(());
     }
-    let wrong = |problem: String, remedy: String| Err(file.error(cell.spot, problem, remedy));
+    let error = |problem: String, remedy: String| Err(file.error(cell.spot, problem, remedy));
     let (run, row) = (&cell.run, &cell.row);
-    let rows: Vec<&matrix_request::Cell> =
-        of_run().flat_map(|it| it.cells).filter(|planned| planned.plan.label == *row).collect();
+    let rows: Vec<&matrix_request::Cell> = of_run()
+        .flat_map(|plans| plans.cells)
+        .filter(|planned| planned.plan.label == *row)
+        .collect();
     if rows.is_empty() {
-        let all_variants = file.run(run).is_some_and(|it| it.variants().len() == of_run().count());
+        let all_variants =
+            file.run(run).is_some_and(|run| run.variants().len() == of_run().count());
         if !all_variants {
             return Ok(());
         }
-        let labels = of_run().flat_map(|it| it.cells).map(|it| it.plan.label.as_str()).collect();
-        return wrong(format!("run '{run}' has no row '{row}'"), hint(row, &labels));
+        let labels =
+            of_run().flat_map(|plans| plans.cells).map(|cell| cell.plan.label.as_str()).collect();
+        return error(format!("run '{run}' has no row '{row}'"), hint(row, &labels));
     }
-    let of = OfCell { file, cell, rows };
-    of.check_phases()?;
-    of.check_op()?;
-    of.check_at()?;
-    of.check_points(of_run(), curve)
+    let planned_cell = PlannedCell { file, cell, rows };
+    planned_cell.check_phases()?;
+    planned_cell.check_op()?;
+    planned_cell.check_at()?;
+    planned_cell.check_points(of_run(), curve)
 }
 
 /// A cell of a claim or table, and the planned cells with its run and row.
-struct OfCell<'a> {
+struct PlannedCell<'a> {
     file: &'a StudyFile,
     cell: &'a Cell,
     rows: Vec<&'a matrix_request::Cell>,
 }
 
-impl OfCell<'_> {
-    fn wrong(&self, problem: String, remedy: String) -> Result<(), FileError> {
+impl PlannedCell<'_> {
+    fn fail(&self, problem: String, remedy: String) -> Result<(), FileError> {
         Err(self.file.error(self.cell.spot, problem, remedy))
     }
 
     /// Checks that its phases exist.
     fn check_phases(&self) -> Result<(), FileError> {
-        let OfCell { file, cell, rows } = self;
+        let PlannedCell { file, cell, rows } = self;
         let run = &cell.run;
         for phase in &cell.phases {
             let found = |planned: &&matrix_request::Cell| {
                 planned.phases.iter().any(|(name, _)| name == phase)
             };
             if !rows.iter().any(found) {
-                let names = rows.iter().flat_map(|it| &it.phases).map(|(name, _)| name.as_str());
+                let names = rows.iter().flat_map(|row| &row.phases).map(|(name, _)| name.as_str());
                 let workload = &rows[0].plan.workload.name;
                 let problem = format!("run '{run}' has no phase '{phase}' (workload {workload})");
                 return Err(file.error(cell.phase_spot, problem, hint(phase, &names.collect())));
@@ -125,14 +130,16 @@ impl OfCell<'_> {
 
     /// Checks that its phases have its op.
     fn check_op(&self) -> Result<(), FileError> {
-        let OfCell { cell, rows, .. } = self;
+        let PlannedCell { cell, rows, .. } = self;
         let run = &cell.run;
         if let Some(op) = cell.op {
-            let phases = rows.iter().flat_map(|it| &it.phases);
+            let phases = rows.iter().flat_map(|row| &row.phases);
             let counts: Vec<_> = phases.filter(|(name, _)| cell.phases.contains(name)).collect();
             // The ops of a phase that is limited by time or space are not known in advance.
-            let open = counts.iter().any(|(_, counts)| counts.is_empty());
-            if !open && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0)) {
+            let is_unknown = counts.iter().any(|(_, counts)| counts.is_empty());
+            if !is_unknown
+                && !counts.iter().any(|(_, counts)| counts.get(&op).is_some_and(|n| *n > 0))
+            {
                 let ops: BTreeSet<&str> = counts
                     .iter()
                     .flat_map(|(_, counts)| counts.keys())
@@ -140,7 +147,7 @@ impl OfCell<'_> {
                     .collect();
                 let problem =
                     format!("phase '{}' of run '{run}' has no {op}", cell.phases.join(", "));
-                return self.wrong(problem, hint(op.name(), &ops));
+                return self.fail(problem, hint(op.name(), &ops));
             }
         }
         Ok(())
@@ -148,20 +155,20 @@ impl OfCell<'_> {
 
     /// Checks that the plans contain its point.
     fn check_at(&self) -> Result<(), FileError> {
-        let OfCell { cell, rows, .. } = self;
+        let PlannedCell { cell, rows, .. } = self;
         let run = &cell.run;
         for (key, value) in &cell.at {
-            let param = |it: &&matrix_request::Cell| it.plan.workload.params.get(key).cloned();
+            let param = |cell: &&matrix_request::Cell| cell.plan.workload.params.get(key).cloned();
             let values: BTreeSet<String> = rows.iter().filter_map(param).collect();
             if values.is_empty() {
                 let names = rows[0].plan.workload.params.keys().map(String::as_str).collect();
                 return self
-                    .wrong(format!("run '{run}' has no parameter '{key}'"), hint(key, &names));
+                    .fail(format!("run '{run}' has no parameter '{key}'"), hint(key, &names));
             }
             if !values.contains(value) {
                 let values: Vec<String> = values.into_iter().collect();
                 let problem = format!("run '{run}' has no point with {key}={value}");
-                return self.wrong(problem, format!("valid values: {}", values.join(", ")));
+                return self.fail(problem, format!("valid values: {}", values.join(", ")));
             }
         }
         Ok(())
@@ -176,31 +183,31 @@ impl OfCell<'_> {
         let cell = self.cell;
         let (run, row) = (&cell.run, &cell.row);
         let points = |planned: &Planned<'_>| {
-            let at = |it: &&matrix_request::Cell| {
-                let params = &it.plan.workload.params;
-                it.plan.label == *row
+            let matches = |candidate: &&matrix_request::Cell| {
+                let params = &candidate.plan.workload.params;
+                candidate.plan.label == *row
                     && cell.at.iter().all(|(key, value)| params.get(key) == Some(value))
             };
             // Each kernel is judged separately, and has all points.
             let mut by_kernel: BTreeMap<Option<&KernelPlan>, BTreeSet<&str>> = BTreeMap::new();
-            for cell in planned.cells.iter().filter(at) {
+            for cell in planned.cells.iter().filter(matches) {
                 let kernel = cell.plan.lab().map(|lab| &lab.kernel);
                 by_kernel.entry(kernel).or_default().insert(cell.plan.hash.as_str());
             }
             by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)
         };
-        let most = of_run.map(points).max().unwrap_or(0);
+        let max_points = of_run.map(points).max().unwrap_or(0);
         match curve {
-            true if most < MIN_POINTS => self.wrong(
+            true if max_points < MIN_POINTS => self.fail(
                 format!(
-                    "run '{run}' has {}, and an exponent takes {MIN_POINTS}",
-                    counted(most, "point")
+                    "run '{run}' has {}, but an exponent requires {MIN_POINTS}",
+                    counted(max_points, "point")
                 ),
                 "give it a curve: set = { curve = \"1000..16000x2\" }".to_string(),
             ),
-            false if most > 1 => self.wrong(
+            false if max_points > 1 => self.fail(
                 format!(
-                    "run '{run}' is a curve of {most} points, and this cell does not say which"
+                    "run '{run}' is a curve of {max_points} points, and this cell does not select one of them"
                 ),
                 "write at = { files = 10000 }, for example".to_string(),
             ),
@@ -244,17 +251,18 @@ mod tests {
 
     /// Returns `LINE:COLUMN` of `part` in the first line of the example that contains `line`.
     fn place(line: &str, part: &str) -> String {
-        let (at, line) = EXAMPLE.lines().enumerate().find(|(_, it)| it.contains(line)).unwrap();
-        format!("{}:{}", at + 1, line[..line.find(part).unwrap()].chars().count() + 1)
+        let (index, line) =
+            EXAMPLE.lines().enumerate().find(|(_, text)| text.contains(line)).unwrap();
+        format!("{}:{}", index + 1, line[..line.find(part).unwrap()].chars().count() + 1)
     }
 
     #[test]
     fn an_unknown_phase_is_reported_at_its_own_column() {
         let from = "{ name = \"remove\", phase = \"remove\"";
         let text = wrong(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
-        let at = place(from, "\"remove\", figure");
+        let expected = place(from, "\"remove\", figure");
         assert!(
-            text.starts_with(&format!("my.toml:{at}: run 'tarball' has no phase 'remov'")),
+            text.starts_with(&format!("my.toml:{expected}: run 'tarball' has no phase 'remov'")),
             "{text}"
         );
         let from = "row = \"ext4-128\", phase = \"remove\"";
@@ -266,6 +274,6 @@ mod tests {
     fn one_point_is_counted_in_the_singular() {
         let from = "run = \"curve\", row = \"classic\", phase = \"create\"";
         let text = wrong(from, "run = \"tarball\", row = \"ext4-128\", phase = \"remove\"");
-        assert!(text.contains("run 'tarball' has 1 point, and an exponent takes 3"), "{text}");
+        assert!(text.contains("run 'tarball' has 1 point, but an exponent requires 3"), "{text}");
     }
 }

@@ -21,36 +21,36 @@ pub struct Source<'a> {
 
 /// Returns the byte offset of each line of a text. Computed once per file, because every item has a position.
 pub fn line_starts(text: &str) -> Vec<usize> {
-    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+    std::iter::once(0).chain(text.match_indices('\n').map(|(newline, _)| newline + 1)).collect()
 }
 
 impl<'a> Source<'a> {
     /// Parses the document.
     pub fn document(self) -> Result<Spanned<DeTable<'a>>, FileError> {
         DeTable::parse(self.text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            self.error(at, error.message().trim(), "it has to be TOML (https://toml.io)")
+            let offset = error.span().map_or(0, |span| span.start);
+            self.error(offset, error.message().trim(), "the file must be TOML (https://toml.io)")
         })
     }
 
     /// Returns the position of a byte offset.
-    pub fn spot(self, at: usize) -> Spot {
-        let line = self.lines.partition_point(|start| *start <= at).max(1);
+    pub fn spot(self, offset: usize) -> Spot {
+        let line = self.lines.partition_point(|start| *start <= offset).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
-        let before = self.text.get(start..at).unwrap_or_default();
+        let before = self.text.get(start..offset).unwrap_or_default();
         Spot { line, column: before.chars().count() + 1 }
     }
 
     /// Returns an error at a byte offset.
     pub fn error(
         self,
-        at: usize,
+        offset: usize,
         problem: impl Into<String>,
         remedy: impl Into<String>,
     ) -> FileError {
         FileError {
             file: self.file.clone(),
-            spot: self.spot(at),
+            spot: self.spot(offset),
             problem: problem.into(),
             remedy: remedy.into(),
         }
@@ -75,7 +75,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the table with a different name in errors.
-    pub fn called(self, what: impl Into<String>) -> Node<'a> {
+    pub fn named(self, what: impl Into<String>) -> Node<'a> {
         Node { what: what.into(), ..self }
     }
 
@@ -94,7 +94,7 @@ impl<'a> Node<'a> {
         for (key, item) in self.entries() {
             if !known.contains(&key.as_str()) {
                 let hint = suggest::hint(&key, known.iter().copied());
-                return Err(item.at_key(format!("{} has no '{key}'", self.what), hint));
+                return Err(item.key_error(format!("{} has no '{key}'", self.what), hint));
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the value of a required key; `remedy` applies if it is missing.
-    pub fn need(&self, key: &str, remedy: &str) -> Result<Item<'a>, FileError> {
+    pub fn require(&self, key: &str, remedy: &str) -> Result<Item<'a>, FileError> {
         self.get(key).ok_or_else(|| self.error(format!("{} lacks '{key}'", self.what), remedy))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Node<'a> {
             .iter()
             .map(|(key, value)| (key.get_ref().to_string(), self.item(key, value)))
             .collect();
-        entries.sort_by_key(|(_, item)| item.key_at);
+        entries.sort_by_key(|(_, item)| item.key_offset);
         entries
     }
 
@@ -128,7 +128,7 @@ impl<'a> Node<'a> {
         let remedy = format!("begin each with a line [[{key}]]");
         match item.value {
             DeValue::Array(_) => item.list()?.into_iter().map(|item| item.table(&remedy)).collect(),
-            _ => Err(item.at_key(format!("'{key}' is not a list of tables"), remedy)),
+            _ => Err(item.key_error(format!("'{key}' is not a list of tables"), remedy)),
         }
     }
 
@@ -141,7 +141,7 @@ impl<'a> Node<'a> {
             source: self.source,
             value: value.get_ref(),
             span: value.span(),
-            key_at: key.span().start,
+            key_offset: key.span().start,
             name: key.get_ref().to_string(),
         }
     }
@@ -154,7 +154,7 @@ pub struct Item<'a> {
     /// The value.
     pub value: &'a DeValue<'a>,
     span: Range<usize>,
-    key_at: usize,
+    key_offset: usize,
     /// Its key.
     pub name: String,
 }
@@ -162,17 +162,17 @@ pub struct Item<'a> {
 impl<'a> Item<'a> {
     /// Returns the position of its key.
     pub fn spot(&self) -> Spot {
-        self.source.spot(self.key_at)
+        self.source.spot(self.key_offset)
     }
 
     /// Returns the byte offset of its value.
-    pub fn at(&self) -> usize {
+    pub fn offset(&self) -> usize {
         self.span.start
     }
 
     /// Returns an error at the key.
-    pub fn at_key(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
-        self.source.error(self.key_at, problem, remedy)
+    pub fn key_error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
+        self.source.error(self.key_offset, problem, remedy)
     }
 
     /// Returns an error at the value.
@@ -231,7 +231,7 @@ impl<'a> Item<'a> {
             source: self.source,
             value: value.get_ref(),
             span: value.span(),
-            key_at: value.span().start,
+            key_offset: value.span().start,
             name: self.name.clone(),
         };
         Ok(values.iter().map(item).collect())
@@ -276,7 +276,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the error for a value of the wrong type.
-    fn kind(&self, wanted: &str, remedy: &str) -> FileError {
+    fn kind(&self, expected: &str, remedy: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",
@@ -285,7 +285,7 @@ impl<'a> Item<'a> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        let is = if kind == wanted { "is not valid".into() } else { format!("is {kind}") };
-        self.error(format!("'{}' {is}; it must be {wanted}", self.name), remedy)
+        let state = if kind == expected { "is not valid".into() } else { format!("is {kind}") };
+        self.error(format!("'{}' {state}; it must be {expected}", self.name), remedy)
     }
 }

@@ -23,13 +23,13 @@ impl Conditions {
         if values.is_empty() {
             return;
         }
-        self.options.retain(|it| it.option != option);
-        let given = values.iter().map(|value| RunOption {
+        self.options.retain(|known| known.option != option);
+        let options = values.iter().map(|value| RunOption {
             option: option.to_string(),
             value: Some(value.clone()),
             spot,
         });
-        self.options.extend(given);
+        self.options.extend(options);
     }
 
     /// Returns the request for `fsdyno run` with these conditions.
@@ -41,8 +41,8 @@ impl Conditions {
         let mut run = RunSpec {
             author: Author::File,
             workloads: vec![workload.to_string()],
-            parameters: self.set.iter().map(|it| pair(&it.key, &it.value)).collect(),
-            sysctls: self.sysctl.iter().map(|it| pair(&it.key, &it.value)).collect(),
+            parameters: self.set.iter().map(|setting| pair(&setting.key, &setting.value)).collect(),
+            sysctls: self.sysctl.iter().map(|setting| pair(&setting.key, &setting.value)).collect(),
             ..RunSpec::default()
         };
         if let Some(axis) = Axis::of("fs") {
@@ -52,24 +52,24 @@ impl Conditions {
                     true => row.spec.clone(),
                     false => pair(&row.label, &row.spec),
                 };
-                put(&mut run, axis, &value, row.spot)?;
+                set_axis(&mut run, axis, &value, row.spot)?;
             }
         }
         // In the order of `AXES`, as on the command line.
         for axis in AXES.iter().filter(|axis| axis.key != "fs") {
-            for it in self.options.iter().filter(|it| it.option == axis.key) {
-                put(&mut run, axis, it.value.as_deref().unwrap_or_default(), it.spot)?;
+            for option in self.options.iter().filter(|option| option.option == axis.key) {
+                set_axis(&mut run, axis, option.value.as_deref().unwrap_or_default(), option.spot)?;
             }
         }
-        for it in &self.options {
-            own(&mut run, it)?;
+        for option in &self.options {
+            set_option(&mut run, option)?;
         }
         Ok(run)
     }
 }
 
 /// Sets the value of an axis.
-fn put(run: &mut RunSpec, axis: &Axis, value: &str, spot: Spot) -> Result<(), InvalidValue> {
+fn set_axis(run: &mut RunSpec, axis: &Axis, value: &str, spot: Spot) -> Result<(), InvalidValue> {
     let names = (axis.names)();
     let (key, value_name) = (axis.key, axis.value_name);
     if !names.is_empty() && names.iter().all(|(name, _)| *name != value) {
@@ -83,17 +83,18 @@ fn put(run: &mut RunSpec, axis: &Axis, value: &str, spot: Spot) -> Result<(), In
 }
 
 /// Sets the value of an option that is not an axis; an axis is ignored.
-fn own(run: &mut RunSpec, it: &RunOption) -> Result<(), InvalidValue> {
-    let value = it.value.as_deref().unwrap_or_default();
-    let wrong = |name: &'static str| {
-        move |error: String| invalid(value, (it.option.as_str(), name), error, it.spot)
+fn set_option(run: &mut RunSpec, option: &RunOption) -> Result<(), InvalidValue> {
+    let value = option.value.as_deref().unwrap_or_default();
+    let invalid_value = |name: &'static str| {
+        move |error: String| invalid(value, (option.option.as_str(), name), error, option.spot)
     };
-    match it.option.as_str() {
-        "repeat" => run.repeat = whole_number::<u32>(REPEATS)(value).map_err(wrong("N"))?,
-        "seed" => run.seed = whole_number::<u64>(SEEDS)(value).map_err(wrong("N"))?,
+    match option.option.as_str() {
+        "repeat" => run.repeat = whole_number::<u32>(REPEATS)(value).map_err(invalid_value("N"))?,
+        "seed" => run.seed = whole_number::<u64>(SEEDS)(value).map_err(invalid_value("N"))?,
         "baseline" => run.baseline = Some(value.to_string()),
         "deadline" => {
-            run.deadline = Some(whole_number::<u64>(DEADLINES)(value).map_err(wrong("SECONDS"))?);
+            run.deadline =
+                Some(whole_number::<u64>(DEADLINES)(value).map_err(invalid_value("SECONDS"))?);
         }
         "keep-log" => run.keep_log = true,
         _ => {}

@@ -104,8 +104,8 @@ impl Run {
     }
 
     /// Returns whether it belongs to the group with this name.
-    pub fn is_of(&self, group: &str) -> bool {
-        self.group.as_ref().is_some_and(|own| own.name == group)
+    pub fn is_in_group(&self, group: &str) -> bool {
+        self.group.as_ref().is_some_and(|known| known.name == group)
     }
 
     /// Returns its value within its group, or else its name.
@@ -127,15 +127,15 @@ impl Run {
 
     /// Returns the rows of all its variants; `None` if any of them names no file system.
     pub fn all_rows(&self) -> Option<Vec<String>> {
-        let mut all: Vec<String> = Vec::new();
+        let mut labels: Vec<String> = Vec::new();
         for variant in self.variants() {
             for label in self.rows(variant)? {
-                if !all.contains(&label) {
-                    all.push(label);
+                if !labels.contains(&label) {
+                    labels.push(label);
                 }
             }
         }
-        Some(all)
+        Some(labels)
     }
 }
 
@@ -149,10 +149,10 @@ const MAX_NAME: usize = 64;
 pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
     let mut runs: Vec<Run> = Vec::new();
     for node in top.tables("run")? {
-        for run in each(&node, run(&node)?)? {
-            let taken = |known: &Run| known.names().any(|name| name == run.name);
-            if runs.iter().any(taken) {
-                let item = node.need("name", "")?;
+        for run in expand(&node, run(&node)?)? {
+            let has_name = |known: &Run| known.names().any(|name| name == run.name);
+            if runs.iter().any(has_name) {
+                let item = node.require("name", "")?;
                 let problem = format!("two runs are called '{}'", run.name);
                 return Err(item.error(problem, "give each its own name"));
             }
@@ -169,7 +169,7 @@ pub(super) fn runs(top: &Node<'_>) -> Result<Vec<Run>, FileError> {
 }
 
 /// Returns a run for each value of `each`, or the run itself if it has no `each`.
-fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
+fn expand(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     let Some(item) = node.get("each") else { return Ok(vec![run]) };
     let remedy = "write each = { machine = [\"server-2026\", \"pi-2024\"] }";
     let entries = item.table(remedy)?.entries();
@@ -180,7 +180,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
     for item in values.list()? {
         let value = item.text()?;
         let name = format!("{}-{value}", run.name);
-        if !is_plain(&name) || name.len() > MAX_NAME {
+        if !is_valid_name(&name) || name.len() > MAX_NAME {
             let problem = format!("'{name}' cannot be the name of a run");
             let remedy = format!(
                 "a value of 'each' may contain letters, digits, _ and -, and the name at most {MAX_NAME} characters"
@@ -188,7 +188,7 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
             return Err(item.error(problem, remedy));
         }
         if run.common.options.iter().any(|option| option.option == *key) {
-            return Err(item.error(format!("the run has '{key}' twice"), "leave one of them out"));
+            return Err(item.error(format!("the run has '{key}' twice"), "remove one of them"));
         }
         let option = Conditions::read_one(node, key, &item)?;
         let mut common = run.common.clone();
@@ -203,34 +203,34 @@ fn each(node: &Node<'_>, run: Run) -> Result<Vec<Run>, FileError> {
 }
 
 /// Returns whether a string has only characters that are valid in a run's name, which is also a folder's name.
-fn is_plain(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     name.chars().all(|letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter))
 }
 
 fn run(node: &Node<'_>) -> Result<Run, FileError> {
     let remedy = "give it the name that tables and claims use: name = \"files\"";
-    let named = node.clone().called("a run").need("name", remedy)?;
+    let named = node.clone().named("a run").require("name", remedy)?;
     let name = named.text()?;
-    if !is_plain(&name) {
+    if !is_valid_name(&name) {
         let problem = format!("'{name}' cannot be the name of a run");
         return Err(named.error(problem, "it may contain letters, digits, _ and -"));
     }
     if name.starts_with('-') {
         let problem = format!("'{name}' cannot be the name of a run");
-        return Err(named.error(problem, "--only takes it for an option; begin with a letter"));
+        return Err(named.error(problem, "--only would parse it as an option; begin with a letter"));
     }
     if name.len() > MAX_NAME {
         let problem = format!("the name of a run has {} characters", name.len());
         return Err(named.error(problem, format!("use at most {MAX_NAME}")));
     }
-    let node = node.clone().called(format!("run '{name}'"));
+    let node = node.clone().named(format!("run '{name}'"));
     // Read before `workload`, so that a misspelt key is reported first, not the missing one.
     let common = Conditions::read(&node, KEYS)?;
-    let workload = node.need("workload", "see fsdyno list workloads")?;
+    let workload = node.require("workload", "see fsdyno list workloads")?;
     let variant = |key: &str| -> Result<Option<Conditions>, FileError> {
         let Some(item) = node.get(key) else { return Ok(None) };
         let table = item.table(&format!("begin it with a line [run.{key}]"))?;
-        Ok(Some(Conditions::read(&table.called(format!("run '{name}' as {key}")), &[])?))
+        Ok(Some(Conditions::read(&table.named(format!("run '{name}' as {key}")), &[])?))
     };
     Ok(Run {
         workload: workload.text()?,

@@ -1,5 +1,5 @@
 //! Reduces a study to a smaller scale: divides the named parameters, memory, file system and journals by one
-//! number. Everything else is unchanged, so a scaled study runs in a different regime, and its tables say so.
+//! number. Everything else is unchanged, so caches have a different effect at a smaller scale, and the tables say so.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -59,8 +59,8 @@ impl fmt::Display for Scale {
 impl FromStr for Scale {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Scale, String> {
-        let number = match given.trim() {
+    fn from_str(text: &str) -> Result<Scale, String> {
+        let number = match text.trim() {
             "1" => Some("1"),
             other => other.strip_prefix("1/"),
         };
@@ -135,9 +135,9 @@ impl StudyFile {
     fn scale_point(&self, cell: &mut Cell, scale: Scale) {
         let Some(run) = self.run(&cell.run) else { return };
         for (key, value) in &mut cell.at {
-            let of_curve = key == "files" && run.scales.iter().any(|name| name == "curve");
-            let named = run.scales.contains(key);
-            if let Some(number) = value.parse().ok().filter(|_| named || of_curve) {
+            let is_curve_point = key == "files" && run.scales.iter().any(|name| name == "curve");
+            let is_scaled = run.scales.contains(key) || is_curve_point;
+            if let Some(number) = value.parse().ok().filter(|_| is_scaled) {
                 *value = divided(number, scale.divisor()).to_string();
             }
         }
@@ -215,33 +215,35 @@ impl Scaler {
 
     /// Divides a quantity that must remain whole.
     fn divide_whole(&mut self, full: Whole, (spot, name): (Spot, &str)) -> String {
-        if !full.takes(self.divisor) {
+        if !full.is_divisible(self.divisor) {
             self.refuse(spot, format!("{name} is not a whole number"), None);
         }
-        let quotient = full.over(self.divisor);
+        let quotient = full.quotient(self.divisor);
         self.wholes.push(full);
         quotient
     }
 
     /// Returns whether a scale works for all quantities seen.
-    fn works(&self, by: u64) -> bool {
-        by <= self.max_divisor && self.wholes.iter().all(|whole| whole.takes(by))
+    fn is_valid(&self, divisor: u64) -> bool {
+        divisor <= self.max_divisor && self.wholes.iter().all(|whole| whole.is_divisible(divisor))
     }
 
     /// Returns the remedy: the smallest valid scale, or the nearest ones.
     fn remedy(&self) -> String {
         let max_divisor = self.max_divisor.min(MAX_DIVISOR);
-        let larger = (2..self.divisor.min(max_divisor + 1)).rev().find(|by| self.works(*by));
-        let smaller = (self.divisor.saturating_add(1)..=max_divisor).find(|by| self.works(*by));
+        let larger =
+            (2..self.divisor.min(max_divisor + 1)).rev().find(|divisor| self.is_valid(*divisor));
+        let smaller =
+            (self.divisor.saturating_add(1)..=max_divisor).find(|divisor| self.is_valid(*divisor));
         match (larger, smaller) {
             (None, None) if self.max_divisor > MAX_DIVISOR => {
                 format!("no scale down to 1/{MAX_DIVISOR} works")
             }
             (None, None) => "it runs at full scale only".to_string(),
-            (Some(by), None) if self.divisor > self.max_divisor => {
-                format!("the smallest scale that works is 1/{by}")
+            (Some(divisor), None) if self.divisor > self.max_divisor => {
+                format!("the smallest scale that works is 1/{divisor}")
             }
-            (Some(by), None) | (None, Some(by)) => format!("1/{by} works"),
+            (Some(divisor), None) | (None, Some(divisor)) => format!("1/{divisor} works"),
             (Some(larger), Some(smaller)) => format!("1/{larger} and 1/{smaller} work"),
         }
     }
@@ -266,19 +268,19 @@ impl Scaler {
         for key in &run.scales {
             self.scale_parameter(run, key, &mut scaled);
         }
-        let on = match unscaled.option("on").and_then(|given| given.value.as_deref()) {
+        let target = match unscaled.option("on").and_then(|option| option.value.as_deref()) {
             None | Some("lab") => RunTarget::Lab,
             Some("model") => RunTarget::Model,
             Some(_) => RunTarget::Host,
         };
-        if on == RunTarget::Host {
+        if target == RunTarget::Host {
             return scaled;
         }
-        if on == RunTarget::Lab {
+        if target == RunTarget::Lab {
             self.scale_memory(run, &unscaled, &mut scaled);
             self.scale_journals(run, &unscaled, &mut scaled);
         }
-        self.scale_size(run, &unscaled, &mut scaled, on);
+        self.scale_size(run, &unscaled, &mut scaled, target);
         scaled
     }
 
@@ -323,20 +325,25 @@ impl Scaler {
     /// Divides the memory that can cache files; by default the guest's RAM.
     fn scale_memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
-            let given = unscaled.option(option)?;
-            Some((given.value.as_ref()?.parse::<Bytes>().ok()?, given.spot))
+            let setting = unscaled.option(option)?;
+            Some((setting.value.as_ref()?.parse::<Bytes>().ok()?, setting.spot))
         };
         let (full, spot) =
             bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((DEFAULT_RAM, run.spot));
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.check_minimum(MIN_CACHEABLE.0, full.0, (spot, &name));
-        put(scaled, "cacheable", format!("{}K", full.0 / self.divisor / 1024), spot);
+        replace_option(scaled, "cacheable", format!("{}K", full.0 / self.divisor / 1024), spot);
         // The RAM shrinks by the same amount, so the guest's own memory is unchanged. If the rest of a large guest's
         // RAM were locked instead, its kernel would have reserved more for itself than is left.
         if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
             let reduction = (full.0 - full.0 / self.divisor).min(ram.0);
             // A guest's RAM is a whole number of mebibytes.
-            put(scaled, "ram", format!("{}M", (ram.0 - reduction).div_ceil(1 << 20)), spot);
+            replace_option(
+                scaled,
+                "ram",
+                format!("{}M", (ram.0 - reduction).div_ceil(1 << 20)),
+                spot,
+            );
         }
     }
 
@@ -346,27 +353,27 @@ impl Scaler {
         run: &Run,
         unscaled: &Conditions,
         scaled: &mut Conditions,
-        on: RunTarget,
+        target: RunTarget,
     ) {
-        let (given, spot) = match unscaled.option("size") {
-            Some(given) => (given.value.clone(), given.spot),
+        let (value, spot) = match unscaled.option("size") {
+            Some(setting) => (setting.value.clone(), setting.spot),
             None => (None, run.spot),
         };
-        let default_disk = match on {
+        let default_disk = match target {
             RunTarget::Model => "ide-2001",
             _ => "hdd-7200",
         };
         let disk_name = unscaled
             .option("disk")
-            .and_then(|given| given.value.as_deref())
+            .and_then(|setting| setting.value.as_deref())
             .unwrap_or(default_disk);
         // An unknown disk is reported when the run is checked.
         let Ok(disk) = disk(disk_name) else { return };
         let raid = unscaled
             .option("raid")
-            .and_then(|given| given.value.as_ref()?.parse::<RaidPlan>().ok());
+            .and_then(|setting| setting.value.as_ref()?.parse::<RaidPlan>().ok());
         let largest = largest(&disk, raid);
-        let full = match given.as_deref() {
+        let full = match value.as_deref() {
             None => DEFAULT_SIZE.min(largest),
             Some("whole") => largest,
             Some(size) => match size.parse() {
@@ -377,13 +384,13 @@ impl Scaler {
         let specs = scaled.rows.iter().flatten().filter_map(|row| Spec::parse(&row.spec).ok());
         let min_sizes =
             specs.filter_map(|spec| Some(catalog::get(&spec.base().kind).ok()?.minimum_size));
-        let min_size = match on {
+        let min_size = match target {
             RunTarget::Model => MIN_IN_MODEL,
             _ => min_sizes.max().unwrap_or(Bytes(MIB)).max(Bytes(MIB)),
         };
         let name = format!("the file system of run '{}', {full},", run.name);
         self.check_minimum(min_size.0, full.0, (spot, &name));
-        put(scaled, "size", format!("{}M", full.0 / self.divisor / MIB), spot);
+        replace_option(scaled, "size", format!("{}M", full.0 / self.divisor / MIB), spot);
     }
 
     /// Divides the sizes of journals: those given in specs, and that of the second disk.
@@ -425,12 +432,12 @@ impl Scaler {
             row.spec = divided.to_string();
         }
         let Some(spot) = second_disk_spot else { return };
-        let given =
-            scaled.option("journal-size").and_then(|given| given.value.as_ref()?.parse().ok());
-        let full: Bytes = given.unwrap_or(DEFAULT_JOURNAL);
+        let setting =
+            scaled.option("journal-size").and_then(|setting| setting.value.as_ref()?.parse().ok());
+        let full: Bytes = setting.unwrap_or(DEFAULT_JOURNAL);
         let name = format!("the journal's disk of run '{}', {full},", run.name);
         self.check_minimum(min_disk.max(MIB), full.0, (spot, &name));
-        put(scaled, "journal-size", format!("{}M", full.0 / self.divisor / MIB), spot);
+        replace_option(scaled, "journal-size", format!("{}M", full.0 / self.divisor / MIB), spot);
     }
 
     /// Reports the error in the journal of a row's spec.
@@ -449,8 +456,8 @@ fn domain(declared: &Domain, value: &str) -> Domain {
 }
 
 /// Replaces an option.
-fn put(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
-    conditions.options.retain(|given| given.option != option);
+fn replace_option(conditions: &mut Conditions, option: &str, value: String, spot: Spot) {
+    conditions.options.retain(|setting| setting.option != option);
     conditions.options.push(RunOption { option: option.to_string(), value: Some(value), spot });
 }
 
@@ -464,16 +471,16 @@ pub fn with_scale(text: &str, scale: Scale) -> String {
     let mut out = text.to_string();
     if let Some((key, value)) = document.get_ref().get_key_value("scale") {
         // The complete lines, including a trailing comment.
-        let from = text[..key.span().start].rfind('\n').map_or(0, |at| at + 1);
+        let from = text[..key.span().start].rfind('\n').map_or(0, |newline| newline + 1);
         let end = value.span().end;
-        let to = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+        let to = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
         out.replace_range(from..to, "");
     }
     if !scale.is_full() {
         // A comment at the top, such as the schema's, stays at the top.
         let comments = out.split_inclusive('\n').take_while(|line| line.starts_with('#'));
-        let at = comments.map(str::len).sum();
-        out.insert_str(at, &format!("scale = \"{scale}\"\n"));
+        let offset = comments.map(str::len).sum();
+        out.insert_str(offset, &format!("scale = \"{scale}\"\n"));
     }
     out
 }

@@ -4,7 +4,7 @@ use fsdyno_record::suggest;
 use fsdyno_report::counted;
 use toml::de::DeValue;
 
-use super::cell::{self, Cell, Selection, known_row};
+use super::cell::{self, Cell, Selection, check_row};
 use super::error::{FileError, Spot};
 use super::figure::Dimension::{self, Flow, Rate};
 use super::figure::Unit;
@@ -57,7 +57,7 @@ pub struct ColumnCell {
 
 impl ColumnCell {
     /// Returns the cell of a row.
-    pub fn of_row(&self, label: &str) -> Cell {
+    pub fn cell_of(&self, label: &str) -> Cell {
         Cell { row: label.to_string(), ..self.cell.clone() }
     }
 
@@ -123,7 +123,7 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, Fil
     for node in top.tables("published")? {
         let table = table(&node, runs)?;
         if tables.iter().any(|known| known.name == table.name) {
-            let item = node.need("name", "")?;
+            let item = node.require("name", "")?;
             let problem = format!("two tables are called '{}'", table.name);
             return Err(item.error(problem, "give each its own name"));
         }
@@ -133,15 +133,16 @@ pub(super) fn tables(top: &Node<'_>, runs: &[Run]) -> Result<Vec<Published>, Fil
 }
 
 fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
-    let named = node.clone().called("a published table").need("name", "write name = \"times\"")?;
+    let named =
+        node.clone().named("a published table").require("name", "write name = \"times\"")?;
     let name = named.text()?;
-    let node = node.clone().called(format!("table '{name}'"));
-    let own = ["name", "caption", "source", "runs", "step", "columns", "rows", "doubts"];
-    let around: Vec<&str> = cell::KEYS.iter().copied().filter(|key| *key != "row").collect();
-    node.keys(&[&own[..], &around].concat())?;
+    let node = node.clone().named(format!("table '{name}'"));
+    let keys = ["name", "caption", "source", "runs", "step", "columns", "rows", "doubts"];
+    let context: Vec<&str> = cell::KEYS.iter().copied().filter(|key| *key != "row").collect();
+    node.keys(&[&keys[..], &context].concat())?;
     let selection = Selection::read(&node, &Selection::default(), runs)?;
     let unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
-    let listed = node.need("columns", "write columns = [ { name = \"create\", ... } ]")?;
+    let listed = node.require("columns", "write columns = [ { name = \"create\", ... } ]")?;
     let mut columns: Vec<Column> = Vec::new();
     for item in listed.list()? {
         let column = column(&item, (&name, &selection, unit), runs)?;
@@ -174,7 +175,7 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
     Ok(Published {
         runs: runs_of_mean.and_then(|runs| u32::try_from(runs).ok()),
         step: node.get("step").map(step).transpose()?,
-        caption: node.need("caption", "write what it shows")?.text()?,
+        caption: node.require("caption", "write what it shows")?.text()?,
         source: node.get("source").map_or(Ok(String::new()), |item| item.text())?,
         spot: named.spot(),
         name,
@@ -187,16 +188,16 @@ fn table(node: &Node<'_>, runs: &[Run]) -> Result<Published, FileError> {
 /// Reads a resolution: a number above zero.
 fn step(item: Item<'_>) -> Result<f64, FileError> {
     let step = item.number()?;
-    let wrong =
+    let error =
         || item.error(format!("step = {step} is not above 0"), "write step = 1, for whole seconds");
-    (step > 0.0).then_some(step).ok_or_else(wrong)
+    (step > 0.0).then_some(step).ok_or_else(error)
 }
 
 /// Reads an amount of work: a number above zero.
 fn amount(item: Item<'_>) -> Result<f64, FileError> {
     let amount = item.number()?;
-    let wrong = || item.error(format!("of = {amount} is not above 0"), "write of = 8421");
-    (amount > 0.0).then_some(amount).ok_or_else(wrong)
+    let error = || item.error(format!("of = {amount} is not above 0"), "write of = 8421");
+    (amount > 0.0).then_some(amount).ok_or_else(error)
 }
 
 /// Checks that the column that `per` names exists in the table and has a unit of time.
@@ -219,17 +220,17 @@ fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError
 
 fn column(
     item: &Item<'_>,
-    (table, around, table_unit): (&str, &Selection, Option<Unit>),
+    (table, context, table_unit): (&str, &Selection, Option<Unit>),
     runs: &[Run],
 ) -> Result<Column, FileError> {
     let node =
         item.table("write { name = \"create\", phase = \"create\", figure = \"returned\" }")?;
-    let named = node.clone().called(format!("a column of table '{table}'"));
-    let name = named.need("name", "write its head as it was printed")?.text()?;
-    let node = node.called(format!("column '{name}' of table '{table}'"));
-    let around_keys = cell::KEYS.iter().copied().filter(|key| *key != "row");
+    let named = node.clone().named(format!("a column of table '{table}'"));
+    let name = named.require("name", "write its head as it was printed")?.text()?;
+    let node = node.named(format!("column '{name}' of table '{table}'"));
+    let context_keys = cell::KEYS.iter().copied().filter(|key| *key != "row");
     let keys: Vec<&str> =
-        ["name", "of", "per", "untestable"].into_iter().chain(around_keys).collect();
+        ["name", "of", "per", "untestable"].into_iter().chain(context_keys).collect();
     node.keys(&keys)?;
     let own_unit = node.get("unit").map(|item| cell::unit(&item)).transpose()?;
     let Some(unit) = own_unit.or(table_unit) else {
@@ -241,15 +242,15 @@ fn column(
     };
     let measured = match node.get("untestable") {
         Some(item) => {
-            let why = item.text()?;
+            let reason = item.text()?;
             if let Some(item) = node.get("figure") {
                 let problem = format!("{} is untestable and has a figure", node.what);
-                return Err(item.at_key(problem, "leave one of them out"));
+                return Err(item.key_error(problem, "remove one of them"));
             }
-            Err(why)
+            Err(reason)
         }
         None => {
-            let selection = Selection::read(&node, around, runs)?.in_unit(unit).of_row("");
+            let selection = Selection::read(&node, context, runs)?.with_unit(unit).with_row("");
             Ok(ColumnCell { cell: selection.cell(&node, runs)? })
         }
     };
@@ -268,8 +269,8 @@ fn column(
     if let Some(item) = node.get("of").filter(|_| !matches!(unit.dimension, Rate | Flow)) {
         let problem =
             format!("{} has the unit {}, which is not a unit of rates", node.what, unit.name);
-        let remedy = "leave 'of' and 'per' out, or give it a unit of rates, such as /s or MiB/s";
-        return Err(item.at_key(problem, remedy));
+        let remedy = "remove 'of' and 'per', or give it a unit of rates, such as /s or MiB/s";
+        return Err(item.key_error(problem, remedy));
     }
     Ok(Column { name, unit, measured, of, per })
 }
@@ -281,12 +282,12 @@ fn rows(
     runs: &[Run],
 ) -> Result<Vec<PublishedRow>, FileError> {
     let remedy = "write rows = { \"ext4\" = [618.991, \"12.3±0.4\", \"-\"] }";
-    let listed = node.need("rows", remedy)?.table(remedy)?;
+    let listed = node.require("rows", remedy)?.table(remedy)?;
     let mut rows = Vec::new();
     for (label, item) in listed.entries() {
         for column in columns.iter().filter_map(|column| column.measured.as_ref().ok()) {
-            known_row(&label, column.run(), runs).map_err(|hint| {
-                item.at_key(format!("run '{}' has no row '{label}'", column.run()), hint)
+            check_row(&label, column.run(), runs).map_err(|hint| {
+                item.key_error(format!("run '{}' has no row '{label}'", column.run()), hint)
             })?;
         }
         let cells = item.list()?;
@@ -308,7 +309,7 @@ fn rows(
 
 /// Reads a cell: a number, `"mean±sd"`, or `"-"`.
 fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
-    let wrong = || {
+    let error = || {
         item.error(
             format!("{} is not a valid cell", item.written()),
             "a cell is a number, \"mean±deviation\", or \"-\" where none was published",
@@ -318,7 +319,7 @@ fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
         let text = text.trim();
         let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b".-".contains(&byte));
         let number = text.parse::<f64>().ok().filter(|_| plain);
-        number.map(|number| (number, text.to_string())).ok_or_else(wrong)
+        number.map(|number| (number, text.to_string())).ok_or_else(error)
     };
     let (mean, deviation) = match item.value {
         DeValue::String(text) if text.trim() == "-" => return Ok(None),
@@ -329,10 +330,10 @@ fn value(item: &Item<'_>) -> Result<Option<Value>, FileError> {
         DeValue::Integer(_) | DeValue::Float(_) => {
             (number(&item.written().replace('_', ""))?, None)
         }
-        _ => return Err(wrong()),
+        _ => return Err(error()),
     };
     if deviation.as_ref().is_some_and(|(number, _)| *number < 0.0) {
-        return Err(wrong());
+        return Err(error());
     }
     let ((value, text), (deviation, deviation_text)) = (mean, deviation.unzip());
     Ok(Some(Value { value, deviation, text, deviation_text }))
@@ -345,11 +346,11 @@ fn doubt(
     rows: &[PublishedRow],
 ) -> Result<Doubt, FileError> {
     let remedy = "write { row = \"..\", column = \"..\", why = \"..\" }";
-    let node = item.table(remedy)?.called(format!("a doubt of table '{name}'"));
+    let node = item.table(remedy)?.named(format!("a doubt of table '{name}'"));
     node.keys(&["row", "column", "why"])?;
     let labels: Vec<&str> = rows.iter().map(|row| row.label.as_str()).collect();
     let one_of = |key: &str, known: &[&str]| -> Result<String, FileError> {
-        let item = node.need(key, remedy)?;
+        let item = node.require(key, remedy)?;
         let text = item.text()?;
         if !known.contains(&text.as_str()) {
             let problem = format!("table '{name}' has no {key} '{text}'");
@@ -360,6 +361,6 @@ fn doubt(
     Ok(Doubt {
         row: one_of("row", &labels)?,
         column: one_of("column", columns)?,
-        why: node.need("why", remedy)?.text()?,
+        why: node.require("why", remedy)?.text()?,
     })
 }

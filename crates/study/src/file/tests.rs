@@ -71,17 +71,17 @@ fn tables_keep_the_digits_that_were_printed() {
     assert_eq!((second.text.as_str(), second.deviation), ("913.9", Some(0.5)));
     assert_eq!(second.deviation_text.as_deref(), Some("0.5"));
     assert_eq!(times.rows[1].cells[2..], [None, None]);
-    let cell = times.columns[2].measured.as_ref().unwrap().of_row("ext4-128");
+    let cell = times.columns[2].measured.as_ref().unwrap().cell_of("ext4-128");
     assert_eq!((cell.run.as_str(), cell.op, cell.unit.name), ("tarball", Some(Op::Unlink), "/s"));
     assert_eq!(times.columns[3].measured.as_ref().unwrap_err(), "no one measured it since");
-    let point = study.published[1].columns[1].measured.as_ref().unwrap().of_row("classic");
+    let point = study.published[1].columns[1].measured.as_ref().unwrap().cell_of("classic");
     assert_eq!(point.at["files"], "2000");
 }
 
 #[test]
 fn claims_of_every_kind_are_parsed() {
     let study = example();
-    let check = |at: usize| match &study.claims[at].test {
+    let check = |index: usize| match &study.claims[index].test {
         Test::Check(check) => check.clone(),
         Test::Untestable(why) => panic!("{why}"),
     };
@@ -138,7 +138,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         ("\"913.9±0.5\"", "\"913.9+-0.5\"", "is not a valid cell", "\"mean±deviation\""),
         ("\"cpu share\"", "\"cpu share\", unit = \"s\"", "cannot be given in s", "its unit is %"),
         ("less_than = 14", "", "claim 'C5' has no bound", "write more_than = 1.0"),
-        ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "leave one out"),
+        ("less_than = 14", "less_than = 14\nmore_than = 2", "has two bounds", "remove one of them"),
         ("[1.7, 2.3]", "[2.3, 1.7]", "is empty", "the smaller one first"),
         ("[1.7, 2.3]", "2", "'between' is a number", "square brackets"),
         (
@@ -173,7 +173,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "\"rate\", op = \"unlink\", unit = \"/s\"",
             "\"returned\"",
             "has the unit s, which is not a unit of rates",
-            "leave 'of' and 'per' out",
+            "remove 'of' and 'per'",
         ),
         (
             "untestable = \"no one",
@@ -249,7 +249,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "text = \"Without an index",
             "least = \"1%\"\ntext = \"Without an index",
             "an exponent, which has no margin",
-            "leave 'least' out",
+            "remove 'least'",
         ),
         ("over = \"ext4-128\"", "over = \"ext3-128\"", "the same cell", "name two"),
         (
@@ -262,12 +262,12 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         let text = wrong(from, to);
         let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         let expected = line_of(from);
-        let wanted = expected.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
+        let expected_line = expected.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         // A missing key is reported at its table: in this line or some above.
-        let near = line
-            .zip(wanted)
-            .is_some_and(|(line, wanted)| (wanted.saturating_sub(5)..=wanted + 1).contains(&line));
-        if !(near && text.contains(problem) && text.contains(remedy)) {
+        let is_near = line.zip(expected_line).is_some_and(|(line, expected_line)| {
+            (expected_line.saturating_sub(5)..=expected_line + 1).contains(&line)
+        });
+        if !(is_near && text.contains(problem) && text.contains(remedy)) {
             faults.push(format!("{text}\nnot {expected}: {problem} ... {remedy}"));
         }
     }
@@ -284,11 +284,11 @@ fn a_file_without_a_run_and_an_empty_one_are_refused() {
 
 #[test]
 fn a_name_of_a_run_has_64_letters_at_most() {
-    let of = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
-    let text = wrong("name = \"curve\"", &of(65));
+    let named = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
+    let text = wrong("name = \"curve\"", &named(65));
     assert!(text.ends_with("the name of a run has 65 characters; use at most 64"), "{text}");
-    let text = EXAMPLE.replace("run = \"curve\"", &of(64).replace("name", "run"));
-    StudyFile::parse("my.toml", &text.replace("name = \"curve\"", &of(64))).unwrap();
+    let text = EXAMPLE.replace("run = \"curve\"", &named(64).replace("name", "run"));
+    StudyFile::parse("my.toml", &text.replace("name = \"curve\"", &named(64))).unwrap();
 }
 
 #[test]
@@ -313,21 +313,21 @@ fn cells_of_one_check_have_one_unit() {
     let check = |text: &str, from: &str| {
         assert!(text.starts_with(&line_of(from)), "{text}");
         assert!(text.contains("a cell in ms is compared with one in s"), "{text}");
-        assert!(text.contains("leave 'unit' out, or write unit = \"ms\" once"), "{text}");
+        assert!(text.contains("remove 'unit', or write unit = \"ms\" once"), "{text}");
     };
     let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
     let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
     // Compared with the usual unit of the figure, with another, and with that of the context.
     check(&wrong(both, ms), both);
     check(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
-    let around = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
-    check(&wrong(both, &around.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    let context = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
+    check(&wrong(both, &context.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let rows = "rows = [\"indexed\", \"classic\"]";
     check(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
     let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
     check(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
     // One unit for all of them is valid, wherever it is given.
-    for right in [around, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
+    for right in [context, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
         StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();
     }
 }
@@ -346,8 +346,8 @@ fn a_side_may_name_its_run_if_the_row_is_given_outside() {
     let text = wrong(sides, new);
     assert!(text.contains("run 'curve' has no row 'ext4-128'"), "{text}");
     assert!(text.starts_with(&line_of(sides)), "{text}");
-    let none = new.replace("run = \"curve\", ", "");
-    assert!(wrong(sides, &none).contains("lacks 'run'"), "{}", wrong(sides, &none));
+    let without_run = new.replace("run = \"curve\", ", "");
+    assert!(wrong(sides, &without_run).contains("lacks 'run'"), "{}", wrong(sides, &without_run));
     let rows = "rows = [\"indexed\", \"classic\"], run = \"curve\", phase = \"create\"";
     let each = "row = \"indexed\", rows = [{ run = \"curve\" }, { run = \"curve\", row = \"classic\" }], phase = \"create\"";
     StudyFile::parse("my.toml", &EXAMPLE.replace(rows, each)).unwrap();
@@ -377,14 +377,17 @@ fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
     assert_eq!((names, study.source.as_str()), (vec!["files-server-2026", "files-pi-2024"], ""));
     let words = study.runs[1].conditions(Variant::AsItStands).unwrap().arguments();
     assert_eq!(words.last().unwrap().text, "--machine=pi-2024");
-    let columns: Vec<(&str, &str)> =
-        study.factors[0].columns.iter().map(|it| (it.head.as_str(), it.run())).collect();
+    let columns: Vec<(&str, &str)> = study.factors[0]
+        .columns
+        .iter()
+        .map(|column| (column.head.as_str(), column.run()))
+        .collect();
     assert_eq!(columns, [("server-2026", "files-server-2026"), ("pi-2024", "files-pi-2024")]);
 }
 
 #[test]
 fn a_wrong_group_or_table_of_factors_is_refused_where_it_stands() {
-    for (from, to, says) in [
+    for (from, to, expected) in [
         ("each = {", "machine = \"pi-2024\"\neach = {", "has 'machine' twice"),
         ("each = { machine", "each = { machin", "has no 'machin'"),
         ("\"pi-2024\"]", "\"./pi.toml\"]", "cannot be the name of a run"),
@@ -398,7 +401,7 @@ fn a_wrong_group_or_table_of_factors_is_refused_where_it_stands() {
         assert!(GROUPS.contains(from), "{from}");
         let error = StudyFile::parse("my.toml", &GROUPS.replacen(from, to, 1)).unwrap_err();
         assert!(
-            error.to_string().contains(says) && error.to_string().starts_with("my.toml:"),
+            error.to_string().contains(expected) && error.to_string().starts_with("my.toml:"),
             "{error}"
         );
     }

@@ -32,13 +32,14 @@ pub fn read_text(file: &str) -> Result<String, TextError> {
     let failed = |error| TextError::Io { file: file.to_string(), error };
     let bytes = bounded::read(Path::new(file), &WRITTEN).map_err(failed)?;
     String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
+        let offset = error.utf8_error().valid_up_to();
         let bytes = error.as_bytes();
-        let before = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-        let source = Source { file: &file.into(), text: before, lines: &line_starts(before) };
-        let byte = bytes.get(at).copied().unwrap_or_default();
+        let valid_part = std::str::from_utf8(&bytes[..offset]).unwrap_or_default();
+        let source =
+            Source { file: &file.into(), text: valid_part, lines: &line_starts(valid_part) };
+        let byte = bytes.get(offset).copied().unwrap_or_default();
         source
-            .error(at, format!("the byte 0x{byte:02x} is not valid UTF-8"), "save it as UTF-8")
+            .error(offset, format!("the byte 0x{byte:02x} is not valid UTF-8"), "save it as UTF-8")
             .into()
     })
 }
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn invalid_utf_8_is_reported_with_its_position() {
-        let is = "my.toml:2:5: the byte 0xf6 is not valid UTF-8; save it as UTF-8";
+        let expected = "my.toml:2:5: the byte 0xf6 is not valid UTF-8; save it as UTF-8";
         assert_eq!(
             refused(
                 "title\nä = "
@@ -76,7 +77,7 @@ mod tests {
                     .collect::<Vec<u8>>()
                     .as_slice()
             ),
-            is
+            expected
         );
         let utf16 = refused(b"\xff\xfet\0");
         assert!(utf16.starts_with("my.toml:1:1: the byte 0xff is not valid UTF-8"), "{utf16}");
@@ -85,24 +86,24 @@ mod tests {
     #[test]
     fn an_endless_or_too_large_file_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |path: &str| read_text(path).unwrap_err().to_string();
-        assert!(of("/dev/zero").ends_with("it is a device; give the path of a file"));
-        assert!(of(&folder.path().display().to_string()).contains("it is a folder;"));
-        assert!(of("/nonexistent/my.toml").contains("No such file"));
-        let most = usize::try_from(WRITTEN.max_size.0).unwrap();
-        assert!(refused(&vec![b'#'; most + 1]).contains("larger than 1 MiB"));
+        let message = |path: &str| read_text(path).unwrap_err().to_string();
+        assert!(message("/dev/zero").ends_with("it is a device; give the path of a file"));
+        assert!(message(&folder.path().display().to_string()).contains("it is a folder;"));
+        assert!(message("/nonexistent/my.toml").contains("No such file"));
+        let limit = usize::try_from(WRITTEN.max_size.0).unwrap();
+        assert!(refused(&vec![b'#'; limit + 1]).contains("larger than 1 MiB"));
         let path = folder.path().join("most.toml").display().to_string();
-        std::fs::write(&path, vec![b'#'; most]).unwrap();
-        assert_eq!(read_text(&path).unwrap().len(), most);
+        std::fs::write(&path, vec![b'#'; limit]).unwrap();
+        assert_eq!(read_text(&path).unwrap().len(), limit);
     }
 
     #[test]
     fn a_byte_order_mark_moves_no_position_and_allows_a_scale() {
         let marked = format!("\u{feff}{EXAMPLE}");
         StudyFile::parse("my.toml", &marked).unwrap();
-        let wrong = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
-        let bad = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
-        assert_eq!(wrong(&bad(&marked)), wrong(&bad(EXAMPLE)));
+        let message = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
+        let invalid = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
+        assert_eq!(message(&invalid(&marked)), message(&invalid(EXAMPLE)));
         let tenth = "1/10".parse().unwrap();
         // After a comment, and before a key on the first line.
         for text in [EXAMPLE.to_string(), EXAMPLE.lines().skip(2).collect::<Vec<_>>().join("\n")] {

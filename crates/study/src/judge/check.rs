@@ -16,7 +16,7 @@ use crate::file::{Bound, Cell, Check, Figure};
 const FILES: &str = "files";
 
 /// The minimum influence of the instrument on a ratio that is noted, as a fraction.
-const INSTRUMENT_MOVES: f64 = 0.01;
+const MIN_INSTRUMENT_EFFECT: f64 = 0.01;
 
 /// The result of a check.
 #[derive(Debug, Default)]
@@ -51,32 +51,38 @@ impl Measured {
         }
     }
 
-    /// Adds a note if the instrument's shares of the two sides may move their ratio by more than [`INSTRUMENT_MOVES`].
+    /// Adds a note if the instrument's shares of the two sides may move their ratio by more than
+    /// [`MIN_INSTRUMENT_EFFECT`].
     fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
         let both = sides.map(|(cell, _)| cell.clone());
         // Both directions of a ratio produce the same note.
         sides.sort_by_key(|(cell, _)| label(cell, &both));
-        let [Some(one), Some(other)] = sides.map(|(cell, found)| instrument(cell, found)) else {
+        let shares = sides.map(|(cell, found)| instrument(cell, found));
+        let [Some(first_share), Some(second_share)] = shares else {
             return;
         };
-        let saved = 1.0 - (1.0 - one.max(other)) / (1.0 - one.min(other));
-        if saved <= INSTRUMENT_MOVES {
+        let (low, high) = (first_share.min(second_share), first_share.max(second_share));
+        let saved = 1.0 - (1.0 - high) / (1.0 - low);
+        if saved <= MIN_INSTRUMENT_EFFECT {
             return;
         }
         let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
         let [first, second] = sides.map(|(cell, _)| label(cell, &both));
-        let (more, less) = if one > other { (&first, &second) } else { (&second, &first) };
+        let (more, less) = match first_share > second_share {
+            true => (&first, &second),
+            false => (&second, &first),
+        };
         self.note(format!(
             "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, '{more}' would \
              take up to {} less time relative to '{less}'.",
-            percent(one),
-            percent(other),
+            percent(first_share),
+            percent(second_share),
             percent(saved)
         ));
     }
 
     /// Collects the notes on the trials of a cell.
-    fn saw(&mut self, cell: &Cell, found: &Found<'_>) {
+    fn add_notes(&mut self, cell: &Cell, found: &Found<'_>) {
         let model = found.runs.iter().all(|(trial, _)| trial.plan.in_model());
         self.in_model = Some(model && self.in_model.unwrap_or(true));
         for (trial, _) in &found.runs {
@@ -95,21 +101,21 @@ impl Measured {
                 "No op is named: {figure} of '{phase}' is that of {op}, its main op."
             ));
         }
-        if let Some((fewest, takes)) = figure::few_ops(cell, &found.runs) {
+        if let Some((fewest, required)) = figure::few_ops(cell, &found.runs) {
             let (figure, row, phase) = (cell.figure.name(), &cell.row, cell.phases.join(", "));
             self.note(format!(
-                "{figure} of '{row}' in '{phase}' covers {fewest} ops; below {takes} it equals the maximum."
+                "{figure} of '{row}' in '{phase}' covers {fewest} ops; below {required} it equals the maximum."
             ));
         }
-        let flags: Vec<String> = found.flags.iter().map(|flag| named(*flag, found)).collect();
+        let flags: Vec<String> = found.flags.iter().map(|flag| flag_name(*flag, found)).collect();
         if !flags.is_empty() {
             self.note(format!("'{}' is {}.", cell.row, flags.join(", ")));
         }
     }
 }
 
-/// Returns the name of a flag; for UNSAFE with what is not safe, in short: `barrier=0`.
-fn named(flag: Flag, found: &Found<'_>) -> String {
+/// Returns the name of a flag; for UNSAFE with the unsafe options: `UNSAFE (barrier=0)`.
+fn flag_name(flag: Flag, found: &Found<'_>) -> String {
     let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
     let options: Vec<&str> = risks
         .iter()
@@ -141,7 +147,7 @@ pub fn measure(check: &Check, margin: f64, trials: &Trials<'_>) -> Result<Measur
         }
         Check::Order(cells) => order(cells, margin, trials, &mut measured)?,
         Check::Within { cells, at_most } => within(cells, *at_most, trials, &mut measured)?,
-        Check::Value { cell, .. } if trials.scale != 1 && !figure::keeps_its_size(cell) => {
+        Check::Value { cell, .. } if trials.scale != 1 && !figure::is_size_independent(cell) => {
             return Err(format!(
                 "at scale 1/{} the figure '{}' measures less work",
                 trials.scale,
@@ -150,7 +156,7 @@ pub fn measure(check: &Check, margin: f64, trials: &Trials<'_>) -> Result<Measur
         }
         Check::Value { cell, bound } => {
             let found = trials.of(cell, false)?;
-            measured.saw(cell, &found);
+            measured.add_notes(cell, &found);
             let summary = Summary::of(&found.values(cell)?).ok_or("its value is not finite")?;
             let (above, below) = edges(*bound);
             let estimate = Estimate::of_mean(&summary);
@@ -173,12 +179,12 @@ fn order(
     measured: &mut Measured,
 ) -> Result<(), String> {
     measured.means = means(cells, trials)?;
-    for (at, pair) in cells.windows(2).enumerate() {
-        let above = Some(Edge::beyond(1.0));
+    for (index, pair) in cells.windows(2).enumerate() {
+        let above = Some(Edge::exclusive(1.0));
         let counts = counts_from(above, None, margin);
         let estimate = ratio(&pair[1], &pair[0], counts, trials, measured)?;
-        let what = between(&pair[1], &pair[0]);
-        measured.compare_means((at + 1, at), &what, estimate.value);
+        let what = ratio_name(&pair[1], &pair[0]);
+        measured.compare_means((index + 1, index), &what, estimate.value);
         let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
         let part = compared(&[&pair[1], &pair[0]], trials, part);
         measured.parts.push(Part { what, ..part });
@@ -194,17 +200,17 @@ fn within(
     measured: &mut Measured,
 ) -> Result<(), String> {
     measured.means = means(cells, trials)?;
-    for (at, base) in cells.iter().enumerate() {
-        for (to, new) in cells.iter().enumerate().skip(at + 1) {
+    for (from, base) in cells.iter().enumerate() {
+        for (to, new) in cells.iter().enumerate().skip(from + 1) {
             // The larger over the smaller, by the ratio that is judged: it is computed from pairs of seeds
             // and from logarithms, so the two means may be in a different order.
             let estimate = ratio(new, base, None, trials, measured)?;
             let (new, base, places, estimate) = match estimate.value < 1.0 {
-                true => (base, new, (at, to), ratio(base, new, None, trials, measured)?),
-                false => (new, base, (to, at), estimate),
+                true => (base, new, (from, to), ratio(base, new, None, trials, measured)?),
+                false => (new, base, (to, from), estimate),
             };
-            let below = Some(Edge::upto(at_most));
-            let what = between(new, base);
+            let below = Some(Edge::inclusive(at_most));
+            let what = ratio_name(new, base);
             measured.compare_means(places, &what, estimate.value);
             // The claim is that there is no difference, so it cannot be reversed.
             let part = part(&[new, base], estimate, (None, below));
@@ -224,13 +230,13 @@ fn part(cells: &[&Cell], estimate: Estimate, (above, below): (Option<Edge>, Opti
 
 /// Returns the part as a ratio of two cells, with the error that the processor profile may introduce.
 fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
-    let of_runs = |is_cpu| {
+    let model_error = |is_cpu| {
         let [new, base] = cells.map(|cell| trials.of(cell, false).ok());
         new.zip(base).map_or(0.0, |(new, base)| processor_error(&base.runs, &new.runs, is_cpu))
     };
     let model = match cells[0].figure {
         Figure::Cpu | Figure::User | Figure::System | Figure::KernelCpu(_) | Figure::CpuShare => {
-            of_runs(true)
+            model_error(true)
         }
         Figure::Returned
         | Figure::Synced
@@ -238,7 +244,7 @@ fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
         | Figure::Rate
         | Figure::Latency(_)
         | Figure::WrittenRate
-        | Figure::ReadRate => of_runs(false),
+        | Figure::ReadRate => model_error(false),
         Figure::DeviceRequests | Figure::DeviceSeeks | Figure::SpaceUsed => 0.0,
     };
     Part { ratio: true, model, ..part }
@@ -254,12 +260,12 @@ fn ratio(
     measured: &mut Measured,
 ) -> Result<Estimate, String> {
     let (new, base) = (trials.of(of, false)?, trials.of(over, false)?);
-    measured.saw(of, &new);
-    measured.saw(over, &base);
+    measured.add_notes(of, &new);
+    measured.add_notes(over, &base);
     for (cell, found) in [(of, &new), (over, &base)] {
         if let Some(zero) = found.values(cell)?.into_iter().find(|value| *value <= 0.0) {
             return Err(format!(
-                "the {} of '{}' is {}, and that has no ratio",
+                "the {} of '{}' is {}, which has no ratio",
                 cell.figure.name(),
                 cell.row,
                 digits(zero)
@@ -268,10 +274,10 @@ fn ratio(
     }
     measured.compare_instruments([(of, &new), (over, &base)]);
     let pairing = Pairing::of(&base.runs, &new.runs);
-    if let Matching::Pairs(left_out) = pairing.matching
-        && left_out > 0
+    if let Matching::Pairs(excluded) = pairing.matching
+        && excluded > 0
     {
-        let (trials, are) = (counted(left_out, "trial"), if left_out == 1 { "is" } else { "are" });
+        let (trials, are) = (counted(excluded, "trial"), if excluded == 1 { "is" } else { "are" });
         measured.note(format!("{trials} {are} not used: they have no partner of the same seed."));
     }
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
@@ -307,11 +313,11 @@ fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
 /// size are one point.
 fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result<Estimate, String> {
     let found = trials.of(cell, true)?;
-    measured.saw(cell, &found);
+    measured.add_notes(cell, &found);
     let mut sizes: BTreeMap<u64, (f64, usize)> = BTreeMap::new();
     for ((trial, _), value) in found.runs.iter().zip(found.values(cell)?) {
         let files = trial.plan.workload.params.get(FILES).and_then(|n| n.parse::<u64>().ok());
-        let files = files.ok_or("its trials do not say how many files")?;
+        let files = files.ok_or("its trials do not state the number of files")?;
         let (logs, trials) = sizes.entry(files).or_default();
         *logs += value.ln();
         *trials += 1;
@@ -322,9 +328,10 @@ fn exponent(cell: &Cell, trials: &Trials<'_>, measured: &mut Measured) -> Result
     let points: Vec<(f64, f64)> = sizes.iter().map(mean).collect();
     let sizes: Vec<u64> = sizes.into_keys().collect();
     let growth = growth::exponent(&points).ok_or_else(|| {
-        let few = format!("'{}' has the one point of {} files", cell.row, sizes[0]);
-        let what = if sizes.len() < 2 { few } else { "a time of zero has no exponent".into() };
-        format!("{what}: an exponent takes two sizes or more")
+        let single_point = format!("'{}' has the one point of {} files", cell.row, sizes[0]);
+        let problem =
+            if sizes.len() < 2 { single_point } else { "a time of zero has no exponent".into() };
+        format!("{problem}: an exponent requires two sizes or more")
     })?;
     let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
     measured.note(format!("{} sizes from {first} to {last} files.", sizes.len()));
@@ -343,57 +350,58 @@ fn mean(cell: &Cell, trials: &Trials<'_>) -> Result<f64, String> {
     Summary::of(&values).map(|summary| summary.mean).ok_or_else(|| "its value is not finite".into())
 }
 
-/// Returns the row, with whatever distinguishes the cell from the others.
+/// Returns the row, with the properties that distinguish the cell from the others.
 fn label(cell: &Cell, cells: &[Cell]) -> String {
-    let other = |same: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !same(c, cell));
+    let differs = |same: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().any(|c| !same(c, cell));
     let mut label = cell.row.clone();
-    if other(&|a, b| a.run == b.run) {
+    if differs(&|a, b| a.run == b.run) {
         label.push_str(&format!(" {}", cell.run));
     }
-    if other(&|a, b| a.phases == b.phases) {
+    if differs(&|a, b| a.phases == b.phases) {
         label.push_str(&format!(" {}", cell.phases.join(" and ")));
     }
-    if other(&|a, b| a.figure == b.figure && a.op == b.op) {
+    if differs(&|a, b| a.figure == b.figure && a.op == b.op) {
         label.push_str(&format!(" {}", figure_of(cell)));
     }
-    if other(&|a, b| a.at == b.at) {
-        let at: Vec<String> = cell.at.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        label.push_str(&format!(" {}", at.join(" ")));
+    if differs(&|a, b| a.at == b.at) {
+        let params: Vec<String> = cell.at.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        label.push_str(&format!(" {}", params.join(" ")));
     }
     label
 }
 
-fn between(of: &Cell, over: &Cell) -> String {
+/// Formats the sides of a ratio: `xfs over ext2`.
+fn ratio_name(of: &Cell, over: &Cell) -> String {
     let both = [of.clone(), over.clone()];
     format!("{} over {}", label(of, &both), label(over, &both))
 }
 
 /// Formats a figure: `rate of unlink`, `returned`.
 fn figure_of(cell: &Cell) -> String {
-    let of = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
-    format!("{}{of}", cell.figure.name())
+    let op = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
+    format!("{}{op}", cell.figure.name())
 }
 
 /// Formats a check: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
 pub fn words(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
-    let at: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
+    let params: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
     let same = |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
-    let mut of = Vec::new();
+    let mut common = Vec::new();
     if same(&|a, b| a.figure == b.figure && a.op == b.op) {
-        of.push(format!("{} of", figure_of(cell)));
+        common.push(format!("{} of", figure_of(cell)));
     }
     if same(&|a, b| a.run == b.run) {
-        of.push(cell.run.clone());
+        common.push(cell.run.clone());
     }
     if same(&|a, b| a.phases == b.phases) {
-        of.push(cell.phases.join(" and "));
+        common.push(cell.phases.join(" and "));
     }
-    let at = if same(&|a, b| a.at == b.at) { at.concat() } else { String::new() };
-    let of = of.join(" ") + &at;
+    let params = if same(&|a, b| a.at == b.at) { params.concat() } else { String::new() };
+    let common = common.join(" ") + &params;
     // If the sides have nothing in common, their labels are complete.
-    let head = if of.is_empty() { String::new() } else { format!("{}: ", of.trim_start()) };
+    let head = if common.is_empty() { String::new() } else { format!("{}: ", common.trim_start()) };
     let owned: Vec<Cell> = cells.iter().map(|cell| (*cell).clone()).collect();
     let labels: Vec<String> = owned.iter().map(|cell| label(cell, &owned)).collect();
     match check {
@@ -402,9 +410,11 @@ pub fn words(check: &Check) -> String {
         Check::Within { at_most, .. } => {
             format!("{head}{}; the largest at most {at_most} times the smallest", labels.join(", "))
         }
-        Check::Value { bound, .. } => format!("{of}: {}; {bound} {}", labels[0], cell.unit.name),
+        Check::Value { bound, .. } => {
+            format!("{common}: {}; {bound} {}", labels[0], cell.unit.name)
+        }
         Check::Exponent { bound, .. } => {
-            format!("exponent of the growth of {of}: {}; {bound}", labels[0])
+            format!("exponent of the growth of {common}: {}; {bound}", labels[0])
         }
     }
 }
@@ -412,8 +422,8 @@ pub fn words(check: &Check) -> String {
 /// Returns the edges of a bound.
 pub(super) fn edges(bound: Bound) -> (Option<Edge>, Option<Edge>) {
     match bound {
-        Bound::MoreThan(at) => (Some(Edge::beyond(at)), None),
-        Bound::LessThan(at) => (None, Some(Edge::beyond(at))),
-        Bound::Between(low, high) => (Some(Edge::upto(low)), Some(Edge::upto(high))),
+        Bound::MoreThan(limit) => (Some(Edge::exclusive(limit)), None),
+        Bound::LessThan(limit) => (None, Some(Edge::exclusive(limit))),
+        Bound::Between(low, high) => (Some(Edge::inclusive(low)), Some(Edge::inclusive(high))),
     }
 }

@@ -5,7 +5,7 @@ use fsdyno_report::study::{self, Number, Verdict, digits};
 use super::check::{self, Measured};
 use super::period;
 use super::trials::Trials;
-use super::verdict::{Lost, Outcome, Part, Position, correct};
+use super::verdict::{Correction, Outcome, Part, Position, correct};
 use crate::file::{Check, Claim, Test};
 
 /// Returns every claim with its verdict, in the order of the file.
@@ -16,9 +16,9 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
         .map(|claim| match &claim.test {
             Test::Check(check) => match trials.missing(&check.cells()) {
                 Some(why) => Err(Untested { verdict: Verdict::NotRun, why }),
-                None => check::measure(check, claim.margin, trials).map_err(Untested::here),
+                None => check::measure(check, claim.margin, trials).map_err(Untested::not_testable),
             },
-            Test::Untestable(why) => Err(Untested::here(why.clone())),
+            Test::Untestable(why) => Err(Untested::not_testable(why.clone())),
         })
         .collect();
     let parts: Vec<(Vec<Part>, f64)> = claims
@@ -39,8 +39,9 @@ pub fn claims(trials: &Trials<'_>) -> Vec<study::Claim> {
                     context.into_claim()
                 }
                 (measured, _) => {
-                    let nothing = || Untested::here("nothing is measured for it".to_string());
-                    measured.err().unwrap_or_else(nothing).of(claim)
+                    let unmeasured =
+                        || Untested::not_testable("nothing is measured for it".to_string());
+                    measured.err().unwrap_or_else(unmeasured).into_claim(claim)
                 }
             }
         });
@@ -55,11 +56,11 @@ struct Untested {
 
 impl Untested {
     /// Creates the verdict of a claim that cannot be tested here.
-    fn here(why: String) -> Untested {
+    fn not_testable(why: String) -> Untested {
         Untested { verdict: Verdict::NotTestable, why }
     }
 
-    fn of(self, claim: &Claim) -> study::Claim {
+    fn into_claim(self, claim: &Claim) -> study::Claim {
         let check = match &claim.test {
             Test::Check(check) => Some(check::words(check)),
             Test::Untestable(_) => None,
@@ -107,10 +108,10 @@ struct Context<'a> {
 impl Context<'_> {
     fn into_claim(self) -> study::Claim {
         let part = &self.measured.parts[self.outcome.part];
-        let verdict = match self.outcome.stand {
-            Position::Within if self.of_its_time() => Verdict::Reproduced,
+        let verdict = match self.outcome.position {
+            Position::Within if self.is_contemporary() => Verdict::Reproduced,
             Position::Within => Verdict::StillHolds,
-            Position::Outside if self.outcome.turned => Verdict::Reversed,
+            Position::Outside if self.outcome.reversed => Verdict::Reversed,
             Position::Outside => Verdict::NoLongerHolds,
             Position::Undecided => Verdict::Undecided,
         };
@@ -136,14 +137,15 @@ impl Context<'_> {
     }
 
     /// Returns whether every trial ran on a kernel released in the year of the study or before.
-    fn of_its_time(&self) -> bool {
+    fn is_contemporary(&self) -> bool {
         let kernels = &self.measured.kernels;
         let year = self.trials.file.year.filter(|_| !kernels.is_empty());
-        year.is_some_and(|year| kernels.iter().all(|kernel| period::of_its_time(kernel, year)))
+        year.is_some_and(|year| kernels.iter().all(|kernel| period::is_contemporary(kernel, year)))
     }
 
+    /// Returns the explanation of the verdict.
     fn why(&self, part: &Part) -> String {
-        let explanation = self.explain_parts(part) + &self.unsure_turned(part);
+        let explanation = self.explain_parts(part) + &self.uncertain_reversal(part);
         let order: Vec<String> = self
             .measured
             .means
@@ -162,70 +164,81 @@ impl Context<'_> {
     }
 
     /// Explains the decision. If a claim has several parts, the deciding ones are explained, each with its name.
-    fn explain_parts(&self, decides: &Part) -> String {
+    fn explain_parts(&self, deciding: &Part) -> String {
         let parts = &self.measured.parts;
-        let explain = |part: &Part, stand: Position| match part.what.is_empty() {
-            true => self.explain_part(part, stand),
-            false => format!("{}: {}", part.what, self.explain_part(part, stand)),
+        let explain = |part: &Part, position: Position| match part.what.is_empty() {
+            true => self.explain_part(part, position),
+            false => format!("{}: {}", part.what, self.explain_part(part, position)),
         };
-        let all = parts.len();
-        let of = |stand: Position| -> Vec<String> {
-            let stands = parts.iter().zip(&self.outcome.stands);
-            stands.filter(|(_, it)| **it == stand).map(|(part, _)| explain(part, stand)).collect()
+        let total = parts.len();
+        let explanations = |position: Position| -> Vec<String> {
+            let positions = parts.iter().zip(&self.outcome.positions);
+            positions
+                .filter(|(_, part_position)| **part_position == position)
+                .map(|(part, _)| explain(part, position))
+                .collect()
         };
-        match self.outcome.stand {
-            stand if all < 2 => explain(decides, stand),
+        match self.outcome.position {
+            position if total < 2 => explain(deciding, position),
             Position::Within => {
                 format!(
-                    "all {all} parts hold; nearest to its bound is {}",
-                    explain(decides, Position::Within)
+                    "all {total} parts hold; nearest to its bound is {}",
+                    explain(deciding, Position::Within)
                 )
             }
             Position::Outside => {
-                let fail = of(Position::Outside);
+                let fail = explanations(Position::Outside);
                 let verb = if fail.len() == 1 { "fails" } else { "fail" };
-                format!("{} of {all} parts {verb}: {}", fail.len(), fail.join("; "))
+                format!("{} of {total} parts {verb}: {}", fail.len(), fail.join("; "))
             }
             // A part may be decided alone, but not as one of several.
-            Position::Undecided if self.outcome.lost.is_some() => {
-                explain(decides, Position::Undecided)
+            Position::Undecided if self.outcome.withheld_by.is_some() => {
+                explain(deciding, Position::Undecided)
             }
             Position::Undecided => {
-                let open = of(Position::Undecided);
-                let verb = if open.len() == 1 { "is" } else { "are" };
-                format!("{} of {all} parts {verb} undecided: {}", open.len(), open.join("; "))
+                let undecided = explanations(Position::Undecided);
+                let verb = if undecided.len() == 1 { "is" } else { "are" };
+                format!(
+                    "{} of {total} parts {verb} undecided: {}",
+                    undecided.len(),
+                    undecided.join("; ")
+                )
             }
         }
     }
 
-    fn explain_part(&self, part: &Part, stand: Position) -> String {
+    fn explain_part(&self, part: &Part, position: Position) -> String {
         let (value, margin) = (part.estimate.value, self.claim.margin);
         let shown = digits(value);
-        match stand {
+        match position {
             Position::Within => format!("{shown} is {}", self.bounds(part)),
-            Position::Outside if part.turned(margin) && self.outcome.unsure_turned.is_none() => {
-                let (by, way) =
+            Position::Outside
+                if part.is_reversed(margin) && self.outcome.uncertain_reversal.is_none() =>
+            {
+                let (share, comparative) =
                     if value < 1.0 { (1.0 - value, "less") } else { (value - 1.0, "more") };
-                format!("{shown} is {way} than 1, by {}", percent(by))
+                format!("{shown} is {comparative} than 1, by {}", percent(share))
             }
             Position::Outside if part.no_difference(margin) => {
                 let (low, high) = part.estimate.interval.unwrap_or((value, value));
                 let (low, high) = (digits(low), digits(high));
-                let way = if part.above.is_some() { "more" } else { "less" };
+                let comparative = if part.above.is_some() { "more" } else { "less" };
                 format!(
-                    "{shown} ({low} to {high}) is not {way} than 1 by the margin of {}",
+                    "{shown} ({low} to {high}) is not {comparative} than 1 by the margin of {}",
                     percent(margin)
                 )
             }
             Position::Outside => format!("{shown} {}", self.missed(part)),
             Position::Undecided if part.is_one_seed() => {
                 let bound = part.nearest().unwrap_or(1.0);
-                let how = match part.falls_short(margin) {
+                let remedy = match part.falls_short(margin) {
                     true => "--repeat 5 can settle it",
                     false => "more seeds (--repeat 5) settle it only if they move the number",
                 };
                 let margin = percent(margin);
-                format!("{shown} is within {margin} of {bound}, and there is only one seed; {how}")
+                format!(
+                    "{shown} is within {margin} of {bound}, and there is only one seed; {remedy}"
+                )
             }
             Position::Undecided => {
                 format!("{shown} is undecided: {}", self.what_would_decide(part))
@@ -260,10 +273,10 @@ impl Context<'_> {
     }
 
     /// Explains a reversal that the interval shows but the corrected p-value does not; empty otherwise.
-    fn unsure_turned(&self, part: &Part) -> String {
-        let Some(p) = self.outcome.unsure_turned else { return String::new() };
-        let way = if part.estimate.value < 1.0 { "less" } else { "more" };
-        format!("; that it is {way} than 1 is not sure (p = {p:.2}{})", self.among_claims())
+    fn uncertain_reversal(&self, part: &Part) -> String {
+        let Some(p) = self.outcome.uncertain_reversal else { return String::new() };
+        let comparative = if part.estimate.value < 1.0 { "less" } else { "more" };
+        format!("; that it is {comparative} than 1 is not sure (p = {p:.2}{})", self.among_claims())
     }
 
     /// Returns ` as one of 40 claims`; empty for a single claim.
@@ -292,16 +305,16 @@ impl Context<'_> {
             true => "more sizes, or larger ones, would decide".into(),
             false => seeds(estimate.n_to_separate_from(tested_at), estimate.n),
         };
-        if let Some(lost) = self.outcome.lost {
-            let (p, all) = (self.outcome.p.unwrap_or(1.0), self.measured.parts.len());
-            let not = match lost {
-                Lost::Relabelled => {
+        if let Some(correction) = self.outcome.withheld_by {
+            let (p, total) = (self.outcome.p.unwrap_or(1.0), self.measured.parts.len());
+            let reason = match correction {
+                Correction::Relabelled => {
                     format!("{span} would decide it, but relabelling the trials does not")
                 }
-                Lost::Parts => {
-                    format!("alone it would be decided, but not as one of {all} parts")
+                Correction::Parts => {
+                    format!("alone it would be decided, but not as one of {total} parts")
                 }
-                Lost::Claims => {
+                Correction::Claims => {
                     return format!(
                         "alone it would be decided, but not{} (p = {p:.2}); {seeds}",
                         self.among_claims()
@@ -310,11 +323,13 @@ impl Context<'_> {
             };
             let among = self.among_claims();
             let among = if among.is_empty() { among } else { format!(", raised{among}") };
-            return format!("{not} (p = {p:.2}{among}); {seeds}");
+            return format!("{reason} (p = {p:.2}{among}); {seeds}");
         }
         if part.falls_short(self.claim.margin) {
-            let way = if part.above.is_some() { "more" } else { "less" };
-            return format!("{span} may be {way} than 1 by the margin of {margin}; {seeds}");
+            let comparative = if part.above.is_some() { "more" } else { "less" };
+            return format!(
+                "{span} may be {comparative} than 1 by the margin of {margin}; {seeds}"
+            );
         }
         if part.too_near(self.claim.margin) {
             return format!(
@@ -349,10 +364,12 @@ impl Context<'_> {
 }
 
 /// Formats the number of seeds that would decide by the interval alone; the correction for other claims needs more.
-fn seeds(needed: Option<u32>, there: usize) -> String {
+fn seeds(needed: Option<u32>, available: usize) -> String {
     match needed {
-        Some(n) if n as usize <= there => {
-            format!("more than the {there} seeds stored are needed; how many cannot be estimated")
+        Some(n) if n as usize <= available => {
+            format!(
+                "more than the {available} seeds stored are needed; how many cannot be estimated"
+            )
         }
         Some(n) => {
             format!("about {n} seeds would decide (--repeat {n}; an estimate from this spread)")

@@ -29,18 +29,19 @@ fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
         .collect();
     let mut best = Vec::new();
     for column in &factors.columns {
-        let side = |row: &FactorRow| side(column.of_row(&row.label), trials);
+        let side = |row: &FactorRow| side(column.cell_of(&row.label), trials);
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
         // A row that may lose acknowledged data cannot be the best one.
-        let safe = |(_, found, _): &&(Cell, Found<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
-        let known = sides.iter().filter_map(|side| side.as_ref().ok()).filter(safe);
-        let least = known.min_by(|one, other| one.2.total_cmp(&other.2));
-        best.push(least.map(|(_, _, mean)| *mean));
+        let is_safe =
+            |(_, found, _): &&(Cell, Found<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
+        let candidates = sides.iter().filter_map(|side| side.as_ref().ok()).filter(is_safe);
+        let best_side = candidates.min_by(|a, b| a.2.total_cmp(&b.2));
+        best.push(best_side.map(|(_, _, mean)| *mean));
         for (row, side) in rows.iter_mut().zip(&sides) {
-            row.cells.push(factor(side, least));
+            row.cells.push(factor(side, best_side));
         }
     }
-    let unit = factors.columns.first().map_or("", |column| column.of_row("").unit.name);
+    let unit = factors.columns.first().map_or("", |column| column.cell_of("").unit.name);
     study::Factors {
         name: factors.name.clone(),
         caption: factors.caption.clone(),
@@ -56,7 +57,7 @@ fn labels(factors: &Factors, trials: &Trials<'_>) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for column in &factors.columns {
         let Some(run) = trials.file.run(column.run()) else { continue };
-        let rows = run.serves(trials.variant).and_then(|serves| run.rows(serves));
+        let rows = run.serves(trials.variant).and_then(|variant| run.rows(variant));
         for label in rows.unwrap_or_default() {
             if !labels.contains(&label) {
                 labels.push(label);
@@ -81,26 +82,26 @@ fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
 /// Returns the factor of a row relative to the best one.
 fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
     let (cell, found, mean) = match (side, best) {
-        (Err(why), _) => return Factor { missing: Some(why.clone()), ..Factor::default() },
+        (Err(reason), _) => return Factor { missing: Some(reason.clone()), ..Factor::default() },
         (Ok(side), _) => side,
     };
     let measured = Some(Number { value: *mean, n: found.runs.len(), interval: None });
     let flags = found.flags.iter().map(|flag| flag.name().to_string()).collect();
-    let all = Factor { measured, flags, ..Factor::default() };
-    let Some((base, of_best, _)) = best else { return all };
+    let without_factor = Factor { measured, flags, ..Factor::default() };
+    let Some((base, base_found, _)) = best else { return without_factor };
     if base.row == cell.row {
         let one = Number { value: 1.0, n: found.runs.len(), interval: None };
-        return Factor { factor: Some(one), ..all };
+        return Factor { factor: Some(one), ..without_factor };
     }
-    let pairing = Pairing::of(&of_best.runs, &found.runs);
+    let pairing = Pairing::of(&base_found.runs, &found.runs);
     let value = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
     let compared = pairing.compare_sides(|run| value(base, run), |run| value(cell, run));
     let Some(compared) = compared else {
-        let missing = Some("no seed is that of a trial of the best row".to_string());
-        return Factor { missing, ..all };
+        let missing = Some("the best row has no trial of the same seed".to_string());
+        return Factor { missing, ..without_factor };
     };
     let error = match cell.figure.dimension() {
-        Dimension::Time => processor_error(&of_best.runs, &found.runs, false),
+        Dimension::Time => processor_error(&base_found.runs, &found.runs, false),
         _ => 0.0,
     };
     let compared = compared.with_threshold(MIN_DIFFERENCE).with_systematic(error);
@@ -111,7 +112,7 @@ fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
         Verdict::Undecided => compared.n > 1 || compared.ratio < 1.0 + error.max(MIN_DIFFERENCE),
     };
     let number = Number { value: compared.ratio, n: compared.n, interval: compared.interval };
-    Factor { factor: Some(number), undecided, ..all }
+    Factor { factor: Some(number), undecided, ..without_factor }
 }
 
 /// Returns the geometric means of the factors of several tables with the same columns; `None` if there is only one

@@ -19,8 +19,8 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     let time = |field: &dyn Fn(&Phase) -> Nanos| sum(&|phase| Ok(field(phase).seconds()));
     let stamp = |field: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
         sum(&|phase| {
-            let lacks = || format!("the time until phase '{}' was {what} is unknown", phase.name);
-            field(phase).map(Nanos::seconds).ok_or_else(lacks)
+            let unknown = || format!("the time until phase '{}' was {what} is unknown", phase.name);
+            field(phase).map(Nanos::seconds).ok_or_else(unknown)
         })
     };
     match &cell.figure {
@@ -38,16 +38,18 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
             time(&|phase| phase.kernel_cpu_ns.get(thread).copied().unwrap_or_default())
         }
         // CPU time is counted until the last stamp, so the share is relative to that.
-        Figure::CpuShare => over(time(&|phase| phase.cpu_ns)?, time(&last)?),
-        Figure::Rate => sum(&|phase| over(done(cell, trial, phase)?, phase.returned_ns.seconds())),
+        Figure::CpuShare => divide(time(&|phase| phase.cpu_ns)?, time(&last_stamp)?),
+        Figure::Rate => {
+            sum(&|phase| divide(op_count(cell, trial, phase)?, phase.returned_ns.seconds()))
+        }
         Figure::Latency(latency) => {
             sum(&|phase| Ok(latency_of(*latency, op(cell, trial, phase)?).seconds()))
         }
         Figure::WrittenRate => {
-            sum(&|phase| over(phase.bytes_written.0 as f64, phase.returned_ns.seconds()))
+            sum(&|phase| divide(phase.bytes_written.0 as f64, phase.returned_ns.seconds()))
         }
         Figure::ReadRate => {
-            sum(&|phase| over(phase.bytes_read.0 as f64, phase.returned_ns.seconds()))
+            sum(&|phase| divide(phase.bytes_read.0 as f64, phase.returned_ns.seconds()))
         }
         Figure::DeviceRequests => sum(&|phase| {
             let device = phase.device.ok_or("the device's requests were not counted")?;
@@ -63,15 +65,15 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
 }
 
 /// Returns the last stamp of a phase: durable, or else synced, or else returned.
-fn last(phase: &Phase) -> Nanos {
+fn last_stamp(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }
 
 /// Returns whether a figure is independent of the amount of work: a rate, a share, a latency.
-pub fn keeps_its_size(cell: &Cell) -> bool {
-    let sized =
+pub fn is_size_independent(cell: &Cell) -> bool {
+    let grows =
         matches!(cell.figure.dimension(), Dimension::Time | Dimension::Count | Dimension::Space);
-    !sized || matches!(cell.figure, Figure::Latency(_))
+    !grows || matches!(cell.figure, Figure::Latency(_))
 }
 
 /// Returns the phases that a cell names.
@@ -84,7 +86,7 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
             let names: Vec<&str> =
                 trial.measured.phases.iter().map(|phase| phase.name.as_str()).collect();
             match names.join(", ") {
-                none if none.is_empty() => "its trials have no phase at all".to_string(),
+                names if names.is_empty() => "its trials have no phase at all".to_string(),
                 names => format!("its trials have no phase '{name}': its phases are {names}"),
             }
         })
@@ -94,11 +96,11 @@ pub fn phases<'t>(cell: &Cell, trial: &'t Trial) -> Result<Vec<&'t Phase>, Strin
 
 /// Returns the number of ops of a rate: of the cell's op, or else of the phase's own unit, or else of its main op, or
 /// else of all ops.
-fn done(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
-    let own =
+fn op_count(cell: &Cell, trial: &Trial, phase: &Phase) -> Result<f64, String> {
+    let units =
         phase.unit.as_ref().and_then(|unit| phase.books.get(unit)).filter(|_| cell.op.is_none());
-    match own {
-        Some(own) => Ok(*own as f64),
+    match units {
+        Some(units) => Ok(*units as f64),
         None if cell.op.is_none() && main_op(&[(trial, phase)]).is_none() => {
             Ok(phase.ops.values().map(|op| op.count).sum::<u64>() as f64)
         }
@@ -113,8 +115,7 @@ fn op<'t>(cell: &Cell, trial: &Trial, phase: &'t Phase) -> Result<&'t OpStats, S
         None => main_op(&[(trial, phase)])
             .ok_or_else(|| format!("no op represents phase '{}'; name one", phase.name))?,
     };
-    let lacks = || format!("phase '{}' has no op '{kind}'", phase.name);
-    phase.ops.get(&kind).ok_or_else(lacks)
+    phase.ops.get(&kind).ok_or_else(|| format!("phase '{}' has no op '{kind}'", phase.name))
 }
 
 /// Returns the op of a latency if the cell names none: the main op of the first trial.
@@ -126,7 +127,7 @@ pub fn unnamed_op(cell: &Cell, runs: &[Run<'_>]) -> Option<OpKind> {
 /// Returns the smallest number of ops per trial behind a percentile, and the number from which the percentile differs
 /// from the maximum; `None` if there are enough, or if the figure is not a percentile.
 pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
-    let takes = match cell.figure {
+    let required = match cell.figure {
         Figure::Latency(Latency::P90) => 10,
         Figure::Latency(Latency::P99) => 100,
         Figure::Latency(Latency::P999) => 1000,
@@ -134,7 +135,7 @@ pub fn few_ops(cell: &Cell, runs: &[Run<'_>]) -> Option<(u64, u64)> {
     };
     let count = |(trial, phase): &Run<'_>| op(cell, trial, phase).ok().map(|op| op.count);
     let fewest = runs.iter().filter_map(count).min()?;
-    (fewest < takes).then_some((fewest, takes))
+    (fewest < required).then_some((fewest, required))
 }
 
 fn latency_of(latency: Latency, stats: &OpStats) -> Nanos {
@@ -147,6 +148,10 @@ fn latency_of(latency: Latency, stats: &OpStats) -> Nanos {
     }
 }
 
-fn over(amount: f64, by: f64) -> Result<f64, String> {
-    if by > 0.0 { Ok(amount / by) } else { Err("the phase took no time, so it has no rate".into()) }
+fn divide(amount: f64, divisor: f64) -> Result<f64, String> {
+    if divisor > 0.0 {
+        Ok(amount / divisor)
+    } else {
+        Err("the phase took no time, so it has no rate".into())
+    }
 }

@@ -54,7 +54,7 @@ pub fn judge(file: &StudyFile, results: &[RunResult]) -> Judged {
         source: file.source.clone(),
         variants: variants
             .iter()
-            .map(|(kernel, kernels, it)| judged(*kernel, kernels, it))
+            .map(|(kernel, kernels, trials)| judge_variant(*kernel, kernels, trials))
             .collect(),
     }
 }
@@ -75,8 +75,8 @@ fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'
 /// have results, because these serve every variant.
 fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     let all = file.variants();
-    let own = |variant: &Variant| results.iter().any(|result| result.variant == *variant);
-    let found: Vec<Variant> = all.iter().copied().filter(own).collect();
+    let is_stored = |variant: &Variant| results.iter().any(|result| result.variant == *variant);
+    let found: Vec<Variant> = all.iter().copied().filter(is_stored).collect();
     if found.is_empty() && !results.is_empty() { all } else { found }
 }
 
@@ -113,10 +113,11 @@ fn part<'a>(
 ) -> Part<'a> {
     let of_kernel =
         |result: &&RunResult| result.kernel.is_none() || result.kernel.as_deref() == kernel;
-    let mine = results.iter().filter(|result| serves(file, result, variant)).filter(of_kernel);
+    let of_variant =
+        results.iter().filter(|result| serves(file, result, variant)).filter(of_kernel);
     let mut scale = 1;
     let mut runs: Vec<(&str, Vec<&Trial>)> = Vec::new();
-    for result in mine {
+    for result in of_variant {
         scale = scale.max(result.scale);
         match runs.iter_mut().find(|(name, _)| *name == result.run) {
             Some((_, trials)) => trials.extend(&result.trials),
@@ -132,18 +133,18 @@ fn part<'a>(
     (kernel, kernels, Trials { file, variant, scale, runs })
 }
 
-fn judged(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> study::Variant {
+fn judge_variant(kernel: Option<&str>, kernels: &[String], trials: &Trials<'_>) -> study::Variant {
     let Trials { file, variant, scale, .. } = trials;
-    let named = kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
+    let suffix = kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
     study::Variant {
-        name: format!("{}{named}", variant.words()),
+        name: format!("{}{suffix}", variant.words()),
         conditions: variant.words().to_string(),
         kernel: kernel.map(String::from),
         scale: *scale,
         kernels: kernels.to_vec(),
         claims: claims::claims(trials),
         factors: factors::tables(trials),
-        tables: file.published.iter().map(|of| table::table(of, trials)).collect(),
+        tables: file.published.iter().map(|published| table::table(published, trials)).collect(),
     }
 }
 
@@ -152,7 +153,7 @@ fn kernel_of(trial: &Trial) -> Option<String> {
     if trial.plan.in_model() {
         return None;
     }
-    let of_lab = trial.plan.lab().map(|lab| lab.kernel.to_string());
+    let planned = trial.plan.lab().map(|lab| lab.kernel.to_string());
     let found = || trial.conditions.kernel.split_whitespace().next().map(String::from);
-    of_lab.or_else(found).filter(|kernel| !kernel.is_empty())
+    planned.or_else(found).filter(|kernel| !kernel.is_empty())
 }

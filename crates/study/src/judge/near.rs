@@ -35,21 +35,23 @@ pub fn seed_shortages(file: &StudyFile, results: &[RunResult]) -> Vec<SeedShorta
             let Test::Check(check) = &claim.test else { continue };
             let Ok(measured) = check::measure(check, claim.margin, &trials) else { continue };
             let parts = measured.parts.iter().filter(|part| {
-                let few = part.estimate.n < SEEDS as usize;
-                !part.fitted && few && part.is_near(NEAR) && !part.inside_model()
+                let has_few_seeds = part.estimate.n < SEEDS as usize;
+                !part.fitted && has_few_seeds && part.is_near(NEAR) && !part.inside_model()
             });
             for (run, row) in parts.flat_map(|part| &part.rows) {
-                let Some(variant) = file.run(run).and_then(|it| it.serves(trials.variant)) else {
+                let Some(variant) = file.run(run).and_then(|run| run.serves(trials.variant)) else {
                     continue;
                 };
-                let at = found.iter().position(|it| it.run == *run && it.variant == variant);
-                let at = at.unwrap_or_else(|| {
+                let index = found
+                    .iter()
+                    .position(|shortage| shortage.run == *run && shortage.variant == variant);
+                let index = index.unwrap_or_else(|| {
                     let (rows, claims) = Default::default();
                     found.push(SeedShortage { run: run.clone(), variant, rows, claims });
                     found.len() - 1
                 });
-                found[at].rows.insert(row.clone());
-                found[at].claims.insert(claim.id.clone());
+                found[index].rows.insert(row.clone());
+                found[index].claims.insert(claim.id.clone());
             }
         }
     }

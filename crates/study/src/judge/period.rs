@@ -44,7 +44,7 @@ pub fn year(release: &str) -> Option<u16> {
 }
 
 /// Returns whether a kernel was released in the year of a study or before.
-pub fn of_its_time(release: &str, study: u16) -> bool {
+pub fn is_contemporary(release: &str, study: u16) -> bool {
     year(release).is_some_and(|year| year <= study)
 }
 
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn no_current_kernel_is_of_the_time_of_a_classic_study() {
-        assert!(of_its_time("2.6.27", 2008) && !of_its_time("2.6.29", 2008));
-        assert!(!of_its_time("5.10.0-32-amd64", 2011) && !of_its_time("", 2011));
+        assert!(is_contemporary("2.6.27", 2008) && !is_contemporary("2.6.29", 2008));
+        assert!(!is_contemporary("5.10.0-32-amd64", 2011) && !is_contemporary("", 2011));
     }
 }

@@ -17,17 +17,17 @@ pub fn table(published: &Published, trials: &Trials<'_>) -> study::Table {
         .columns
         .iter()
         .map(|column| study::Column { name: column.name.clone(), unit: column.unit.name.into() });
-    let rows = published.rows.iter().enumerate().map(|(row_at, row)| {
+    let rows = published.rows.iter().enumerate().map(|(row_index, row)| {
         let cells =
-            published.columns.iter().zip(&row.cells).enumerate().map(|(at, (column, value))| {
-                let doubts = doubts.get(&(row_at, at)).cloned().unwrap_or_default();
+            published.columns.iter().zip(&row.cells).enumerate().map(|(index, (column, value))| {
+                let doubts = doubts.get(&(row_index, index)).cloned().unwrap_or_default();
                 cell(column, &row.label, value.as_ref(), doubts, trials)
             });
         study::Row { label: row.label.clone(), cells: cells.collect() }
     });
     let source = match published.source.as_str() {
         "" => trials.file.source.clone(),
-        own => own.to_string(),
+        single => single.to_string(),
     };
     study::Table {
         name: published.name.clone(),
@@ -45,9 +45,10 @@ fn cell(
     doubts: Vec<String>,
     trials: &Trials<'_>,
 ) -> study::Cell {
-    let cell = column.measured.as_ref().map(|it| it.of_row(label));
-    let measured = cell.as_ref().map_err(|why| (*why).clone()).and_then(|it| number(it, trials));
-    let comparable = trials.scale == 1 || cell.is_ok_and(|it| figure::keeps_its_size(&it));
+    let cell = column.measured.as_ref().map(|column| column.cell_of(label));
+    let measured =
+        cell.as_ref().map_err(|reason| (*reason).clone()).and_then(|cell| number(cell, trials));
+    let comparable = trials.scale == 1 || cell.is_ok_and(|cell| figure::is_size_independent(&cell));
     let ratio = measured.as_ref().ok().zip(value).filter(|_| comparable).and_then(|(m, v)| {
         let ratio = m.value / v.value;
         (v.value > 0.0 && m.value > 0.0).then_some(ratio)
@@ -79,24 +80,24 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
             doubts.entry(place).or_default().push(doubt.why.clone());
         }
     }
-    for (rate_at, column) in published.columns.iter().enumerate() {
+    for (rate_column, column) in published.columns.iter().enumerate() {
         let (Some(of), Some(per)) = (column.of, &column.per) else { continue };
-        let Some(time_at) = column_of(per) else { continue };
-        for (row, what, says) in contradictions(published, time_at, rate_at, of) {
+        let Some(time_column) = column_of(per) else { continue };
+        for (row, what, problem) in contradictions(published, time_column, rate_column, of) {
             // If time and rate contradict each other, the table does not show which is wrong, so both are doubted.
-            let (time, rate) = (&published.columns[time_at].name, &column.name);
-            let (places, why) = match what {
-                Subject::Time => (vec![time_at], says),
-                Subject::Rate => (vec![rate_at], says),
+            let (time, rate) = (&published.columns[time_column].name, &column.name);
+            let (places, reason) = match what {
+                Subject::Time => (vec![time_column], problem),
+                Subject::Rate => (vec![rate_column], problem),
                 Subject::Both => (
-                    vec![time_at, rate_at],
-                    format!("'{time}' and '{rate}' contradict each other: {says}"),
+                    vec![time_column, rate_column],
+                    format!("'{time}' and '{rate}' contradict each other: {problem}"),
                 ),
             };
-            for at in places {
-                let known = doubts.entry((row, at)).or_default();
-                if !known.contains(&why) {
-                    known.push(why.clone());
+            for index in places {
+                let reasons = doubts.entry((row, index)).or_default();
+                if !reasons.contains(&reason) {
+                    reasons.push(reason.clone());
                 }
             }
         }
@@ -114,33 +115,33 @@ enum Subject {
 /// Returns the contradictions between a column of rates and the column of its times, each with its row.
 fn contradictions(
     published: &Published,
-    time_at: usize,
-    rate_at: usize,
+    time_column: usize,
+    rate_column: usize,
     amount: f64,
 ) -> Vec<(usize, Subject, String)> {
     let columns = &published.columns;
-    let cells = published.rows.iter().enumerate().filter_map(|(row_at, row)| {
-        let time = sample(row.cells[time_at].as_ref()?, published)?;
-        let rate = sample(row.cells[rate_at].as_ref()?, published)?;
+    let cells = published.rows.iter().enumerate().filter_map(|(row_index, row)| {
+        let time = sample(row.cells[time_column].as_ref()?, published)?;
+        let rate = sample(row.cells[rate_column].as_ref()?, published)?;
         // Rates are per second, but times may have a different unit.
-        let time = scaled(time, columns[time_at].unit.is);
-        Some(consistency::Cell { name: row_at.to_string(), time, rate })
+        let time = scaled(time, columns[time_column].unit.factor);
+        Some(consistency::Cell { name: row_index.to_string(), time, rate })
     });
     let cells: Vec<consistency::Cell> = cells.collect();
     let found = consistency::check_cells(&cells, Some(Range::exactly(amount)));
-    let read = |found: consistency::Contradiction| {
-        let (row, part) = match found.name.split_once(", ") {
+    let locate = |contradiction: consistency::Contradiction| {
+        let (row, part) = match contradiction.name.split_once(", ") {
             Some((row, part)) => (row.to_string(), part.to_string()),
-            None => (found.name.clone(), String::new()),
+            None => (contradiction.name.clone(), String::new()),
         };
         let subject = match part.as_str() {
             "time" => Subject::Time,
             "rate" => Subject::Rate,
             _ => Subject::Both,
         };
-        Some((row.parse().ok()?, subject, found.message))
+        Some((row.parse().ok()?, subject, contradiction.message))
     };
-    found.into_iter().filter_map(read).collect()
+    found.into_iter().filter_map(locate).collect()
 }
 
 /// Returns a printed cell as a sample of runs; `None` if a deviation is printed without the number of runs.

@@ -11,7 +11,7 @@ mod checks;
 mod corrected;
 mod factors;
 #[allow(dead_code, reason = "the tests of the report use the rest")]
-#[path = "../../../report/src/fixture.rs"]
+#[path = "../../../report/src/fixture/mod.rs"]
 mod fixture;
 mod layton;
 mod published;
@@ -62,9 +62,9 @@ fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
     let mut trials = Vec::new();
     for (label, seconds) in rows {
         let model = all.iter().find(|trial| trial.plan.label == *label).unwrap();
-        for (at, seconds) in seconds.iter().enumerate() {
+        for (index, seconds) in seconds.iter().enumerate() {
             let mut trial = model.clone();
-            trial.seed = at as u64 + 1;
+            trial.seed = index as u64 + 1;
             let phase = &mut trial.measured.phases[0];
             phase.returned_ns = Nanos((seconds * 1e9) as u64);
             // Everything was durable when the last call returned.
@@ -103,7 +103,7 @@ fn written(judged: &Judged) -> String {
 #[test]
 fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_open() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let verdict = |of: &[f64]| one(&more, &[("ext4", TEN), ("xfs", of)]).verdict;
+    let verdict = |seconds: &[f64]| one(&more, &[("ext4", TEN), ("xfs", seconds)]).verdict;
     assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);
     assert_eq!(verdict(&[12.0, 12.1, 11.9, 12.1, 11.9]), Verdict::NoLongerHolds);
     assert_eq!(verdict(&[6.0, 6.1, 5.9, 6.1, 5.9]), Verdict::Reversed);
@@ -193,9 +193,9 @@ fn the_instruments_share_of_each_side_of_a_ratio_is_reported() {
         claims(&study(&claim("C1", &check)), all).remove(0).notes.join(" ")
     };
     // Five times 1.5 of 75 s: a tenth, without which 15 s are 13.5.
-    let says = "The instrument ran for 0 % of the time of 'ext4' and 10 % of that of 'xfs': without it, 'xfs'";
+    let expected = "The instrument ran for 0 % of the time of 'ext4' and 10 % of that of 'xfs': without it, 'xfs'";
     assert!(
-        notes("returned", 1_500_000_000).contains(says),
+        notes("returned", 1_500_000_000).contains(expected),
         "{}",
         notes("returned", 1_500_000_000)
     );
@@ -231,11 +231,11 @@ fn a_ratio_within_the_error_of_the_processor_profile_is_undecided_however_many_s
         claims(&study(&claim("C1", &check)), trials).remove(0)
     };
     for figure in ["returned", "cpu"] {
-        let open = judged(60, figure, "more_than = 1.0");
-        assert_eq!(open.verdict, Verdict::Undecided, "{figure}");
-        let says = "it lies within 60 % of 1, the processor model's error for the CPU's share of the time; no number of \
+        let undecided = judged(60, figure, "more_than = 1.0");
+        assert_eq!(undecided.verdict, Verdict::Undecided, "{figure}");
+        let expected = "it lies within 60 % of 1, the processor model's error for the CPU's share of the time; no number of \
                     seeds would decide";
-        assert!(open.why.contains(says), "{}", open.why);
+        assert!(undecided.why.contains(expected), "{}", undecided.why);
     }
     assert_eq!(judged(60, "returned", "less_than = 1.0").verdict, Verdict::Undecided);
     assert_eq!(judged(40, "returned", "more_than = 1.0").verdict, Verdict::StillHolds);
@@ -254,18 +254,19 @@ fn a_ratio_within_the_error_of_the_processor_profile_is_undecided_however_many_s
 fn a_latency_without_an_op_reports_its_op() {
     let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");
     let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
-    let says = "No op is named: p99 of 'create' is that of create, its main op.";
-    assert!(notes(&unnamed).contains(says), "{}", notes(&unnamed));
+    let expected = "No op is named: p99 of 'create' is that of create, its main op.";
+    assert!(notes(&unnamed).contains(expected), "{}", notes(&unnamed));
     assert!(!notes(&unnamed).contains("it equals the maximum"), "{}", notes(&unnamed));
-    let mut few = trials(&[("ext4", TEN), ("xfs", TEN)]);
-    for trial in few.iter_mut().filter(|trial| trial.plan.label == "xfs") {
+    let mut trials_with_few_ops = trials(&[("ext4", TEN), ("xfs", TEN)]);
+    for trial in trials_with_few_ops.iter_mut().filter(|trial| trial.plan.label == "xfs") {
         for ops in trial.measured.phases[0].ops.values_mut() {
             ops.count = 54;
         }
     }
-    let judged = claims(&study(&claim("C1", &unnamed)), few).remove(0).notes.join(" ");
-    let says = "p99 of 'xfs' in 'create' covers 54 ops; below 100 it equals the maximum.";
-    assert!(judged.contains(says) && !judged.contains("'ext4' in"), "{judged}");
+    let judged =
+        claims(&study(&claim("C1", &unnamed)), trials_with_few_ops).remove(0).notes.join(" ");
+    let expected = "p99 of 'xfs' in 'create' covers 54 ops; below 100 it equals the maximum.";
+    assert!(judged.contains(expected) && !judged.contains("'ext4' in"), "{judged}");
     let named = unnamed.replace("figure =", "op = \"create\", figure =");
     assert!(!notes(&named).contains("No op is named"), "{}", notes(&named));
 }
@@ -273,7 +274,7 @@ fn a_latency_without_an_op_reports_its_op() {
 #[test]
 fn one_seed_must_keep_its_margin_and_reports_it() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let judged = |of: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[of])]);
+    let judged = |seconds: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[seconds])]);
     assert_eq!(judged(10.6).verdict, Verdict::StillHolds);
     assert_eq!(judged(10.4).verdict, Verdict::Undecided);
     assert_eq!(judged(9.6).verdict, Verdict::Undecided);
@@ -284,31 +285,36 @@ fn one_seed_must_keep_its_margin_and_reports_it() {
         "{}",
         judged(10.4).why
     );
-    let wide = study(&claim_by("10%", "C", &check));
-    let wide = claims(&wide, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
-    assert_eq!(wide[0].verdict, Verdict::Undecided);
+    let study_text = study(&claim_by("10%", "C", &check));
+    let judged_claims = claims(&judged_claims, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
+    assert_eq!(judged_claims[0].verdict, Verdict::Undecided);
 }
 
 #[test]
 fn the_margin_is_independent_of_the_number_of_seeds() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let judged = |of: &[f64]| one(&more, &[("ext4", &[10.0; 20][..of.len()]), ("xfs", of)]);
+    let judged =
+        |seconds: &[f64]| one(&more, &[("ext4", &[10.0; 20][..seconds.len()]), ("xfs", seconds)]);
     // 2 % beyond the bound, and known to a thousandth: by one seed, by two, by twenty.
-    let scattered: Vec<f64> = (0..20).map(|at| 13.26 + 0.005 * f64::from(at % 3)).collect();
+    let scattered: Vec<f64> = (0..20).map(|index| 13.26 + 0.005 * f64::from(index % 3)).collect();
     for n in [1, 2, 3, 20] {
         let claim = judged(&scattered[..n]);
         assert_eq!(claim.verdict, Verdict::Undecided, "{n} seeds: {claim:?}");
-        let why = match n {
+        let expected_reason = match n {
             1 => "within 5 % of 1.3",
             _ => "within the margin of 5 % around 1.3, so more seeds cannot decide it",
         };
-        assert!(claim.why.contains(why), "{n} seeds: {}", claim.why);
+        assert!(claim.why.contains(expected_reason), "{n} seeds: {}", claim.why);
     }
     // Beyond the margin two seeds with scatter still decide nothing, and five decide.
-    let far = [13.0, 16.5, 14.8, 15.2, 15.6];
-    assert_eq!(judged(&far[..1]).verdict, Verdict::Undecided);
-    let two = judged(&far[..2]);
-    assert!(two.verdict == Verdict::Undecided && two.why.contains("holds 1.3"), "{}", two.why);
+    let unclear = [13.0, 16.5, 14.8, 15.2, 15.6];
+    assert_eq!(judged(&unclear[..1]).verdict, Verdict::Undecided);
+    let with_two = judged(&unclear[..2]);
+    assert!(
+        with_two.verdict == Verdict::Undecided && with_two.why.contains("holds 1.3"),
+        "{}",
+        with_two.why
+    );
     assert_eq!(judged(&[15.0, 15.5, 14.8, 15.2, 15.6]).verdict, Verdict::StillHolds);
 }
 
@@ -316,13 +322,13 @@ fn the_margin_is_independent_of_the_number_of_seeds() {
 fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
     let base = &[10.0; 5];
-    let judged = |of: &[f64]| one(&more, &[("ext4", base), ("xfs", of)]);
-    let none = judged(&[10.1, 10.0, 9.9, 10.05, 9.95]);
-    assert_eq!(none.verdict, Verdict::NoLongerHolds);
+    let judged = |seconds: &[f64]| one(&more, &[("ext4", base), ("xfs", seconds)]);
+    let reversed = judged(&[10.1, 10.0, 9.9, 10.05, 9.95]);
+    assert_eq!(reversed.verdict, Verdict::NoLongerHolds);
     assert!(
-        none.p.is_some_and(|p| p < 0.05)
-            && none.why.contains("is not more than 1 by the margin of 5 %"),
-        "{none:?}"
+        reversed.p.is_some_and(|p| p < 0.05)
+            && reversed.why.contains("is not more than 1 by the margin of 5 %"),
+        "{reversed:?}"
     );
     // A small p is not enough: the second is certainly more than 1, but not by a difference that counts.
     assert_eq!(judged(&[10.3, 10.31, 10.29, 10.3, 10.3]).verdict, Verdict::NoLongerHolds);
@@ -332,19 +338,20 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
     // Corrected for many claims, the reversal is no longer certain, but that the claim does not hold still is.
-    let turned = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
-    assert_eq!(judged(turned).verdict, Verdict::Reversed);
-    let many: String = (0..40).map(|at| claim(&format!("C{at}"), &more)).collect();
-    let of_many = claims(&study(&many), trials(&[("ext4", base), ("xfs", turned)])).remove(0);
+    let reversed = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
+    assert_eq!(judged(reversed).verdict, Verdict::Reversed);
+    let study_of_many: String = (0..40).map(|index| claim(&format!("C{index}"), &more)).collect();
+    let of_many =
+        claims(&study(&study_of_many), trials(&[("ext4", base), ("xfs", reversed)])).remove(0);
     assert_eq!(of_many.verdict, Verdict::NoLongerHolds, "{of_many:?}");
-    let why = &of_many.why;
+    let reason = &of_many.why;
     assert!(
-        why.contains("is not more than 1 by the margin of 5 %")
-            && !why.contains("is less than 1, by"),
-        "{why}"
+        reason.contains("is not more than 1 by the margin of 5 %")
+            && !reason.contains("is less than 1, by"),
+        "{reason}"
     );
-    assert!(why.contains("; that it is less than 1 is not sure (p = 0.1"), "{why}");
-    assert!(why.ends_with("as one of 40 claims)."), "{why}");
+    assert!(reason.contains("; that it is less than 1 is not sure (p = 0.1"), "{reason}");
+    assert!(reason.ends_with("as one of 40 claims)."), "{reason}");
 }
 
 #[test]

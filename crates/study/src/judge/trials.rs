@@ -33,18 +33,18 @@ pub struct Found<'a> {
 }
 
 impl<'a> Trials<'a> {
-    /// Returns the reason if a run of these cells has no trials in this variant, or none of a row, although they belong
-    /// to it. A row that cannot run here has skipped trials.
+    /// Returns the reason if a run of these cells has no trials in this variant, or none of a row that belongs to it. A
+    /// row that cannot run here has skipped trials.
     pub fn missing(&self, cells: &[&Cell]) -> Option<String> {
         cells.iter().find_map(|cell| {
             let run = self.file.run(&cell.run)?;
-            let serves = run.serves(self.variant)?;
+            let variant = run.serves(self.variant)?;
             let Some(trials) = self.trials_of(&cell.run) else {
                 return Some(not_run(&cell.run, self.variant));
             };
-            let belongs = run.rows(serves).is_none_or(|rows| rows.contains(&cell.row));
-            let is_there = trials.iter().any(|trial| trial.plan.label == cell.row);
-            (belongs && !is_there).then(|| no_trial(cell))
+            let belongs = run.rows(variant).is_none_or(|rows| rows.contains(&cell.row));
+            let has_trials = trials.iter().any(|trial| trial.plan.label == cell.row);
+            (belongs && !has_trials).then(|| no_trial(cell))
         })
     }
 
@@ -72,47 +72,47 @@ impl<'a> Trials<'a> {
     /// The reason why there are none, as a sentence.
     pub fn of_any_flags(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
-        let here = self.variant.words();
+        let conditions = self.variant.words();
         let found = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
-        let serves = found.serves(self.variant);
-        let serves = serves.ok_or_else(|| format!("run '{run}' is not run {here}"))?;
-        if found.rows(serves).is_some_and(|rows| !rows.contains(row)) {
-            return Err(format!("run '{run}' has no row '{row}' {here}"));
+        let variant = found.serves(self.variant);
+        let variant = variant.ok_or_else(|| format!("run '{run}' is not run {conditions}"))?;
+        if found.rows(variant).is_some_and(|rows| !rows.contains(row)) {
+            return Err(format!("run '{run}' has no row '{row}' {conditions}"));
         }
         let trials = self.trials_of(run).ok_or_else(|| not_run(run, self.variant))?;
         let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
         if of_row().next().is_none() {
             return Err(no_trial(cell));
         }
-        let at = |trial: &&Trial| {
-            let has = |(key, value): (&String, &String)| {
-                trial.plan.workload.params.get(key).is_some_and(|has| has == value)
+        let is_at_point = |trial: &&Trial| {
+            let is_set = |(key, value): (&String, &String)| {
+                trial.plan.workload.params.get(key).is_some_and(|set| set == value)
             };
-            cell.at.iter().all(has)
+            cell.at.iter().all(is_set)
         };
-        let mine: Vec<&Trial> = of_row().filter(at).collect();
-        if mine.is_empty() {
+        let at_point: Vec<&Trial> = of_row().filter(is_at_point).collect();
+        if at_point.is_empty() {
             return Err(no_point(cell, of_row()));
         }
-        let ok = distinct(mine.iter().copied());
+        let ok = distinct(at_point.iter().copied());
         if ok.is_empty() {
-            return Err(why_none(row, &mine));
+            return Err(why_none(row, &at_point));
         }
-        one_lab(cell, &ok)?;
-        repeated(cell, &ok, &mine)?;
+        check_one_lab(cell, &ok)?;
+        check_repetitions(cell, &ok, &at_point)?;
         let plans: BTreeSet<&str> = ok.iter().map(|trial| trial.plan.hash.as_str()).collect();
         if plans.len() > 1 && !points {
             return Err(format!(
-                "'{row}' has trials of {} plans in run '{run}'; the cell has to say at = {{ ... }}",
+                "'{row}' has trials of {} plans in run '{run}'; select one of them with at = {{ ... }}",
                 plans.len()
             ));
         }
         if ok.iter().any(|trial| trial.conditions.userspace) {
             return Err(format!(
-                "a process did the work of '{row}' here (FUSE), and no claim is judged by that"
+                "a process (FUSE), not the kernel, did the work of '{row}' here, so no claim is judged by it"
             ));
         }
-        self.known_thread(cell, trials)?;
+        self.check_thread_name(cell, trials)?;
         let mut runs = Vec::new();
         for trial in ok {
             let phases = figure::phases(cell, trial)?;
@@ -124,12 +124,12 @@ impl<'a> Trials<'a> {
             repeats.entry((&trial.plan.hash, &phase.name)).or_default().push((trial, phase));
         }
         let found: BTreeSet<Flag> = repeats.values().flat_map(|runs| flags(runs)).collect();
-        let failed = mine.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
+        let failed = at_point.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
         Ok(Found { runs, failed, flags: found.into_iter().collect() })
     }
 
     /// Refuses a kernel thread that no trial of a run has: it is not idle, but misspelt or from a different kernel.
-    fn known_thread(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
+    fn check_thread_name(&self, cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
         let Figure::KernelCpu(Some(thread)) = &cell.figure else { return Ok(()) };
         let names: BTreeSet<&str> = trials
             .iter()
@@ -159,7 +159,7 @@ fn not_run(run: &str, variant: Variant) -> String {
 }
 
 /// Refuses trials of one plan in two labs (such as different fsdyno builds or tools): they do not repeat each other.
-fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
+fn check_one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     let mut labs: BTreeMap<&str, &str> = BTreeMap::new();
     for trial in trials {
         let Some(lab) = trial.lab_id.as_deref() else { continue };
@@ -177,13 +177,14 @@ fn one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
 }
 
 /// Checks that two records of one trial in one lab are bit-identical; otherwise neither can be trusted.
-fn repeated(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
-    let exact = |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
-    for trial in all.iter().filter(exact) {
+fn check_repetitions(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
+    let is_reproducible =
+        |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();
+    for trial in all.iter().filter(is_reproducible) {
         let first = distinct.iter().find(|first| first.identity() == trial.identity());
         if first.is_some_and(|first| first.measured != trial.measured) {
             return Err(format!(
-                "'{}' has two records of seed {} in run '{}' and one lab, which must be equal and differ; trust \
+                "'{}' has two records of seed {} in run '{}' and one lab, which must be equal but differ; trust \
                  neither",
                 cell.row, trial.seed, cell.run
             ));
@@ -210,23 +211,23 @@ impl Found<'_> {
 
 /// Returns the cell's value in a trial, in its unit.
 pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
-    Ok(figure::value(cell, trial)? / cell.unit.is)
+    Ok(figure::value(cell, trial)? / cell.unit.factor)
 }
 
 fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
     let say = |pairs: &mut dyn Iterator<Item = (&String, &String)>| {
         pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
-    let wanted = say(&mut cell.at.iter());
+    let requested = say(&mut cell.at.iter());
     let mut points: Vec<String> = Vec::new();
     for trial in trials {
         let params = &trial.plan.workload.params;
-        let here = say(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
-        if !points.contains(&here) {
-            points.push(here);
+        let params_text = say(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
+        if !points.contains(&params_text) {
+            points.push(params_text);
         }
     }
-    format!("'{}' has no trial with {wanted}: there are {}", cell.row, points.join(", "))
+    format!("'{}' has no trial with {requested}: there are {}", cell.row, points.join(", "))
 }
 
 /// Returns why no trial counts, from the first failed trial, or else from the first skipped one.

@@ -44,12 +44,12 @@ pub struct Edge {
 
 impl Edge {
     /// Creates an exclusive bound.
-    pub fn beyond(at: f64) -> Edge {
+    pub fn exclusive(at: f64) -> Edge {
         Edge { at, included: false }
     }
 
     /// Creates an inclusive bound.
-    pub fn upto(at: f64) -> Edge {
+    pub fn inclusive(at: f64) -> Edge {
         Edge { at, included: true }
     }
 
@@ -77,26 +77,26 @@ pub enum Position {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Position of the claim.
-    pub stand: Position,
+    pub position: Position,
     /// True if it is outside and all of its parts are reversed: for example, a claimed increase is a decrease.
-    pub turned: bool,
+    pub reversed: bool,
     /// The deciding part: the most certain one outside, or else the first undecided one, or else the one nearest to its
     /// bound.
     pub part: usize,
     /// Position of each part by itself.
-    pub stands: Vec<Position>,
-    /// P-value of the position, or of the reversal if `turned`, corrected for all claims of the variant; `None` if no
+    pub positions: Vec<Position>,
+    /// P-value of the position, or of the reversal if `reversed`, corrected for all claims of the variant; `None` if no
     /// variation was seen.
     pub p: Option<f64>,
     /// The correction that withheld a verdict for which the intervals alone would have sufficed.
-    pub lost: Option<Lost>,
+    pub withheld_by: Option<Correction>,
     /// Corrected p-value of the reversal, if the intervals show a reversal and this p-value does not.
-    pub unsure_turned: Option<f64>,
+    pub uncertain_reversal: Option<f64>,
 }
 
 /// The correction that made a p-value too large although the intervals would have decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum Correction {
     /// In the permutation test, too many relabellings separate the trials as far.
     Relabelled,
     /// The deciding part is the most certain of several.
@@ -108,7 +108,7 @@ pub enum Lost {
 /// Returns the value from which a claimed difference of any size counts: `margin` beyond 1 on the claimed side.
 /// `None` for a claim with a bound other than 1.
 pub fn counts_from(above: Option<Edge>, below: Option<Edge>, margin: f64) -> Option<f64> {
-    let one = Edge::beyond(1.0);
+    let one = Edge::exclusive(1.0);
     match (above, below) {
         (Some(edge), None) if edge == one => Some(1.0 + margin),
         (None, Some(edge)) if edge == one => Some(1.0 / (1.0 + margin)),
@@ -118,30 +118,31 @@ pub fn counts_from(above: Option<Edge>, below: Option<Edge>, margin: f64) -> Opt
 
 impl Part {
     /// Returns the position according to the interval, if any, and to `margin`.
-    pub fn stand(&self, margin: f64) -> Position {
+    pub fn position(&self, margin: f64) -> Position {
         let value = self.estimate.value;
         match self.estimate.interval {
             _ if self.inside_model() => Position::Undecided,
             None if self.fitted => Position::Undecided,
-            None => self.place(value, value, margin),
-            Some((low, high)) if self.fitted => self.place(low, high, 0.0),
+            None => self.position_of_range(value, value, margin),
+            Some((low, high)) if self.fitted => self.position_of_range(low, high, 0.0),
             Some(_) if self.no_difference(margin) => Position::Outside,
             Some((low, high)) => {
-                let (sure, far) = (self.place(low, high, 0.0), self.place(value, value, margin));
-                if sure == far { sure } else { Position::Undecided }
+                let by_interval = self.position_of_range(low, high, 0.0);
+                let by_margin = self.position_of_range(value, value, margin);
+                if by_interval == by_margin { by_interval } else { Position::Undecided }
             }
         }
     }
 
     /// Returns the position of the range from `low` to `high`; the margin narrows the bounds for a position
     /// within and widens them for one outside.
-    fn place(&self, low: f64, high: f64, margin: f64) -> Position {
-        let up = |edge: Edge| Edge { at: edge.at + edge.at.abs() * margin, ..edge };
-        let down = |edge: Edge| Edge { at: edge.at - edge.at.abs() * margin, ..edge };
-        let within = self.above.is_none_or(|edge| up(edge).is_below(low))
-            && self.below.is_none_or(|edge| down(edge).is_above(high));
-        let outside = self.above.is_some_and(|edge| !down(edge).is_below(high))
-            || self.below.is_some_and(|edge| !up(edge).is_above(low));
+    fn position_of_range(&self, low: f64, high: f64, margin: f64) -> Position {
+        let raised_edge = |edge: Edge| Edge { at: edge.at + edge.at.abs() * margin, ..edge };
+        let lowered_edge = |edge: Edge| Edge { at: edge.at - edge.at.abs() * margin, ..edge };
+        let within = self.above.is_none_or(|edge| raised_edge(edge).is_below(low))
+            && self.below.is_none_or(|edge| lowered_edge(edge).is_above(high));
+        let outside = self.above.is_some_and(|edge| !lowered_edge(edge).is_below(high))
+            || self.below.is_some_and(|edge| !raised_edge(edge).is_above(low));
         match (within, outside) {
             (true, _) => Position::Within,
             (_, true) => Position::Outside,
@@ -152,14 +153,15 @@ impl Part {
     /// Returns whether a difference of any size is claimed and none that counts exists: on the claimed side, the
     /// interval does not exceed the value of [`counts_from`] (like `Comparison::regressed` of `fsdyno_stats`).
     pub fn no_difference(&self, margin: f64) -> bool {
-        let (Some(band), Some((low, high))) = (self.band(margin), self.estimate.interval) else {
+        let limit = self.counted_limit(margin);
+        let (Some(limit), Some((low, high))) = (limit, self.estimate.interval) else {
             return false;
         };
-        if self.above.is_some() { high <= band } else { low >= band }
+        if self.above.is_some() { high <= limit } else { low >= limit }
     }
 
     /// Returns the value from which the claimed difference counts ([`counts_from`]); `None` if it is not a ratio.
-    fn band(&self, margin: f64) -> Option<f64> {
+    fn counted_limit(&self, margin: f64) -> Option<f64> {
         counts_from(self.above, self.below, margin).filter(|_| self.ratio)
     }
 
@@ -167,13 +169,16 @@ impl Part {
     /// repeats can only show its absence.
     pub fn falls_short(&self, margin: f64) -> bool {
         let value = self.estimate.value;
-        let short = |band: f64| if self.above.is_some() { value < band } else { value > band };
-        self.band(margin).is_some_and(short)
+        let falls_short = |limit: f64| match self.above {
+            Some(_) => value < limit,
+            None => value > limit,
+        };
+        self.counted_limit(margin).is_some_and(falls_short)
     }
 
     /// Returns whether it is reversed: the estimate and its whole interval lie on the side of 1 opposite to the claim,
     /// and the estimate is more than `margin` away from 1.
-    pub fn turned(&self, margin: f64) -> bool {
+    pub fn is_reversed(&self, margin: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
         let more = self.above.is_some_and(|edge| edge.at >= 1.0);
@@ -186,14 +191,14 @@ impl Part {
     /// Returns whether it is nearer to a bound than the margin, on either side.
     pub fn too_near(&self, margin: f64) -> bool {
         let value = self.estimate.value;
-        !self.fitted && self.place(value, value, margin) == Position::Undecided
+        !self.fitted && self.position_of_range(value, value, margin) == Position::Undecided
     }
 
     /// Returns whether the estimate lies within this factor of one of its bounds.
     pub fn is_near(&self, factor: f64) -> bool {
         let value = self.estimate.value;
         let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
-        edges.any(|at| value > 0.0 && at > 0.0 && (value / at).ln().abs() <= factor.ln())
+        edges.any(|edge| value > 0.0 && edge > 0.0 && (value / edge).ln().abs() <= factor.ln())
     }
 
     /// Returns whether there is only a single seed, and more could decide.
@@ -216,18 +221,18 @@ impl Part {
     /// Returns the bound nearest to the estimate, by ratio, or by difference if one of the two is not positive.
     pub fn nearest(&self) -> Option<f64> {
         let value = self.estimate.value;
-        let apart = |at: f64| {
-            let factor = if value > 0.0 && at > 0.0 { (value / at).ln() } else { value - at };
+        let distance = |edge: f64| {
+            let factor = if value > 0.0 && edge > 0.0 { (value / edge).ln() } else { value - edge };
             factor.abs()
         };
         let edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
-        edges.min_by(|a, b| apart(*a).total_cmp(&apart(*b)))
+        edges.min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
     }
 
     /// Returns the bound that the p-value tests: the nearest one; for a claimed difference, 1, or the value from which
     /// the difference counts if the estimate falls short of that value.
     pub fn tested_at(&self, margin: f64) -> Option<f64> {
-        self.band(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
+        self.counted_limit(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
     }
 
     /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
@@ -243,112 +248,131 @@ impl Part {
 }
 
 /// The outcome of a claim by itself, with uncorrected p-values.
-struct Alone {
+struct Uncorrected {
     outcome: Outcome,
     /// P-value of the reversal, tested at 1 regardless of the bound; `None` if not reversed or no variation was seen.
-    turned: Option<f64>,
+    reversal_p: Option<f64>,
     /// The correction that makes the p-value too large, if any.
-    lost: Option<Lost>,
+    withheld_by: Option<Correction>,
     /// The part that the p-value is for: if all are within, the least certain one instead of the nearest.
     tested: usize,
 }
 
 /// Returns the outcome of each claim of one variant, given its parts and their margin.
 pub fn correct(claims: &[(Vec<Part>, f64)]) -> Vec<Option<Outcome>> {
-    let alone: Vec<Option<Alone>> =
-        claims.iter().map(|(parts, margin)| alone(parts, *margin)).collect();
-    let p = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.outcome.p);
-    let turned = |claim: &Option<Alone>| claim.as_ref().and_then(|claim| claim.turned);
-    let stands = raised(alone.iter().map(p).collect());
+    let uncorrected: Vec<Option<Uncorrected>> =
+        claims.iter().map(|(parts, margin)| uncorrected(parts, *margin)).collect();
+    let p = |claim: &Option<Uncorrected>| claim.as_ref().and_then(|claim| claim.outcome.p);
+    let reversal_p =
+        |claim: &Option<Uncorrected>| claim.as_ref().and_then(|claim| claim.reversal_p);
+    let positions = corrected_p_values(uncorrected.iter().map(p).collect());
     // A reversed claim is also outside, and is certain to be outside before it is certain to be reversed: each claim
     // is one test in this family, too, of the stronger assertion.
-    let turns = raised(alone.iter().map(|claim| turned(claim).or(p(claim))).collect());
-    let all = alone.into_iter().zip(stands.into_iter().zip(turns));
-    all.map(|(alone, (stands, turns))| Some(alone?.raised(stands, turns))).collect()
+    let reversals = uncorrected.iter().map(|claim| reversal_p(claim).or(p(claim)));
+    let reversals = corrected_p_values(reversals.collect());
+    let claims = uncorrected.into_iter().zip(positions.into_iter().zip(reversals));
+    claims
+        .map(|(claim, (position_p, reversal_p))| Some(claim?.corrected(position_p, reversal_p)))
+        .collect()
 }
 
 /// Applies Holm's correction. Entries without a p-value were not tested and are not counted: numbers from a single
 /// seed, and numbers that never varied.
-fn raised(p: Vec<Option<f64>>) -> Vec<Option<f64>> {
+fn corrected_p_values(p: Vec<Option<f64>>) -> Vec<Option<f64>> {
     let tested: Vec<f64> = p.iter().flatten().copied().collect();
-    let mut raised = holm(&tested).into_iter();
-    p.into_iter().map(|p| p.and_then(|_| raised.next())).collect()
+    let mut corrected = holm(&tested).into_iter();
+    p.into_iter().map(|p| p.and_then(|_| corrected.next())).collect()
 }
 
-fn too_large(p: f64) -> bool {
+fn is_too_large(p: f64) -> bool {
     p >= 1.0 - LEVEL
 }
 
-impl Alone {
+impl Uncorrected {
     /// Returns the outcome with corrected p-values of the position and of the reversal.
-    fn raised(self, stands: Option<f64>, turns: Option<f64>) -> Outcome {
+    fn corrected(self, position_p: Option<f64>, reversal_p: Option<f64>) -> Outcome {
         let mut outcome = self.outcome;
-        let turns = turns.filter(|_| self.turned.is_some());
-        if outcome.turned && !turns.is_some_and(too_large) {
-            return Outcome { p: turns, ..outcome };
+        let reversal_p = reversal_p.filter(|_| self.reversal_p.is_some());
+        if outcome.reversed && !reversal_p.is_some_and(is_too_large) {
+            return Outcome { p: reversal_p, ..outcome };
         }
-        outcome.turned = false;
-        outcome.p = stands;
-        if stands.is_some_and(too_large) && outcome.stand != Position::Undecided {
-            (outcome.stand, outcome.part) = (Position::Undecided, self.tested);
-            outcome.lost = self.lost.or(Some(Lost::Claims));
+        outcome.reversed = false;
+        outcome.p = position_p;
+        if position_p.is_some_and(is_too_large) && outcome.position != Position::Undecided {
+            (outcome.position, outcome.part) = (Position::Undecided, self.tested);
+            outcome.withheld_by = self.withheld_by.or(Some(Correction::Claims));
         } else {
-            outcome.unsure_turned = turns;
+            outcome.uncertain_reversal = reversal_p;
         }
         outcome
     }
 }
 
+/// Returns the index of the part with the largest p-value; `None` if there are no parts.
+fn least_certain(parts: &[Part], margin: f64) -> Option<usize> {
+    let p = |part: &Part| part.p(margin).unwrap_or(0.0);
+    let all = parts.iter().enumerate();
+    all.max_by(|(_, a), (_, b)| p(a).total_cmp(&p(b))).map(|(index, _)| index)
+}
+
 /// Returns the outcome of a claim by itself; `None` if it has no parts.
-fn alone(parts: &[Part], margin: f64) -> Option<Alone> {
-    let stands: Vec<Position> = parts.iter().map(|part| part.stand(margin)).collect();
-    let of = |wanted: Position| {
-        let all = parts.iter().zip(&stands).enumerate();
-        all.filter(move |(_, (_, stand))| **stand == wanted).map(|(at, (part, _))| (at, part))
+fn uncorrected(parts: &[Part], margin: f64) -> Option<Uncorrected> {
+    let positions: Vec<Position> = parts.iter().map(|part| part.position(margin)).collect();
+    let matching = |position: Position| {
+        let all = parts.iter().zip(&positions).enumerate();
+        all.filter(move |(_, (_, found))| **found == position)
+            .map(|(index, (part, _))| (index, part))
     };
     // Of the parts outside, one without a p-value is the most certain.
-    let surest = of(Position::Outside)
+    let most_certain = matching(Position::Outside)
         .min_by(|(_, a), (_, b)| a.p(margin).unwrap_or(0.0).total_cmp(&b.p(margin).unwrap_or(0.0)));
-    let smallest = |of: &[&Part]| of.iter().filter_map(|part| part.p(margin)).reduce(f64::min);
+    let smallest = |list: &[&Part]| list.iter().filter_map(|part| part.p(margin)).reduce(f64::min);
     let largest = || parts.iter().filter_map(|part| part.p(margin)).reduce(f64::max);
     let distance = |part: &Part| {
         let bound = part.nearest().unwrap_or(f64::INFINITY);
         (part.estimate.value / bound).ln().abs()
     };
-    // `looked` is the number of parts from which the part was selected.
-    let (stand, part, p, looked) = match (surest, of(Position::Undecided).next()) {
-        (Some((at, part)), _) => (Position::Outside, at, part.p(margin), parts.len()),
-        (None, Some((at, _))) => {
-            let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
-            match missed.is_empty() {
-                true => (Position::Undecided, at, largest(), 1),
-                false => (Position::Undecided, at, smallest(&missed), parts.len()),
+    // `selected_from` is the number of parts from which the part was selected.
+    let (position, part, p, selected_from) =
+        match (most_certain, matching(Position::Undecided).next()) {
+            (Some((index, part)), _) => (Position::Outside, index, part.p(margin), parts.len()),
+            (None, Some((index, _))) => {
+                let missed: Vec<&Part> = parts.iter().filter(|part| !part.seems_within()).collect();
+                match missed.is_empty() {
+                    true => (Position::Undecided, index, largest(), 1),
+                    false => (Position::Undecided, index, smallest(&missed), parts.len()),
+                }
             }
-        }
-        // All must be within: the largest p-value counts.
-        (None, None) => {
-            let by = |(_, a): &(usize, &Part), (_, b): &(usize, &Part)| {
-                distance(a).total_cmp(&distance(b))
-            };
-            (Position::Within, parts.iter().enumerate().min_by(by)?.0, largest(), 1)
-        }
-    };
+            // All must be within: the largest p-value counts.
+            (None, None) => {
+                let all = parts.iter().enumerate();
+                let nearest = all.min_by(|(_, a), (_, b)| distance(a).total_cmp(&distance(b)));
+                (Position::Within, nearest?.0, largest(), 1)
+            }
+        };
     // Bonferroni's correction for the selection from several parts.
-    let of_parts = p.map(|p| (p * looked as f64).min(1.0));
-    let lost = match (p, of_parts) {
-        (Some(p), _) if too_large(p) => Some(Lost::Relabelled),
-        (_, Some(p)) if too_large(p) => Some(Lost::Parts),
+    let corrected_p = p.map(|p| (p * selected_from as f64).min(1.0));
+    let withheld_by = match (p, corrected_p) {
+        (Some(p), _) if is_too_large(p) => Some(Correction::Relabelled),
+        (_, Some(p)) if is_too_large(p) => Some(Correction::Parts),
         _ => None,
     };
-    let least_sure = || {
-        let p = |part: &Part| part.p(margin).unwrap_or(0.0);
-        let all = parts.iter().enumerate();
-        all.max_by(|(_, a), (_, b)| p(a).total_cmp(&p(b))).map_or(part, |(at, _)| at)
+    let tested = match position {
+        Position::Within => least_certain(parts, margin).unwrap_or(part),
+        _ => part,
     };
-    let tested = if stand == Position::Within { least_sure() } else { part };
-    let turned = stand == Position::Outside && parts.iter().all(|part| part.turned(margin));
-    let at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
-    let outcome =
-        Outcome { stand, turned, part, stands, p: of_parts, lost: None, unsure_turned: None };
-    Some(Alone { outcome, turned: if turned { at_one() } else { None }, lost, tested })
+    let reversed =
+        position == Position::Outside && parts.iter().all(|part| part.is_reversed(margin));
+    let p_at_one = || parts.iter().filter_map(|part| part.estimate.p(1.0)).reduce(f64::max);
+    let reversal_p = if reversed { p_at_one() } else { None };
+    let outcome = Outcome {
+        position,
+        reversed,
+        part,
+        positions,
+        p: corrected_p,
+        withheld_by: None,
+        uncertain_reversal: None,
+    };
+    Some(Uncorrected { outcome, reversal_p, withheld_by, tested })
 }

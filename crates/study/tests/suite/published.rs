@@ -67,7 +67,7 @@ fn at_least_25_claims_have_a_check_and_the_others_a_reason() {
 /// exception: a row in only one variant makes the claim undecidable in the other, which must be intended.
 #[test]
 fn missing_rows_of_claims_are_the_known_ones() {
-    let mut lacking = Vec::new();
+    let mut missing = Vec::new();
     for study in studies() {
         for claim in &study.claims {
             let Test::Check(check) = &claim.test else { continue };
@@ -79,13 +79,13 @@ fn missing_rows_of_claims_are_the_known_ones() {
                 let run = study.run(&cell.run).unwrap();
                 let serves = run.serves(variant).unwrap();
                 if !run.rows(serves).is_some_and(|rows| rows.contains(&cell.row)) {
-                    lacking.push(format!("{} {} {}", claim.id, variant.name(), cell.row));
+                    missing.push(format!("{} {} {}", claim.id, variant.name(), cell.row));
                 }
             }
         }
     }
     // 44 minutes on the host for a directory of 77,133 names without an index: once, under historical conditions.
-    assert_eq!(lacking, ["C1-unpack today ext3-linear"]);
+    assert_eq!(missing, ["C1-unpack today ext3-linear"]);
 }
 
 /// The marked cells are those that a file doubts, and those that contradict their own table: Layton's five pairs.
@@ -94,14 +94,14 @@ fn doubted_cells_are_these_and_no_others() {
     let mut doubted = Vec::new();
     for study in studies() {
         let run = study.runs.iter().find(|run| run.has(Variant::Historical)).unwrap().name.clone();
-        let nothing = RunResult {
+        let empty = RunResult {
             run,
             variant: Variant::Historical,
             kernel: None,
             scale: 1,
             trials: Vec::new(),
         };
-        for table in &judge(&study, &[nothing]).variants[0].tables {
+        for table in &judge(&study, &[empty]).variants[0].tables {
             for row in &table.rows {
                 for (column, cell) in table.columns.iter().zip(&row.cells) {
                     if !cell.doubts.is_empty() {

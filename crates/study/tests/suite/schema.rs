@@ -33,8 +33,9 @@ fn all() -> Vec<(String, String)> {
     let example = Path::new("crates/study/src/file/example.toml").to_path_buf();
     let folder = std::fs::read_dir(root().join("studies")).unwrap();
     let files = folder.map(|entry| Path::new("studies").join(entry.unwrap().file_name()));
-    for path in
-        files.chain([example]).filter(|path| path.extension().is_some_and(|it| it == "toml"))
+    for path in files
+        .chain([example])
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
     {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
         all.push((path.display().to_string(), text));

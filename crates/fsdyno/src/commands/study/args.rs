@@ -82,8 +82,8 @@ pub struct Study {
     /// Run only the configuration with this label, for example to add seeds where a verdict needs them; may be repeated
     #[arg(long, value_name = "LABEL")]
     pub fs: Vec<String>,
-    /// The kernel for runs in the lab, as for `fsdyno run`; may be repeated, or several separated by commas: each kernel is
-    /// judged separately and gets a column
+    /// The kernel for runs in the lab, as for `fsdyno run`; may be repeated, or several separated by commas: each
+    /// kernel is judged separately and gets a column
     #[arg(long = "kernel", value_name = "WHICH", value_parser = NonEmptyStringValueParser::new())]
     pub kernels: Vec<String>,
     /// The CPU of runs in the lab, as for `fsdyno run`, instead of that of the study: a speed, or a processor profile,

@@ -12,7 +12,7 @@ use crate::markup::escape;
 use crate::number::sanitize;
 
 /// Height of a row, in pixels.
-const ROW: f64 = 17.0;
+const ROW_HEIGHT: f64 = 17.0;
 /// Functions narrower than this fraction of the whole are omitted and counted.
 const MIN_WIDTH: f64 = 0.001;
 /// The minimum width of a function with a name, as a fraction of the whole: wide enough for a few characters in
@@ -78,7 +78,7 @@ struct Graph {
     ops: f64,
     /// The number of ops of the other result.
     other_ops: Option<f64>,
-    left_out: usize,
+    omitted: usize,
     depth: usize,
     /// The drawn layers, by class.
     layers: BTreeMap<&'static str, BTreeSet<String>>,
@@ -101,7 +101,7 @@ pub fn chart(
         whole: width(Some(&tree), ops),
         ops,
         other_ops: other.as_ref().map(|(_, phase, _)| phase.ops.max(1) as f64),
-        left_out: 0,
+        omitted: 0,
         depth: 0,
         layers: BTreeMap::new(),
     };
@@ -114,16 +114,16 @@ pub fn chart(
     let title = format!("{} on {}, {}{against}", explained.workload, explained.label, phase.name);
     let description = format!(
         "{:.0} {} per op by function; {} functions too narrow to draw are omitted",
-        graph.whole, graph.unit, graph.left_out
+        graph.whole, graph.unit, graph.omitted
     );
     let mut chart = Chart::new(sanitize(&title), description);
     chart.key(&graph.key());
     let top = chart.height();
-    chart.put(format_args!(
+    chart.push(format_args!(
         r#"<svg y="{top:.0}" width="100%" overflow="visible">{}</svg>"#,
         graph.body
     ));
-    chart.grow((graph.depth as f64 + 1.0) * ROW + 4.0);
+    chart.grow((graph.depth as f64 + 1.0) * ROW_HEIGHT + 4.0);
     Some(chart)
 }
 
@@ -134,14 +134,14 @@ impl Graph {
         }
         let mut x = from;
         for (name, below) in &frame.below {
-            let there = other.and_then(|other| other.below.get(name));
+            let other_frame = other.and_then(|other| other.below.get(name));
             let fraction = width(Some(below), self.ops) / self.whole;
             if fraction < MIN_WIDTH {
-                self.left_out += 1;
+                self.omitted += 1;
             } else {
                 self.depth = self.depth.max(depth);
-                self.draw(name, below, there, (x, fraction, depth as f64 * ROW));
-                self.row(below, there, x, depth + 1);
+                self.draw(name, below, other_frame, (x, fraction, depth as f64 * ROW_HEIGHT));
+                self.row(below, other_frame, x, depth + 1);
             }
             x += fraction;
         }
@@ -149,13 +149,13 @@ impl Graph {
 
     /// The meaning of the colours: layers of the kernel, and modules; for a comparison, more and less.
     fn key(&self) -> Vec<(Key, String)> {
-        let boxed = |class: &str, says: &str| (Key::Box(class.into()), says.to_string());
+        let entry = |class: &str, label: &str| (Key::Box(class.into()), label.to_string());
         if self.other_ops.is_some() {
-            return vec![boxed("f1", "more than the other result"), boxed("f0", "less")];
+            return vec![entry("f1", "more than the other result"), entry("f0", "less")];
         }
         let key = |(class, layers): (&&'static str, &BTreeSet<String>)| {
             let names: Vec<String> = layers.iter().map(|layer| sanitize(layer)).collect();
-            boxed(class, &names.join(", "))
+            entry(class, &names.join(", "))
         };
         self.layers.iter().map(key).collect()
     }
@@ -227,16 +227,16 @@ mod tests {
         Frame { own, calls: 1, charged: 0, layer: "files".into(), below }
     }
 
-    fn drawn(tree: Frame, ops: u64, there: Option<Frame>) -> String {
-        let it = Explained::default();
+    fn drawn(tree: Frame, ops: u64, other: Option<Frame>) -> String {
+        let explained = Explained::default();
         let phase = |tree: Frame| {
             let mut phase = Phase { ops, ..Phase::default() };
             phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
             phase
         };
-        let there = there.map(phase);
-        let there = there.as_ref().map(|there| (&it, there));
-        chart(&it, &phase(tree), there, By::Instructions).unwrap().standalone_svg()
+        let other = other.map(phase);
+        let against = other.as_ref().map(|phase| (&explained, phase));
+        chart(&explained, &phase(tree), against, By::Instructions).unwrap().standalone_svg()
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::table::Table;
 use crate::why::{rows, title};
 
 /// The maximum number of explained trials on the page; the file has all.
-pub const MOST: usize = 24;
+pub const MAX_EXPLAINED: usize = 24;
 
 /// An explained trial.
 #[derive(Serialize)]
@@ -44,28 +44,31 @@ pub fn views(
     budget: &mut Budget,
 ) -> Vec<View> {
     let mut views = Vec::new();
-    for (index, explanation) in explanations.iter().take(MOST).enumerate() {
+    for (index, explanation) in explanations.iter().take(MAX_EXPLAINED).enumerate() {
         if !budget.next_part() {
             break;
         }
-        let (it, against) = (&explanation.explained, explanation.baseline.as_ref());
+        let (explained, against) = (&explanation.explained, explanation.baseline.as_ref());
         let id = format!("w{index}");
         let place = places.get(index).map(|place| format!(" ({place})")).unwrap_or_default();
-        let mut lines = sentences::sentences(it, against);
-        lines.extend(it.account.iter().map(|_| rows::sums(it)));
-        lines.extend(it.notes.iter().map(|note| format!("{note}.")));
+        let mut lines = sentences::sentences(explained, against);
+        lines.extend(explained.account.iter().map(|_| rows::sums(explained)));
+        lines.extend(explained.notes.iter().map(|note| format!("{note}.")));
         let lines = budget::lines(lines.iter().map(|line| sanitize(line)).collect());
         let mut figures = Vec::new();
-        for (at, phase) in it.phases.iter().enumerate() {
-            for figure in phase_figures(it, phase, against) {
-                figures.extend(figure_view(figure, &format!("{id}-{at}"), budget));
+        for (index, phase) in explained.phases.iter().enumerate() {
+            for figure in phase_figures(explained, phase, against) {
+                figures.extend(figure_view(figure, &format!("{id}-{index}"), budget));
             }
         }
-        let between = |place: &&rows::Requests| {
-            it.phases.iter().all(|phase| phase.requests.is_none() || phase.name != place.place)
+        let is_gap = |place: &&rows::Requests| {
+            explained
+                .phases
+                .iter()
+                .all(|phase| phase.requests.is_none() || phase.name != place.place)
         };
-        let places = rows::places(it);
-        let tables = places.iter().filter(between).map(|place| {
+        let places = rows::places(explained);
+        let tables = places.iter().filter(is_gap).map(|place| {
             let caption = sanitize(&format!("Requests: {}", place.place));
             let table = budget.fit(Table { caption: caption.clone(), ..rows::requests(place) });
             (caption, grid(&table))
@@ -73,7 +76,7 @@ pub fn views(
         let tables = tables.collect();
         views.push(View {
             id,
-            title: sanitize(&format!("Why{place}: {}", title(it, against))),
+            title: sanitize(&format!("Why{place}: {}", title(explained, against))),
             lines,
             figures,
             tables,
@@ -83,11 +86,12 @@ pub fn views(
 }
 
 /// The figures of a phase: its requests, and the functions that it executed.
-fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> Vec<Figure> {
+fn phase_figures(explained: &Explained, phase: &Phase, against: Option<&Explained>) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let called = sanitize(&format!("{} on {}, {}", it.workload, it.label, phase.name));
+    let subject =
+        sanitize(&format!("{} on {}, {}", explained.workload, explained.label, phase.name));
     if let Some(grid) = &phase.requests {
-        let places = rows::places(it);
+        let places = rows::places(explained);
         let place = places.iter().find(|place| place.place == phase.name);
         let table = place.map(rows::requests).unwrap_or_default();
         let caption = "Timed requests, by the structure that they touch first".to_string();
@@ -95,26 +99,26 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
             slug: "requests-by-time",
             title: format!("{}: requests", sanitize(&phase.name)),
             note: picture::note(grid),
-            chart: picture::chart(&called, grid),
+            chart: picture::chart(&subject, grid),
             table: Table { caption, ..table },
         });
     }
-    let there = against.and_then(|other| {
-        let there = other.phases.iter().find(|there| there.name == phase.name)?;
-        Some((other, there))
+    let other_phase = against.and_then(|other| {
+        let found = other.phases.iter().find(|candidate| candidate.name == phase.name)?;
+        Some((other, found))
     });
     for (by, slug, title) in [
         (By::Instructions, "functions", "functions"),
         (By::Time, "functions-by-time", "functions by estimated time"),
     ] {
-        if let Some(chart) = flame::chart(it, phase, there, by) {
-            let there = there.map(|(_, there)| there);
+        if let Some(chart) = flame::chart(explained, phase, other_phase, by) {
+            let against_phase = other_phase.map(|(_, found)| found);
             figures.push(Figure {
                 slug,
                 title: format!("{}: {title}", sanitize(&phase.name)),
-                note: flame::note(there.is_some(), by),
+                note: flame::note(against_phase.is_some(), by),
                 chart,
-                table: rows::functions(phase, there),
+                table: rows::functions(phase, against_phase),
             });
         }
     }
@@ -122,14 +126,17 @@ fn phase_figures(it: &Explained, phase: &Phase, against: Option<&Explained>) -> 
 }
 
 /// Every picture of an explained trial as a separate file: `tarball-ext4-remove-requests-by-time.svg`.
-pub fn why_charts(it: &Explained, against: Option<&Explained>) -> Vec<ChartFile> {
+pub fn why_charts(explained: &Explained, against: Option<&Explained>) -> Vec<ChartFile> {
     let mut files = super::files::ChartFiles::default();
-    for phase in &it.phases {
-        for figure in phase_figures(it, phase, against) {
-            files.add(&format!("{} {} {}", it.workload, it.label, phase.name), &figure);
+    for phase in &explained.phases {
+        for figure in phase_figures(explained, phase, against) {
+            files.add(
+                &format!("{} {} {}", explained.workload, explained.label, phase.name),
+                &figure,
+            );
         }
     }
-    files.made
+    files.files
 }
 
 #[cfg(test)]

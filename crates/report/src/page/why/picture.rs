@@ -13,10 +13,10 @@ use super::super::chart::{Anchor, Chart, Key};
 const HEIGHT: f64 = 200.0;
 
 /// Below this number of spots, spots are drawn three times as wide and high to be visible.
-const FEW: usize = 1000;
+const MIN_DENSE_SPOTS: usize = 1000;
 
 /// Minimum height of a part that has space for two labels, in pixels.
-const LABELLED: f64 = 30.0;
+const MIN_LABELLED_HEIGHT: f64 = 30.0;
 
 /// The class for requests of an unknown structure.
 const UNKNOWN: &str = "ink";
@@ -46,7 +46,7 @@ pub fn chart(title: &str, grid: &Grid) -> Chart {
     let mut key: BTreeMap<&'static str, &'static str> = BTreeMap::new();
     for disk in &grid.disks {
         for (structure, _) in &disk.cells {
-            let (class, name) = look(*structure);
+            let (class, name) = class_and_name(*structure);
             key.insert(name, class);
         }
     }
@@ -61,20 +61,20 @@ pub fn chart(title: &str, grid: &Grid) -> Chart {
             chart.text("name", 0.0, y - 4.0, Anchor::Start, &format!("disk {}", disk.disk));
         }
         let top = chart.height();
-        field(&mut chart, disk, top);
+        draw_disk(&mut chart, disk, top);
         chart.grow(HEIGHT + 6.0);
     }
     let bottom = chart.height();
     let ends = [(0.0, "first request".into(), Anchor::Start), (1.0, end_label(grid), Anchor::End)];
-    for (at, label, anchor) in ends {
-        chart.text("tick", at, bottom + 12.0, anchor, &label);
+    for (x, label, anchor) in ends {
+        chart.text("tick", x, bottom + 12.0, anchor, &label);
     }
     chart.grow(20.0);
     chart
 }
 
-fn look(structure: Option<Structure>) -> (&'static str, &'static str) {
-    structure.map_or((UNKNOWN, "unattributed"), |it| (class(it), it.name()))
+fn class_and_name(structure: Option<Structure>) -> (&'static str, &'static str) {
+    structure.map_or((UNKNOWN, "unattributed"), |structure| (class(structure), structure.name()))
 }
 
 fn description(grid: &Grid) -> String {
@@ -93,7 +93,7 @@ fn end_label(grid: &Grid) -> String {
 
 /// The note that explains a picture.
 pub fn note(grid: &Grid) -> String {
-    let hides = match grid.hidden {
+    let hidden = match grid.hidden {
         0 => String::new(),
         hidden => format!(", which hides {hidden} of them"),
     };
@@ -103,23 +103,23 @@ pub fn note(grid: &Grid) -> String {
     };
     format!(
         "{} requests by address, upward, and time of arrival; a spot has the colour of \
-         the structure that most of its requests touch{hides}.{parts}",
+         the structure that most of its requests touch{hidden}.{parts}",
         grid.requests
     )
 }
 
 /// Draws one disk: a path for each structure, in a nested drawing that is stretched.
-fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
-    chart.put(format_args!(
+fn draw_disk(chart: &mut Chart, disk: &DiskGrid, top: f64) {
+    chart.push(format_args!(
         r#"<svg y="{top:.1}" width="100%" height="{HEIGHT}" viewBox="0 0 {COLUMNS} {ROWS}" preserveAspectRatio="none">"#
     ));
     let spots: usize = disk.cells.iter().map(|(_, cells)| cells.len()).sum();
-    let around = u16::from(spots < FEW);
+    let around = u16::from(spots < MIN_DENSE_SPOTS);
     for (structure, cells) in &disk.cells {
-        let (class, path) = (look(*structure).0, path(cells, around));
-        chart.put(format_args!(r#"<path class="{class}" d="{path}"/>"#));
+        let (class, path) = (class_and_name(*structure).0, path(cells, around));
+        chart.push(format_args!(r#"<path class="{class}" d="{path}"/>"#));
     }
-    chart.put(format_args!("</svg>"));
+    chart.push(format_args!("</svg>"));
     let row = HEIGHT / f64::from(ROWS);
     for band in disk.bands_or_whole() {
         let (low, high) = (f64::from(band.rows.0), f64::from(band.rows.1 + 1));
@@ -127,7 +127,8 @@ fn field(chart: &mut Chart, disk: &DiskGrid, top: f64) {
         chart.horizontal_line(bottom, &gibibytes(band.bytes.0));
         chart.horizontal_line(top, "");
         // A second label needs space, and is useful only if it differs from the first.
-        if bottom - top >= LABELLED && gibibytes(band.bytes.0) != gibibytes(band.bytes.1) {
+        if bottom - top >= MIN_LABELLED_HEIGHT && gibibytes(band.bytes.0) != gibibytes(band.bytes.1)
+        {
             chart.text("tick", 0.0, top + 12.0, Anchor::Start, &gibibytes(band.bytes.1));
         }
     }
@@ -138,19 +139,19 @@ fn path(cells: &[(u16, u16)], around: u16) -> String {
     let mut cells: Vec<(u16, u16)> = cells.iter().map(|(column, row)| (*row, *column)).collect();
     cells.sort_unstable();
     let mut out = String::new();
-    let mut at = 0;
-    while let Some((row, from)) = cells.get(at).copied() {
+    let mut index = 0;
+    while let Some((row, from)) = cells.get(index).copied() {
         let follows = |(offset, cell): (usize, &(u16, u16))| {
             *cell == (row, from.saturating_add(u16::try_from(offset).unwrap_or(u16::MAX)))
         };
-        let many = cells[at..].iter().enumerate().take_while(|it| follows(*it)).count();
+        let count = cells[index..].iter().enumerate().take_while(|cell| follows(*cell)).count();
         // Rows are counted from the bottom. Parts beyond the edge are clipped.
-        let (wide, high) = (many + 2 * usize::from(around), 1 + 2 * around);
+        let (width, height) = (count + 2 * usize::from(around), 1 + 2 * around);
         let (x, y) = (i32::from(from) - i32::from(around), (ROWS - 1).saturating_sub(row));
         let y = i32::from(y) - i32::from(around);
         // Writing to a string cannot fail, so the result is ignored.
-        let _ = write!(out, "M{x} {y}h{wide}v{high}h-{wide}z");
-        at += many.max(1);
+        let _ = write!(out, "M{x} {y}h{width}v{height}h-{width}z");
+        index += count.max(1);
     }
     out
 }
@@ -199,7 +200,7 @@ mod tests {
             &[Superblock, Bitmap, FsTree, Journal, Data, DeviceEnd],
         ];
         for family in families {
-            let classes: BTreeSet<_> = family.iter().map(|it| class(*it)).collect();
+            let classes: BTreeSet<_> = family.iter().map(|cell| class(*cell)).collect();
             assert_eq!(classes.len(), family.len(), "{family:?}");
             assert!(!classes.contains(UNKNOWN));
         }

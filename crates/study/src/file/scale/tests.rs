@@ -23,9 +23,9 @@ value = { row = "small", phase = "create", figure = "returned", at = { files = 2
 more_than = 1
 "#;
 
-fn scaled(text: &str, by: &str) -> Result<StudyFile, String> {
+fn scaled(text: &str, scale: &str) -> Result<StudyFile, String> {
     let study = StudyFile::parse("s.toml", text).unwrap();
-    study.scaled(by.parse().unwrap(), &[]).map_err(|error| error.to_string())
+    study.scaled(scale.parse().unwrap(), &[]).map_err(|error| error.to_string())
 }
 
 fn words(study: &StudyFile) -> Vec<String> {
@@ -113,35 +113,35 @@ fn only_the_selected_runs_limit_the_scale() {
 
 #[test]
 fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_minimum_of_their_tools() {
-    let of = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
+    let study = |spec: &str| STUDY.replace("ext3 -J size=64", spec);
     let disk = "xfs -l logdev={journal}";
-    for (spec, by, is) in [
+    for (spec, scale, expected) in [
         ("xfs -l size=256m", "1/4", "--fs=small=xfs -l size=64m"),
         ("reiserfs -s 8193", "1/10", "--fs=small=reiserfs -s 819"),
         ("jfs -s 32", "1/16", "--fs=small=jfs -s 2"),
         (disk, "1/4", "--journal-size=64M"),
         ("reiserfs -j {journal}", "1/7", "--journal-size=36M"),
     ] {
-        let words = words(&scaled(&of(spec), by).unwrap());
-        assert!(words.iter().any(|known| known == is), "{is} in {words:?}");
+        let words = words(&scaled(&study(spec), scale).unwrap());
+        assert!(words.iter().any(|known| known == expected), "{expected} in {words:?}");
     }
-    for (spec, by, most) in [
+    for (spec, scale, largest) in [
         ("xfs -l size=256m", "1/5", "1/4"),
         ("reiserfs -s 8193", "1/16", "1/15"),
         ("jfs -s 4", "1/5", "1/4"),
         (disk, "1/5", "1/4"),
         ("reiserfs -j {journal}", "1/8", "1/7"),
     ] {
-        let error = scaled(&of(spec), by).unwrap_err();
+        let error = scaled(&study(spec), scale).unwrap_err();
         assert!(
-            error.contains("journal") && error.ends_with(&format!("works is {most}")),
+            error.contains("journal") && error.ends_with(&format!("works is {largest}")),
             "{error}"
         );
     }
     // The settings of a period let mkfs.xfs create smaller ones.
-    let then = of(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
-    assert!(scaled(&then, "1/10").is_ok());
-    let blocks = scaled(&of("xfs -l size=65536b"), "1/2").unwrap_err();
+    let historical = study(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
+    assert!(scaled(&historical, "1/10").is_ok());
+    let blocks = scaled(&study("xfs -l size=65536b"), "1/2").unwrap_err();
     assert!(blocks.starts_with("s.toml:13:") && blocks.contains("bytes"), "{blocks}");
 }
 
@@ -152,8 +152,9 @@ fn a_fraction_is_refused_with_the_nearest_valid_scales() {
         .replace(", at = { files = 2000 }", "");
     let text = text.replace("[\"curve\"]", "[\"files\"]");
     let error = scaled(&text, "1/4").unwrap_err();
-    let is = "at scale 1/4 parameter files=15 of run 'a' is not a whole number; 1/3 and 1/5 work";
-    assert!(error.ends_with(is), "{error}");
+    let expected =
+        "at scale 1/4 parameter files=15 of run 'a' is not a whole number; 1/3 and 1/5 work";
+    assert!(error.ends_with(expected), "{error}");
     assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
     // However distant the next valid one is.
     let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
@@ -162,9 +163,9 @@ fn a_fraction_is_refused_with_the_nearest_valid_scales() {
 
 #[test]
 fn a_stored_study_is_read_at_a_scale_that_is_refused_now() {
-    let stored = |text: &str, by: &str| {
-        assert!(scaled(text, by).is_err(), "{text}");
-        let text = with_scale(text, by.parse().unwrap());
+    let stored = |text: &str, scale: &str| {
+        assert!(scaled(text, scale).is_err(), "{text}");
+        let text = with_scale(text, scale.parse().unwrap());
         StudyFile::parse("s.toml", &text).unwrap().as_run()
     };
     // A journal that is too small, one in units that are not divided, a row named by its spec.

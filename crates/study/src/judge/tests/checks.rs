@@ -12,16 +12,16 @@ fn an_order_holds_link_by_link() {
     assert!(holds.why.starts_with("ext4 10, xfs 15, far 20 s. "), "{}", holds.why);
     let broken = judged(TEN, twenty, FIFTEEN);
     assert_eq!(broken.verdict, Verdict::NoLongerHolds);
-    let why = &broken.why;
+    let reason = &broken.why;
     assert!(
-        why.contains("1 of 2 parts fails: far over xfs: 0.75 is less than 1, by 25 %"),
-        "{why}"
+        reason.contains("1 of 2 parts fails: far over xfs: 0.75 is less than 1, by 25 %"),
+        "{reason}"
     );
     assert!(holds.why.contains("all 2 parts hold; nearest to its bound is far over xfs: 1.33"));
-    let turned = judged(twenty, FIFTEEN, TEN);
-    assert_eq!(turned.verdict, Verdict::Reversed);
-    assert!(turned.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", turned.why);
-    assert!(turned.why.contains("; far over xfs: 0.66"), "{}", turned.why);
+    let reversed = judged(twenty, FIFTEEN, TEN);
+    assert_eq!(reversed.verdict, Verdict::Reversed);
+    assert!(reversed.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", reversed.why);
+    assert!(reversed.why.contains("; far over xfs: 0.66"), "{}", reversed.why);
     // One link is reversed and one is equal: the order does not hold, but is not reversed.
     let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
@@ -96,36 +96,37 @@ fn an_exponent_is_fitted_over_the_points_and_two_of_them_decide_nothing() {
     assert_eq!(line.measured.unwrap().n, 4);
     assert!(line.notes.contains(&"4 sizes from 1000 to 8000 files.".to_string()));
     // Duplicate trials add no points: the interval is unchanged.
-    let twice = fixture::curve().into_iter().chain(fixture::curve()).collect();
-    let twice = claims(&file("ext4", "between = [0.8, 1.2]"), twice).remove(0).measured.unwrap();
-    let once = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
-    assert_eq!((twice.n, twice.interval), (4, once.measured.unwrap().interval));
+    let doubled = fixture::curve().into_iter().chain(fixture::curve()).collect();
+    let doubled =
+        claims(&file("ext4", "between = [0.8, 1.2]"), doubled).remove(0).measured.unwrap();
+    let single = claims(&file("ext4", "between = [0.8, 1.2]"), fixture::curve()).remove(0);
+    assert_eq!((doubled.n, doubled.interval), (4, single.measured.unwrap().interval));
     let parabola = file("linear", "less_than = 1.2");
     assert_eq!(claims(&parabola, fixture::curve())[0].verdict, Verdict::NoLongerHolds);
-    let two: Vec<Trial> = fixture::curve()
+    let two_sizes: Vec<Trial> = fixture::curve()
         .into_iter()
         .filter(|t| ["1000", "8000"].contains(&t.plan.workload.params["files"].as_str()))
         .collect();
-    let open = claims(&parabola, two).remove(0);
-    assert_eq!(open.verdict, Verdict::Undecided);
-    assert!(open.why.contains("three or more would decide"), "{}", open.why);
+    let undecided = claims(&parabola, two_sizes).remove(0);
+    assert_eq!(undecided.verdict, Verdict::Undecided);
+    assert!(undecided.why.contains("three or more would decide"), "{}", undecided.why);
 }
 
 #[test]
 fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
-    let at = |at: &str| {
+    let judged_at = |params: &str| {
         let check = format!(
-            "value = {{ row = \"ext4\", phase = \"create\", figure = \"returned\"{at} }}\nmore_than = 0"
+            "value = {{ row = \"ext4\", phase = \"create\", figure = \"returned\"{params} }}\nmore_than = 0"
         );
         claims(&study(&claim("C1", &check)), fixture::curve()).remove(0)
     };
-    let judged = at(", at = { files = 4000 }");
+    let judged = judged_at(", at = { files = 4000 }");
     assert!((judged.measured.unwrap().value - 0.4).abs() < 1e-9, "{judged:?}");
-    assert!(at("").why.contains("4 plans"), "{}", at("").why);
-    let none = at(", at = { files = 3000 }");
-    assert_eq!(none.verdict, Verdict::NotTestable);
+    assert!(judged_at("").why.contains("4 plans"), "{}", judged_at("").why);
+    let missing = judged_at(", at = { files = 3000 }");
+    assert_eq!(missing.verdict, Verdict::NotTestable);
     assert_eq!(
-        none.why,
+        missing.why,
         "'ext4' has no trial with files=3000: there are files=1000, files=2000, files=4000, files=8000."
     );
 }
@@ -133,14 +134,14 @@ fn a_point_of_a_curve_is_a_cell_and_a_cell_needs_its_point() {
 #[test]
 fn a_timeline_is_judged_kernel_by_kernel() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
-    let of = |kernel: &str, xfs: &[f64]| RunResult {
+    let result = |kernel: &str, xfs: &[f64]| RunResult {
         run: "files".into(),
         variant: Variant::Historical,
         kernel: Some(kernel.into()),
         scale: 10,
         trials: trials(&[("ext4", TEN), ("xfs", xfs)]),
     };
-    let judged = judge(&file, &[of("5.10", FIFTEEN), of("6.12", TEN)]);
+    let judged = judge(&file, &[result("5.10", FIFTEEN), result("6.12", TEN)]);
     let names: Vec<(&str, Verdict)> =
         judged.variants.iter().map(|v| (v.name.as_str(), v.claims[0].verdict)).collect();
     let expected = [
@@ -155,7 +156,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     assert!(line.contains("no longer holds 1"), "{line}");
     assert!(!text.contains("reproduced"), "{text}");
     // On one kernel there is no timeline.
-    let one = judge(&file, &[of("6.12", TEN)]);
+    let one = judge(&file, &[result("6.12", TEN)]);
     assert!(!super::written(&one).contains("kernel by kernel"));
     assert_eq!(judged.variants[0].claims[0].verdict_text(), "at 1/10: still holds");
 }

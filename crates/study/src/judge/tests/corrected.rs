@@ -4,8 +4,8 @@
 use super::*;
 
 /// Judges the first of `many` claims with this check on these times.
-fn first_of(many: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
-    let all: String = (0..many).map(|at| claim(&format!("C{at}"), check)).collect();
+fn first_of(count: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
+    let all: String = (0..count).map(|index| claim(&format!("C{index}"), check)).collect();
     claims(&study(&all), trials(rows)).remove(0)
 }
 
@@ -17,23 +17,23 @@ fn many_claims_are_corrected_for_their_number() {
     let alone = one(&check, &[("ext4", base), ("xfs", new)]);
     let check3 = ratio("xfs", "ext4", "more_than = 0.995");
     let p = alone.p.unwrap();
-    let three: String = ["C1", "C2", "C3"].map(|id| claim(id, &check3)).concat();
-    let of_three = claims(&study(&three), trials(&[("ext4", base), ("xfs", new)]));
+    let claims_text: String = ["C1", "C2", "C3"].map(|id| claim(id, &check3)).concat();
+    let of_three = claims(&study(&claims_text), trials(&[("ext4", base), ("xfs", new)]));
     assert!((0.05..0.2).contains(&p) && alone.verdict == Verdict::Undecided, "{alone:?}");
     let single = one(&check3, &[("ext4", base), ("xfs", new)]);
     assert!((of_three[0].p.unwrap() - (3.0 * single.p.unwrap()).min(1.0)).abs() < 1e-9);
     // One claim holds alone, but not next to two more near their bounds.
-    let near = &[10.6, 10.2, 10.5, 10.4][..];
+    let close = &[10.6, 10.2, 10.5, 10.4][..];
     let strict = ratio("xfs", "ext4", "more_than = 1.012");
     let strictly = |ids: &[&str]| {
         let all: String = ids.iter().map(|id| claim_by("0.1%", id, &strict)).collect();
-        claims(&study(&all), trials(&[("ext4", base), ("xfs", near)])).remove(0)
+        claims(&study(&all), trials(&[("ext4", base), ("xfs", close)])).remove(0)
     };
     let holds = strictly(&["C1"]);
     assert_eq!(holds.verdict, Verdict::StillHolds, "{holds:?}");
-    let open = strictly(&["C1", "C2", "C3"]);
-    assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
-    assert!(open.why.contains("not as one of 3 claims"), "{}", open.why);
+    let undecided = strictly(&["C1", "C2", "C3"]);
+    assert_eq!(undecided.verdict, Verdict::Undecided, "{undecided:?}");
+    assert!(undecided.why.contains("not as one of 3 claims"), "{}", undecided.why);
 }
 
 #[test]
@@ -95,20 +95,35 @@ fn a_reversal_is_certainly_beyond_1_and_not_only_outside_of_its_bound() {
     let of_forty = first_of(40, &more, rows);
     assert_eq!(of_forty.verdict, Verdict::NoLongerHolds, "{of_forty:?}");
     assert!(of_forty.p.unwrap() < alone.p.unwrap(), "of its bound: {of_forty:?}");
-    let why = &of_forty.why;
-    assert!(why.contains("is 28.1 % below the limit of 1.3; that it is less than 1"), "{why}");
+    let reason = &of_forty.why;
+    assert!(
+        reason.contains("is 28.1 % below the limit of 1.3; that it is less than 1"),
+        "{reason}"
+    );
 }
 
 #[test]
 fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
-    let open = one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
-    assert_eq!(open.verdict, Verdict::Undecided, "{open:?}");
-    assert!(!open.why.contains("more seeds cannot decide"), "{}", open.why);
-    assert!(open.why.contains("may be more than 1 by the margin of 5 %; about "), "{}", open.why);
+    let undecided = one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
+    assert_eq!(undecided.verdict, Verdict::Undecided, "{undecided:?}");
+    assert!(!undecided.why.contains("more seeds cannot decide"), "{}", undecided.why);
+    assert!(
+        undecided.why.contains("may be more than 1 by the margin of 5 %; about "),
+        "{}",
+        undecided.why
+    );
     // More seeds of the same spread do show it.
-    let n: usize =
-        open.why.split("--repeat ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
+    let n: usize = undecided
+        .why
+        .split("--repeat ")
+        .nth(1)
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let seeds: Vec<f64> = [9.0, 11.1, 10.0, 9.5, 11.2].into_iter().cycle().take(n).collect();
     let judged = one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
     assert_eq!(judged.verdict, Verdict::NoLongerHolds, "{n} seeds: {judged:?}");
@@ -121,9 +136,15 @@ fn a_correction_for_parts_is_not_attributed_to_the_claims() {
     let judged = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
     assert_eq!(judged.verdict, Verdict::Undecided, "{judged:?}");
     assert!((0.05..0.15).contains(&judged.p.unwrap()), "{judged:?}");
-    let why = &judged.why;
-    assert!(why.contains("far over ext4: 1.75 is undecided: alone it would be decided"), "{why}");
-    assert!(why.contains("not as one of 3 parts (p = ") && !why.contains("claims"), "{why}");
+    let reason = &judged.why;
+    assert!(
+        reason.contains("far over ext4: 1.75 is undecided: alone it would be decided"),
+        "{reason}"
+    );
+    assert!(
+        reason.contains("not as one of 3 parts (p = ") && !reason.contains("claims"),
+        "{reason}"
+    );
 }
 
 #[test]

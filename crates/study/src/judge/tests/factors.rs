@@ -44,8 +44,8 @@ fn a_row_whose_interval_contains_1_or_that_lies_within_the_margin_is_undecided()
 
 #[test]
 fn several_tables_over_the_same_columns_begin_with_the_means_of_their_factors() {
-    let two = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
-    let tables = factors(&two, &[("ext4", TEN), ("xfs", FIFTEEN)]);
+    let doubled = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
+    let tables = factors(&doubled, &[("ext4", TEN), ("xfs", FIFTEEN)]);
     let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
     assert_eq!(names, ["all", "files", "again"]);
     let [all, one, _] = tables.try_into().unwrap();
@@ -55,19 +55,19 @@ fn several_tables_over_the_same_columns_begin_with_the_means_of_their_factors() 
         all.rows[2].cells[0].missing.as_deref(),
         Some("not in all of the tables, or unsafe in one")
     );
-    let text = written(&judge(&study(&two), &then(trials(&[("ext4", TEN), ("xfs", FIFTEEN)]))));
+    let text = written(&judge(&study(&doubled), &then(trials(&[("ext4", TEN), ("xfs", FIFTEEN)]))));
     assert!(text.contains("2 tables of factors") && text.contains("1.50x"), "{text}");
 }
 
 #[test]
 fn a_row_that_may_lose_what_it_acknowledged_is_neither_the_best_nor_in_a_mean() {
-    let two = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
+    let doubled = format!("{ONE}{}", ONE.replacen("\"files\"", "\"again\"", 1));
     let mut all = trials(&[("ext4", FIFTEEN), ("xfs", TEN)]);
     for trial in all.iter_mut().filter(|trial| trial.plan.label == "xfs") {
         trial.conditions.mount = "ext4 rw,nobarrier".into();
     }
     let [mean, table, _] =
-        judge(&study(&two), &then(all)).variants.remove(0).factors.try_into().unwrap();
+        judge(&study(&doubled), &then(all)).variants.remove(0).factors.try_into().unwrap();
     assert_eq!(table.rows[0].cells[0].text(), "1.00");
     let lost = &table.rows[1].cells[0];
     assert!(lost.factor.unwrap().value < 0.7 && lost.text().starts_with("UNSAFE 0."));

@@ -44,9 +44,9 @@ fn table((name, counts, lines): &(&str, [u64; 3], &str), more: &str) -> String {
     let mut columns: Vec<String> =
         TIMES.iter().map(|name| format!("  {{ name = \"{name}\", {untested} }},\n")).collect();
     columns.extend(RATES.iter().map(|(name, counted, per)| {
-        let of = counts[*counted];
+        let count = counts[*counted];
         format!(
-            "  {{ name = \"{name}\", unit = \"/s\", of = {of}, per = \"{per}\", {untested} }},\n"
+            "  {{ name = \"{name}\", unit = \"/s\", of = {count}, per = \"{per}\", {untested} }},\n"
         )
     }));
     let rows: Vec<String> = lines
@@ -70,8 +70,8 @@ fn marked(more: &str) -> Vec<(String, String, String)> {
     for set in &SETS {
         let file = study(&table(set, more));
         let published = &file.published[0];
-        for ((row, column), why) in doubts(published) {
-            assert!(!why.is_empty());
+        for ((row, column), reason) in doubts(published) {
+            assert!(!reason.is_empty());
             let (row, column) = (&published.rows[row].label, &published.columns[column].name);
             marked.push((published.name.clone(), row.clone(), column.clone()));
         }

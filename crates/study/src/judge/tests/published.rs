@@ -18,7 +18,7 @@ const EXCEPT: &[(&str, &str)] = &[(
 #[test]
 fn a_published_number_meets_its_own_claim() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
-    let mut seen = 0;
+    let mut checked = 0;
     let mut unmet = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -30,7 +30,7 @@ fn a_published_number_meets_its_own_claim() {
             };
             let (above, below) = match check {
                 Check::Ratio { bound, .. } | Check::Value { bound, .. } => edges(*bound),
-                Check::Within { at_most, .. } => (None, Some(Edge::upto(*at_most))),
+                Check::Within { at_most, .. } => (None, Some(Edge::inclusive(*at_most))),
                 Check::Order(_) | Check::Exponent { .. } => continue,
             };
             let estimate = Estimate::of_mean(&Summary::of(&[published]).unwrap());
@@ -44,14 +44,14 @@ fn a_published_number_meets_its_own_claim() {
                 model: 0.0,
                 fitted: false,
             };
-            seen += 1;
-            if part.stand(claim.margin) != Position::Within {
+            checked += 1;
+            if part.position(claim.margin) != Position::Within {
                 let name = path.file_stem().unwrap().to_string_lossy();
                 unmet.push(format!("{name} {}", claim.id));
             }
         }
     }
-    assert!(seen > 40, "only {seen} claims have a number");
+    assert!(checked > 40, "only {checked} claims have a number");
     unmet.sort();
     let except: Vec<&str> = EXCEPT.iter().map(|(name, _)| *name).collect();
     assert_eq!(unmet, except);

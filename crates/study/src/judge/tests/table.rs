@@ -25,7 +25,7 @@ fn table(judged: &Judged) -> &fsdyno_report::study::Table {
 fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
     let judged = judge(&study(TABLE), &then(trials(&[("ext4", TEN)])));
     let table = table(&judged);
-    let cell = |row: usize, at: usize| &table.rows[row].cells[at];
+    let cell = |row: usize, column: usize| &table.rows[row].cells[column];
     assert_eq!(cell(0, 0).published.as_deref(), Some("20.00±1.5"));
     assert!((cell(0, 0).measured.unwrap().value - 10.0).abs() < 1e-9);
     assert!((cell(0, 0).ratio.unwrap() - 0.5).abs() < 1e-9);
