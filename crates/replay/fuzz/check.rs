@@ -1,4 +1,4 @@
-//! What holds for any bytes as a trace: its compilation ends with an error or a replay. The replay has no path that
+//! The properties of any bytes as a trace: its compilation ends with an error or a replay. The replay has no path that
 //! leads out of its directory, its ops wait only for ops that exist, and no file is larger than a replay takes. Used by
 //! the fuzz target and the test of mutated traces.
 

@@ -24,7 +24,7 @@ pub mod state {
     pub const READY: i16 = 72;
     /// Time for which the thread has waited for a processor.
     pub const DELAY: i16 = 80;
-    /// That time at the start of the current call.
+    /// The value of [`DELAY`] at the start of the current call.
     pub const DELAY_BEFORE: i16 = 88;
     /// The length of a state in bytes.
     pub const LENGTH: u32 = 96;
